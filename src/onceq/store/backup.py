@@ -178,6 +178,8 @@ class Backup:
         verify_files(files, target, manifest)
         verify_store(files, target, cut.position)
         write_file(files, target, MANIFEST, encode(manifest))
+        # After the manifest: at no moment may this directory pass for neither a backup nor the
+        # beginning of one, because then a queue manager could be started in it.
         files.unlink(os.path.join(target, UNFINISHED))
         files.sync_directory(target)
         return manifest
@@ -354,6 +356,7 @@ def decode(raw: bytes) -> Manifest:
     """From the bytes of ``encode``; raises ValueError and its like, or NewerFormat."""
     values = json.loads(raw)
     checksum, version = values.pop("checksum"), values["format"]
+    # Before the checksum, which a newer format may compute in another way.
     if isinstance(version, int) and version > FORMAT:
         raise NewerFormat(f"the backup has format {version}; this onceq knows up to {FORMAT}")
     if checksum != _checksum(values):

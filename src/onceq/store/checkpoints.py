@@ -128,6 +128,7 @@ def write_with_reserve(
         write(files, path, store_id, pending.head, pending.state)
     except NoSpace:
         needed = size_of(pending.state, len(pending.head.segments))
+        # What was written of it is gone again, so the free space is that from before.
         missing = needed - files.free_bytes(path)
         count = (missing + pool.segment_bytes - 1) // pool.segment_bytes + 1
         if count > len(pool):
@@ -149,6 +150,7 @@ def _chunks(state: Sequence[Buffer]) -> Iterator[tuple[list[Buffer], int, int]]:
     size, crc = 0, 0
     parts: list[Buffer] = []
     for buffer in state:
+        # Arrays have items of more than one byte; here sizes are counted in bytes.
         view = memoryview(buffer).cast("B")
         while len(view):
             piece = view[: CHUNK - size]
@@ -185,6 +187,7 @@ def newest(files: Files, path: str, store_id: bytes) -> tuple[Head, bytes | None
     Raises:
         DamagedRecord, NewerFormat: It cannot be used.
     """
+    # Sixteen hexadecimal digits: the order of the names is that of the positions.
     names = [name for name in files.names(path) if _NAME.fullmatch(name)]
     if not names:
         return Head(0, 0), None

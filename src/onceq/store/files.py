@@ -99,6 +99,7 @@ class RealFiles:
     def read(self, file: int, offset: int, size: int) -> bytes:
         """See Files."""
         try:
+            # One call gives 2 GiB at most, and a signal may cut it short.
             data = os.pread(file, size, offset)
             if len(data) in (0, size):
                 return data
@@ -129,6 +130,8 @@ class RealFiles:
     def sync(self, file: int) -> None:
         """See Files."""
         try:
+            # The size of a file that has grown is written by this as well; times are not, and
+            # nobody needs them.
             os.fdatasync(file)
         except OSError as error:
             raise _sync_failure(error, "a sync") from error
@@ -164,6 +167,7 @@ class RealFiles:
         self.make_directory(parent)
         with _telling(f"making {path}"), contextlib.suppress(FileExistsError):
             os.mkdir(path, 0o700)
+        # Else a power cut could take the directory away with all that was synced in it.
         self.sync_directory(parent)
 
     def remove_directory(self, path: str) -> None:
@@ -190,6 +194,9 @@ class RealFiles:
         try:
             with _telling(f"locking {path}"):
                 try:
+                    # Not a lock of `fcntl`: that would let a second manager of the same process in,
+                    # and fall when any descriptor of the file is closed. The file is never removed:
+                    # a lock on a removed file excludes nobody.
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError as error:
                     holder = os.pread(file, 32, 0).split(b"\n")[0].decode(errors="replace")

@@ -68,6 +68,7 @@ WITH_BLOCKS: Final = 1 << 31
 """Bit of the size of a payload whose blocks have checksums of their own."""
 WITH_PACKETS: Final = 1 << 30
 """Bit of the size of a payload that is a head and packets. A size of just this is a size."""
+# One bit below what a checksum has: the number of a block is added to it and must not overflow.
 _START_MASK: Final = (1 << 31) - 1
 _WINDOW_BITS: Final = 24
 """Positions that agree in all but so many low bits are searched for in one go."""
@@ -223,9 +224,11 @@ class Framing:
         if at + FRAME_HEADER > len(data):
             return None
         _, size, place, synced, epoch = _HEADER.unpack_from(data, at)
+        # Only what lies before a frame can have been durable when it was written.
         if place ^ self._mask != position or synced > position:
             return None
         plain = size & ~WITH_BLOCKS
+        # No payload is so large: it is the bit of packets, which formats 1 and 2 do not have.
         if plain > RECORD_BYTES_MAX:
             plain ^= WITH_PACKETS
             if not size & WITH_BLOCKS:  # of any size in format 3
@@ -258,6 +261,8 @@ class Framing:
             if not self._sealed(view, at, frame, table.head):
                 return None
             wrong = self.damaged(whole, frame)
+            # The table is covered by the frame's own checksum, so the table is right and the blocks
+            # are wrong.
             if wrong and not frame.packets:
                 return None  # which blocks say what happened is not known
             return Sound(frame, Table(b"", table.head), wrong)
@@ -272,6 +277,7 @@ class Framing:
         """Whether the frame's own checksum is right."""
         begin, end = at + 4, at + FRAME_HEADER
         if frame.blocks:
+            # The size of the head was read from bytes that nothing has vouched for yet.
             if frame.packets and not 0 < head <= frame.size:
                 return False
             crc = crc32(view[begin : end + head], self._seed)
@@ -349,11 +355,13 @@ class Framing:
     def _look(self, data: bytes, begin: int, offset: int, found: Buried) -> int:
         """Look at one place where a frame may begin; returns where to go on."""
         position = offset + begin
+        # The needle is five bytes of a place, which may also stand elsewhere by chance.
         if position % FRAME_ALIGN:
             return begin + 1
         sound = self.sound(data, begin, position=position)
         if sound is not None:
             found.frames.append(sound.frame)
+            # What a whole frame contains is not searched: messages may be bytes of some log.
             return sound.frame.end - offset
         end, epoch = self.claim(data, begin, position=position)
         if end > position:

@@ -132,6 +132,8 @@ class LogStore:
             if any(n.startswith(("state-", "log-", RESTORING)) for n in files.names(path)):
                 raise StoreExists(f"{path} holds parts of a store; choose an empty directory")
             refuse_backup(files, path)
+            # PROMISED before STORE: with STORE the directory is a store, and a store without
+            # PROMISED is damaged.
             promises.write_promised(files, path, store_id, Promise())
             what = Identification(store_id, created_s, identity)
             identification.write_identification(files, path, what)
@@ -153,6 +155,8 @@ class LogStore:
             DamagedRecord: It is damaged below what was promised; nothing was changed.
         """
         refuse_backup(files, path)
+        # Before the lock is taken, because that makes the file LOCK: a directory of somebody else
+        # stays as it is.
         identification.read_identification(files, path)
         store = cls(path, files, segment_bytes=segment_bytes, aside=aside)
         store._lock = files.lock(os.path.join(path, LOCK_FILE))
@@ -169,6 +173,7 @@ class LogStore:
             judged = recovery.judge(self._files, self.path, self._pool, loaded)
             self._promised = recovery.tidy(self._files, self.path, judged, loaded)
         finally:
+            # Also after a refusal: `abandon` closes the files of the segments in the table.
             self._table = ([s.base for s in loaded.segments], loaded.segments)
         self.store_id = judged.who.store_id
         self.identity, self.created_s = judged.who.identity, judged.who.created_s
@@ -217,10 +222,12 @@ class LogStore:
         segments = self._table[1]
         if not segments or position + total > segments[-1].limit:
             self._roll(total)
+        # A frame says what was durable before it, so that a start can tell a torn tail from damage.
         self._pending += self._framing.encode(
             payload, position=position, synced=self.synced, epoch=self._epoch, head=head
         )
         self.position = position + total
+        # Readable from now on, although it may be written only at the next flush.
         self._recent.add(position + FRAME_HEADER, payload, written=self._written)
         return position
 
@@ -231,6 +238,8 @@ class LogStore:
         promise that it was begun.
         """
         self.flush()
+        # What is pending belongs to the segment that was last so far: `flush` writes to the last
+        # one.
         base = self.position
         size = max(self._segment_bytes, SEGMENT_HEADER + needed)
         path = os.path.join(self.path, scan.segment_name(base))
@@ -243,14 +252,19 @@ class LogStore:
                 file = self._files.open(path, create=True)
             bases, segments = self._table
             segments.append(Segment(base, path, file, size, base))
+            # The segment before its base: a reader in another thread looks a base up, and then
+            # takes the segment of the same index.
             bases.append(base)
             if ready is None and size == self._segment_bytes:
                 fill(self._files, file, size)
             elif ready is None:
+                # No zeros ahead here: the one record that it is made for fills it.
                 self._files.write(file, size - 1, [b"\0"])
             self._files.write(file, 0, [scan.segment_header(self.store_id, base, size)])
             self._files.sync(file)
             self._files.sync_directory(self.path)
+            # Last: once the segment is promised, a start refuses the store if the file is not
+            # there, whole.
             self._note(segment=(base, size))
             self._fresh = True
         except StorageFailure as error:
@@ -301,6 +315,9 @@ class LogStore:
             self._unsynced.clear()
             self.synced = self._written
             if self._fresh:
+                # Before this the promise ends where the segment begins: if the disk lost all that
+                # was written to it, zeros in its place would look like a segment that was never
+                # used.
                 self._fresh = False
                 self._note()
             elif self._promised and self.synced - self._promised.last.position >= LAZY_BYTES:
@@ -329,6 +346,7 @@ class LogStore:
         if recent is not None:
             return recent
         bases, segments = self._table
+        # One look at the table: `reclaim`, in the owner's thread, may put another one in its place.
         index = bisect_right(bases, address) - 1
         if index < 0 or address + size > segments[index].end:
             raise DamagedRecord(f"the log has no {size} bytes at position {address} any more")
@@ -374,6 +392,9 @@ class LogStore:
         self._alive()
         assert position <= self.synced, "a checkpoint of what is not durable"
         assert position >= self._checkpoint.position, "a checkpoint older than the last one"
+        # A record that a start has cut may lie whole right behind this position; only its epoch
+        # tells that it is none. Behind a position from before this start, records of earlier starts
+        # count.
         epoch = self._epoch if position >= self._opened_at else self._checkpoint.epoch
         ends = tuple((s.base, s.end) for s in self._table[1] if s.end <= position)
         head = checkpoints.Head(position, epoch, ends)
@@ -386,6 +407,7 @@ class LogStore:
             )
         except StorageFailure as error:
             if not isinstance(error, NoSpace):
+                # This may be another thread: the owner hears of it at its next call (`_alive`).
                 self._failed_aside = error
             raise
 
@@ -397,6 +419,8 @@ class LogStore:
         try:
             keep = self._held.checkpoint if self._held is not None else 0
             checkpoints.install(self._files, self.path, written, head.position, keep=keep)
+            # After the checkpoint has its name: a start refuses a store without the checkpoint that
+            # it promises.
             self._note(covered=head.position)
         except StorageFailure as error:
             self._die(error)
@@ -430,6 +454,8 @@ class LogStore:
                 self._files.close(segment.file)
                 self._verified.forget(segment.base, segment.end)
                 self._pool.retire(segment.path, segment.size)
+            # Before the pool hands one of these files out again: under a new name its header is
+            # overwritten, and with the old name on the disk that would be a damaged segment.
             self._files.sync_directory(self.path)
         except StorageFailure as error:
             self._die(error)

@@ -119,6 +119,8 @@ class Pool:
 
     def retire(self, path: str, size: int) -> None:
         """Keep an old segment for later, or remove it; the caller syncs the directory."""
+        # Its old contents may stay: positions are never used again, so no frame in it fits its next
+        # place.
         if size != self.segment_bytes or len(self._ready) >= READY_MAX:
             self._files.unlink(path)
             return

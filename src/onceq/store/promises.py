@@ -99,6 +99,7 @@ class Promised:
         """
         last = self.last
         base, size = segment or (last.segment, last.segment_bytes)
+        # Never over the last slot that was waited for: the one that is being written may be torn.
         slot = (last.slot + 1) % DURABLE_SLOTS if durable else DURABLE_SLOTS
         self.last = Promise(
             max(position, last.position), base, size, max(covered, last.covered), last.turn + 1,
@@ -153,6 +154,7 @@ def read_promised(files: Files, path: str, store_id: bytes) -> Promise:
     durable = [promise for promise in found if promise.slot < DURABLE_SLOTS]
     if not durable:
         raise DamagedRecord(f"{name} is damaged; restore a backup")
+    # The slot to spare is that of the newest durable promise, even if the lazy one is newer.
     slot = max(durable, key=lambda promise: promise.turn).slot
     newest = max(found, key=lambda promise: promise.turn)
     return replace(newest, slot=slot)

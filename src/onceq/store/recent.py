@@ -27,11 +27,14 @@ class Recent:
     def add(self, address: int, payload: bytes, *, written: int) -> None:
         """Remember a payload; those wholly before ``written`` may be forgotten for it."""
         places, payloads = self._state
+        # The payload before its place: a reader in another thread looks a place up, and then takes
+        # the payload of the same index.
         payloads.append(payload)
         places.append(address)
         self._bytes += len(payload)
         while self._bytes > self._bytes_max and places[self._forgotten] < written:
             self._bytes -= len(payloads[self._forgotten])
+            # Emptied, not removed: readers hold indexes into these lists.
             payloads[self._forgotten] = b""
             self._forgotten += 1
             self.first = places[self._forgotten]

@@ -55,6 +55,8 @@ def survey(files: Files, path: str, who: Identification, loaded: Loaded) -> Surv
     promise, known = None, Known(who.store_id, head.position)
     if who.version >= PROMISES:
         promise = promises.read_promised(files, path, who.store_id)
+        # An older checkpoint must not count in place of a lost one: segments behind it may have
+        # been let go since.
         if head.position < promise.covered:
             missing = os.path.join(path, checkpoints.name_of(promise.covered))
             raise DamagedRecord(
@@ -140,8 +142,10 @@ def tidy(files: Files, path: str, judged: Judged, loaded: Loaded) -> Promised:
         wipe = judged.half_frame and segment.base < judged.end < segment.limit
         if wipe:
             files.write(segment.file, segment.offset(judged.end), [bytes(FRAME_HEADER)])
+        # What lies before the checkpoint was durable before the checkpoint was begun.
         if wipe or (segment.base < judged.end and segment.end > judged.head.position):
             files.sync(segment.file)
+    # The log goes on before these, and will use their names again.
     while segments and segments[-1].base >= judged.end:
         segment = segments.pop()
         files.close(segment.file)
@@ -150,6 +154,7 @@ def tidy(files: Files, path: str, judged: Judged, loaded: Loaded) -> Promised:
     files.sync_directory(path)
     promised = _promise(files, path, judged, loaded)
     if judged.who.version < FORMAT:
+        # After the promise: in the newer format a store without PROMISED is damaged.
         identification.write_identification(files, path, replace(judged.who, version=FORMAT))
     for name in useless:
         files.unlink(name)

@@ -77,6 +77,7 @@ def replay(
     """
     position = start
     while position < end:
+        # Each time anew: the owner may have begun a segment since.
         bases, segments = table()
         segment = segments[bisect_right(bases, position) - 1]
         stop = min(end, segment.end)
@@ -87,6 +88,8 @@ def replay(
         while at + FRAME_HEADER <= size:
             head = framing.head(data, at, position=position)
             if head is not None and head.end - position > size - at:
+                # The record goes on behind this piece: the next piece begins with it, or this one
+                # grows to all of it.
                 if at or head.end > stop:
                     break
                 size = head.end - position
@@ -98,5 +101,7 @@ def replay(
             at += frame.end - position
             position = frame.end
         if not at:
+            # The piece is too short for a header, so its file was cut short: this raises, and names
+            # the place.
             _sound(framing, segment, data, 0, position)
             raise AssertionError("a whole frame that is not read")

@@ -194,6 +194,7 @@ class Target:
         if old:
             files.make_directory(where)
             write_file(files, self.staging, ASIDE, aside.encode())
+            # STORE, alone and durably: from here on no start takes the rest for a store.
             self._move(old[:1], self.path, where)
             self._move(old[1:], self.path, where)
         write_file(files, self.staging, MOVING, b"")
@@ -208,5 +209,7 @@ class Target:
         """Move files; they are durable there before this returns."""
         for name in names:
             self._files.rename(os.path.join(here, name), os.path.join(there, name))
+        # The new names first: synced the other way round, a power cut could leave a file without
+        # any name.
         self._files.sync_directory(there)
         self._files.sync_directory(here)

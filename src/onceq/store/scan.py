@@ -159,6 +159,7 @@ def _load_one(files: Files, whole: str, base: int, known: Known, into: Loaded) -
     begun = base < known.covered or (known.newest != NOWHERE and base <= known.newest)
     if said is not None and said[0] == base:
         wanted = max(said[1], known.newest_bytes if base == known.newest else 0)
+        # In the list before it is judged: after an error the caller closes the files in it.
         into.segments.append(Segment(base, whole, file, said[1] or size, base))
         if size >= wanted:
             return
@@ -311,9 +312,12 @@ def _walk(
     doubtful: list[Frame] = []
     while found.end not in (following, stop):
         sound = framing.sound(data, segment.offset(found.end), position=found.end)
+        # A whole frame of an older epoch was cut by a start: what the log holds now was written
+        # around it.
         if sound is None or sound.frame.epoch < found.epoch_wanted:
             break
         frame = sound.frame
+        # The log went on in the next segment from its base on: this one was cut before that.
         if following is not None and frame.end > following:
             break
         if sound.wrong:

@@ -88,6 +88,7 @@ class VerifiedLog:
         Raises:
             DamagedRecord: They are not, or cannot be read; ``pieces`` says which.
         """
+        # Without the lock: one tuple is taken, and one is put, in one step each.
         known, data = self._last
         behind = known + len(data)
         if known <= address and address + size <= behind:
@@ -103,6 +104,7 @@ class VerifiedLog:
         start = _block(frame, first)[0]
         data = b""
         parts = AHEAD_BYTES // max(size, 1)
+        # It begins where the last read ended, as when messages of a run are received one by one.
         if parts > 1 and known <= address <= behind:
             # The next ones will have this size, too: the last of them shall not be read in part.
             last = _block_of(frame, address + parts * max(size, 1) - 1)
@@ -119,6 +121,7 @@ class VerifiedLog:
         unseen = frame.payload + head - start
         if unseen > 0:
             whole, start = whole[unseen:], start + unseen
+        # A large read is not kept in memory for the sake of a next one.
         if len(data) <= AHEAD_BYTES + 2 * frame.block_bytes:
             self._last = (start, whole)
         return whole[address - start : address - start + size]
@@ -157,6 +160,8 @@ class VerifiedLog:
             data = self._files.read(segment.file, segment.offset(start), last + size - start)
             return data, self._wrong(data, table, frame, blocks)
         except StorageFailure:
+            # One unreadable sector fails the whole read: only single reads tell which blocks it
+            # costs.
             return b"", self._one_by_one(segment, frame, table, blocks)
 
     def _wrong(self, data: bytes, table: Table, frame: Frame, blocks: range) -> list[int]:
@@ -226,6 +231,8 @@ class VerifiedLog:
     def _frame(self, segment: Segment, address: int) -> Frame:
         """The frame that an address lies in, as its header says."""
         with self._lock:
+            # The lock is held while headers are read: two walks at once would add the same places
+            # twice.
             known = self._maps.get(segment.base)
             found = known.found if known is not None else None
             if found is not None and found.position <= address < found.end:
@@ -307,6 +314,7 @@ class VerifiedLog:
             if known is not None:
                 known.gaps[frame.position] = following
                 known.found = None
+                # They were found by trusting the size in that header.
                 while known.places[-1] > frame.position:
                     known.places.pop()
         return known is not None
