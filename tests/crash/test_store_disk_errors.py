@@ -188,6 +188,23 @@ def test_a_checkpoint_is_worth_the_reserve() -> None:
     assert [bytes(data) for _, data in again.records()] == [b"on we go" * 400]
 
 
+def test_the_reserve_is_used_where_free_space_is_not_what_it_seems() -> None:
+    """Under a quota the system says that the disk has room, and takes no byte more."""
+    disk = SimFiles()
+    store = LogStore.create(PATH, disk, store_id=b"S" * 16, segment_bytes=SEGMENT)
+    while store.prepare():
+        pass
+    store.append([b"old" * 1000])
+    store.sync()
+    store.prepare()
+    disk.capacity = disk.used
+    disk.free_bytes = lambda path: 1 << 40  # type: ignore[method-assign]
+    store.checkpoint([b"state" * 700], store.position)
+    store.close()
+    again = LogStore.open(PATH, disk.kill(), segment_bytes=SEGMENT)
+    assert again.recovered.checkpoint == b"state" * 700
+
+
 def test_opening_fails_at_every_operation_and_works_afterwards() -> None:
     life = Life(SimFiles())
     SCENARIOS["reclaim"](life)

@@ -127,9 +127,10 @@ def write_with_reserve(
     try:
         write(files, path, store_id, pending.head, pending.state)
     except NoSpace:
+        # Under a quota the system may say that there is room where there is none.
         needed = size_of(pending.state, len(pending.head.segments))
-        # What was written of it is gone again, so the free space is that from before.
-        missing = needed - files.free_bytes(path)
+        free = files.free_bytes(path)
+        missing = needed - free if free < needed else needed
         count = (missing + pool.segment_bytes - 1) // pool.segment_bytes + 1
         if count > len(pool):
             raise

@@ -367,6 +367,9 @@ class LogStore:
         segment = segments[index]
         stop = min(end, segment.end)
         looked = self._verified.look(segment, max(position, segment.base), stop, most)
+        if looked.damaged and segment.base not in self._table[0]:
+            # The owner has closed its file meanwhile, because nothing that it holds is needed.
+            looked.damaged.clear()
         if looked.position >= segment.end and index + 1 < len(segments):
             looked.position = max(looked.position, segments[index + 1].base)
         return looked
@@ -442,7 +445,8 @@ class LogStore:
         # What lives is known from all records. Should the last ones be lost, so that messages stand
         # there again, their bytes must be there, too.
         self.sync()
-        kept = [s for s in segments if s not in gone]
+        bases = {s.base for s in gone}
+        kept = [s for s in segments if s.base not in bases]
         try:
             pairs = [(s.base, s.end) for s in kept if s.end <= covered]
             if not promises.tell_kept(

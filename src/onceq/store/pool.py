@@ -4,8 +4,9 @@ They are also the reserve: when the disk is full, removals and acknowledgments s
 them. A file comes into the pool by being filled with zeros, or by being a segment that nobody
 needs any more; it leaves under another name.
 
-``take``, ``retire`` and ``load`` belong to the store's own thread; ``prepare`` may run in another
-one at the same time (one at a time): it shares only a counter and the end of a deque.
+``retire``, ``trim`` and ``load`` belong to the store's own thread. At the same time ``prepare`` may
+run in another one (one at a time), and ``sacrifice`` in that of a checkpoint: they share a counter
+and the ends of a deque, and each step on these is one that no other thread can divide.
 """
 
 from __future__ import annotations
@@ -84,7 +85,10 @@ class Pool:
 
     def take(self) -> str | None:
         """A ready file, which is the caller's now; None if there is none."""
-        return self._ready.popleft() if self._ready else None
+        try:
+            return self._ready.popleft()
+        except IndexError:  # not looked at before: another thread may take the last one meanwhile
+            return None
 
     def _new_path(self) -> str:
         return os.path.join(self._path, f"ready-{next(self._numbers)}.seg")
@@ -135,8 +139,8 @@ class Pool:
             Whether there were any.
         """
         before = len(self._ready)
-        while len(self._ready) > READY_MIN:
-            self._files.unlink(self._ready.popleft())
+        while len(self._ready) > READY_MIN and (path := self.take()) is not None:
+            self._files.unlink(path)
         return len(self._ready) < before
 
     def sacrifice(self, count: int) -> None:

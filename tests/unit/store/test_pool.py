@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import pytest
 
 from onceq.errors import StorageFailure, SyncFailed
@@ -23,6 +25,19 @@ def test_it_is_filled_and_emptied() -> None:
     assert disk.pending == 0, "a ready segment is durable"
     assert pool.take() == f"{PATH}/ready-1.seg"
     assert pool.take() == f"{PATH}/ready-2.seg"
+    assert pool.take() is None
+
+
+def test_another_thread_may_take_the_last_one() -> None:
+    """On a full disk the thread that writes a checkpoint gives segments back, while the owner takes
+    one: it is gone between a look at the pool and the taking."""
+
+    class Raced(deque[str]):
+        def __len__(self) -> int:
+            return 1
+
+    pool = Pool(SimFiles(), PATH, SIZE)
+    pool._ready = Raced()
     assert pool.take() is None
 
 

@@ -338,3 +338,20 @@ def test_an_altered_byte_of_format_three_costs_4_kib(covered: bool) -> None:
     with pytest.raises(DamagedRecord):
         store.read(address + 200_000, 10)
     assert bytes(store.read(block + 4_096, 50)) == data[block + 4_096 - address :][:50]
+
+
+def test_a_segment_that_is_given_back_during_a_look_is_not_damaged() -> None:
+    """A scrub looks in another thread, and the file of a segment may be closed meanwhile."""
+    _, store, _ = _cold(sizes=(100, 50_000, 60_000, 60_000))
+    assert len(store.segments()) > 1
+    reads: list[str] = []
+
+    def closed(path: str) -> StorageFailure | None:
+        reads.append(path)
+        if len(reads) != 2:  # the first one finds the header
+            return None
+        assert store.reclaim(lambda base, end: False)
+        return StorageFailure("bad file descriptor")
+
+    store._files.fail_read = closed  # type: ignore[attr-defined]
+    assert store.look(0, store.synced, 1).damaged == []
