@@ -186,7 +186,7 @@ class Framing:
             flags = WITH_PACKETS if size < LARGE_RECORD_BYTES else WITH_PACKETS | WITH_BLOCKS
             rest = _REST.pack(size | flags, position ^ self._mask, synced, epoch)
             view = memoryview(payload)
-            if size <= BLOCK_BYTES:
+            if size <= BLOCK_BYTES and flags == WITH_PACKETS:
                 # One block: the way of every single send, in as few calls as can be.
                 crc = crc32(padding, crc32(view[head:], self._start(position)))
                 table = _ONE_BLOCK.pack(head, crc)

@@ -77,12 +77,15 @@ def torn_is_damage(patch: pytest.MonkeyPatch) -> None:
 
 def heads_not_covered(patch: pytest.MonkeyPatch) -> None:
     """What a record says happened has no checksum."""
-    parts = framing._parts
+    encode, sealed = Framing.encode, Framing._sealed
 
-    def behind(pieces: Any, start: int, end: int | None = None) -> list[memoryview]:
-        return [] if end is not None else parts(pieces, start)
-
-    sealed = Framing._sealed
+    def uncovered(self: Framing, payload: bytes, *, head: int = 0, **where: int) -> list[bytes]:
+        frame = encode(self, payload, head=head, **where)
+        if head:
+            table = frame[-1][-len(payload) % 8 :]
+            crc = framing.crc32(table, framing.crc32(frame[0][4:], self._seed))
+            frame[0] = crc.to_bytes(4, "little") + frame[0][4:]
+        return frame
 
     def unsealed(self: Framing, view: Any, at: int, frame: Frame, head: int = 0) -> bool:
         if not frame.packets:
@@ -91,7 +94,7 @@ def heads_not_covered(patch: pytest.MonkeyPatch) -> None:
         crc = framing.crc32(table, framing.crc32(view[at + 4 : at + 32], self._seed))
         return crc == int.from_bytes(view[at : at + 4], "little")
 
-    patch.setattr(framing, "_parts", behind)
+    patch.setattr(Framing, "encode", uncovered)
     patch.setattr(Framing, "_sealed", unsealed)
 
 
