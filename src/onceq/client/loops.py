@@ -6,21 +6,43 @@ the loop before that (an exception, ``break``, the death of the process or of th
 puts the message back in its place, and nothing else is ever held. What is handed out again says so
 by ``abort_count``.
 
-The loops decide with ``Course``; what is left to each kind is to wait and to call.
+Loops decide with ``Course``. What they do with a queue manager is written once for threads and
+tasks, as generators of calls (``partners/driving.py``).
 
 Upholds: I4 (at most one committed receive), I17 (who is lost gives everything back).
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from array import array
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
 
+from onceq.client.current import entered, left
+from onceq.client.enlisting import AnyTransaction, leave
+from onceq.client.plans import queues
+from onceq.client.plans.outcome import outcome
+from onceq.client.plans.plan import Plan
 from onceq.client.plans.selection import wait_ms
-from onceq.errors import InDoubt, InvalidParameter, OnceqError, TransactionLost
+from onceq.client.session import Session
+from onceq.errors import (
+    InDoubt,
+    InvalidParameter,
+    OnceqError,
+    ReceiveTimeout,
+    ServiceNotAvailable,
+    TransactionLost,
+)
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.batch import Batch
+from onceq.partners.driving import Calls, call
+
+T = TypeVar("T")
+Wait = Callable[[float], Awaitable[bool] | bool]
+"""Waits so many seconds, or until the loop is to stop; whether it is."""
 
 LOOK_S: Final = 0.5
 """Where a stop may come, a wait for a message is asked for in slices of so many seconds."""
@@ -101,3 +123,104 @@ class Course:
             "queue=%s: a handler failed, what it was given goes back: %s: %s", self.queue,
             type(error).__name__, error,
         )  # fmt: skip
+
+
+class Transaction(AnyTransaction, Protocol):
+    """A transaction of a loop, of either face."""
+
+    @property
+    def id(self) -> str: ...
+
+    def _hold(
+        self, queue: str, max: int, /, *, timeout: float | None
+    ) -> Awaitable[Batch] | Batch: ...
+
+    def commit(self) -> object: ...
+
+
+class Manager(Protocol):
+    """A queue manager of a loop, of either face."""
+
+    @property
+    def _state(self) -> Session: ...
+
+    def run(self, plan: Plan[T], /) -> Awaitable[T] | T: ...
+
+    def transaction(self) -> Transaction: ...
+
+
+class Stop(Protocol):
+    """An event, of threads or of tasks."""
+
+    def is_set(self) -> bool: ...
+
+
+def consume(
+    qm: Manager, course: Course, handler: Callable[..., object], stop: Stop, wait: Wait
+) -> Calls[int]:
+    """Call a handler for each message, or for batches; see ``QueueManager.consume``."""
+    while not stop.is_set():
+        tx, taken = qm.transaction(), None
+        try:
+            taken = yield from take(tx, course)
+            if taken is None:
+                break
+            if taken:
+                yield from _handle(qm, handler, tx, course.argument(taken))
+                yield from finish(qm, tx, course, wait)
+                course.done(len(taken))
+        except ServiceNotAvailable as error:
+            yield partial(wait, course.away_s(error))
+        except Exception as error:
+            if not taken or (isinstance(error, InDoubt) and error.transaction == tx.id):
+                raise
+            course.failed(error, (yield from _policy(qm, course.queue)))
+        finally:
+            yield from leave(tx)
+    return course.handled
+
+
+def take(tx: Transaction, course: Course) -> Calls[Batch | None]:
+    """Messages; none of them: look whether to stop; None: the time is over."""
+    try:
+        return (yield from call(tx._hold, course.queue, course.batch, timeout=course.slice_s()))
+    except ReceiveTimeout:
+        return None if course.nothing_came() else NOTHING
+
+
+def finish(qm: Manager, tx: Transaction, course: Course, wait: Wait | None = None) -> Calls[None]:
+    """Commit, unless that is done; if the answer was lost, find out what became of it.
+
+    Args:
+        wait: Ask until the manager is back, or the loop is to stop; None: ask once.
+    """
+    if tx._state.over:
+        return
+    try:
+        yield tx.commit
+    except InDoubt as error:
+        while True:
+            try:
+                became = yield from call(qm.run, outcome(qm._state, error.transaction))
+            except ServiceNotAvailable as away:
+                if wait is None or (yield partial(wait, course.away_s(away))):
+                    raise error from None
+            else:
+                course.settled(error, became)
+                return
+
+
+def _handle(
+    qm: Manager, handler: Callable[..., object], tx: Transaction, argument: Any
+) -> Calls[None]:
+    around = entered(tx, qm, tx._state)
+    try:
+        yield partial(handler, tx, argument)
+    finally:
+        left(around)
+
+
+def _policy(qm: Manager, queue: str) -> Calls[object]:
+    with contextlib.suppress(OnceqError):
+        return (yield from call(qm.run, queues.queue(qm._state, queue))).poison_attempts
+    return False

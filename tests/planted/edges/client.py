@@ -16,9 +16,11 @@ from onceq.client.plans import handles, sender_transaction
 from onceq.client.plans import unit_of_work as client_unit
 from onceq.client.socket_link import SocketLink
 from onceq.client.threads import consuming
+from onceq.client.threads.transaction import Transaction
 from onceq.core.send import send
 from onceq.core.transaction import unit_of_work
 from onceq.packet.heads import Head
+from onceq.partners.driving import Calls, call, drive
 from tests.planted.planted import SIM, Planted
 
 LOOPS = "tests/property/test_consuming.py::test_nothing_is_lost_and_nothing_comes_twice_unsaid"
@@ -65,23 +67,26 @@ def _streams_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
 def _loops_commit_what_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop that is left commits in place of giving back."""
 
-    def undo(tx: Any) -> None:
+    def leave(tx: Any) -> Calls[None]:
         if not tx._state.over:
-            tx.commit()
+            yield tx.commit
 
-    monkeypatch.setattr(consuming, "_undo", undo)
+    monkeypatch.setattr(loops, "leave", leave)
+    monkeypatch.setattr(Transaction, "_leave", lambda tx: drive(leave(tx)))
 
 
 def _loops_take_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
     """A loop takes its message as it did before: outside of its transaction."""
 
-    def taken(tx: Any, course: loops.Course) -> Any:
+    def take(tx: Any, course: loops.Course) -> Calls[Any]:
+        receive, left_s = tx._manager.receive_many, course.slice_s()
         try:
-            return tx._manager.receive_many(course.queue, course.batch, timeout=course.slice_s())
+            return (yield from call(receive, course.queue, course.batch, timeout=left_s))
         except errors.ReceiveTimeout:
             return None if course.nothing_came() else loops.NOTHING
 
-    monkeypatch.setattr(consuming, "_taken", taken)
+    monkeypatch.setattr(loops, "take", take)
+    monkeypatch.setattr(consuming, "take", take)
 
 
 def _doubts_are_believed_done(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from onceq.client.current import entered, left
-from onceq.client.loops import NOTHING, Course
-from onceq.client.plans import queues
-from onceq.client.plans.outcome import outcome
+from onceq.client.loops import Course, consume, finish, take
 from onceq.client.threads.recovering import Recovering
 from onceq.client.threads.transaction import Transaction
-from onceq.errors import InDoubt, OnceqError, ReceiveTimeout, ServiceNotAvailable
 from onceq.model.message import Message
-from onceq.packet.batch import Batch
+from onceq.partners.driving import drive
 
 
 class Consuming(Recovering):
@@ -66,15 +61,15 @@ class Consuming(Recovering):
         while not (stop is not None and stop.is_set()):
             tx = self.transaction()
             try:
-                taken = _taken(tx, course)
+                taken = drive(take(tx, course))
                 if taken is None:
                     return
                 if taken:
                     yield tx, taken[0]
-                    self._finish(tx, course, None)
+                    drive(finish(self, tx, course))
                     course.done(1)
             finally:
-                _undo(tx)
+                tx._leave()
 
     def consume(
         self,
@@ -102,70 +97,4 @@ class Consuming(Recovering):
         """
         course = Course(queue, timeout, batch, stoppable=stop is not None)
         waiting = stop if stop is not None else threading.Event()
-        while not waiting.is_set():
-            tx, taken = self.transaction(), None
-            try:
-                taken = _taken(tx, course)
-                if taken is None:
-                    break
-                if taken:
-                    self._handle(handler, tx, course.argument(taken))
-                    self._finish(tx, course, waiting)
-                    course.done(len(taken))
-            except ServiceNotAvailable as error:
-                waiting.wait(course.away_s(error))
-            except Exception as error:
-                if not taken or (isinstance(error, InDoubt) and error.transaction == tx.id):
-                    raise
-                course.failed(error, self._policy(queue))
-            finally:
-                _undo(tx)
-        return course.handled
-
-    def _handle(self, handler: Callable[..., object], tx: Transaction, argument: Any) -> None:
-        around = entered(tx, self, tx._state)
-        try:
-            handler(tx, argument)
-        finally:
-            left(around)
-
-    def _finish(self, tx: Transaction, course: Course, stop: threading.Event | None) -> None:
-        """Commit, unless that is done; if the answer was lost, find out what became of it.
-
-        Args:
-            stop: Ask until the manager is back, or this is set; None: ask once.
-        """
-        if tx._state.over:
-            return
-        try:
-            tx.commit()
-        except InDoubt as error:
-            while True:
-                try:
-                    became = self.run(outcome(self._state, error.transaction))
-                except ServiceNotAvailable as away:
-                    if stop is None or stop.wait(course.away_s(away)):
-                        raise error from None
-                else:
-                    course.settled(error, became)
-                    return
-
-    def _policy(self, queue: str) -> object:
-        with contextlib.suppress(OnceqError):
-            return self.run(queues.queue(self._state, queue)).poison_attempts
-        return False
-
-
-def _taken(tx: Transaction, course: Course) -> Batch | None:
-    """Messages; none of them: look whether to stop; None: the time is over."""
-    try:
-        return tx._hold(course.queue, course.batch, timeout=course.slice_s())
-    except ReceiveTimeout:
-        return None if course.nothing_came() else NOTHING
-
-
-def _undo(tx: Transaction) -> None:
-    """Give back what a transaction holds, if it is open still."""
-    if not tx._state.over:
-        with contextlib.suppress(OnceqError):
-            tx.abort()
+        return drive(consume(self, course, handler, waiting, waiting.wait))
