@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from onceq.core.inputs import inputs
 from onceq.errors import LinkLost, ReceiveTimeout
 from onceq.model import requests
 from onceq.model.branch import Decision, Join, Leave, Vote
@@ -50,11 +48,11 @@ class Applications:
     def __init__(self) -> None:
         self.numbers = itertools.count(1)
 
-    def ask(self, make: Callable[[int, int], inputs.Input]) -> Any:
+    def ask(self, request: requests.Request) -> Any:
         """One request and its answer; errors are raised. Lets the world run until it comes.
 
         Args:
-            make: Makes the input from the owner's and the request's number.
+            request: Without its owner and number.
 
         Raises:
             AnswerLost: The queue manager died instead.
@@ -64,84 +62,80 @@ class Applications:
     def create(self, name: str, *, transactional: bool = True, **more: Any) -> None:
         properties = QueueProperties(name, transactional=transactional, **more)
         instance = name.encode()[:16].ljust(16, b"Q")
-        self.ask(
-            lambda o, r: requests.CreateQueue(
-                properties=properties, instance=instance, owner=o, request=r
-            )
-        )
+        self.ask(requests.CreateQueue(properties=properties, instance=instance))
 
     def delete(self, name: str) -> Any:
-        return self.ask(lambda o, r: requests.DeleteQueue(name, owner=o, request=r))
+        return self.ask(requests.DeleteQueue(name))
 
     def purge(self, name: str) -> Any:
-        return self.ask(lambda o, r: requests.PurgeQueue(name, owner=o, request=r))
+        return self.ask(requests.PurgeQueue(name))
 
     def open(
         self, name: str, access: requests.Access, share: requests.Share = requests.Share.DENY_NONE
     ) -> Opened:
-        result = self.ask(lambda o, r: requests.OpenQueue(name, access, share, owner=o, request=r))
+        result = self.ask(requests.OpenQueue(name, access, share))
         assert isinstance(result, Opened)
         return result
 
     def close_handle(self, handle: int) -> None:
-        self.ask(lambda o, r: requests.CloseQueue(handle, owner=o, request=r))
+        self.ask(requests.CloseQueue(handle))
 
     def begin(self) -> int:
         number = next(self.numbers)
-        self.ask(lambda o, r: requests.Begin(number, owner=o, request=r))
+        self.ask(requests.Begin(number))
         return number
 
     def send(self, tx: int, destination: str, *bodies: bytes, **properties: Any) -> Any:
         """Messages of a transaction, or (0) of none."""
         items = (item(destination, *bodies, **properties),)
-        return self.ask(lambda o, r: requests.Send(tx, items, owner=o, request=r))
+        return self.ask(requests.Send(tx, items))
 
     def commit(self, tx: int, id: TransactionId | None = None) -> Sent:
-        result = self.ask(lambda o, r: requests.Commit(tx, (), id, owner=o, request=r))
+        result = self.ask(requests.Commit(tx, (), id))
         assert isinstance(result, Sent)
         return result
 
     def abort(self, tx: int) -> None:
-        self.ask(lambda o, r: requests.Abort(tx, owner=o, request=r))
+        self.ask(requests.Abort(tx))
 
     def once(
         self, destination: str, *bodies: bytes, id: TransactionId | None = None, **properties: Any
     ) -> Sent:
         """One transaction that sends these."""
         items = (item(destination, *bodies, **properties),)
-        result = self.ask(lambda o, r: requests.Commit(0, items, id, owner=o, request=r))
+        result = self.ask(requests.Commit(0, items, id))
         assert isinstance(result, Sent)
         return result
 
     def outcome(self, id: TransactionId) -> Outcome:
-        result = self.ask(lambda o, r: requests.AskOutcome(id, owner=o, request=r))
+        result = self.ask(requests.AskOutcome(id))
         assert isinstance(result, Outcome)
         return result
 
     def start_branch(self, xid: Xid, how: Join = Join.NEW) -> int:
         """Work in a branch; the number under which it goes on."""
         number = next(self.numbers)
-        self.ask(lambda o, r: requests.StartBranch(number, xid, how, owner=o, request=r))
+        self.ask(requests.StartBranch(number, xid, how))
         return number
 
     def end_branch(self, number: int, xid: Xid, how: Leave = Leave.SUCCESS) -> None:
-        self.ask(lambda o, r: requests.EndBranch(number, xid, how, owner=o, request=r))
+        self.ask(requests.EndBranch(number, xid, how))
 
     def prepare(self, xid: Xid, tx: int = 0, *items: requests.SendItem) -> Vote:
-        vote = self.ask(lambda o, r: requests.PrepareBranch(xid, tx, items, owner=o, request=r))
+        vote = self.ask(requests.PrepareBranch(xid, tx, items))
         assert isinstance(vote, Vote)
         return vote
 
     def commit_branch(self, xid: Xid, **more: bool) -> Sent:
-        result = self.ask(lambda o, r: requests.CommitBranch(xid, **more, owner=o, request=r))
+        result = self.ask(requests.CommitBranch(xid, **more))
         assert isinstance(result, Sent)
         return result
 
     def rollback(self, xid: Xid, **more: bool) -> None:
-        self.ask(lambda o, r: requests.RollbackBranch(xid, **more, owner=o, request=r))
+        self.ask(requests.RollbackBranch(xid, **more))
 
     def forget(self, xid: Xid) -> None:
-        self.ask(lambda o, r: requests.ForgetBranch(xid, owner=o, request=r))
+        self.ask(requests.ForgetBranch(xid))
 
     def promise(self, xid: Xid, *items: requests.SendItem) -> Vote:
         """A whole branch, up to its promise."""
@@ -150,48 +144,40 @@ class Applications:
     def commit_group(
         self, app: str, version: int, prefix: bytes, *xids: Xid, query: str = ""
     ) -> GroupResult:
-        result = self.ask(
-            lambda o, r: requests.CommitGroup(app, query, version, prefix, xids, owner=o, request=r)
-        )
+        result = self.ask(requests.CommitGroup(app, query, version, prefix, xids))
         assert isinstance(result, GroupResult)
         return result
 
     def rollback_group(self, prefix: bytes, *, final: bool = False) -> int:
-        return int(self.ask(lambda o, r: requests.RollbackGroup(prefix, final, owner=o, request=r)))
+        return int(self.ask(requests.RollbackGroup(prefix, final)))
 
     def forget_group(self, app: str) -> None:
-        self.ask(lambda o, r: requests.ForgetGroup(app, owner=o, request=r))
+        self.ask(requests.ForgetGroup(app))
 
     def enlist(self, tx: int, gtrid: bytes, partner: str = "db") -> None:
-        self.ask(lambda o, r: requests.Enlist(tx, gtrid, partner, owner=o, request=r))
+        self.ask(requests.Enlist(tx, gtrid, partner))
 
     def decision(self, gtrid: bytes) -> Decision:
-        result = self.ask(lambda o, r: requests.AskDecision(gtrid, owner=o, request=r))
+        result = self.ask(requests.AskDecision(gtrid))
         assert isinstance(result, Decision)
         return result
 
     def leave_decision(self, gtrid: bytes) -> None:
-        self.ask(lambda o, r: requests.LeaveDecision(gtrid, owner=o, request=r))
+        self.ask(requests.LeaveDecision(gtrid))
 
     def decision_done(self, gtrid: bytes) -> None:
-        self.ask(lambda o, r: requests.DecisionDone(gtrid, owner=o, request=r))
+        self.ask(requests.DecisionDone(gtrid))
 
     def receive(self, queue: str, *, tx: int = 0, count: int = 1, wait_s: float = 0) -> Batch:
         until = self.world.now_us + int(wait_s * 1e6) if wait_s else 0
-        result = self.ask(
-            lambda o, r: requests.Receive(
-                queue, tx, count, BYTES_MAX, wait_until_us=until, owner=o, request=r
-            )
-        )
+        result = self.ask(requests.Receive(queue, tx, count, BYTES_MAX, wait_until_us=until))
         assert isinstance(result, Batch)
         return result
 
     def messages(self, queue: str) -> Batch:
         """What is in a queue, by peeking; raises ReceiveTimeout if nothing is."""
         result = self.ask(
-            lambda o, r: requests.Receive(
-                queue, 0, MESSAGES_MAX, BYTES_MAX, wait_until_us=0, peek=True, owner=o, request=r
-            )
+            requests.Receive(queue, 0, MESSAGES_MAX, BYTES_MAX, wait_until_us=0, peek=True)
         )
         assert isinstance(result, Batch)
         return result
@@ -204,19 +190,13 @@ class Applications:
             return []
 
     def look(self, what: str, name: str = "") -> Any:
-        return self.ask(lambda o, r: requests.Look(what, name, owner=o, request=r))
+        return self.ask(requests.Look(what, name))
 
     def edit_list(self, what: str, name: str, *members: str) -> str:
         """Change a distribution list of the directory; its format name."""
         guid = name.encode()[:16].ljust(16, b"L")
-        view = self.ask(
-            lambda o, r: EditDirectory(what, name, members, guid=guid, owner=o, request=r)
-        )
+        view = self.ask(EditDirectory(what, name, members, guid=guid))
         return str(view.format_name)
 
     def steer(self, destination: str, action: str) -> None:
-        self.ask(
-            lambda o, r: requests.SteerOutgoing(
-                destination, requests.Steer(action), owner=o, request=r
-            )
-        )
+        self.ask(requests.SteerOutgoing(destination, requests.Steer(action)))

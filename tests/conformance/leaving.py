@@ -60,9 +60,7 @@ def sent_and_cut(world: World, *bodies: bytes, **asked: Any) -> None:
 def take_out(node: Node, body: bytes, transaction: int = 0) -> object:
     """By its lookup identifier, as an operator does who has peeked."""
     (lookup,) = [m.lookup_id for m in node.messages(Q) if m.body == body]
-    return node.ask(
-        lambda o, r: requests.Remove(Q, transaction, lookup, lookup, owner=o, request=r)
-    )
+    return node.ask(requests.Remove(Q, transaction, lookup, lookup))
 
 
 def told(node: Node) -> dict[bytes, int]:

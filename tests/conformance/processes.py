@@ -26,13 +26,13 @@ from typing import Any
 
 from onceq.client.opening import connect
 from onceq.client.threads.manager import QueueManager
-from onceq.core.inputs import inputs
 from onceq.directory import Directory, FileDirectory, create
 from onceq.errors import OnceqError
 from onceq.model.data_directory import CONFIGURATION_FILE, SOCKET_FILE
 from onceq.model.identity import guid_text
 from onceq.model.limits import Settings
 from onceq.model.manager_identity import Identity
+from onceq.model.requests import Request
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.testing.process.nursery import Nursery
@@ -263,12 +263,12 @@ class ProcessNode(Applications):
 
     # ---- applications ------------------------------------------------------------------------
 
-    def ask(self, make: Callable[[int, int], inputs.Input]) -> Any:
+    def ask(self, request: Request) -> Any:
         """See Applications."""
         assert self.process is not None, f"{self.identity.name} is dead"
         process, world = self.process, self.world
         number = next(self.numbers)
-        frame, self._kinds[number] = request_frame(number, make(0, number), world.now_us)
+        frame, self._kinds[number] = request_frame(number, request, world.now_us)
         self.told()
         self.restless = True
         self.application.sendall(frame)

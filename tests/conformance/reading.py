@@ -33,7 +33,7 @@ def seek(
     """One message by its place."""
     until = qm.world.now_us + int(wait_s * 1e6) if wait_s else 0
     result = qm.ask(
-        lambda o, r: requests.Receive(
+        requests.Receive(
             queue,
             tx,
             1,
@@ -46,8 +46,6 @@ def seek(
             seek=seek,
             cursor=cursor,
             allow_peek=allow_peek,
-            owner=o,
-            request=r,
         )
     )
     assert isinstance(result, Batch)
@@ -61,36 +59,28 @@ def body(qm: Applications, queue: str, how: Seek, lookup: int = 0, **more: Any) 
 def move(
     qm: Applications, queue: str, lookup: int, to: str, *, tx: int = 0, handle: int = 0
 ) -> Any:
-    return qm.ask(
-        lambda o, r: requests.MoveMessage(queue, to, lookup, tx, handle, owner=o, request=r)
-    )
+    return qm.ask(requests.MoveMessage(queue, to, lookup, tx, handle))
 
 
 def reject(qm: Applications, queue: str, tx: int, *lookups: int, keep: bool = False) -> None:
-    qm.ask(lambda o, r: requests.Reject(queue, tx, lookups, keep, owner=o, request=r))
+    qm.ask(requests.Reject(queue, tx, lookups, keep))
 
 
 def cursor(qm: Applications, queue: str, access: requests.Access = requests.Access.RECEIVE) -> int:
     handle = qm.open(queue, access).handle
-    result = qm.ask(lambda o, r: requests.OpenCursor(handle, owner=o, request=r))
+    result = qm.ask(requests.OpenCursor(handle))
     assert isinstance(result, int)
     return result
 
 
 def purge(qm: Applications, queue: str) -> int:
-    result = qm.ask(lambda o, r: requests.PurgeQueue(queue, owner=o, request=r))
+    result = qm.ask(requests.PurgeQueue(queue))
     assert isinstance(result, int)
     return result
 
 
 def set_queue(qm: Applications, queue: str, **values: Any) -> None:
-    qm.ask(lambda o, r: requests.SetQueue(queue, values, owner=o, request=r))
-
-
-def admitted(qm: Applications, asked: Request, owner: int, number: int) -> Request:
-    """A request as the service hands it on."""
-    admit(asked, owner, number, clock=qm.clock, random=bytes)
-    return asked
+    qm.ask(requests.SetQueue(queue, values))
 
 
 def drive(qm: Applications, plan: Any) -> Any:
@@ -98,9 +88,10 @@ def drive(qm: Applications, plan: Any) -> Any:
     try:
         request = next(plan)
         while True:
-            asked = request
+            asked: Request = request.asked
             try:
-                result = qm.ask(lambda o, r, asked=asked.asked: admitted(qm, asked, o, r))
+                admit(asked, 0, 0, clock=qm.clock, random=bytes)
+                result = qm.ask(asked)
             except OnceqError as error:
                 request = plan.throw(error)
             else:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from onceq.core.inputs import inputs
 from onceq.errors import OnceqError
 from onceq.model.data_directory import SOCKET_FILE
+from onceq.model.requests import Request
 from onceq.wire.app import frames
 from onceq.wire.app.answers import decode
 from tests.conformance.applications import AnswerLost, Applications
@@ -32,9 +31,9 @@ class InsideStranger(Applications):
         self.answers: dict[int, object] = {}
         self.owner = node.engine.owner(self.answers.__setitem__)
 
-    def ask(self, make: Callable[[int, int], inputs.Input]) -> Any:
+    def ask(self, request: Request) -> Any:
         """See Applications."""
-        return self.node.ask_as(self.owner, next(self.numbers), self.answers, make)
+        return self.node.ask_as(self.owner, next(self.numbers), self.answers, request)
 
     def leave(self) -> None:
         """It is killed, or its connection is lost."""
@@ -62,13 +61,13 @@ class ProcessStranger(Applications):
             pass
         node.world.watch(self._socket, self._answered)
 
-    def ask(self, make: Callable[[int, int], inputs.Input]) -> Any:
+    def ask(self, request: Request) -> Any:
         """See Applications."""
         world, number = self.node.world, next(self.numbers)
         process = self.node.process
         self.node.told()
         self.node.restless = True
-        frame, self._kinds[number] = request_frame(number, make(0, number), world.now_us)
+        frame, self._kinds[number] = request_frame(number, request, world.now_us)
         self._socket.sendall(frame)
         world.settle()
         until = world.now_us + ANSWER_S_MAX * 1_000_000

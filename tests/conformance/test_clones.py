@@ -99,7 +99,7 @@ def notices(world: World, twin: Node) -> None:
 
 
 def purge(node: Node, queue: str = Q) -> None:
-    node.ask(lambda o, r: requests.PurgeQueue(queue, owner=o, request=r))
+    node.ask(requests.PurgeQueue(queue))
 
 
 @pytest.mark.parametrize("ends", ["purged", "late"])
@@ -215,7 +215,7 @@ def test_a_bad_end_that_is_told_to_the_clone_is_its_dead_letter(world: World) ->
     world["A"].kill()
     twin.once(OTHER, b"hello")
     world.run(5)
-    world["B"].ask(lambda o, r: requests.PurgeQueue(LOCAL, owner=o, request=r))
+    world["B"].ask(requests.PurgeQueue(LOCAL))
     world.run(5)
     assert dead(twin) == dict.fromkeys((b"1", b"2"), C.NACK_QUEUE_PURGED)
 

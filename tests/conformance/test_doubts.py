@@ -88,7 +88,7 @@ def test_a_late_bad_end_is_the_reason_in_the_end(world: World) -> None:
     doubtful(world, 1, 2, 3)
     world.run(60)
 
-    world["B"].ask(lambda o, r: requests.PurgeQueue(LOCAL, owner=o, request=r))
+    world["B"].ask(requests.PurgeQueue(LOCAL))
     world.run(5)
     assert set(dead(world["A"]).values()) == {PURGED}
 

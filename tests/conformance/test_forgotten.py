@@ -145,7 +145,7 @@ def test_the_time_by_default(worlds: Worlds) -> None:
     a.create("out")
     tx = a.begin()
     world.run(3_500)
-    a.ask(lambda o, r: requests.Commit(tx, (), owner=o, request=r))
+    a.ask(requests.Commit(tx, ()))
     tx = a.begin()
     world.run(4_100)
     with pytest.raises(TransactionOver):

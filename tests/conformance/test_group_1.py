@@ -419,7 +419,7 @@ def test_refused_item_leaves_the_commit_undone(world: World) -> None:
     a.send(tx, Q, b"kept")
     bad = (item(Q, b"fine"), item(Q, b"m", label="x" * 250))
     with pytest.raises(LabelTooLong):
-        a.ask(lambda o, r: requests.Commit(tx, bad, owner=o, request=r))
+        a.ask(requests.Commit(tx, bad))
     world.run(5)
     assert world["B"].bodies(LOCAL) == []
     a.commit(tx)

@@ -123,7 +123,7 @@ def test_the_order_queue_cannot_be_made_by_applications(a: Node) -> None:
 def test_removal_of_a_range_respects_sharing(a: Node) -> None:
     a.once(r"private$\q", b"m")
     a.open(r"private$\q", Access.PEEK, Share.DENY_RECEIVE)
-    assert a.ask(lambda o, r: Remove(r"private$\q", 0, 1, (1 << 63) - 1, owner=o, request=r)) == 1
+    assert a.ask(Remove(r"private$\q", 0, 1, (1 << 63) - 1)) == 1
     assert a.engine is not None
     stranger = a.engine.owner(a.answers.__setitem__)
     a.engine.submit(Remove(r"private$\q", 0, 1, (1 << 63) - 1, owner=stranger, request=9999))

@@ -26,7 +26,7 @@ Q = "private$\\q"
 
 
 def set_queue(node: Node, name: str, /, **values: Any) -> Any:
-    return node.ask(lambda o, r: requests.SetQueue(name, values, owner=o, request=r))
+    return node.ask(requests.SetQueue(name, values))
 
 
 @pytest.fixture

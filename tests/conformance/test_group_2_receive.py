@@ -80,7 +80,7 @@ def test_case_029_peek_in_a_transaction(a: Node) -> None:
     a.once(r"DIRECT=OS:.\private$\q", b"m")
     tx = a.begin()
     with pytest.raises(TransactionUsage) as caught:
-        a.ask(lambda o, r: Receive(Q, tx, peek=True, owner=o, request=r))
+        a.ask(Receive(Q, tx, peek=True))
     assert caught.value.hresult == 0xC00E0050
     (place,) = a.messages(Q).lookup_ids
     at = cursor(a, Q)

@@ -103,11 +103,7 @@ def test_case_071_one_that_cannot_take_it_stops_all(worlds: Worlds, full: str) -
         with pytest.raises(TransactionOver):
             over(tx)
     with pytest.raises(InsufficientResources):
-        a.ask(
-            lambda o, r: requests.Commit(
-                0, (item(Q1, b"1"), item(large, b"x" * 30_000)), owner=o, request=r
-            )
-        )
+        a.ask(requests.Commit(0, (item(Q1, b"1"), item(large, b"x" * 30_000))))
     world.run(5)
     assert everywhere(world) == [[], [], []]
     assert a.bodies(r"private$\small") == []

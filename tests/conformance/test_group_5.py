@@ -117,7 +117,7 @@ def test_case_088_what_an_acknowledgment_looks_like(world: World) -> None:
     world.run(2)
     world["A"].receive(ADMIN)
     gone = world["B"].messages(PLAIN)[0].id
-    world["B"].ask(lambda o, r: requests.PurgeQueue(PLAIN, owner=o, request=r))
+    world["B"].ask(requests.PurgeQueue(PLAIN))
     world.run(2)
     (nack,) = world["A"].messages(ADMIN)
     assert (nack.message_class, nack.body) == (C.NACK_QUEUE_PURGED, b"to go")
@@ -176,7 +176,7 @@ def test_acknowledgments_on_one_computer(world: World) -> None:
     b.receive(LOCAL, tx=tx)
     b.commit(tx)
     b.receive(PLAIN)
-    b.ask(lambda o, r: requests.PurgeQueue(LOCAL, owner=o, request=r))
+    b.ask(requests.PurgeQueue(LOCAL))
     world.run(1)
     assert sorted(classes(b)) == [C.ACK_REACH_QUEUE] * 3 + [
         C.ACK_RECEIVE, C.ACK_RECEIVE, C.NACK_QUEUE_PURGED,
@@ -312,7 +312,7 @@ def test_case_092_what_nobody_receives_in_time_is_a_dead_letter(world: World) ->
 def test_case_093_a_purged_message(world: World, level: Acknowledge) -> None:
     world["A"].once(Q, b"m", **asking(level, journal=Journal.DEADLETTER))
     world.run(2)
-    world["B"].ask(lambda o, r: requests.PurgeQueue(LOCAL, owner=o, request=r))
+    world["B"].ask(requests.PurgeQueue(LOCAL))
     world.run(600)
     (dead,) = world["A"].messages(DEAD)
     assert (dead.message_class, dead.body, dead.destination) == (0xC001, b"m", Q)
@@ -372,7 +372,7 @@ def test_case_096_the_time_to_reach_the_queue_is_over(world: World) -> None:
 def test_messages_removed_by_an_operator_before_they_left(world: World) -> None:
     world.cut("A", "B")
     world["A"].once(Q, b"m", **asking(EVERYTHING, journal=Journal.DEADLETTER))
-    world["A"].ask(lambda o, r: requests.PurgeQueue(Q, owner=o, request=r))
+    world["A"].ask(requests.PurgeQueue(Q))
     world.run(1)
     assert classes(world["A"], DEAD) == [C.NACK_DELETED]
     assert classes(world["A"]) == [C.NACK_DELETED]
@@ -385,7 +385,7 @@ def test_nothing_negative_is_said_of_a_removed_message_that_may_have_arrived(
     world.link("A", "B").policy = no_order_acks
     world["A"].once(Q, b"m", **asking(EVERYTHING, journal=Journal.DEADLETTER))
     world.run(2)
-    world["A"].ask(lambda o, r: requests.PurgeQueue(Q, owner=o, request=r))
+    world["A"].ask(requests.PurgeQueue(Q))
     world["B"].receive(LOCAL)
     world.run(5)
     assert not world["A"].bodies(DEAD), "in doubt until it was received after all"
@@ -446,7 +446,7 @@ def test_case_101_the_journal_of_a_queue(world: World) -> None:
     assert b.bodies(copies) == [b"1"]
     b.receive(r"private$\j")
     assert b.bodies(copies) == [b"1", b"2"]
-    b.ask(lambda o, r: requests.PurgeQueue(r"private$\j", owner=o, request=r))
+    b.ask(requests.PurgeQueue(r"private$\j"))
     assert b.bodies(copies) == [b"1", b"2"], "a purge is no receive"
     b.crash()
     b.start()

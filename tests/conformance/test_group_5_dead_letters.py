@@ -108,13 +108,13 @@ def test_what_ends_behind_its_arrival_comes_there_too(world: World, how: str) ->
         a.once(name, b"m", **mine(time_to_be_received=20))
         world.run(2)
         if how == "purge":
-            node.ask(lambda o, r: requests.PurgeQueue(LOCAL, owner=o, request=r))
+            node.ask(requests.PurgeQueue(LOCAL))
         elif how == "delete":
             node.delete(LOCAL)
         elif how == "reject":
             tx = node.begin()
             lookups = tuple(node.receive(LOCAL, tx=tx).lookup_ids)
-            node.ask(lambda o, r, t=tx, k=lookups: requests.Reject(LOCAL, t, k, owner=o, request=r))
+            node.ask(requests.Reject(LOCAL, tx, lookups))
             node.commit(tx)
         world.run(30)
     reason = {
@@ -255,7 +255,7 @@ def test_acknowledgments_are_never_acknowledged_nor_journaled(world: World) -> N
     b.receive(LOCAL)
     world.run(200)
     assert classes(b, ADMIN) == [C.ACK_RECEIVE]
-    b.ask(lambda o, r: requests.PurgeQueue(ADMIN, owner=o, request=r))
+    b.ask(requests.PurgeQueue(ADMIN))
     world.run(3)
     assert classes(b, DEAD_PLAIN) == classes(a, DEAD_PLAIN) == []
     assert a.bodies(JOURNAL) == [b"m"]
@@ -378,7 +378,7 @@ def test_purging_what_was_transmitted_is_told_to_nobody_as_not_delivered(world: 
     world.run(2)
     world.cut("A", "B")
     a.once(Q, b"3", **asks)
-    a.ask(lambda o, r: requests.PurgeQueue(Q, owner=o, request=r))
+    a.ask(requests.PurgeQueue(Q))
     assert a.bodies(DEAD) == [b"1", b"2", b"3"]
     assert classes(a, DEAD) == [C.NACK_RECEIVE_TIMEOUT_AT_SENDER] * 2 + [C.NACK_DELETED]
     assert [m.note for m in a.messages(DEAD)] == [C.NACK_DELETED] * 2 + [0]
@@ -395,7 +395,7 @@ def test_rejected_and_kept_by_both_ends(world: World) -> None:
     a.once(LOCAL, b"nothing asked")
     tx = a.begin()
     lookups = tuple(a.receive(LOCAL, tx=tx, count=2).lookup_ids)
-    a.ask(lambda o, r: requests.Reject(LOCAL, tx, lookups, True, owner=o, request=r))
+    a.ask(requests.Reject(LOCAL, tx, lookups, True))
     a.commit(tx)
     assert classes(a, OWN) == [C.NACK_RECEIVE_REJECTED]
     assert a.bodies(DEAD) == [b"m", b"nothing asked"]

@@ -55,7 +55,7 @@ def test_case_119_messages_of_a_transaction_have_the_lifetimes_of_its_first(worl
     a.send(tx, r"private$\here", b"2", time_to_be_received=5)
     a.commit(tx)
     items = tuple(item(Q, body, time_to_be_received=s) for body, s in ((b"3", 50), (b"4", 5)))
-    a.ask(lambda o, r: requests.Commit(0, items, owner=o, request=r))
+    a.ask(requests.Commit(0, items))
     world.run(10)
     times = [message.time_to_be_received for message in b.messages(LOCAL)]
     assert times == [100, 100, 50, 50]

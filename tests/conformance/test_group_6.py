@@ -484,7 +484,7 @@ def test_a_deleted_queue_leaves_stale_handles(three: Node) -> None:
     assert three.delete(Q) == 3
 
     def through() -> object:
-        return three.ask(lambda o, r: Receive(Q, handle=handle, owner=o, request=r))
+        return three.ask(Receive(Q, handle=handle))
 
     with pytest.raises(QueueDeleted) as caught:
         through()
@@ -508,5 +508,5 @@ def test_a_closed_handle_ends_its_waits(world: World, a: Node) -> None:
     until = world.now_us + 60_000_000
     world.after(1_000_000, lambda: a.close_handle(handle))
     with pytest.raises(OperationCancelled) as caught:
-        a.ask(lambda o, r: Receive(Q, wait_until_us=until, handle=handle, owner=o, request=r))
+        a.ask(Receive(Q, wait_until_us=until, handle=handle))
     assert caught.value.hresult == 0xC00E0008

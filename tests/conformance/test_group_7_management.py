@@ -255,7 +255,7 @@ def test_the_states_of_an_outgoing_queue_one_after_another(world: World) -> None
     def note() -> None:
         seen[view(a).state] = said(a)
 
-    a.ask(lambda o, r: requests.OpenQueue(Q, requests.Access.SEND, owner=o, request=r))
+    a.ask(requests.OpenQueue(Q, requests.Access.SEND))
     note()
     world.cut("A", "B")
     items = a.once(Q, b"1")
@@ -348,15 +348,13 @@ def test_tidy_forgets_what_is_empty_and_unused_and_nothing_else(world: World) ->
     far = [f"DIRECT=OS:NOWHERE\\private$\\q{n}" for n in range(4)]
     tx = a.begin()
     a.send(tx, far[0], b"later")
-    a.ask(lambda o, r: requests.OpenQueue(far[1], requests.Access.SEND, owner=o, request=r))
-    a.ask(lambda o, r: requests.OpenQueue(far[2], requests.Access.SEND, owner=o, request=r))
-    a.ask(lambda o, r: requests.CloseQueue(2, owner=o, request=r))
+    a.ask(requests.OpenQueue(far[1], requests.Access.SEND))
+    a.ask(requests.OpenQueue(far[2], requests.Access.SEND))
+    a.ask(requests.CloseQueue(2))
     a.once(far[3], b"waits")
     a.once(Q, b"1")
     world.run(2)
-    assert (
-        a.ask(lambda o, r: requests.SteerOutgoing("", requests.Steer.TIDY, owner=o, request=r)) == 1
-    )
+    assert a.ask(requests.SteerOutgoing("", requests.Steer.TIDY)) == 1
     with pytest.raises(QueueNotFound):
         view(a, far[2])
     for kept in (far[0], far[1], far[3], Q):
@@ -364,9 +362,7 @@ def test_tidy_forgets_what_is_empty_and_unused_and_nothing_else(world: World) ->
     a.commit(tx)
     world.cut("A", "B")
     world.run(2)
-    assert (
-        a.ask(lambda o, r: requests.SteerOutgoing("", requests.Steer.TIDY, owner=o, request=r)) == 1
-    )
+    assert a.ask(requests.SteerOutgoing("", requests.Steer.TIDY)) == 1
     a.power_cut()
     a.start()
     with pytest.raises(QueueNotFound):

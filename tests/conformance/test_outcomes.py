@@ -33,8 +33,8 @@ def test_outcomes_of_made_up_sessions_are_bounded_and_stay_true(
     with pytest.raises(InsufficientResources):
         a.outcome(long_ago)
     with pytest.raises(TransactionOver):
-        a.ask(lambda o, r: Commit(0, (item(Q, b"late"),), made_up(3), owner=o, request=r))
-    a.ask(lambda o, r: Commit(0, (item(Q, b"in time"),), made_up(20), owner=o, request=r))
+        a.ask(Commit(0, (item(Q, b"late"),), made_up(3)))
+    a.ask(Commit(0, (item(Q, b"in time"),), made_up(20)))
     assert a.bodies(Q) == [b"in time"]
     assert a.outcome(made_up(20)) is Outcome.COMMITTED
 
@@ -46,5 +46,5 @@ def test_what_was_told_to_be_unknown_is_never_committed(worlds: Worlds) -> None:
     long_ago = made_up(1, START_S - 30 * 24 * 3600)
     assert a.outcome(long_ago) is Outcome.UNKNOWN
     with pytest.raises(TransactionOver):
-        a.ask(lambda o, r: Commit(0, (item(Q, b"late"),), long_ago, owner=o, request=r))
+        a.ask(Commit(0, (item(Q, b"late"),), long_ago))
     assert a.outcome(long_ago) is Outcome.UNKNOWN

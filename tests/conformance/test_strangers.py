@@ -158,14 +158,11 @@ def test_administration_queues_of_a_strangers_choice(
     node.once(str(name), b"ours")
     assert len(state.answering) == 19
     # The acknowledgments wait for them; only an operator who says so gives them up, and is told.
-    assert (
-        node.ask(lambda o, r: requests.SteerOutgoing("", requests.Steer.TIDY, owner=o, request=r))
-        == 0
-    )
+    assert node.ask(requests.SteerOutgoing("", requests.Steer.TIDY)) == 0
     waiting = sum(len(state.all_queues[number]) for number in state.answering)
     assert waiting >= 19
     forget = requests.Steer.FORGET_UNANSWERED
-    assert node.ask(lambda o, r: requests.SteerOutgoing("", forget, owner=o, request=r)) == waiting
+    assert node.ask(requests.SteerOutgoing("", forget)) == waiting
     assert list(state.outgoing.values()) == [state.outgoing[name.key()]]
     told = [said for said in caplog.records if "given up by an operator" in said.message]
     assert len(told) == 19, "each place is named in the log"
@@ -204,14 +201,7 @@ def test_what_strangers_that_answer_are_told_is_not_given_up(world: World) -> No
     world.run(60)
     assert b.receive(r"private$\q").bodies() == [b"m"]
     world.run(60)
-    assert (
-        b.ask(
-            lambda o, r: requests.SteerOutgoing(
-                "", requests.Steer.FORGET_UNANSWERED, owner=o, request=r
-            )
-        )
-        == 0
-    )
+    assert b.ask(requests.SteerOutgoing("", requests.Steer.FORGET_UNANSWERED)) == 0
     world.mend("A", "B")
     world.run(600)
     assert len(a.messages(r"private$\acks")) == 2

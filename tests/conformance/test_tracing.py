@@ -108,7 +108,7 @@ def test_a_report_queue_that_cannot_take_reports_stops_nothing() -> None:
     for kind in (True, None):
         world = staged("A", "B")
         a = world["A"]
-        a.ask(lambda o, r: requests.DeleteQueue(REPORTS, owner=o, request=r))
+        a.ask(requests.DeleteQueue(REPORTS))
         if kind is not None:
             a.create("reports", transactional=True)
         a.once(Q, b"1", trace=True)

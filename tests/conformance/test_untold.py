@@ -243,11 +243,7 @@ def test_more_ranges_than_fit_into_an_answer_are_asked_for_in_parts(world: World
     before = image(a)
     lookups = [message.lookup_id for message in b.messages(LOCAL)]
     claimed = b.begin()
-    b.ask(
-        lambda o, r: Claim(
-            LOCAL, claimed, tuple((at, at) for at in lookups[::2]), owner=o, request=r
-        )
-    )
+    b.ask(Claim(LOCAL, claimed, tuple((at, at) for at in lookups[::2])))
     b.commit(claimed)
     world.run(60)
     assert awaiting(a) == count // 2

@@ -41,7 +41,7 @@ def world() -> World:
 
 
 def purge(node: Node, queue: str = Q) -> None:
-    node.ask(lambda o, r: requests.PurgeQueue(queue, owner=o, request=r))
+    node.ask(requests.PurgeQueue(queue))
 
 
 # ---- what removes it ---------------------------------------------------------------------------
@@ -83,9 +83,7 @@ def test_a_purge_of_what_awaits_its_end_does_not_call_it_undelivered(world: Worl
 def test_a_queue_that_left_the_directory_leaves_what_was_transmitted_in_doubt() -> None:
     world = World("A", "B", directory=True)
     b = world["B"]
-    b.ask(
-        lambda o, r: requests.CreateQueue(properties=PUBLIC, instance=b"P" * 16, owner=o, request=r)
-    )
+    b.ask(requests.CreateQueue(properties=PUBLIC, instance=b"P" * 16))
     world.run(5)
     name = f"PUBLIC={b.look('queue', 'p').format_name.partition('=')[2]}"
     nothing_heard(world, 1)

@@ -327,14 +327,8 @@ def test_a_stream_that_was_moved_is_set_back(world: World) -> None:
     """What had arrived in the stream before is still known for a repetition."""
     moved_ahead(world)
     world.link("A", "B").policy = lambda p: [] if p.kind == 1 else [(0, p), (100, p)]
-    world["B"].ask(
-        lambda o, r: ResetStream(
-            LOCAL, guid_text(world["A"].identity.guid)[:8], "a lie", owner=o, request=r
-        )
-    )
-    world["A"].ask(
-        lambda o, r: requests.SteerOutgoing(Q, requests.Steer.RESEND, owner=o, request=r)
-    )
+    world["B"].ask(ResetStream(LOCAL, guid_text(world["A"].identity.guid)[:8], "a lie"))
+    world["A"].ask(requests.SteerOutgoing(Q, requests.Steer.RESEND))
     world.run(2)
     world.link("A", "B").policy = faithful
     world["A"].once(Q, b"4")
@@ -373,9 +367,7 @@ def test_a_reset_goes_back_to_the_stream_before(world: World) -> None:
 
 
 def reset(world: World, guid: bytes, **more: Any) -> Any:
-    return world["B"].ask(
-        lambda o, r: ResetStream(TO_B, guid_text(guid), "a lie", **more, owner=o, request=r)
-    )
+    return world["B"].ask(ResetStream(TO_B, guid_text(guid), "a lie", **more))
 
 
 def test_a_reset_survives_a_checkpoint(world: World) -> None:
@@ -420,15 +412,13 @@ def test_what_cannot_be_set_back(world: World) -> None:
     world["A"].once(Q, b"1")
     world.run(2)
     with pytest.raises(InvalidParameter):
-        world["B"].ask(lambda o, r: ResetStream(TO_B, guid_text(guid), "  ", owner=o, request=r))
+        world["B"].ask(ResetStream(TO_B, guid_text(guid), "  "))
     with pytest.raises(QueueNotFound):
-        world["B"].ask(lambda o, r: ResetStream(TO_B, "", "everything", owner=o, request=r))
+        world["B"].ask(ResetStream(TO_B, "", "everything"))
     world["A"].once(r"DIRECT=TCP:10.0.0.2\private$\q", b"2")
     world.run(2)
     with pytest.raises(InvalidParameter, match="name one of them"):
-        world["B"].ask(
-            lambda o, r: ResetStream(LOCAL, guid_text(guid), "which?", owner=o, request=r)
-        )
+        world["B"].ask(ResetStream(LOCAL, guid_text(guid), "which?"))
 
 
 # ---- clocks that were ahead ------------------------------------------------------------------
@@ -437,7 +427,7 @@ def test_what_cannot_be_set_back(world: World) -> None:
 def accept(world: World, source: str = "", **more: Any) -> Any:
     more.setdefault("reason", "its battery was empty")
     who = source or guid_text(world["A"].identity.guid)
-    return world["B"].ask(lambda o, r: AcceptClock(who, **more, owner=o, request=r))
+    return world["B"].ask(AcceptClock(who, **more))
 
 
 def ahead(world: World) -> None:
@@ -529,7 +519,7 @@ def test_a_name_that_is_taken_over(worlds: Worlds, pinned: bool) -> None:
     assert peer.id == guid_text(world["B"].identity.guid if pinned else STRANGER)
     if pinned:
         assert "onceq peer forget os:b" in world["A"].look("outgoing-queue", Q).trouble
-        world["A"].ask(lambda o, r: ForgetPeer("B", owner=o, request=r))
+        world["A"].ask(ForgetPeer("B"))
         world.run(5)
         assert len(other.bodies()) == 1
 

@@ -15,13 +15,13 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.directory import Directory, MemoryDirectory
 from onceq.errors import OnceqError, SyncFailed
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames
 from onceq.model.limits import Settings
 from onceq.model.manager_identity import Identity
+from onceq.model.requests import Request
 from onceq.model.run import Buffer
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
@@ -332,9 +332,9 @@ class Node(Applications):
 
     # ---- what an application does -------------------------------------------------------------
 
-    def ask(self, make: Callable[[int, int], inputs.Input]) -> Any:
+    def ask(self, request: Request) -> Any:
         """See Applications."""
-        return self.ask_as(self.owner, next(self.numbers), self.answers, make)
+        return self.ask_as(self.owner, next(self.numbers), self.answers, request)
 
     def stranger(self) -> InsideStranger:
         """Another application of this queue manager."""
@@ -342,12 +342,12 @@ class Node(Applications):
 
     def ask_as(
         self, owner: int, number: int, answers: dict[int, object],
-        make: Callable[[int, int], inputs.Input],
+        request: Request,
     ) -> Any:  # fmt: skip
         """What an application asks; its answers come where it wants them."""
         engine = self.engine
         assert engine is not None
-        engine.submit(make(owner, number))
+        engine.submit(replace(request, owner=owner, request=number))
         self.pump()
         while number not in answers and self.engine is engine and self.world.step():
             pass

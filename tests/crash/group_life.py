@@ -10,10 +10,9 @@ what is missing, once (I1, I2, I4, I20, I21, I22).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.errors import OnceqError
 from onceq.model import requests
@@ -86,19 +85,15 @@ class GroupLife:
         self.owner = self.engine.owner(self.answers.__setitem__)
         if not self.existed:
             made = QueueProperties("out", transactional=True)
-            self.ask(
-                lambda o, r: requests.CreateQueue(
-                    properties=made, instance=b"Q" * 16, owner=o, request=r
-                )
-            )
+            self.ask(requests.CreateQueue(properties=made, instance=b"Q" * 16))
             self.existed = True
 
     def _fatal(self, error: BaseException) -> None:
         raise error
 
-    def ask(self, make: Callable[[int, int], inputs.Input]) -> Any:
+    def ask(self, request: requests.Request) -> Any:
         number = next(self.numbers)
-        self.engine.submit(make(self.owner, number))
+        self.engine.submit(replace(request, owner=self.owner, request=number))
         while self.engine.pump():
             pass
         result = self.answers.pop(number)
@@ -118,17 +113,15 @@ class GroupLife:
     def _task(self, version: int, task: int, token: bytes) -> Xid:
         xid = group_xid(_prefix(version), token, str(task))
         number = next(self.numbers)
-        self.ask(lambda o, r: requests.StartBranch(number, xid, owner=o, request=r))
+        self.ask(requests.StartBranch(number, xid))
         item = requests.SendItem(QUEUE, Properties(), Run.of(bodies_of(version, task)))
-        self.ask(lambda o, r: requests.PrepareBranch(xid, number, (item,), owner=o, request=r))
+        self.ask(requests.PrepareBranch(xid, number, (item,)))
         return xid
 
     def commit(self, version: int, xids: list[Xid]) -> GroupResult:
         self.asked = max(self.asked, version)
         result = self.ask(
-            lambda o, r: requests.CommitGroup(
-                APP, "query", version, _prefix(version), tuple(xids), owner=o, request=r
-            )
+            requests.CommitGroup(APP, "query", version, _prefix(version), tuple(xids))
         )
         assert isinstance(result, GroupResult)
         self.told = max(self.told, version)
@@ -145,22 +138,16 @@ class GroupLife:
 
     def bodies(self) -> list[bytes]:
         found = self.ask(
-            lambda o, r: (
-                requests.Receive(
-                    QUEUE, 0, 10_000, 1 << 25, wait_until_us=0, peek=True, owner=o, request=r
-                )
-                if self._holds()
-                else requests.Look("queues", owner=o, request=r)
-            )
+            requests.Receive(QUEUE, 0, 10_000, 1 << 25, wait_until_us=0, peek=True)
+            if self._holds()
+            else requests.Look("queues")
         )
         if not isinstance(found, Batch):
             return []
         return found.bodies()
 
     def _holds(self) -> bool:
-        return bool(
-            self.ask(lambda o, r: requests.Look("queue", QUEUE, owner=o, request=r)).messages
-        )
+        return bool(self.ask(requests.Look("queue", QUEUE)).messages)
 
     def remembered(self) -> int:
         found = self.engine.manager.state.groups.get(APP)
@@ -189,7 +176,7 @@ class GroupLife:
         for version in range(self.asked + 2):
             assert life.commit(version, life.prepare(version)).already == (version <= before)
         assert life.bodies() == all_of(self.asked + 1), "not exactly once"
-        left = life.ask(lambda o, r: requests.Look("branches", owner=o, request=r))
+        left = life.ask(requests.Look("branches"))
         assert not left, "branches that nobody will ever ask for"
         life.engine.stop()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tools import crash
 
+import crash
 from tests.crash.programme import Point, Tally, everything, later_points, points, run
 from tests.crash.scenarios import SCENARIOS
 

@@ -47,10 +47,10 @@ def test_it_is_forgotten_with_the_transaction_and_bounded(monkeypatch: pytest.Mo
     a.begin()
 
     def begin(number: int) -> None:
-        a.ask(lambda o, r: Begin(number, owner=o, request=r))
+        a.ask(Begin(number))
 
     def commit(number: int) -> None:
-        a.ask(lambda o, r: Commit(number, (item(T, b"m"),), owner=o, request=r))
+        a.ask(Commit(number, (item(T, b"m"),)))
 
     for number in range(100, 110):
         with pytest.raises(InsufficientResources):
@@ -58,7 +58,7 @@ def test_it_is_forgotten_with_the_transaction_and_bounded(monkeypatch: pytest.Mo
     assert len(refused) == 3
     with pytest.raises(InsufficientResources):
         commit(109)
-    a.ask(lambda o, r: Abort(109, owner=o, request=r))
+    a.ask(Abort(109))
     for gone in (109, 100):
         with pytest.raises(TransactionOver):
             commit(gone)

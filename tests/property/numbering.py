@@ -46,7 +46,7 @@ class Sender:
         if not self.open or self.rng.random() < 0.2:
             self.begun += 1
             self.open[self.begun] = []
-            self.core.ask(lambda o, r: requests.Begin(self.begun, owner=o, request=r))
+            self.core.ask(requests.Begin(self.begun))
             return
         tx = self.rng.choice(list(self.open))
         what = self.rng.random()
@@ -54,15 +54,15 @@ class Sender:
             names = self.rng.sample(QUEUES, self.rng.choice((1, 1, 2)))
             bodies = [b"%d" % (len(self.open[tx]) + k + 1000 * tx) for k in range(3)]
             item = SendItem(",".join(names), PLAIN, Run.of(bodies[: self.rng.randint(1, 3)]))
-            self.core.ask(lambda o, r: requests.Send(tx, (item,), owner=o, request=r))
+            self.core.ask(requests.Send(tx, (item,)))
             self.open[tx] += [(name, bytes(body)) for name in names for body in item.bodies]
         elif what < 0.95:
-            self.core.ask(lambda o, r: requests.Commit(tx, owner=o, request=r))
+            self.core.ask(requests.Commit(tx))
             self.commits += 1
             sent = self.open.pop(tx)
             self.rows += [(q, self.commits, k, body) for k, (q, body) in enumerate(sent)]
         else:
-            self.core.ask(lambda o, r: requests.Abort(tx, owner=o, request=r))
+            self.core.ask(requests.Abort(tx))
             self.open.pop(tx)
 
     def acknowledge(self) -> list[tuple[str, int, int]]:

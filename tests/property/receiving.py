@@ -72,11 +72,7 @@ class Receiver(Core):
         for name in ("q", "r"):
             properties = QueueProperties(name, transactional=True)
             instance = name.encode() * 16
-            self.ask(
-                lambda o, r, p=properties, i=instance: requests.CreateQueue(
-                    properties=p, instance=i, owner=o, request=r
-                )
-            )
+            self.ask(requests.CreateQueue(properties=properties, instance=instance))
         self.sessions: dict[bytes, int] = {}
 
     def crash(self) -> None:

@@ -101,9 +101,7 @@ class World(Core):
             quota_kb = self.quotas_kb.get(name, QUOTA_UNLIMITED_KB)
             made = QueueProperties(name, transactional=ordered, journal=journal, quota_kb=quota_kb)
             self.ask(
-                lambda o, r, p=made: requests.CreateQueue(
-                    properties=p, instance=p.name.encode().ljust(16), owner=o, request=r
-                )  # type: ignore[misc]
+                requests.CreateQueue(properties=made, instance=made.name.encode().ljust(16))  # type: ignore[misc]
             )
         self.step(inputs.SessionOpened(1, SOURCE, "10.0.0.2", 0))
 
@@ -139,9 +137,7 @@ class World(Core):
 
     def receive(self, queue: str) -> int:
         """Take the first message of a queue; 0 if there is none."""
-        answer = self.ask(
-            lambda o, r: requests.Receive(f"private$\\{queue}", 0, 1, owner=o, request=r)
-        )
+        answer = self.ask(requests.Receive(f"private$\\{queue}", 0, 1))
         if not isinstance(answer, Handed):
             return 0
         return headers(self.bytes_of(answer.pieces)).user.message
@@ -231,7 +227,7 @@ def _at_source(queue: str, journal: int, reason: int, quiet: bool) -> frozenset[
     core.kept(core.manager.recover(core.now(), None, [], 0, entropy=bytes(ENTROPY_BYTES)))
     name = rf"DIRECT=OS:B\private$\{queue}"
     item = SendItem(name, Properties(journal=Journal(journal)), Run.of([b"x"]))
-    core.ask(lambda o, r: requests.Commit(0, (item,), owner=o, request=r))
+    core.ask(requests.Commit(0, (item,)))
     state = core.manager.state
     (far,) = state.outgoing.values()
     ack = FinalAck(b"B" * 16, reason, far.stream, 1, 0, IDENTITY.guid, 1)

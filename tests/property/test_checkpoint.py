@@ -70,10 +70,10 @@ class Histories(RuleBasedStateMachine):
         self.b.create("far")
         self.b.create("loose", transactional=False)
 
-    def ask(self, node: Any, make: Any) -> Any:
+    def ask(self, node: Any, request: requests.Request) -> Any:
         """A request that may be refused."""
         try:
-            return node.ask(make)
+            return node.ask(request)
         except OnceqError:
             return None
 
@@ -91,7 +91,7 @@ class Histories(RuleBasedStateMachine):
         id = TransactionId(SESSION, number) if number else None
         work = item(to, *self.texts(count), **wishes)
         tx = self.open.pop() if inner and self.open else 0
-        self.ask(self.a, lambda o, r: requests.Commit(tx, (work,), id, owner=o, request=r))
+        self.ask(self.a, requests.Commit(tx, (work,), id))
 
     @rule(
         to=st.sampled_from([FAR_PLAIN, r"private$\loose"]),
@@ -101,40 +101,34 @@ class Histories(RuleBasedStateMachine):
     def plain(self, to: str, wishes: dict[str, Any], delivery: int) -> None:
         wishes = {**wishes, "dead_letter_queue": ""}
         work = item(to, *self.texts(2), delivery=delivery, **wishes)
-        self.ask(self.a, lambda o, r: requests.Send(0, (work,), owner=o, request=r))
+        self.ask(self.a, requests.Send(0, (work,)))
 
     @rule(queue=st.sampled_from(QUEUES), count=st.integers(1, 3), mine=st.booleans())
     def receive(self, queue: str, count: int, mine: bool) -> None:
         tx = 0
         if mine:
             self.open.append(tx := self.a.begin())
-        self.ask(self.a, lambda o, r: requests.Receive(queue, tx, count, owner=o, request=r))
+        self.ask(self.a, requests.Receive(queue, tx, count))
 
     @rule()
     def abort(self) -> None:
         if self.open:
             tx = self.open.pop()
-            self.ask(self.a, lambda o, r: requests.Abort(tx, owner=o, request=r))
+            self.ask(self.a, requests.Abort(tx))
 
     @rule(queue=st.sampled_from(QUEUES), to=st.sampled_from(QUEUES))
     def move(self, queue: str, to: str) -> None:
-        found = self.ask(
-            self.a, lambda o, r: requests.Receive(queue, peek=True, owner=o, request=r)
-        )
+        found = self.ask(self.a, requests.Receive(queue, peek=True))
         if found is not None:
             at = found.lookup_ids[0]
-            self.ask(
-                self.a, lambda o, r: requests.MoveMessage(queue, to, at, 0, owner=o, request=r)
-            )
+            self.ask(self.a, requests.MoveMessage(queue, to, at, 0))
 
     @rule(back=st.integers(1, 3))
     def from_afar(self, back: int) -> None:
         texts = self.texts(back)
         self.ask(
             self.b,
-            lambda o, r: requests.Commit(
-                0, (item(BACK, *texts, acknowledge=2),), owner=o, request=r
-            ),
+            requests.Commit(0, (item(BACK, *texts, acknowledge=2),)),
         )
 
     # ---- external transactions ------------------------------------------------------------
@@ -145,9 +139,7 @@ class Histories(RuleBasedStateMachine):
         xid = Xid(1, b"%d" % self.count)
         tx = self.a.start_branch(xid)
         if take:
-            self.ask(
-                self.a, lambda o, r: requests.Receive(r"private$\in", tx, 1, owner=o, request=r)
-            )
+            self.ask(self.a, requests.Receive(r"private$\in", tx, 1))
         try:
             self.a.prepare(xid, tx, item(to, *self.texts(2)))
         except OnceqError:
@@ -188,27 +180,25 @@ class Histories(RuleBasedStateMachine):
         self.count += 1
         tx = self.a.begin()
         self.a.enlist(tx, b"g%d" % self.count)
-        self.ask(self.a, lambda o, r: requests.Commit(tx, (item(FAR, b"d"),), owner=o, request=r))
+        self.ask(self.a, requests.Commit(tx, (item(FAR, b"d"),)))
 
     # ---- operators ------------------------------------------------------------------------
 
     @rule(queue=st.sampled_from((*QUEUES, FAR)))
     def purge(self, queue: str) -> None:
-        self.ask(self.a, lambda o, r: requests.PurgeQueue(queue, owner=o, request=r))
+        self.ask(self.a, requests.PurgeQueue(queue))
 
     @rule(action=st.sampled_from(["pause", "resume"]))
     def steer(self, action: str) -> None:
         self.ask(
             self.a,
-            lambda o, r: requests.SteerOutgoing(FAR, requests.Steer(action), owner=o, request=r),
+            requests.SteerOutgoing(FAR, requests.Steer(action)),
         )
 
     @rule(name=st.sampled_from(["in", "poor", "new"]), gone=st.booleans())
     def other_queue(self, name: str, gone: bool) -> None:
         if gone:
-            self.ask(
-                self.a, lambda o, r: requests.DeleteQueue(rf"private$\{name}", owner=o, request=r)
-            )
+            self.ask(self.a, requests.DeleteQueue(rf"private$\{name}"))
         else:
             try:
                 self.a.create(name, label="again", journal=True)
@@ -323,7 +313,7 @@ def busy() -> Node:
     # What was moved, given back, rejected, is held, is express.
     a.once(inside, *(b"%d" % n for n in range(5)))
     at = a.messages(inside).lookup_ids[0]
-    a.ask(lambda o, r: requests.MoveMessage(inside, inside + ";aside", at, 0, owner=o, request=r))
+    a.ask(requests.MoveMessage(inside, inside + ";aside", at, 0))
     a.receive(inside, tx=(tx := a.begin()), count=2)
     a.abort(tx)
     a.receive(inside, tx=a.begin())
@@ -337,7 +327,7 @@ def busy() -> Node:
     a.promise(xid := group_xid(prefix, b"654321", "t"), item(inside, b"grouped"))
     a.commit_group("app", 1, prefix, xid, query="q")
     a.enlist(tx := a.begin(), b"shared")
-    a.ask(lambda o, r: requests.Commit(tx, (item(inside, b"shared"),), owner=o, request=r))
+    a.ask(requests.Commit(tx, (item(inside, b"shared"),)))
     setup(a, "offline", since_s=START_S)
     assert a.engine is not None
     a.engine.store.sync()

@@ -46,11 +46,7 @@ class Applications:
             poison_then=self.rng.choice(["move:poison", "reject", "dead-letter"]),
         )  # fmt: skip
         self.policy = made.poison_attempts > 0
-        self.core.ask(
-            lambda o, r: requests.CreateQueue(
-                properties=made, instance=b"Q" * 16, owner=o, request=r
-            )
-        )
+        self.core.ask(requests.CreateQueue(properties=made, instance=b"Q" * 16))
 
     def step(self) -> None:
         work = self.rng.choice([
@@ -64,9 +60,7 @@ class Applications:
         return self.rng.choice([0, *self.open])
 
     def lookup(self, name: str, *, peek: bool = True) -> int:
-        answer = self.core.ask(
-            lambda o, r: requests.Receive(name, count_max=20, peek=True, owner=o, request=r)
-        )
+        answer = self.core.ask(requests.Receive(name, count_max=20, peek=True))
         if isinstance(answer, Handed):
             return int(self.rng.choice(answer.lookups))
         return self.rng.randrange(1, 1 << 20)
@@ -78,12 +72,12 @@ class Applications:
             r"DIRECT=OS:.\private$\q", Properties(time_to_be_received=lifetime),
             Run.of([b"%d" % n for n in range(count)]),
         )  # fmt: skip
-        self.core.ask(lambda o, r: requests.Commit(0, (item,), owner=o, request=r))
+        self.core.ask(requests.Commit(0, (item,)))
         self.sent += count
 
     def begin(self) -> None:
         number = max(self.open, default=0) + 1
-        self.core.ask(lambda o, r: requests.Begin(number, owner=o, request=r))
+        self.core.ask(requests.Begin(number))
         self.open[number] = 0
 
     def receive(self) -> None:
@@ -91,56 +85,40 @@ class Applications:
         seek = self.rng.choice([requests.Seek.CURRENT, *requests.Seek])
         lookup = self.lookup(name) if seek or self.rng.random() < 0.5 else 0
         show = bool(tx and lookup and self.rng.random() < 0.3)
-        self.core.ask(
-            lambda o, r: requests.Receive(
-                name, tx, count, lookup=lookup, seek=seek, allow_peek=show, owner=o, request=r
-            )
-        )
+        self.core.ask(requests.Receive(name, tx, count, lookup=lookup, seek=seek, allow_peek=show))
 
     def move(self) -> None:
         tx, name, to = self.tx(), self.rng.choice(NAMES), self.rng.choice(NAMES)
         lookup = self.lookup(name)
-        self.core.ask(lambda o, r: requests.MoveMessage(name, to, lookup, tx, owner=o, request=r))
+        self.core.ask(requests.MoveMessage(name, to, lookup, tx))
 
     def reject(self) -> None:
         tx = self.tx()
-        held = (
-            self.core.ask(lambda o, r: requests.Receive(Q, tx, 2, owner=o, request=r))
-            if tx
-            else None
-        )
+        held = self.core.ask(requests.Receive(Q, tx, 2)) if tx else None
         if isinstance(held, Handed):
             chosen = tuple(held.lookups[:1])
             keep = self.rng.random() < 0.5
-            self.core.ask(lambda o, r: requests.Reject(Q, tx, chosen, keep, owner=o, request=r))
+            self.core.ask(requests.Reject(Q, tx, chosen, keep))
 
     def claim(self) -> None:
         tx = self.tx()
         first = self.lookup(Q)
-        claimed = self.core.ask(
-            lambda o, r: requests.Claim(Q, tx, ((first, first + 1),), owner=o, request=r)
-        )
+        claimed = self.core.ask(requests.Claim(Q, tx, ((first, first + 1),)))
         if not isinstance(claimed, OnceqError) and tx:
-            got = self.core.ask(
-                lambda o, r: requests.Fetch(Q, tx, first, first + 1, owner=o, request=r)
-            )
+            got = self.core.ask(requests.Fetch(Q, tx, first, first + 1))
             assert isinstance(got, Handed)
             assert list(got.lookups) == [first, first + 1]
 
     def handle(self) -> None:
         if self.handles and self.rng.random() < 0.5:
             number = self.handles.pop(self.rng.randrange(len(self.handles)))
-            assert (
-                self.core.ask(lambda o, r: requests.CloseQueue(number, owner=o, request=r)) is None
-            )
+            assert self.core.ask(requests.CloseQueue(number)) is None
             return
         name, access = self.rng.choice(NAMES), self.rng.choice([1, 4, 32])
-        opened = self.core.ask(
-            lambda o, r: requests.OpenQueue(name, requests.Access(access), owner=o, request=r)
-        )
+        opened = self.core.ask(requests.OpenQueue(name, requests.Access(access)))
         assert isinstance(opened, Opened)
         self.handles.append(opened.handle)
-        made = self.core.ask(lambda o, r: requests.OpenCursor(opened.handle, owner=o, request=r))
+        made = self.core.ask(requests.OpenCursor(opened.handle))
         if isinstance(made, int):
             self.cursors.append((name, made))
 
@@ -148,30 +126,24 @@ class Applications:
         if self.cursors:
             name, number = self.rng.choice(self.cursors)
             seek, peek = self.rng.choice(list(requests.Seek)), self.rng.random() < 0.7
-            self.core.ask(
-                lambda o, r: requests.Receive(
-                    name, peek=peek, seek=seek, cursor=number, owner=o, request=r
-                )
-            )
+            self.core.ask(requests.Receive(name, peek=peek, seek=seek, cursor=number))
 
     def purge(self) -> None:
         if self.rng.random() < 0.1:
-            self.core.ask(
-                lambda o, r: requests.PurgeQueue(self.rng.choice(NAMES), owner=o, request=r)
-            )
+            self.core.ask(requests.PurgeQueue(self.rng.choice(NAMES)))
 
     def commit(self) -> None:
         if self.open:
             number = self.rng.choice(list(self.open))
             del self.open[number]
-            answer = self.core.ask(lambda o, r: requests.Commit(number, owner=o, request=r))
+            answer = self.core.ask(requests.Commit(number))
             assert not isinstance(answer, OnceqError)
 
     def abort(self) -> None:
         if self.open:
             number = self.rng.choice(list(self.open))
             del self.open[number]
-            assert self.core.ask(lambda o, r: requests.Abort(number, owner=o, request=r)) is None
+            assert self.core.ask(requests.Abort(number)) is None
 
 
 def parts(manager: Manager) -> tuple[dict[str, Any], bytes]:
@@ -200,9 +172,9 @@ def test_recovery_is_as_it_was(seed: int) -> None:
         for number, sub in state.subqueues.items():
             assert len(sub) or number in used | moving, f"{sub.title} is empty and unused"
     for number in list(apps.open):
-        apps.core.ask(lambda o, r, number=number: requests.Abort(number, owner=o, request=r))
+        apps.core.ask(requests.Abort(number))
     for number in apps.handles:
-        apps.core.ask(lambda o, r, number=number: requests.CloseQueue(number, owner=o, request=r))
+        apps.core.ask(requests.CloseQueue(number))
     apps.core.pass_time(1)
     assert not any("held" in title for title in apps.core.present())
     other = apps.core.again()

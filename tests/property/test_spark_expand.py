@@ -69,18 +69,16 @@ def by_core(text: str, snapshot: Snapshot | None) -> tuple[list[str], str]:
     """The destinations of a send in the order of its copies, or the code of its refusal."""
     core = Core()
     core.ask(
-        lambda o, r: requests.CreateQueue(
+        requests.CreateQueue(
             properties=QueueProperties("own", transactional=True),
             instance=b"o" * 16,
-            owner=o,
-            request=r,
         )
     )
     if snapshot is not None:
         core.step(DirectoryChanged(snapshot))
     before = len(core.records)
     item = SendItem(text, PLAIN, Run.of([b"x"]))
-    answer = core.ask(lambda o, r: requests.Commit(0, (item,), owner=o, request=r))
+    answer = core.ask(requests.Commit(0, (item,)))
     if isinstance(answer, OnceqError):
         assert not any(isinstance(decode(p, 0), tuple) for _, p in core.records[before:])
         return [], answer.code

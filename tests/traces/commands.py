@@ -364,7 +364,7 @@ def _show(world: World, at: str, what: str) -> None:
         for title, found in node.contents():
             world.say(f"{title}: {', '.join(found) or 'empty'}")
         return
-    answer = node.ask(lambda o, r: requests.Look(what, owner=o, request=r))
+    answer = node.ask(requests.Look(what))
     if isinstance(answer, OnceqError):
         raise UnknownCommand(str(answer))
     views = answer if isinstance(answer, list) else [answer]

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from onceq.core.decision import Answer, Decision
 from onceq.core.inputs import inputs
+from onceq.core.inputs.backup import PutBack
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.position_block import AVAILABLE, LOCKED
 from onceq.model.limits import Settings
 from onceq.model.log import FRAME_HEADER
 from onceq.model.manager_identity import Identity
+from onceq.model.requests import Request
 from onceq.model.time import Now
 
 WAITS = object()
 """Not answered yet."""
-Make = Callable[[int, int], inputs.Input]
 
 WALL_S = 1_700_000_000
 IDENTITY = Identity(b"A" * 16, "A", WALL_S)
@@ -46,10 +47,10 @@ class Core:
         for record in decision.records:
             self.records.append((record.position, memoryview(record.payload)))
 
-    def ask(self, make: Make, *, owner: int = 1) -> object:
+    def ask(self, request: Request | PutBack, *, owner: int = 1) -> object:
         """The answer to a request, or its error; WAITS if there is none yet."""
         self.asked += 1
-        self.step(make(owner, self.asked))
+        self.step(replace(request, owner=owner, request=self.asked))
         return self.answers.get(self.asked, WAITS)
 
     def step(self, item: inputs.Input) -> None:

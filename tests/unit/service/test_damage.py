@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from onceq.core.inputs.inputs import Input
 from onceq.core.manager import Manager
 from onceq.errors import DamagedRecord, OnceqError, ReceiveTimeout
 from onceq.model import requests
@@ -43,11 +42,7 @@ class House:
         ).close()  # fmt: skip
         self.start()
         queue = QueueProperties("q", transactional=True, journal=True)
-        self.ask(
-            lambda owner, n: requests.CreateQueue(
-                properties=queue, instance=b"Q" * 16, owner=owner, request=n
-            )
-        )
+        self.ask(requests.CreateQueue(properties=queue, instance=b"Q" * 16))
 
     def start(self) -> None:
         settings = Settings(disk_reserve_bytes=0)
@@ -64,9 +59,9 @@ class House:
         self.engine.stop()
         self.start()
 
-    def ask(self, make: Callable[[int, int], Input]) -> Any:
+    def ask(self, request: requests.Request) -> Any:
         number = next(self.numbers)
-        self.engine.submit(make(self.owner, number))
+        self.engine.submit(replace(request, owner=self.owner, request=number))
         self.pump()
         result = self.results.pop(number)
         if isinstance(result, OnceqError):
@@ -80,32 +75,24 @@ class House:
 
     def send(self, *bodies: bytes, to: str = QUEUE, **properties: Any) -> None:
         item = requests.SendItem(to, Properties(**properties), Run.of(list(bodies)))
-        self.ask(lambda owner, n: requests.Commit(0, (item,), owner=owner, request=n))
+        self.ask(requests.Commit(0, (item,)))
 
     def begin(self) -> int:
         number = next(self.numbers)
-        self.ask(lambda owner, n: requests.Begin(number, owner=owner, request=n))
+        self.ask(requests.Begin(number))
         return number
 
     def take(self, count: int = COUNT, tx: int = 0, **more: Any) -> list[bytes]:
-        got = self.ask(
-            lambda owner, n: requests.Receive(
-                QUEUE, tx, count, 1 << 24, **more, owner=owner, request=n
-            )
-        )
+        got = self.ask(requests.Receive(QUEUE, tx, count, 1 << 24, **more))
         assert isinstance(got, Batch)
         return [bytes(packet)[-ROW:] for packet in got.run]
 
     def look(self, what: str) -> Any:
-        return self.ask(lambda owner, n: requests.Look(what, owner=owner, request=n))
+        return self.ask(requests.Look(what))
 
     def scrub(self) -> None:
         """Look through the whole log."""
-        self.ask(
-            lambda owner, n: requests.SteerOutgoing(
-                "", requests.Steer.SCRUB, owner=owner, request=n
-            )
-        )
+        self.ask(requests.SteerOutgoing("", requests.Steer.SCRUB))
         for _ in range(50):
             due = self.engine.next_timer()
             if due is None:
@@ -165,7 +152,7 @@ def test_a_damaged_message_is_set_aside_and_the_others_are_received(transaction:
     assert sum(view.count for view in views) == len(missing)
     assert {view.queue for view in views} == {"private$\\q"}
     if transaction:
-        house.ask(lambda owner, n: requests.Commit(tx, (), owner=owner, request=n))
+        house.ask(requests.Commit(tx, ()))
     house.engine.stop()
     house.start()
     assert house.look("damages") == views, "durable"
@@ -178,7 +165,7 @@ def test_an_abort_gives_back_what_is_whole() -> None:
     house, bodies, _ = _house()
     tx = house.begin()
     got = house.take(COUNT, tx)
-    house.ask(lambda owner, n: requests.Abort(tx, owner=owner, request=n))
+    house.ask(requests.Abort(tx))
     assert house.take(COUNT) == got
     assert len(got) + sum(view.count for view in house.look("damages")) == len(bodies)
 
@@ -199,15 +186,13 @@ def test_what_was_claimed_and_is_damaged_is_said_so() -> None:
     tx = house.begin()
     view = next(v for v in house.look("queues") if v.name == "q")
     first, last = view.first_lookup, view.last_lookup
-    house.ask(lambda owner, n: requests.Claim(QUEUE, tx, ((first, last),), owner=owner, request=n))
+    house.ask(requests.Claim(QUEUE, tx, ((first, last),)))
     with pytest.raises(DamagedRecord, match="set aside"):
-        house.ask(
-            lambda owner, n: requests.Fetch(QUEUE, tx, first + 5, first + 5, owner=owner, request=n)
-        )
-    got = house.ask(lambda owner, n: requests.Fetch(QUEUE, tx, first, last, owner=owner, request=n))
+        house.ask(requests.Fetch(QUEUE, tx, first + 5, first + 5))
+    got = house.ask(requests.Fetch(QUEUE, tx, first, last))
     aside = sum(v.count for v in house.look("damages"))
     assert len(got.run) + aside == COUNT
-    house.ask(lambda owner, n: requests.Commit(tx, (), owner=owner, request=n))
+    house.ask(requests.Commit(tx, ()))
 
 
 def test_a_waiting_receive_goes_on_waiting_when_all_that_came_back_is_damaged() -> None:
@@ -225,7 +210,7 @@ def test_a_waiting_receive_goes_on_waiting_when_all_that_came_back_is_damaged() 
     )
     house.pump()
     house.flip(b"x" * ROW)
-    house.ask(lambda owner, n: requests.Abort(tx, owner=owner, request=n))
+    house.ask(requests.Abort(tx))
     assert number not in house.results
     queues = [view.queue for view in house.look("damages")]
     assert queues == [r"private$\q;journal", r"private$\q"], "the copy that it would have left, too"
@@ -238,15 +223,15 @@ def test_a_prepared_branch_with_a_damaged_message_is_committed(scrubbed: bool) -
     """Its packets lie in the record of the prepare; the outcome is not for us to change."""
     house, bodies, xid = House(), _bodies(), Xid(7, b"g", b"b")
     item = requests.SendItem(QUEUE, Properties(), Run.of(bodies))
-    house.ask(lambda owner, n: requests.StartBranch(3, xid, owner=owner, request=n))
-    house.ask(lambda owner, n: requests.Send(3, (item,), owner=owner, request=n))
-    house.ask(lambda owner, n: requests.PrepareBranch(xid, 3, owner=owner, request=n))
+    house.ask(requests.StartBranch(3, xid))
+    house.ask(requests.Send(3, (item,)))
+    house.ask(requests.PrepareBranch(xid, 3))
     house.restart()
     house.flip(bodies[5])
     if scrubbed:
         house.scrub()
         assert house.look("scrub").damaged == 1
-    house.ask(lambda owner, n: requests.CommitBranch(xid, owner=owner, request=n))
+    house.ask(requests.CommitBranch(xid))
     got = house.take()
     missing = [body for body in bodies if body not in got]
     assert bodies[5] in missing
@@ -275,11 +260,8 @@ def test_an_operator_drops_what_was_set_aside() -> None:
     count = len(bodies) - len(got)
     steer = requests.Steer.DROP_DAMAGED
     with pytest.raises(OnceqError, match="has the number 77"):
-        house.ask(lambda owner, n: requests.SteerOutgoing("77", steer, owner=owner, request=n))
-    assert (
-        house.ask(lambda owner, n: requests.SteerOutgoing("", steer, owner=owner, request=n))
-        == count
-    )
+        house.ask(requests.SteerOutgoing("77", steer))
+    assert house.ask(requests.SteerOutgoing("", steer)) == count
     assert house.look("damages") == []
     house.restart()
     assert house.look("damages") == []
@@ -292,9 +274,7 @@ def test_an_outgoing_queue_does_not_stand_still() -> None:
     house.send(*bodies, to=r"DIRECT=OS:BETA\private$\q")
     house.restart()
     house.flip(bodies[5])
-    house.ask(
-        lambda owner, n: requests.SteerOutgoing("", requests.Steer.SCRUB, owner=owner, request=n)
-    )
+    house.ask(requests.SteerOutgoing("", requests.Steer.SCRUB))
     for _ in range(20):
         house.pump(1)
     (view,) = house.look("outgoing")
@@ -401,13 +381,13 @@ def test_a_prepared_branch_with_packets_that_a_start_finds_damaged_is_committed(
         requests.SendItem(QUEUE, Properties(), Run.of(bodies[:12])),
         requests.SendItem(QUEUE, Properties(label="mor"), Run.of(bodies[12:])),
     ]
-    house.ask(lambda owner, n: requests.StartBranch(3, xid, owner=owner, request=n))
-    house.ask(lambda owner, n: requests.Send(3, (items[0],), owner=owner, request=n))
-    house.ask(lambda owner, n: requests.Send(3, (items[1],), owner=owner, request=n))
-    house.ask(lambda owner, n: requests.PrepareBranch(xid, 3, owner=owner, request=n))
+    house.ask(requests.StartBranch(3, xid))
+    house.ask(requests.Send(3, (items[0],)))
+    house.ask(requests.Send(3, (items[1],)))
+    house.ask(requests.PrepareBranch(xid, 3))
     house.flip(bodies[1])
     house.restart()
-    house.ask(lambda owner, n: requests.CommitBranch(xid, owner=owner, request=n))
+    house.ask(requests.CommitBranch(xid))
     got = house.take()
     missing = [body for body in bodies if body not in got]
     assert bodies[1] in missing

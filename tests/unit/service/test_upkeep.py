@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -347,9 +348,9 @@ class Real:
         self.engine.start()
         self.owner = self.engine.owner(self.results.__setitem__)
 
-    def ask(self, make: Callable[[int, int], Input]) -> object:
+    def ask(self, request: requests.Request) -> object:
         number = next(self.numbers)
-        self.engine.submit(make(self.owner, number))
+        self.engine.submit(replace(request, owner=self.owner, request=number))
         self.pump(0.001)
         return self.results.pop(number)
 
@@ -360,23 +361,17 @@ class Real:
 
     def create(self, name: str) -> None:
         queue = QueueProperties(name, transactional=True)
-        self.ask(
-            lambda owner, n: requests.CreateQueue(
-                properties=queue, instance=b"Q" * 16, owner=owner, request=n
-            )
-        )
+        self.ask(requests.CreateQueue(properties=queue, instance=b"Q" * 16))
 
     def send(self, name: str, body: bytes, count: int) -> None:
         item = requests.SendItem(rf".\private$\{name}", Properties(), Run.of([body] * count))
-        done = self.ask(lambda owner, n: requests.Commit(0, (item,), owner=owner, request=n))
+        done = self.ask(requests.Commit(0, (item,)))
         if isinstance(done, OnceqError):
             raise done
 
     def take(self, name: str, count: int) -> list[bytes]:
         queue = rf".\private$\{name}"
-        got = self.ask(
-            lambda owner, n: requests.Receive(queue, 0, count, 1 << 24, owner=owner, request=n)
-        )
+        got = self.ask(requests.Receive(queue, 0, count, 1 << 24))
         assert isinstance(got, Batch), got
         return [bytes(packet) for packet in got.run]
 

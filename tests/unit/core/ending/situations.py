@@ -156,7 +156,7 @@ def left_behind(ending: Ending, reason: MessageClass) -> Situation:
 
 
 def set_aside(stage: Stage) -> None:
-    stage.ask(lambda o, r: PutBack(o, r, WALL_S - 60, 500, b"O" * 16, ()))
+    stage.ask(PutBack(0, 0, WALL_S - 60, 500, b"O" * 16, ()))
 
 
 # ---- in doubt -----------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class Stage(Core):
 
     def do(self, item: Request) -> None:
         """Ask for something; whether it can be had is seen in what is left."""
-        self.ask(lambda owner, request: replace(item, owner=owner, request=request))
+        self.ask(replace(item))
 
     # ---- the message comes --------------------------------------------------------------------
 

@@ -35,11 +35,7 @@ def stage() -> Core:
     core = Core()
     for name, transactional in (("q", True), ("n", False), ("own", True), ("adm", False)):
         properties = QueueProperties(name, transactional=transactional, journal=name == "q")
-        core.ask(
-            lambda o, r, p=properties: requests.CreateQueue(
-                properties=p, instance=b"I" * 16, owner=o, request=r
-            )
-        )  # type: ignore[misc]
+        core.ask(requests.CreateQueue(properties=properties, instance=b"I" * 16))  # type: ignore[misc]
     return core
 
 
@@ -67,24 +63,24 @@ def send(core: Core, name: str, level: int, journal: int, count: int, lifetime: 
     )  # fmt: skip
     item = requests.SendItem(name, properties, Run.of([b"x" * count] * count))
     if name == N:
-        core.ask(lambda o, r: requests.Send(0, (item,), owner=o, request=r))
+        core.ask(requests.Send(0, (item,)))
     else:
-        core.ask(lambda o, r: requests.Commit(0, (item,), owner=o, request=r))
+        core.ask(requests.Commit(0, (item,)))
 
 
 def take(core: Core, name: str, count: int, how: str) -> None:
     tx = core.asked + 1
     if name != Q:
-        core.ask(lambda o, r: requests.Receive(name, 0, count, owner=o, request=r))
+        core.ask(requests.Receive(name, 0, count))
         return
-    core.ask(lambda o, r: requests.Begin(tx, owner=o, request=r))
-    core.ask(lambda o, r: requests.Receive(name, tx, count, owner=o, request=r))
+    core.ask(requests.Begin(tx))
+    core.ask(requests.Receive(name, tx, count))
     if how == "purged":
-        core.ask(lambda o, r: requests.PurgeQueue(name, owner=o, request=r))
+        core.ask(requests.PurgeQueue(name))
     if how == "kept":
-        core.ask(lambda o, r: requests.Commit(tx, owner=o, request=r))
+        core.ask(requests.Commit(tx))
     else:
-        core.ask(lambda o, r: requests.Abort(tx, owner=o, request=r))
+        core.ask(requests.Abort(tx))
 
 
 names = st.sampled_from([Q, N, FAR])
@@ -100,7 +96,7 @@ steps = st.one_of(
     st.tuples(
         st.just(
             lambda core, name: core.ask(
-                lambda o, r: requests.PurgeQueue(name, owner=o, request=r)
+                requests.PurgeQueue(name)
             )
         ),
         names,

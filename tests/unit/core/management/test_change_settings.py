@@ -20,7 +20,7 @@ def test_a_limit_that_is_switched_off_undoes_nothing() -> None:
     """Its timer rings once more, and finds that nothing is too old any more."""
     core = Core()
     idle_s(core, 100)
-    core.ask(lambda owner, request: Begin(1, owner=owner, request=request))
+    core.ask(Begin(1))
     idle_s(core, 0)
     for _ in range(10):
         core.pass_time(1_000)
@@ -30,7 +30,7 @@ def test_a_limit_that_is_switched_off_undoes_nothing() -> None:
 def test_a_limit_that_is_switched_on_counts_for_what_is_open_already() -> None:
     core = Core()
     idle_s(core, 0)
-    core.ask(lambda owner, request: Begin(1, owner=owner, request=request))
+    core.ask(Begin(1))
     core.pass_time(1_000)
     assert open_transactions(core) == 1
     idle_s(core, 100)

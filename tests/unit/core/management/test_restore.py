@@ -27,13 +27,13 @@ def core_with_sends() -> Core:
     core = Core()
     for at, name in enumerate((r"DIRECT=OS:B\private$\x", r"DIRECT=OS:C\private$\y")):
         item = requests.SendItem(name, PLAIN, bodies=Run.of([b"one", b"two"]))
-        core.ask(lambda o, r: requests.Begin(at + 1, owner=o, request=r))  # noqa: B023
-        core.ask(lambda o, r: requests.Commit(at + 1, (item,), owner=o, request=r))  # noqa: B023
+        core.ask(requests.Begin(at + 1))
+        core.ask(requests.Commit(at + 1, (item,)))
     return core
 
 
 def put_back(core: Core, previous: bytes = b"", instances: tuple[bytes, ...] = ()) -> object:
-    return core.ask(lambda o, r: PutBack(o, r, WALL_S - 60, 500, previous, instances))
+    return core.ask(PutBack(0, 0, WALL_S - 60, 500, previous, instances))
 
 
 def waiting(core: Core) -> int:

@@ -43,7 +43,7 @@ class Life(Core):
 
     @property
     def clashes(self) -> list[tuple[str, int]]:
-        status: Any = self.ask(lambda o, r: requests.Look("status", "", owner=o, request=r))
+        status: Any = self.ask(requests.Look("status", ""))
         return [(c.found, c.count) for c in status.clashes]
 
 
@@ -79,7 +79,7 @@ def test_two_copies_that_start_in_one_second_differ(core: Life) -> None:
 
 def test_message_numbers_do_not_begin_inside_what_the_last_life_may_have_given() -> None:
     core = Core()
-    core.ask(lambda o, r: requests.Send(0, (_item(),), owner=o, request=r))
+    core.ask(requests.Send(0, (_item(),)))
     ceiling = core.manager.state.number_ceiling
     assert ceiling > 2
     assert restarted(core, WALL_S, bytes(20) + b"\5\0\0\0").state.next_message == ceiling
@@ -139,7 +139,7 @@ def own_answered(core: Life, life: bytes, outgoing: int) -> None:
 
 
 def test_a_copy_that_answers_where_this_one_called_is_a_clash(core: Life) -> None:
-    core.ask(lambda o, r: requests.Send(0, (_item(),), owner=o, request=r))
+    core.ask(requests.Send(0, (_item(),)))
     (waiting,) = core.manager.state.outgoing.values()
     own_answered(core, b"another life" + bytes(4), waiting.number)
     ((found, count),) = core.clashes
@@ -150,7 +150,7 @@ def test_a_copy_that_answers_where_this_one_called_is_a_clash(core: Life) -> Non
 
 
 def test_this_manager_itself_or_who_calls_in_its_name_is_no_clash(core: Life) -> None:
-    core.ask(lambda o, r: requests.Send(0, (_item(),), owner=o, request=r))
+    core.ask(requests.Send(0, (_item(),)))
     (waiting,) = core.manager.state.outgoing.values()
     own_answered(core, core.manager.life[0], waiting.number)
     own_answered(core, b"", waiting.number)
@@ -254,7 +254,7 @@ def waiting(core: Life) -> None:
     """Something waits for P, which is connected."""
     from tests.conformance.applications import item
 
-    core.ask(lambda o, r: requests.Commit(0, (item(OTHER, b"x"),), owner=o, request=r))
+    core.ask(requests.Commit(0, (item(OTHER, b"x"),)))
     (outgoing,) = core.manager.state.outgoing.values()
     core.step(
         inputs.SessionOpened(

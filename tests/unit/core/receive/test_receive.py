@@ -31,23 +31,19 @@ LONG_US = 1 << 50
 def core() -> Core:
     core = Core()
     properties = QueueProperties("q", transactional=True)
-    core.ask(
-        lambda o, r: requests.CreateQueue(
-            properties=properties, instance=b"Q" * 16, owner=o, request=r
-        )
-    )
+    core.ask(requests.CreateQueue(properties=properties, instance=b"Q" * 16))
     return core
 
 
 def send(core: Core, *bodies: bytes) -> None:
     item = requests.SendItem(r"DIRECT=OS:.\private$\q", Properties(), Run.of(bodies))
-    core.ask(lambda o, r: requests.Commit(0, (item,), owner=o, request=r), owner=99)
+    core.ask(requests.Commit(0, (item,)), owner=99)
 
 
 def waiting(core: Core, owner: int, *, peek: bool = False, tx: int = 0) -> int:
     """A receive that waits; its request number."""
     asked = core.ask(
-        lambda o, r: requests.Receive(Q, tx, wait_until_us=LONG_US, peek=peek, owner=o, request=r),
+        requests.Receive(Q, tx, wait_until_us=LONG_US, peek=peek),
         owner=owner,
     )
     assert asked is WAITS
@@ -83,63 +79,53 @@ def test_a_message_goes_to_those_that_look_and_then_to_the_first_that_takes_it(c
 
 def test_an_abort_wakes_who_waits(core: Core) -> None:
     send(core, b"a")
-    core.ask(lambda o, r: requests.Begin(1, owner=o, request=r))
-    assert isinstance(core.ask(lambda o, r: requests.Receive(Q, 1, owner=o, request=r)), Handed)
+    core.ask(requests.Begin(1))
+    assert isinstance(core.ask(requests.Receive(Q, 1)), Handed)
     reader = waiting(core, 2)
-    core.ask(lambda o, r: requests.Abort(1, owner=o, request=r))
+    core.ask(requests.Abort(1))
     assert got(core, reader) == 1
 
 
 def test_a_wait_ends_in_time(core: Core) -> None:
     until = core.now_us + 5_000_000
-    assert (
-        core.ask(lambda o, r: requests.Receive(Q, wait_until_us=until, owner=o, request=r)) is WAITS
-    )
+    assert core.ask(requests.Receive(Q, wait_until_us=until)) is WAITS
     reader = core.asked
     core.pass_time(4)
     assert reader not in core.answers
     core.pass_time(1)
     assert isinstance(core.answers[reader], ReceiveTimeout)
     send(core, b"a")
-    assert isinstance(core.ask(lambda o, r: requests.Receive(Q, owner=o, request=r)), Handed)
+    assert isinstance(core.ask(requests.Receive(Q)), Handed)
 
 
 def test_who_has_it_for_himself_keeps_others_out(core: Core) -> None:
     send(core, b"a", b"b")
-    opened = core.ask(
-        lambda o, r: requests.OpenQueue(
-            Q, requests.Access.RECEIVE, requests.Share.DENY_RECEIVE, owner=o, request=r
-        )
-    )
+    opened = core.ask(requests.OpenQueue(Q, requests.Access.RECEIVE, requests.Share.DENY_RECEIVE))
     assert isinstance(opened, Opened)
     ranges = ((1 + (7 << 56), 1 + (7 << 56)),)
-    core.ask(lambda o, r: requests.Begin(1, owner=o, request=r), owner=2)
+    core.ask(requests.Begin(1), owner=2)
     for refused in (
-        core.ask(lambda o, r: requests.Receive(Q, owner=o, request=r), owner=2),
-        core.ask(lambda o, r: requests.Claim(Q, 1, ranges, owner=o, request=r), owner=2),
+        core.ask(requests.Receive(Q), owner=2),
+        core.ask(requests.Claim(Q, 1, ranges), owner=2),
         core.ask(
-            lambda o, r: requests.MoveMessage(Q, Q + ";x", ranges[0][0], owner=o, request=r),
+            requests.MoveMessage(Q, Q + ";x", ranges[0][0]),
             owner=2,
         ),
-        core.ask(lambda o, r: requests.PurgeQueue(Q, owner=o, request=r), owner=2),
+        core.ask(requests.PurgeQueue(Q), owner=2),
     ):
         assert isinstance(refused, SharingViolation)
-    assert isinstance(
-        core.ask(lambda o, r: requests.Receive(Q, peek=True, owner=o, request=r), owner=2), Handed
-    )
+    assert isinstance(core.ask(requests.Receive(Q, peek=True), owner=2), Handed)
     handle = opened.handle
-    assert isinstance(
-        core.ask(lambda o, r: requests.Receive(Q, handle=handle, owner=o, request=r)), Handed
-    )
+    assert isinstance(core.ask(requests.Receive(Q, handle=handle)), Handed)
 
 
 def test_who_is_kept_out_is_told_by_whom(core: Core) -> None:
     deny = (requests.Access.RECEIVE, requests.Share.DENY_RECEIVE)
-    core.ask(lambda o, r: requests.OpenQueue(Q, *deny, "reader one", owner=o, request=r))
+    core.ask(requests.OpenQueue(Q, *deny, "reader one"))
     for refused in (
-        core.ask(lambda o, r: requests.OpenQueue(Q, *deny, owner=o, request=r), owner=2),
-        core.ask(lambda o, r: requests.Receive(Q, owner=o, request=r), owner=2),
-        core.ask(lambda o, r: requests.Remove(Q, 0, 1, 2, owner=o, request=r), owner=2),
+        core.ask(requests.OpenQueue(Q, *deny), owner=2),
+        core.ask(requests.Receive(Q), owner=2),
+        core.ask(requests.Remove(Q, 0, 1, 2), owner=2),
     ):
         assert isinstance(refused, SharingViolation)
         assert re.search(r"\(held by reader one since \d\d:\d\d:\d\d UTC\)", refused.text)
@@ -148,11 +134,11 @@ def test_who_is_kept_out_is_told_by_whom(core: Core) -> None:
 def test_turns_tell_whether_somebody_was_there_meanwhile(core: Core) -> None:
     def turn(owner: int, share: requests.Share) -> int:
         opened = core.ask(
-            lambda o, r: requests.OpenQueue(Q, requests.Access.RECEIVE, share, owner=o, request=r),
+            requests.OpenQueue(Q, requests.Access.RECEIVE, share),
             owner=owner,
         )
         assert isinstance(opened, Opened)
-        core.ask(lambda o, r: requests.CloseQueue(opened.handle, owner=o, request=r), owner=owner)
+        core.ask(requests.CloseQueue(opened.handle), owner=owner)
         return opened.turn
 
     assert turn(1, requests.Share.DENY_RECEIVE) == 1
@@ -164,46 +150,40 @@ def test_turns_tell_whether_somebody_was_there_meanwhile(core: Core) -> None:
 
 
 def test_a_closed_handle_ends_waits_and_cursors(core: Core) -> None:
-    opened = core.ask(
-        lambda o, r: requests.OpenQueue(Q, requests.Access.RECEIVE, owner=o, request=r)
-    )
+    opened = core.ask(requests.OpenQueue(Q, requests.Access.RECEIVE))
     assert isinstance(opened, Opened)
-    cursor = core.ask(lambda o, r: requests.OpenCursor(opened.handle, owner=o, request=r))
+    cursor = core.ask(requests.OpenCursor(opened.handle))
     assert isinstance(cursor, int)
     stands = core.ask(
-        lambda o, r: requests.Receive(
+        requests.Receive(
             Q,
             wait_until_us=LONG_US,
             handle=opened.handle,
             cursor=cursor,
             peek=True,
-            owner=o,
-            request=r,
         )
     )
     assert stands is WAITS
     reader = core.asked
-    core.ask(lambda o, r: requests.CloseQueue(opened.handle, owner=o, request=r))
+    core.ask(requests.CloseQueue(opened.handle))
     error = core.answers[reader]
     assert isinstance(error, OperationCancelled)
     assert error.hresult == 0xC00E0008
-    gone = core.ask(lambda o, r: requests.Receive(Q, cursor=cursor, peek=True, owner=o, request=r))
+    gone = core.ask(requests.Receive(Q, cursor=cursor, peek=True))
     assert isinstance(gone, InvalidHandle)
     assert not core.manager._step.readers.cursors
 
 
 def test_a_cursor_waits_for_the_next_message(core: Core) -> None:
     send(core, b"a")
-    opened = core.ask(lambda o, r: requests.OpenQueue(Q, requests.Access.PEEK, owner=o, request=r))
+    opened = core.ask(requests.OpenQueue(Q, requests.Access.PEEK))
     assert isinstance(opened, Opened)
-    cursor = core.ask(lambda o, r: requests.OpenCursor(opened.handle, owner=o, request=r))
+    cursor = core.ask(requests.OpenCursor(opened.handle))
     assert isinstance(cursor, int)
 
     def look(seek: requests.Seek) -> object:
         return core.ask(
-            lambda o, r: requests.Receive(
-                Q, peek=True, seek=seek, cursor=cursor, wait_until_us=LONG_US, owner=o, request=r
-            )
+            requests.Receive(Q, peek=True, seek=seek, cursor=cursor, wait_until_us=LONG_US)
         )
 
     assert isinstance(look(requests.Seek.CURRENT), Handed)
@@ -211,23 +191,19 @@ def test_a_cursor_waits_for_the_next_message(core: Core) -> None:
     reader = core.asked
     send(core, b"b")
     assert got(core, reader) == 2
-    taken = core.ask(
-        lambda o, r: requests.Receive(Q, cursor=cursor, handle=opened.handle, owner=o, request=r)
-    )
+    taken = core.ask(requests.Receive(Q, cursor=cursor, handle=opened.handle))
     assert isinstance(taken, InvalidHandle), "it was opened to look only"
 
 
 def test_cursors_belong_to_their_owners_and_queues(core: Core) -> None:
-    opened = core.ask(
-        lambda o, r: requests.OpenQueue(Q, requests.Access.RECEIVE, owner=o, request=r)
-    )
+    opened = core.ask(requests.OpenQueue(Q, requests.Access.RECEIVE))
     assert isinstance(opened, Opened)
-    cursor = core.ask(lambda o, r: requests.OpenCursor(opened.handle, owner=o, request=r))
+    cursor = core.ask(requests.OpenCursor(opened.handle))
     assert isinstance(cursor, int)
     for make in (
-        lambda o, r: requests.OpenCursor(opened.handle, owner=o, request=r),
-        lambda o, r: requests.CloseCursor(cursor, owner=o, request=r),
-        lambda o, r: requests.Receive(Q, cursor=cursor, peek=True, owner=o, request=r),
+        requests.OpenCursor(opened.handle),
+        requests.CloseCursor(cursor),
+        requests.Receive(Q, cursor=cursor, peek=True),
     ):
         assert isinstance(core.ask(make, owner=2), InvalidHandle)
     core.step(inputs.OwnerGone(1))
@@ -237,51 +213,41 @@ def test_cursors_belong_to_their_owners_and_queues(core: Core) -> None:
 
 def test_a_wait_at_a_subqueue_keeps_it(core: Core) -> None:
     send(core, b"a")
-    asked = core.ask(
-        lambda o, r: requests.Receive(Q + ";x", wait_until_us=LONG_US, owner=o, request=r)
-    )
+    asked = core.ask(requests.Receive(Q + ";x", wait_until_us=LONG_US))
     assert asked is WAITS
     reader = core.asked
     assert len(core.manager.state.subqueues) == 1
     place = 1 + (7 << 56)
-    core.ask(lambda o, r: requests.MoveMessage(Q, Q + ";x", place, owner=o, request=r))
+    core.ask(requests.MoveMessage(Q, Q + ";x", place))
     assert got(core, reader) == 1
     assert not core.manager.state.subqueues
-    assert (
-        core.ask(lambda o, r: requests.Receive(Q + ";x", wait_until_us=LONG_US, owner=o, request=r))
-        is WAITS
-    )
+    assert core.ask(requests.Receive(Q + ";x", wait_until_us=LONG_US)) is WAITS
     core.step(inputs.OwnerGone(1))
     assert not core.manager.state.subqueues
 
 
 def test_a_wait_at_a_subqueue_ends_with_its_queue(core: Core) -> None:
-    assert (
-        core.ask(lambda o, r: requests.Receive(Q + ";x", wait_until_us=LONG_US, owner=o, request=r))
-        is WAITS
-    )
+    assert core.ask(requests.Receive(Q + ";x", wait_until_us=LONG_US)) is WAITS
     reader = core.asked
-    core.ask(lambda o, r: requests.DeleteQueue(Q, owner=o, request=r))
+    core.ask(requests.DeleteQueue(Q))
     assert isinstance(core.answers[reader], QueueDeleted)
     assert not core.manager.state.subqueues
 
 
 @pytest.mark.parametrize("ranges", [((5, 4),), ((1, 2), (2, 3)), ((1, 1 << 60),), ((0, 1 << 33),)])
 def test_claims_of_nonsense(core: Core, ranges: tuple[tuple[int, int], ...]) -> None:
-    core.ask(lambda o, r: requests.Begin(1, owner=o, request=r))
+    core.ask(requests.Begin(1))
     send(core, b"a", b"b", b"c")
     base = 7 << 56
     made = tuple((base + a, base + b) for a, b in ranges)
-    refused = core.ask(lambda o, r: requests.Claim(Q, 1, made, owner=o, request=r))
+    refused = core.ask(requests.Claim(Q, 1, made))
     assert isinstance(refused, InvalidParameter)
 
 
 def test_allow_peek_is_for_transactions(core: Core) -> None:
     send(core, b"a")
     place = 1 + (7 << 56)
-    refused = core.ask(
-        lambda o, r: requests.Receive(Q, lookup=place, allow_peek=True, owner=o, request=r)
-    )
+    refused = core.ask(requests.Receive(Q, lookup=place, allow_peek=True))
     assert isinstance(refused, InvalidParameter)
 
 
@@ -289,12 +255,12 @@ def test_the_time_that_ran_out_under_a_lock_counts_at_once_at_the_abort(core: Co
     item = requests.SendItem(
         r"DIRECT=OS:.\private$\q", Properties(time_to_be_received=5), Run.of([b"a"])
     )
-    core.ask(lambda o, r: requests.Commit(0, (item,), owner=o, request=r))
-    core.ask(lambda o, r: requests.Begin(1, owner=o, request=r))
-    assert isinstance(core.ask(lambda o, r: requests.Receive(Q, 1, owner=o, request=r)), Handed)
+    core.ask(requests.Commit(0, (item,)))
+    core.ask(requests.Begin(1))
+    assert isinstance(core.ask(requests.Receive(Q, 1)), Handed)
     core.pass_time(100)
     reader = waiting(core, 2)
-    core.ask(lambda o, r: requests.Abort(1, owner=o, request=r))
+    core.ask(requests.Abort(1))
     assert got(core, reader) == 0
     assert len(core.manager.state.queues[Q]) == 0
 
@@ -304,11 +270,7 @@ def test_what_does_not_fit_is_not_passed_over(core: Core, large_first: bool) -> 
     """A small message of low priority stands behind a large one of high priority, also where only
     the small one would fit into the answer; whoever walks on behind the last misses nothing."""
     properties = QueueProperties("p", transactional=False)
-    core.ask(
-        lambda o, r: requests.CreateQueue(
-            properties=properties, instance=b"P" * 16, owner=o, request=r
-        )
-    )
+    core.ask(requests.CreateQueue(properties=properties, instance=b"P" * 16))
     sizes = (3_000, 10) if large_first else (10, 3_000)
     for priority, size in ((6, 10), (5, sizes[0]), (5, sizes[1]), (1, 10)):
         wish = Properties(priority=priority)
@@ -317,14 +279,12 @@ def test_what_does_not_fit_is_not_passed_over(core: Core, large_first: bool) -> 
 
     def page(after: int, bytes_max: int) -> list[int]:
         found = core.ask(
-            lambda o, r: requests.Receive(
+            requests.Receive(
                 r"private$\p",
                 count_max=9,
                 bytes_max=bytes_max,
                 peek=True,
                 after=after,
-                owner=o,
-                request=r,
             )
         )
         assert isinstance(found, Handed | ReceiveTimeout)

@@ -34,11 +34,7 @@ def stage(quota_kb: int = 1) -> Core:
         properties = QueueProperties(name, transactional=True)
         if name == "dead":
             properties = QueueProperties(name, transactional=True, quota_kb=quota_kb)
-        core.ask(
-            lambda o, r, p=properties: requests.CreateQueue(
-                properties=p, instance=b"I" * 16, owner=o, request=r
-            )
-        )  # type: ignore[misc]
+        core.ask(requests.CreateQueue(properties=properties, instance=b"I" * 16))  # type: ignore[misc]
     return core
 
 
@@ -57,15 +53,15 @@ def items(name: str, size: int, count: int) -> tuple[requests.SendItem, ...]:
 
 
 def delete(core: Core, name: str) -> None:
-    core.ask(lambda o, r: requests.DeleteQueue(name, owner=o, request=r))
+    core.ask(requests.DeleteQueue(name))
 
 
 def test_refused_sends_of_a_transaction_stay_within_the_quota_of_their_dead_letter_queue() -> None:
     core = stage()
-    core.ask(lambda o, r: requests.Begin(7, owner=o, request=r))
-    core.ask(lambda o, r: requests.Send(7, items(A, 300, 4), owner=o, request=r))
+    core.ask(requests.Begin(7))
+    core.ask(requests.Send(7, items(A, 300, 4)))
     delete(core, A)
-    core.ask(lambda o, r: requests.Commit(7, owner=o, request=r))
+    core.ask(requests.Commit(7))
     assert 0 < bytes_in(core, DEAD) <= 1_024
     assert len(core.manager.state.queues[DEAD]) + len(system_dead(core)) == 4
 
@@ -73,11 +69,11 @@ def test_refused_sends_of_a_transaction_stay_within_the_quota_of_their_dead_lett
 def test_refused_sends_of_a_prepared_branch_stay_within_the_quota() -> None:
     """Their packets are in the log already: the change has their lengths only."""
     core, xid = stage(), Xid(7, b"t", b"b")
-    core.ask(lambda o, r: requests.StartBranch(7, xid, owner=o, request=r))
-    core.ask(lambda o, r: requests.Send(7, items(A, 300, 4), owner=o, request=r))
-    core.ask(lambda o, r: requests.PrepareBranch(xid, 7, owner=o, request=r))
+    core.ask(requests.StartBranch(7, xid))
+    core.ask(requests.Send(7, items(A, 300, 4)))
+    core.ask(requests.PrepareBranch(xid, 7))
     delete(core, A)
-    core.ask(lambda o, r: requests.CommitBranch(xid, owner=o, request=r))
+    core.ask(requests.CommitBranch(xid))
     assert 0 < bytes_in(core, DEAD) <= 1_024
     assert len(core.manager.state.queues[DEAD]) + len(system_dead(core)) == 4
 
@@ -86,10 +82,10 @@ def test_a_copy_that_fits_goes_to_the_dead_letter_queue_that_it_names() -> None:
     """One message to two queues, one of which is deleted: only one copy is a dead letter."""
     core = stage()
     both = f"{HERE}{A},{HERE}{B}"
-    core.ask(lambda o, r: requests.Begin(7, owner=o, request=r))
-    core.ask(lambda o, r: requests.Send(7, items(both, 400, 1), owner=o, request=r))
+    core.ask(requests.Begin(7))
+    core.ask(requests.Send(7, items(both, 400, 1)))
     delete(core, A)
-    core.ask(lambda o, r: requests.Commit(7, owner=o, request=r))
+    core.ask(requests.Commit(7))
     assert len(core.manager.state.queues[B]) == 1
     assert len(core.manager.state.queues[DEAD]) == 1
     assert not len(system_dead(core))
@@ -108,14 +104,14 @@ def send_alternating(core: Core, count: int, *, lifetime_s: int = 0) -> None:
         time_to_be_received=plain.time_to_be_received,
     )  # fmt: skip
     pair = [requests.SendItem(A, p, Run.of([b"x"])) for p in (plain, asking)]
-    core.ask(lambda o, r: requests.Commit(0, tuple(pair * (count // 2)), owner=o, request=r))
+    core.ask(requests.Commit(0, tuple(pair * (count // 2))))
     assert len(core.manager.state.queues[A]) == count
 
 
 def purging(count: int) -> int:
     core = stage(quota_kb=1_000_000)
     send_alternating(core, count)
-    return lines(lambda: core.ask(lambda o, r: requests.PurgeQueue(A, owner=o, request=r)))
+    return lines(lambda: core.ask(requests.PurgeQueue(A)))
 
 
 def deleting(count: int) -> int:
@@ -156,19 +152,17 @@ def arrive(core: Core, count: int) -> None:
 def telling(count: int) -> int:
     core = stage()
     arrive(core, count)
-    return lines(lambda: core.ask(lambda o, r: requests.PurgeQueue(A, owner=o, request=r)))
+    return lines(lambda: core.ask(requests.PurgeQueue(A)))
 
 
 def acknowledging(count: int) -> int:
     """One batch whose arrival is acknowledged here, message by message."""
     core = stage()
     adm = QueueProperties("adm")
-    core.ask(
-        lambda o, r: requests.CreateQueue(properties=adm, instance=b"I" * 16, owner=o, request=r)
-    )
+    core.ask(requests.CreateQueue(properties=adm, instance=b"I" * 16))
     p = Properties(acknowledge=Acknowledge.POSITIVE_ARRIVAL, admin_queue="private$\\adm")
     batch = tuple(requests.SendItem(A, p, Run.of([b"x"])) for _ in range(count))
-    worked = lines(lambda: core.ask(lambda o, r: requests.Commit(0, batch, owner=o, request=r)))
+    worked = lines(lambda: core.ask(requests.Commit(0, batch)))
     assert len(core.manager.state.queues["private$\\adm"]) == count
     return worked
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from onceq.core.inputs import inputs
@@ -27,21 +25,19 @@ from tests.unit.core.alone import Core
 XID = Xid(7, b"global", b"branch")
 TX = 5
 
-Make = Callable[[int, int], inputs.Input]
-MAKE: dict[Verb, Make] = {
-    Verb.START: lambda o, r: requests.StartBranch(TX + 1, XID, Join.NEW, owner=o, request=r),
-    Verb.JOIN: lambda o, r: requests.StartBranch(TX + 1, XID, Join.JOIN, owner=o, request=r),
-    Verb.RESUME: lambda o, r: requests.StartBranch(TX + 1, XID, Join.RESUME, owner=o, request=r),
-    Verb.SUSPEND: lambda o, r: requests.EndBranch(TX, XID, Leave.SUSPEND, owner=o, request=r),
-    Verb.END: lambda o, r: requests.EndBranch(TX, XID, Leave.SUCCESS, owner=o, request=r),
-    Verb.PREPARE: lambda o, r: requests.PrepareBranch(XID, TX, owner=o, request=r),
-    Verb.COMMIT_ONE_PHASE: lambda o, r: requests.CommitBranch(XID, True, owner=o, request=r),
-    Verb.COMMIT: lambda o, r: requests.CommitBranch(XID, owner=o, request=r),
-    Verb.COMMIT_BY_HAND: lambda o, r: requests.CommitBranch(XID, False, True, owner=o, request=r),
-    Verb.ROLLBACK: lambda o, r: requests.RollbackBranch(XID, owner=o, request=r),
-    Verb.ROLLBACK_BY_HAND: lambda o, r: requests.RollbackBranch(XID, True, owner=o, request=r),
-    Verb.FORGET: lambda o, r: requests.ForgetBranch(XID, owner=o, request=r),
-    Verb.ABANDON: lambda o, r: inputs.OwnerGone(o),
+REQUESTS: dict[Verb, requests.Request] = {
+    Verb.START: requests.StartBranch(TX + 1, XID, Join.NEW),
+    Verb.JOIN: requests.StartBranch(TX + 1, XID, Join.JOIN),
+    Verb.RESUME: requests.StartBranch(TX + 1, XID, Join.RESUME),
+    Verb.SUSPEND: requests.EndBranch(TX, XID, Leave.SUSPEND),
+    Verb.END: requests.EndBranch(TX, XID, Leave.SUCCESS),
+    Verb.PREPARE: requests.PrepareBranch(XID, TX),
+    Verb.COMMIT_ONE_PHASE: requests.CommitBranch(XID, True),
+    Verb.COMMIT: requests.CommitBranch(XID),
+    Verb.COMMIT_BY_HAND: requests.CommitBranch(XID, False, True),
+    Verb.ROLLBACK: requests.RollbackBranch(XID),
+    Verb.ROLLBACK_BY_HAND: requests.RollbackBranch(XID, True),
+    Verb.FORGET: requests.ForgetBranch(XID),
 }
 PATH: dict[Phase, tuple[Verb, ...]] = {
     Phase.ACTIVE: (),
@@ -61,23 +57,19 @@ BY_HAND: dict[Phase, type[OnceqError]] = {
 def branch_in(phase: Phase) -> Core:
     """A manager with a branch in that phase, which sends a message."""
     core = Core()
-    core.ask(
-        lambda o, r: requests.CreateQueue(
-            properties=QueueProperties("q"), instance=b"I" * 16, owner=o, request=r
-        )
-    )
-    core.ask(lambda o, r: requests.StartBranch(TX, XID, owner=o, request=r))
+    core.ask(requests.CreateQueue(properties=QueueProperties("q"), instance=b"I" * 16))
+    core.ask(requests.StartBranch(TX, XID))
     sent = requests.SendItem("DIRECT=OS:.\\private$\\q", Properties(), Run.of([b"m"]))
-    core.ask(lambda o, r: requests.Send(TX, (sent,), owner=o, request=r))
+    core.ask(requests.Send(TX, (sent,)))
     for verb in PATH[phase]:
-        core.ask(MAKE[verb])
+        core.ask(REQUESTS[verb])
     assert phase_of(core) is phase
     return core
 
 
 def phase_of(core: Core) -> Phase | None:
     """The phase that an operator sees; None: there is no such branch."""
-    views = core.ask(lambda o, r: requests.Look("branches", owner=o, request=r))
+    views = core.ask(requests.Look("branches"))
     assert isinstance(views, list)
     found = [view.phase for view in views]
     return Phase(found[0]) if found else None
@@ -93,17 +85,23 @@ def refusal(verb: Verb, phase: Phase) -> type[OnceqError]:
 
 
 @pytest.mark.parametrize("phase", list(Phase))
-@pytest.mark.parametrize("verb", list(MAKE))
+@pytest.mark.parametrize("verb", list(REQUESTS))
 def test_a_verb_leads_where_the_table_says(verb: Verb, phase: Phase) -> None:
     core, leads = branch_in(phase), PHASES[verb]
-    answer = core.ask(MAKE[verb])
+    answer = core.ask(REQUESTS[verb])
     if phase in leads:
         assert not isinstance(answer, OnceqError), answer
         assert phase_of(core) is leads[phase]
     else:
-        if verb is not Verb.ABANDON:
-            assert type(answer) is refusal(verb, phase)
+        assert type(answer) is refusal(verb, phase)
         assert phase_of(core) is phase
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_a_lost_connection_leads_where_the_table_says(phase: Phase) -> None:
+    core, leads = branch_in(phase), PHASES[Verb.ABANDON]
+    core.step(inputs.OwnerGone(1))
+    assert phase_of(core) is leads.get(phase, phase)
 
 
 def test_a_refusal_says_what_is_and_what_should_be() -> None:

@@ -46,11 +46,7 @@ class Receiver(Core):
         self.noticed = 0
         super().__post_init__()
         queue = QueueProperties("q", transactional=True)
-        self.ask(
-            lambda o, r: requests.CreateQueue(
-                properties=queue, instance=b"I" * 16, owner=o, request=r
-            )
-        )
+        self.ask(requests.CreateQueue(properties=queue, instance=b"I" * 16))
         self.step(inputs.SessionOpened(1, PEER, "10.0.0.2", 0, extended=True))
         for stream, number in ((OLD, 1), (PRESENT, 1), (PRESENT, 2)):
             self.arrive(stream, number, number - 1, number)

@@ -20,7 +20,7 @@ def waiting() -> Core:
     """A manager with a message for another one, which it tries to reach."""
     core = Core()
     item = requests.SendItem(THERE, Properties(), Run.of([b"m"]))
-    core.ask(lambda o, r: requests.Commit(0, (item,), owner=o, request=r))
+    core.ask(requests.Commit(0, (item,)))
     return core
 
 
@@ -34,12 +34,12 @@ def open_session(core: Core) -> None:
 
 
 def steer(core: Core, action: Steer, name: str = "") -> None:
-    core.ask(lambda o, r: SteerOutgoing(name, action, owner=o, request=r))
+    core.ask(SteerOutgoing(name, action))
 
 
 def seen(core: Core) -> str:
     """The state that an operator sees."""
-    views = core.ask(lambda o, r: requests.Look("outgoing", owner=o, request=r))
+    views = core.ask(requests.Look("outgoing"))
     assert isinstance(views, list)
     (view,) = views
     assert isinstance(view, OutgoingView)
