@@ -348,7 +348,7 @@ def _tell_news(step: Step) -> None:
         queue = step.state.all_queues.get(number)
         if isinstance(queue, OutgoingQueue):
             outgoing_queue.start_if_possible(step, queue)
-        elif isinstance(queue, Queue):
+        elif isinstance(queue, Queue) and queue.waiting:
             receive.serve_waiting(step, queue)
 
 

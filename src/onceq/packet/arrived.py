@@ -159,7 +159,9 @@ class _Shape:
     of the properties body type, application tag, algorithms and sizes.
     """
 
-    __slots__ = ("alone", "asks", "body", "form", "label_end", "same", "terms", "tx", "who")
+    __slots__ = (
+        "alone", "asks", "body", "form", "label_end", "lasts", "same", "terms", "tx", "who",
+    )  # fmt: skip
 
     def __init__(self, parts: PacketHeaders, view: memoryview, start: int) -> None:
         base, user, props = parts.base, parts.user, parts.properties
@@ -180,6 +182,8 @@ class _Shape:
         )  # fmt: skip
         # What an acknowledgment between managers is depends on the size of its body.
         self.body = len(props.body) if is_order_queue(user.destination) else -1
+        # With the next read, too, unless its body says what it is.
+        self.lasts = not self.alone and self.body < 0
         self.asks = 0
         self.same: tuple[bytes, ...] = ()
         if not self.alone:
@@ -200,12 +204,6 @@ class _Shape:
             props.flags & 0x0F if user.admin.kind else 0, parts.encrypted, _trace(parts),
             bool(user.flags & at.USER_DEADLETTER),
         )  # fmt: skip
-
-    @property
-    def lasts(self) -> bool:
-        """Whether what comes with the next read may be held against it, too: of what managers say
-        to each other the body counts as well."""
-        return not self.alone and self.body < 0
 
     def read(self, view: memoryview, start: int, size: int) -> _Fields | None:
         """The fields of the packet at ``start`` if it is well-formed because the one was that this

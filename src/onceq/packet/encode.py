@@ -80,11 +80,11 @@ def encode_run(
     if not count:
         return Run(b"", array(LENGTH_TYPE))
     assert not stream or 0 < first_number <= NUMBER_MAX - count + 1, "numbers are 1 to 2^32 - 1"
-    if own is None:
-        _check_sizes(made, lengths)
     if count == 1 and own is None:
         flags = (transaction << at.TX_NUMBER_SHIFT) | _ENDS[first, last]
         return _one(made, bodies, first_message, stream, first_number if stream else 0, flags)
+    if own is None:
+        _check_sizes(made, lengths)
     head = bytearray(made.head)
     if made.transaction:
         flags = made.flags | transaction << at.TX_NUMBER_SHIFT
@@ -114,6 +114,8 @@ def _one(made: Template, bodies: Run, message: int, stream: int, number: int, fl
     head, size = bytearray(made.head), bodies.lengths[0]
     padding = PADDING[(len(head) + size) % 4]
     packet = len(head) + size + len(padding) + len(made.tail)
+    if packet > PACKET_BYTES_MAX:
+        _check_sizes(made, bodies.lengths)
     at.U32.pack_into(head, at.OFF_PACKET_SIZE, packet)
     at.U32.pack_into(head, at.OFF_MESSAGE_NUMBER, message)
     _SIZES.pack_into(head, made.properties + at.OFF_BODY_SIZE, size, size)

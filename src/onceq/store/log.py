@@ -35,7 +35,7 @@ from typing import Final, NoReturn
 from onceq.errors import DamagedRecord, NoSpace, StorageFailure, StoreExists
 from onceq.model.data_directory import STORE_FILE
 from onceq.model.limits import RECORD_BYTES_MAX
-from onceq.model.log import FRAME_HEADER, frame_size
+from onceq.model.log import FRAME_HEADER
 from onceq.model.run import Buffer
 from onceq.model.views.managers import Cut
 from onceq.store import checkpoints, identification, promises, recovery, replaying, scan
@@ -217,15 +217,16 @@ class LogStore:
         """See the contract."""
         self._alive()
         assert len(payload) <= RECORD_BYTES_MAX, "a record that could not be read again"
-        total = frame_size(len(payload), head)
         position = self.position
+        # A frame says what was durable before it, so that a start can tell a torn tail from damage.
+        frame = self._framing.encode(
+            payload, position=position, synced=self.synced, epoch=self._epoch, head=head
+        )
+        total = sum(map(len, frame))
         segments = self._table[1]
         if not segments or position + total > segments[-1].limit:
             self._roll(total)
-        # A frame says what was durable before it, so that a start can tell a torn tail from damage.
-        self._pending += self._framing.encode(
-            payload, position=position, synced=self.synced, epoch=self._epoch, head=head
-        )
+        self._pending += frame
         self.position = position + total
         # Readable from now on, although it may be written only at the next flush.
         self._recent.add(position + FRAME_HEADER, payload, written=self._written)

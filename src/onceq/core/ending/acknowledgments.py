@@ -26,6 +26,7 @@ from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
 from onceq.core.state.state import ACKS_OWED
 from onceq.core.step.batches import Target
 from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.message_numbers import take_numbers
 from onceq.core.step.step import Step
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
@@ -181,7 +182,7 @@ def _acknowledge(mail: _AcknowledgmentBuilder, packet: Buffer, reason: MessageCl
     step = mail.build.step
     stranger = not known(step, original.id.source)
     for target in _targets(step, original.admin_queue, stranger=stranger):
-        number = number or mail.build.take_numbers(1)
+        number = number or take_numbers(mail.build.step, mail.build.change, 1)
         _put(mail, target, original, reason, body, number)
 
 

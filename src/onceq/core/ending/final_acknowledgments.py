@@ -18,6 +18,7 @@ from onceq.core.state.records import PUT_FINAL, PUT_HTTP
 from onceq.core.state.report_requests import ReportRequest
 from onceq.core.state.state import ORDER_QUEUE_NUMBER
 from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.message_numbers import take_numbers
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.names import FormatName, parse_format_name
@@ -87,7 +88,7 @@ def tell_sender(
     packets = final_acks(
         messages,
         own=step.identity.guid,
-        own_message=build.take_numbers(len(messages)),
+        own_message=take_numbers(build.step, build.change, len(messages)),
         sent_time=step.now.wall_s,
         address=address,
         destination_manager=source,

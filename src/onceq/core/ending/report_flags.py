@@ -28,10 +28,8 @@ SYSTEM_NAMES = frozenset(("admin_queue$", "notify_queue$", "order_queue$"))
 """Queues that managers use among themselves."""
 
 
-def lane_of(properties: Properties, *, transactional: bool) -> int:
-    """The lane of a queue: transactional messages have priority 0 (Q-23)."""
-    if transactional:
-        return 0
+def lane_of(properties: Properties) -> int:
+    """The lane of messages outside of transactions; transactional ones have priority 0 (Q-23)."""
     return PRIORITY_DEFAULT if properties.priority is None else properties.priority
 
 

@@ -18,6 +18,7 @@ from onceq.core.names.resolve import destinations
 from onceq.core.state.queues import Queue
 from onceq.core.step.batches import CheckedBatch, Target
 from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.message_numbers import take_numbers
 from onceq.core.step.step import Step
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass, class_name
@@ -48,8 +49,7 @@ def trace_arrival(
 ) -> None:  # fmt: skip
     """Report messages of a run, those at these places, that are stored, refused or passed on by
     this change."""
-    if run.trace is None:
-        return
+    assert run.trace is not None, "nobody asked for reports"
     asked = f"PUBLIC={guid_text(run.trace)}" if run.trace else ""
     lines = [f"queue: {run.destination.direct or run.destination.number}"]
     if refusal:
@@ -63,16 +63,23 @@ def trace_arrival(
     report(build, event, ids, hops, lines, asked=asked)
 
 
-def trace_sent(build: ChangeBuilder, sends: Sequence[CheckedBatch], first: int) -> None:
-    """Report what this change sends, from message number ``first`` on."""
+def trace_sent(build: ChangeBuilder, sends: Sequence[CheckedBatch], first: int) -> int:
+    """Report what this change sends, from message number ``first`` on, as far as it is traced.
+
+    Returns:
+        How many messages it sends.
+    """
+    sent = 0
     for p in sends:
-        count = len(p.item.bodies)
+        count = len(p.item.bodies.lengths)
         if p.item.properties.trace:
-            ids = [MessageId(build.step.identity.guid, first + k) for k in range(count)]
+            begin, guid = first + sent, build.step.identity.guid
+            ids = [MessageId(guid, number) for number in range(begin, begin + count)]
             for target in p.targets:
                 event = ARRIVED if isinstance(target.queue, Queue) else SENT
                 report(build, event, ids, [0] * count, [f"queue: {target.text}"])
-        first += count
+        sent += count
+    return sent
 
 
 def report(
@@ -97,7 +104,7 @@ def report(
     if len(ids) > REPORTS_MAX:
         step.notice("traced messages not reported", messages=len(ids) - REPORTS_MAX)
     count = min(len(ids), REPORTS_MAX)
-    first = build.take_numbers(count)
+    first = take_numbers(build.step, build.change, count)
     data, lengths = bytearray(), array(LENGTH_TYPE)
     for at in range(count):
         packet = _packet(step, target, event, ids[at], hops[at], lines, first + at)

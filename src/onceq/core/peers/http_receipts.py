@@ -18,6 +18,7 @@ from onceq.core.state.queues import OutgoingQueue, Progress
 from onceq.core.state.records import PUT_EXPRESS
 from onceq.core.state.setups import ReceiptsTo
 from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.message_numbers import take_numbers
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources
 from onceq.model.limits import HTTP_RECEIPTS_MAX
@@ -90,7 +91,7 @@ def post_receipt(step: Step, progress: Progress, name: str) -> None:
     build = ChangeBuilder(step)
     packet = order_ack(
         own=step.identity.guid,
-        own_message=build.take_numbers(1),
+        own_message=take_numbers(build.step, build.change, 1),
         sent_time=step.now.wall_s,
         address="",
         destination_manager=progress.source,

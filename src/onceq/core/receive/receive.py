@@ -14,7 +14,6 @@ Upholds: I3, I4 (at most one committed receive), I15 (never after its time), I16
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
 
 from onceq.core.decision import Handed, Piece
 from onceq.core.ending.ending import end_range
@@ -358,20 +357,19 @@ def remove(step: Step, item: Remove, queue: Queue) -> None:
 
 def serve_waiting(step: Step, queue: Queue) -> None:
     """Give what has become available to those who wait for it."""
-    if queue.waiting:
-        expire(step, queue)
-        _serve_round(step, queue, lambda item: item.peek)
-        _serve_round(step, queue, lambda item: not item.peek)
+    expire(step, queue)
+    for peek in (True, False):
+        _serve_round(step, queue, peek=peek)
 
 
-def _serve_round(step: Step, queue: Queue, chosen: Callable[[Receive], bool]) -> None:
+def _serve_round(step: Step, queue: Queue, *, peek: bool) -> None:
     still: list[Receive] = []
     for item in list(queue.waiting):
         key = (item.owner, item.request)
         # It was cancelled, or its time is over.
         if step.readers.waiting.get(key) is not item:
             continue
-        if not chosen(item) or not (queue.available or queue.shown):
+        if item.peek is not peek or not (queue.available or queue.shown):
             still.append(item)
             continue
         try:

@@ -11,6 +11,7 @@ from onceq.core.step.batches import Target
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources
 from onceq.model.limits import STREAM_NUMBERS_MAX
+from onceq.model.queue import QUOTA_UNLIMITED_KB
 
 
 def check_quota(step: Step, target: Target, size: int, *, transactional: bool) -> None:
@@ -18,7 +19,7 @@ def check_quota(step: Step, target: Target, size: int, *, transactional: bool) -
     numbers for it: one that is always under way never begins anew (EOD-12)."""
     queue = target.queue
     if isinstance(queue, Queue):
-        if step.holding(queue) + size > queue.properties.quota_bytes:
+        if over_quota(step, queue, size):
             queue_full(step, queue)
             raise InsufficientResources(
                 f"queue {queue.properties.name} is at its quota of {queue.properties.quota_kb} KB"
@@ -28,6 +29,12 @@ def check_quota(step: Step, target: Target, size: int, *, transactional: bool) -
             f"the stream to {target.text} has used its {STREAM_NUMBERS_MAX:,} numbers; sends go on "
             "in a new one as soon as everything that is under way there is acknowledged"
         )
+
+
+def over_quota(step: Step, queue: Queue, size: int) -> bool:
+    """Whether a queue of this manager has no room for so many more bytes."""
+    quota_kb = queue.properties.quota_kb
+    return quota_kb != QUOTA_UNLIMITED_KB and step.holding(queue) + size > quota_kb << 10
 
 
 def queue_full(step: Step, queue: Queue) -> None:

@@ -32,14 +32,16 @@ from onceq.core.send.checks import check_batch, checked_size
 from onceq.core.send.quota import check_quota
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Queue
 from onceq.core.state.records import PUT_DEADLETTER, PUT_JOURNAL, Put
-from onceq.core.step.batches import CheckedBatch, Target
+from onceq.core.step.batches import CheckedBatch, Deadlines, Route, Target
 from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.message_numbers import take_numbers
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.errors import OnceqError, StorageReserve
 from onceq.model.classes import MessageClass
 from onceq.model.doom import dooms, send_failed
 from onceq.model.identity import NO_GUID
+from onceq.model.limits import Settings
 from onceq.model.message import PLAIN, Delivery, Journal, Properties
 from onceq.model.requests import SendItem
 from onceq.model.run import Run
@@ -80,11 +82,12 @@ def prepare(
             properties = replace(properties, time_to_reach_queue=reach, time_to_be_received=receive)
             item = replace(item, properties=properties)
     sent_s = step.now.wall_s - item.age_s
-    targets, templates = _route(step, item, sent_s, transactional)
+    route = _route(step, item, sent_s, transactional)
+    targets, templates = route.targets, route.templates
     if properties.admin_queue:
         check_answers(step, targets, properties.admin_queue)
     size = checked_size(step, item, templates, tx)
-    prepared = _timed(step, CheckedBatch(item, targets, templates, NEVER_S, NEVER_S, size, NEVER_S))
+    prepared = CheckedBatch(item, targets, templates, route.deadlines, size)
     if properties.dead_letter_queue:
         prepared.dead_letter_queue = own_dead_letter_queue(
             step, properties, transactional=transactional
@@ -97,28 +100,24 @@ def prepare(
     return prepared
 
 
-def _timed(step: Step, prepared: CheckedBatch) -> CheckedBatch:
-    """When these messages expire: all lifetimes count from the call of send (CNF-19).
+def _deadlines(settings: Settings, properties: Properties, sent_s: int) -> Deadlines:
+    """When messages are over: all lifetimes count from the call of send (CNF-19).
 
     A time to reach the queue of 0 gives one attempt, which is over at the latest when the stream
     would be sent again (CNF-4).
     """
-    item, settings = prepared.item, step.settings
-    properties = item.properties
-    sent_s = step.now.wall_s - item.age_s
     reach_s, receive_s = properties.time_to_reach_queue, properties.time_to_be_received
+    once = not reach_s
     if reach_s >= NEVER_S - 1:
         reach_s = settings.time_to_reach_queue_s
-    elif not reach_s:
-        prepared.once = True
+    elif once:
         reach_s = math.ceil(settings.resend_first_s)
-    prepared.receive_by = _deadline(sent_s, receive_s)
-    prepared.expires = min(_deadline(sent_s, reach_s), prepared.receive_by)
+    receive_by = _deadline(sent_s, receive_s)
+    expires = min(_deadline(sent_s, reach_s), receive_by)
     delay_s = settings.xact_delay_receive_nack_s
     if delay_s >= NEVER_S:
         delay_s = min(receive_s, reach_s)
-    prepared.confirm_by = _deadline(prepared.receive_by, delay_s)
-    return prepared
+    return Deadlines(expires, receive_by, _deadline(receive_by, delay_s), once)
 
 
 def _deadline(sent_s: int, lifetime_s: int) -> int:
@@ -127,10 +126,9 @@ def _deadline(sent_s: int, lifetime_s: int) -> int:
     return min(sent_s + lifetime_s, NEVER_S - 1)
 
 
-def _route(
-    step: Step, item: SendItem, sent_s: int, transactional: bool
-) -> tuple[tuple[Target, ...], tuple[Template, ...]]:
-    """Destinations and the headers for each; those of one second serve all its batches."""
+def _route(step: Step, item: SendItem, sent_s: int, transactional: bool) -> Route:
+    """Destinations, the headers for each, and deadlines; those of one second serve all its
+    batches."""
     properties = None if item.properties is PLAIN else item.properties
     key = (item.destination, sent_s, transactional, properties)
     known = step.names.routes.get(key)
@@ -141,7 +139,7 @@ def _route(
             _template(step, target, item.properties, lists, sent_s, transactional=transactional)
             for target in targets
         )
-        known = (targets, made)
+        known = Route(targets, made, _deadlines(step.settings, item.properties, sent_s))
         step.names.keep_route(key, known)
     return known
 
@@ -183,12 +181,13 @@ def add_puts(build: ChangeBuilder, sends: list[CheckedBatch], *, transaction: in
             _add_put(numbering, one, transaction)
         return written.message
     if len(sends) == 1 and len(sends[0].targets) == 1:
-        first_message = build.take_numbers(len(sends[0].item.bodies.lengths))
+        first_message = take_numbers(build.step, build.change, len(sends[0].item.bodies.lengths))
         _add_put(numbering, DestinationBatch(sends[0], 0, first_message, True, True), transaction)
         if numbering.acks:
             numbering.acknowledge()
         return first_message
-    first_message = build.take_numbers(sum(len(p.item.bodies) for p in sends))
+    count = sum(len(p.item.bodies) for p in sends)
+    first_message = take_numbers(build.step, build.change, count)
     for one in in_order(sends, first_message):
         _add_put(numbering, one, transaction)
     numbering.acknowledge()
@@ -275,11 +274,12 @@ def _add_put(numbering: _PutBuilder, part: DestinationBatch, transaction: int) -
     p, message = part.prepared, part.message
     target, properties = p.targets[part.index], p.item.properties
     build, queue, transactional = numbering.build, target.queue, bool(transaction)
-    stream, number, expires = 0, 0, p.receive_by
-    lane, flags = lane_of(properties, transactional=transactional), 0
-    if properties is not PLAIN or p.once:
+    deadlines = p.deadlines
+    stream, number, expires = 0, 0, deadlines.receive_by
+    lane, flags = 0 if transactional else lane_of(properties), 0
+    if properties is not PLAIN or deadlines.once:
         properties = without_quiet_queues(build.step, target, properties)
-        flags = flags_of(properties, target, transactional=transactional, once=p.once)
+        flags = flags_of(properties, target, transactional=transactional, once=deadlines.once)
     if isinstance(queue, Queue):
         reason = refused(build.step, queue, transactional=transactional)
         if reason:
@@ -287,7 +287,7 @@ def _add_put(numbering: _PutBuilder, part: DestinationBatch, transaction: int) -
             _end_here(numbering, part, properties, packets, transaction, address, reason)
             return
     else:
-        expires = p.expires
+        expires = deadlines.expires
         if transactional:
             lane = TRANSACTIONAL_LANE
     counter = build.next_counter(queue, lane)
@@ -296,8 +296,8 @@ def _add_put(numbering: _PutBuilder, part: DestinationBatch, transaction: int) -
     packets, address = _packets(part, transaction, stream, number)
     build.put(
         Put(
-            queue.number, lane, counter, packets, stream, number, expires, p.confirm_by, flags,
-            0, message, NO_GUID, p.dead_letter_queue, address,
+            queue.number, lane, counter, packets, stream, number, expires,
+            deadlines.confirm_by, flags, 0, message, NO_GUID, p.dead_letter_queue, address,
         )
     )  # fmt: skip
     if isinstance(queue, Queue) and (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from onceq.core.state.live_bytes import Space
 from onceq.core.state.position_block import (
@@ -157,18 +157,23 @@ class PositionTables:
             fitting += 1
         return fitting
 
-    def _parts(self, first: int, count: int) -> Iterator[tuple[PositionBlock, int, int]]:
+    def _parts(self, first: int, count: int) -> Sequence[tuple[PositionBlock, int, int]]:
         """The chunks that a range lies in: (chunk, from index, to index)."""
+        parts = []
         end = first + count
         while first < end:
             block = self._chunks[first >> CHUNK_SHIFT]
             stop = min(end, ((first >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT)
-            yield block, first - block.base, stop - block.base
+            parts.append((block, first - block.base, stop - block.base))
             first = stop
+        return parts
 
     def size(self, first: int, count: int) -> int:
         """Bytes of the packets of a range."""
-        return sum(total_of(block.lengths[a:b]) for block, a, b in self._parts(first, count))
+        size = 0
+        for block, a, b in self._parts(first, count):
+            size += total_of(block.lengths[a:b])
+        return size
 
     def lengths(self, first: int, count: int) -> array[int]:
         """Length of each packet of a range."""
@@ -186,7 +191,7 @@ class PositionTables:
 
     def extents(self, first: int, count: int) -> list[Extent]:
         """Where the packets of a range lie, in order, neighbours joined."""
-        found: list[tuple[int, int]] = []
+        found: list[Extent] = []
         for block, a, b in self._parts(first, count):
             start = block.addresses[a]
             size = total_of(block.lengths[a:b])
@@ -195,11 +200,11 @@ class PositionTables:
             else:
                 pieces = list(zip(block.addresses[a:b], block.lengths[a:b], strict=True))
             for address, length in pieces:
-                if found and sum(found[-1]) == address:
-                    found[-1] = (found[-1][0], found[-1][1] + length)
+                if found and found[-1].address + found[-1].size == address:
+                    found[-1].size += length
                 else:
-                    found.append((address, length))
-        return [Extent(address, size) for address, size in found]
+                    found.append(Extent(address, length))
+        return found
 
     def last_before(self, counter: int, state: int = AVAILABLE) -> int:
         """The nearest position before ``counter`` in that state; 0 if there is none."""

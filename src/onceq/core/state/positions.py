@@ -253,7 +253,7 @@ class Positions(PositionTables):
             if block is not None and block.live == 0:
                 del self._chunks[key], self._keys[bisect_left(self._keys, key)]
         if first <= self.head:
-            self.head = self._first_kept()
+            self.head = self._first_kept() if self._chunks else self.next
         if self.cursor < self.head:
             self.cursor = self.head
 

@@ -89,7 +89,10 @@ class AnyQueue:
     @property
     def bytes(self) -> int:
         """Packets held, in bytes."""
-        return sum(lane.bytes for lane in self.lanes.values())
+        total = 0
+        for lane in self.lanes.values():
+            total += lane.bytes
+        return total
 
 
 class Queue(AnyQueue):
@@ -134,13 +137,10 @@ class Queue(AnyQueue):
     @property
     def available(self) -> int:
         """Messages that a receive could take now."""
-        return sum(lane.available for lane in self.lanes.values())
-
-    def ordered(self) -> list[tuple[int, Positions]]:
-        """Lanes from the highest priority down (Q-22)."""
-        if len(self.lanes) <= 1:
-            return list(self.lanes.items())
-        return sorted(self.lanes.items(), reverse=True)
+        total = 0
+        for lane in self.lanes.values():
+            total += lane.available
+        return total
 
 
 @dataclass(slots=True)
@@ -368,7 +368,8 @@ class OutgoingQueue(AnyQueue):
         Args:
             stamp: The present one, the high half of the streams that begin now.
         """
-        return self.stream >> 32 == stamp and self.unacknowledged > 0
+        lane = self.lanes.get(TRANSACTIONAL_LANE)
+        return lane is not None and lane.available > 0 and self.stream >> 32 == stamp
 
     def of_earlier_life(self, stamp: int) -> bool:
         """Whether what is transmitted now was begun by a life before the present one."""

@@ -215,8 +215,12 @@ class Change:
         return chain(self.puts, self.moved)
 
     def _version(self) -> int:
-        if any(a.message for a in self.advances) or any(s.sent for s in self.seen):
-            return VERSION_NAMED
+        for advance in self.advances:
+            if advance.message:
+                return VERSION_NAMED
+        for seen in self.seen:
+            if seen.sent:
+                return VERSION_NAMED
         laid = self.marks is not None and any(p.address for p in self.puts)
         return VERSION_LAID if laid else VERSION
 
@@ -224,8 +228,8 @@ class Change:
         """Bytes of the record.
 
         Returns:
-            The payload, and for each put and then each moved the
-            offset of its packets in the payload (0: they are not in it).
+            The payload, and for each put and then each moved the offset of its packets in the
+            payload (0: they are not in it).
         """
         outcome, version = self.outcome, self._version()
         parts: list[Buffer] = [

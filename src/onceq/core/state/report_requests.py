@@ -107,9 +107,10 @@ class ReportRequests:
             return None
         return items[index]
 
-    def parts(self, first: int, count: int) -> Iterator[tuple[ReportRequest | None, int, int]]:
+    def parts(self, first: int, count: int) -> list[tuple[ReportRequest | None, int, int]]:
         """A range cut where the wishes change: whose they are (None: nobody's), first, count."""
         items, end, at = self._items, first + count, first
+        parts: list[tuple[ReportRequest | None, int, int]] = []
         index = max(bisect_right(items, first, lo=self._start, key=_first) - 1, self._start)
         while index < len(items) and items[index].first < end:
             w = items[index]
@@ -118,11 +119,12 @@ class ReportRequests:
             if start >= stop:
                 continue
             if start > at:
-                yield None, at, start - at
-            yield w, start, stop - start
+                parts.append((None, at, start - at))
+            parts.append((w, start, stop - start))
             at = stop
         if at < end:
-            yield None, at, end - at
+            parts.append((None, at, end - at))
+        return parts
 
 
 NOBODY: Final = ReportRequests()

@@ -35,6 +35,33 @@ class StoredBatch:
     runs: tuple[StoredPackets, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """When messages are over, in seconds since 1970.
+
+    Attributes:
+        expires: They must have reached their queue, and be received.
+        receive_by: They must be received.
+        confirm_by: Their sender has waited long enough for the news of their end (EOD-42).
+        once: One attempt to deliver them, no second (CNF-4).
+    """
+
+    expires: int
+    receive_by: int
+    confirm_by: int
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What batches of one second with the same properties have in common: where they go, the
+    packet headers for each place, and when they are over."""
+
+    targets: tuple[Target, ...]
+    templates: tuple[Template, ...]
+    deadlines: Deadlines
+
+
 @dataclass(slots=True)
 class CheckedBatch:
     """A batch that was checked and resolved, ready to become packets, or written as such."""
@@ -42,15 +69,10 @@ class CheckedBatch:
     item: SendItem
     targets: tuple[Target, ...]
     templates: tuple[Template, ...]
-    expires: int
-    receive_by: int
+    deadlines: Deadlines
     size: int
-    confirm_by: int
-    """Second at which a sender has waited long enough for the news of an end (EOD-42)."""
     dead_letter_queue: int = 0
     """Number of the sender's own dead-letter queue; 0: the system's."""
-    once: bool = False
-    """One attempt to deliver them, no second (CNF-4)."""
     written: StoredBatch | None = None
     """Of ``item`` only the number of messages counts then."""
 

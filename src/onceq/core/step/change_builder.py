@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from onceq.core.state.queues import AnyQueue, Queue
 from onceq.core.state.records import Change, Put, RangeChange
-from onceq.core.step.message_numbers import take_numbers
 from onceq.core.step.step import Step
 from onceq.model.identity import NO_GUID, TransactionId
 from onceq.model.run import Run, total_of
@@ -68,10 +67,6 @@ class ChangeBuilder:
                 reason, message, source, 0, address,
             )
         )  # fmt: skip
-
-    def take_numbers(self, count: int) -> int:
-        """The first of ``count`` consecutive message numbers."""
-        return take_numbers(self.step, self.change, count)
 
     # ---- what moves on ------------------------------------------------------------------------
 

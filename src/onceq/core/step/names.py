@@ -10,16 +10,12 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from onceq.core.state.queues import OutgoingQueue, Queue
-from onceq.core.step.batches import Target
+from onceq.core.step.batches import Route, Target
 from onceq.model.directory import Snapshot
 from onceq.model.manager_identity import Identity
-from onceq.packet.templates import Template
 
 ROUTES_MAX = 1_024
 """Routes of sends that are remembered; when there are more, all are found anew."""
-
-Route = tuple[tuple[Target, ...], tuple[Template, ...]]
-"""Where a send goes, and the packet headers for each place."""
 
 
 class Mode(IntEnum):
@@ -61,7 +57,7 @@ class Names:
         self.sources: dict[str, Queue] = {}
         """What was found for a name to receive from."""
         self.routes: dict[object, Route] = {}
-        """Targets and packet templates of sends with the same properties."""
+        """What was found for sends with the same properties."""
 
     def changed(self) -> None:
         """Queues, routes or the directory have changed: look for every name anew."""

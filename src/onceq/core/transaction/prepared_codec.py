@@ -12,7 +12,7 @@ from typing import Any
 
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.queues import OutgoingQueue, Queue
-from onceq.core.step.batches import CheckedBatch, StoredBatch, Target
+from onceq.core.step.batches import CheckedBatch, Deadlines, StoredBatch, Target
 from onceq.core.step.step import Step
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QueueProperties
@@ -47,10 +47,10 @@ def note_of(p: CheckedBatch) -> dict[str, Any]:
         "templates": [
             [m.head.hex(), m.transaction, m.properties, m.flags, m.tail.hex()] for m in p.templates
         ],
-        "times": [p.expires, p.receive_by, p.confirm_by],
+        "times": [p.deadlines.expires, p.deadlines.receive_by, p.deadlines.confirm_by],
         "size": p.size,
         "grave": p.dead_letter_queue,
-        "once": p.once,
+        "once": p.deadlines.once,
         "own": p.item.own is not None,
     }
     if p.written is not None:
@@ -84,10 +84,8 @@ def _batch_of(step: Step, note: dict[str, Any], messages: Run) -> CheckedBatch:
         for head, transaction, properties, flags, tail in note["templates"]
     )
     expires, receive_by, confirm_by = note["times"]
-    return CheckedBatch(
-        item, targets, templates, expires, receive_by, note["size"], confirm_by, note["grave"],
-        note["once"],
-    )  # fmt: skip
+    deadlines = Deadlines(expires, receive_by, confirm_by, once=note["once"])
+    return CheckedBatch(item, targets, templates, deadlines, note["size"], note["grave"])
 
 
 def _holder(step: Step, number: int) -> Queue | OutgoingQueue:

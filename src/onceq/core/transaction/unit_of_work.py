@@ -84,10 +84,9 @@ def send(step: Step, item: Send) -> None:
     build = ChangeBuilder(step)
     step.units.promise(sends, -1)
     first = add_puts(build, sends, transaction=0)
-    trace_sent(build, sends, first)
+    count = trace_sent(build, sends, first)
     express = all(put.flags & PUT_EXPRESS for put in build.change.puts)
     build.record(forced=not express)
-    count = sum(len(p.item.bodies) for p in sends)
     step.answer(item.owner, item.request, Sent(first, count))
 
 
@@ -158,8 +157,7 @@ def take_effect(build: ChangeBuilder, sends: list[CheckedBatch], receives: list[
         else:
             number = written.transaction
         first = add_puts(build, sends, transaction=number)
-        trace_sent(build, sends, first)
-        result = Sent(first, sum([len(p.item.bodies.lengths) for p in sends]), number)
+        result = Sent(first, trace_sent(build, sends, first), number)
     for held in receives:
         # The queue may have been deleted since, and its messages with it.
         if held.queue in state.all_queues:

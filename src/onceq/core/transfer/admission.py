@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from onceq.core.ending.final_acknowledgments import order_queue_of
 from onceq.core.peers.strangers import answer_room, known, quota_for, unasked_room
-from onceq.core.send.quota import computer_full, queue_full
+from onceq.core.send.quota import computer_full, over_quota, queue_full
 from onceq.core.state.queues import Queue
 from onceq.core.state.state import DEAD_XACT
 from onceq.core.step.step import Step
@@ -39,29 +39,28 @@ def stream_room(step: Step, source: bytes) -> bool:
     return len(step.state.progress) < most
 
 
-def refusal_room(step: Step, run: ArrivedRun, queue: Queue | None) -> bool:
+def refusal_room(step: Step, run: ArrivedRun, refusal: int) -> bool:
     """Whether there is room for what a refusal of these messages leaves here: an answer to a
     stranger, and a dead letter that nobody here has asked for. Without it they are not refused
     for good, and come again."""
-    size = len(run.packets.data)
-    refusal = refusal_of(step, run, queue, size)
-    if not refusal:
-        return True
     if refusal == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE and not unasked_room(
-        step, DEAD_XACT, size
+        step, DEAD_XACT, len(run.packets.data)
     ):
         return False
     return known(step, run.source) or answer_room(step, order_queue_of(run.source).key())
 
 
-def verdicts(
-    step: Step, run: ArrivedRun, queue: Queue | None, packets: Run
+def fates(
+    step: Step, queue: Queue | None, packets: Run, refusal: int
 ) -> list[tuple[int, int, int]]:
     """Parts of a run that share a fate: index of the first message, how many, and why they are
-    refused (0: they are not). Only a quota parts a run: each message that fits enters (Q-19)."""
-    refusal = refusal_of(step, run, queue, len(packets.data))
+    refused (0: they are not). Only a quota parts a run: each message that fits enters (Q-19).
+
+    Args:
+        refusal: Why all of them together cannot enter; 0 if they can.
+    """
     if refusal != MessageClass.NACK_QUEUE_EXCEED_QUOTA or len(packets) == 1:
-        return [(0, len(packets), refusal)]
+        return [(0, len(packets.lengths), refusal)]
     assert queue is not None
     room = queue.properties.quota_bytes - step.holding(queue)
     parts: list[tuple[int, int, int]] = []
@@ -89,8 +88,8 @@ def refusal_of(step: Step, run: ArrivedRun, queue: Queue | None, size: int) -> i
         return MessageClass.NACK_BAD_ENCRYPTION
     if _too_late(step, run):
         return MessageClass.NACK_REACH_QUEUE_TIMEOUT
-    # The last question: ``verdicts`` parts a run only if nothing but the quota refuses it.
-    if step.holding(queue) + size > queue.properties.quota_bytes:
+    # The last question: ``fates`` parts a run only if nothing but the quota refuses it.
+    if over_quota(step, queue, size):
         queue_full(step, queue)
         return MessageClass.NACK_QUEUE_EXCEED_QUOTA
     return 0

@@ -51,7 +51,7 @@ from onceq.core.state.records import (
 from onceq.core.state.state import DEAD_LETTER
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
-from onceq.core.transfer.admission import refusal_of, refusal_room, room_for, stream_room, verdicts
+from onceq.core.transfer.admission import fates, refusal_of, refusal_room, room_for, stream_room
 from onceq.core.transfer.duplicates import new_places
 from onceq.core.transfer.filter import Judgment, contradicted, judge
 from onceq.core.transfer.forward import forward
@@ -128,7 +128,7 @@ def arrived(step: Step, item: Arrived) -> None:
     # Not reached by what was turned away for now: the sender forgets messages outside transactions
     # when they are counted here. Transactional ones it keeps for the order acknowledgment (EOD-49).
     if run.recoverable or peer.http:
-        step.act(Persisted(item.session, len(run.packets)))
+        step.act(Persisted(item.session, len(run.message_numbers)))
 
 
 def meet_routers(step: Step) -> None:
@@ -200,7 +200,7 @@ def _ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     step.sessions.came_from(run.source, peer.address if direct and peer.peer == run.source else "")
     progress = step.state.progress.get((run.source, key))
     stream, last = (progress.stream, progress.last) if progress is not None else (0, 0)
-    count = len(run.packets)
+    count = len(run.message_numbers)
     if run.stream > stream and refused_as_future(step, peer, run.source, run.stream):
         turn_away(step, peer, run, settle.FUTURE, here=stream)
         return True
@@ -221,24 +221,32 @@ def _ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
         # Who has an entry already goes on, however full the table is.
         if progress is None and not stream_room(step, run.source):
             return False
+        skip = judgment.duplicates
+        packets = run.packets.part(skip, count - skip)
+        refusal = refusal_of(step, run, queue, len(packets.data))
         # Over HTTP ``_http_takes`` has declined what would be refused, unless it is only too late.
-        if not run.http and not refusal_room(step, run, queue):
+        if refusal and not run.http and not refusal_room(step, run, refusal):
             turn_away(step, peer, run, settle.NO_ROOM, here=stream)
             return True
         if run.receipts and not learn_address(
             step, run.source, run.stream, run.receipts, left=stream, queue=_url(run)
         ):
             return False
-        # It compares the run with the progress that ``_accept`` is about to move on.
-        undone_restores.came(step, run, progress, judgment.duplicates)
-        _accept(step, run, key, queue, skip=judgment.duplicates)
+        if step.state.restored is not None:
+            # It compares the run with the progress that is about to move on.
+            undone_restores.came(step, run, progress, skip)
+        # A record for each part: after a crash in between the progress is at the end of a part, and
+        # the sender brings the rest again.
+        for first, size, why in fates(step, queue, packets, refusal):
+            _take(step, run, key, queue, packets.part(first, size), skip + first, why)
         # Looked up anew: the first run of a stream has made the entry when its record was applied.
         progress = step.state.progress[run.source, key]
-        new = run.message_numbers[judgment.duplicates :]
-        number = run.first_number + judgment.duplicates
-        step.sessions.watch.accepted.note(run.source, key, run.stream, number, new)
+        new = run.message_numbers[skip:]
+        step.sessions.watch.accepted.note(
+            run.source, key, run.stream, run.first_number + skip, new
+        )  # fmt: skip
         progress.rejects = progress.stale_stream = 0
-        progress.duplicates += judgment.duplicates
+        progress.duplicates += skip
     elif progress is not None:
         _count_refused(step, run, progress, judgment.verdict)
         if answer.turned_away:
@@ -294,20 +302,12 @@ _SIGHTS = {
 }
 
 
-def _accept(step: Step, run: ArrivedRun, key: str, queue: Queue | None, *, skip: int) -> None:
-    packets = run.packets.part(skip, len(run.packets) - skip)
-    # A record for each part: after a crash in between the progress is at the end of a part, and
-    # the sender brings the rest again.
-    for first, count, refusal in verdicts(step, run, queue, packets):
-        _take(step, run, key, queue, packets.part(first, count), skip + first, refusal)
-
-
 def _take(
     step: Step, run: ArrivedRun, key: str, queue: Queue | None, packets: Run, skip: int,
     refusal: int,
 ) -> None:  # fmt: skip
     """Store or refuse a part of a run, the ``skip`` messages before it being done with."""
-    number, count = run.first_number + skip, len(packets)
+    number, count = run.first_number + skip, len(packets.lengths)
     build = ChangeBuilder(step)
     build.change.advances.append(
         Advance(
@@ -325,7 +325,8 @@ def _take(
             messages=run.message_numbers[skip : skip + count], http=run.http,
         )  # fmt: skip
         end_at_hand(build, what, _ending(refusal), refusal)
-    trace_arrival(build, run, range(skip, skip + count), refusal=refusal)
+    if run.trace is not None:
+        trace_arrival(build, run, range(skip, skip + count), refusal=refusal)
     build.record()
 
 
@@ -344,10 +345,12 @@ def _store(
     at = 0
     flags = PUT_WANTS | PUT_FINAL if run.wants else 0
     flags |= PUT_HTTP if run.wants and run.http else 0
-    flags |= ack_flags(run.acknowledge, arrived=True)
-    mine = run.message_numbers[skip : skip + len(packets)]
+    if run.acknowledge:
+        flags |= ack_flags(run.acknowledge, arrived=True)
+    count = len(packets.lengths)
+    mine = run.message_numbers[skip : skip + count]
     # A put names the first message number alone; those of later ends are counted on from it.
-    for size in _wanted_parts(mine, wants=bool(run.wants)):
+    for size in _consecutive(mine) if run.wants else (count,):
         build.put(
             Put(
                 queue.number, 0, build.next_counter(queue, 0), packets.part(at, size), run.stream,
@@ -358,10 +361,8 @@ def _store(
         at += size
 
 
-def _wanted_parts(numbers: array[int], *, wants: bool) -> list[int]:
-    """Sizes of parts whose message numbers are consecutive, where anybody will ask for them."""
-    if not wants:
-        return [len(numbers)]
+def _consecutive(numbers: array[int]) -> list[int]:
+    """Sizes of parts whose message numbers are consecutive."""
     sizes = [1]
     for before, number in pairwise(numbers):
         if number == before + 1:
@@ -382,18 +383,16 @@ def _plain(step: Step, run: ArrivedRun) -> bool:
     if not new:
         return True
     packets = run.packets
-    size = len(packets.data)
-    if (
-        run.dead_letter and refusal_of(step, run, queue, size)
-        and not unasked_room(step, DEAD_LETTER, size)
-    ):  # fmt: skip
-        return False
     if len(new) != len(packets):
         every = list(packets)
         packets = Run.of([every[i] for i in new])
-    for first, count, refusal in verdicts(step, run, queue, packets):
+    size = len(packets.data)
+    refusal = refusal_of(step, run, queue, size)
+    if refusal and run.dead_letter and not unasked_room(step, DEAD_LETTER, size):
+        return False
+    for first, count, why in fates(step, queue, packets, refusal):
         part = new[first : first + count]
-        _take_plain(step, run, key, queue, packets.part(first, count), part, refusal)
+        _take_plain(step, run, key, queue, packets.part(first, count), part, why)
     return True
 
 
@@ -424,6 +423,7 @@ def _take_plain(
             asked=PUT_DEADLETTER if run.dead_letter else 0, express=not run.recoverable,
         )  # fmt: skip
         end_at_hand(build, what, _ending(refusal), refusal)
-    trace_arrival(build, run, places, refusal=refusal)
+    if run.trace is not None:
+        trace_arrival(build, run, places, refusal=refusal)
     # Express messages do not survive a crash, so nobody waits for the disk on their account.
     build.record(forced=run.recoverable)

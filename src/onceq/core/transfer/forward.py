@@ -83,7 +83,8 @@ def keep(step: Step, run: ArrivedRun, packets: Run, outgoing: OutgoingQueue) -> 
         expires = min(expires, step.now.wall_s + math.ceil(step.settings.resend_first_s))
     build = ChangeBuilder(step)
     build.put_copy(outgoing.number, packets, lane=FORWARD_LANE, expires=expires, flags=flags)
-    trace_arrival(build, run, range(len(run.packets)), event=FORWARDED)
+    if run.trace is not None:
+        trace_arrival(build, run, range(len(run.packets)), event=FORWARDED)
     build.record(forced=run.recoverable)
 
 

@@ -217,7 +217,7 @@ def last_allowed(step: Step, outgoing: OutgoingQueue) -> int:
     A receiver takes nothing behind a message that was lost, so whatever is sent meanwhile is sent
     in vain; ``unacknowledged_messages_max`` says how much that may be.
     """
-    lane = outgoing.ordered_lane
+    lane = outgoing.lanes[TRANSACTIONAL_LANE]
     window = step.settings.unacknowledged_messages_max
     if outgoing.pace.timeouts:
         window = min(window, PROBE_MESSAGES)

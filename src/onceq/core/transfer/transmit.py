@@ -50,14 +50,14 @@ class _Load:
         self.bytes = room.bytes
         self.pieces: list[Piece] = []
         self.relink: list[tuple[int, int]] = []
-        self.before: dict[tuple[int, int], int] = {}
+        self.before: dict[tuple[int, int], tuple[int, int, int]] = {}
         self.renumber: list[tuple[int, int, int, int, int]] = []
         self.count = self.recoverable = self.size = 0
 
     def leaving(self, outgoing: OutgoingQueue, lane: int) -> None:
         """Note what had been transmitted of a lane before, should this never leave."""
-        last = outgoing.transmitted.get(lane, 0)
-        self.before.setdefault((outgoing.number, lane), last)
+        number, last = outgoing.number, outgoing.transmitted.get(lane, 0)
+        self.before.setdefault((number, lane), (number, lane, last))
 
     @property
     def full(self) -> bool:
@@ -69,10 +69,11 @@ def room(step: Step, item: Room) -> None:
     peer = step.sessions.peers.get(item.session)
     if peer is None:
         return
-    load = _Load(item)
-    _load_notes(peer, load)
-    _load_acks(step, peer, load)
-    more = bool(peer.acks or peer.notes or peer.warning)
+    load, more = _Load(item), False
+    if peer.acks or peer.notes or peer.warning:
+        _load_notes(peer, load)
+        _load_acks(step, peer, load)
+        more = bool(peer.acks or peer.notes or peer.warning)
     for number in sorted(peer.outgoing):
         outgoing = step.state.all_queues.get(number)
         if not isinstance(outgoing, OutgoingQueue) or held(step, outgoing):
@@ -96,7 +97,7 @@ def room(step: Step, item: Room) -> None:
             Transmit(
                 item.session, tuple(load.pieces), load.count, load.recoverable,
                 tuple(load.relink), tuple(load.renumber), more,
-                tuple((*where, last) for where, last in load.before.items()),
+                tuple(load.before.values()),
             )
         )  # fmt: skip
 
@@ -145,7 +146,7 @@ def _take(
 
 def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
     """Transactional messages from where we are; whether more would follow."""
-    lane = outgoing.ordered_lane
+    lane = outgoing.lanes[TRANSACTIONAL_LANE]
     if not lane.available:
         return False
     last = last_allowed(step, outgoing)
@@ -157,11 +158,11 @@ def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
         # In the log it names the number before its own, which is not transmitted any more.
         elif lane.state(first - 1) != AVAILABLE:
             load.relink.append((load.size, outgoing.previous_of(first)))
-        size = lane.size(first, count)
-        load.pieces += lane.extents(first, count)
+        for extent in lane.extents(first, count):
+            load.pieces.append(extent)
+            load.size += extent.size
         load.count += count
         load.recoverable += count
-        load.size += size
         if step.settings.history:
             step.act(
                 Observed(

@@ -215,7 +215,7 @@ class Session:
 
     def receive(self, data: Buffer, now_us: int) -> list[Event]:
         """Bytes have come; what follows from them, in order. Never raises for what they hold."""
-        if self.closed:
+        if self._state is State.CLOSED:
             return []
         self._now = now_us
         self._heard = True
@@ -248,9 +248,11 @@ class Session:
     def _user(self, piece: UserPackets, events: list[Event]) -> None:
         if UserPackets not in TAKES[self._state]:
             raise ProtocolState(f"a message came while {self._state.value}")
-        count = len(piece.lengths)
+        count, recoverable = len(piece.lengths), 0
         runs = cut(piece.data, piece.lengths, self._shape)
-        recoverable = sum(len(run.packets) for run in runs if run.recoverable)
+        for run in runs:
+            if run.recoverable:
+                recoverable += len(run.message_numbers)
         self._received += count
         self._received_recoverable += recoverable
         self._user_traffic = True
@@ -404,9 +406,8 @@ class Session:
         """Monotonic microseconds at which ``tick`` has something to do, or None."""
         if self._state is State.CLOSED:
             return None
-        running = [due for due in (self._init_due, self._ack_due, self._wait_due,
-                                   self._idle_due) if due]  # fmt: skip
-        return min(running, default=None)
+        due = (self._init_due, self._ack_due, self._wait_due, self._idle_due)
+        return min(filter(None, due), default=None)
 
     def tick(self, now_us: int) -> list[Event]:
         """Time has passed."""
