@@ -85,6 +85,7 @@ class Admission:
         """
         limits = self.budget
         here = kind is Kind.LOCAL_APPLICATION
+        # The system gives the lowest free number, so a high one says that all below it are in use.
         if number >= (limits.local if here else limits.far) and not self.relieve():
             return SHORT_OF_DESCRIPTORS
         most = getattr(limits, kind.value)

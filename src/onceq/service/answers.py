@@ -120,6 +120,7 @@ class Answers:
         large = self._turn_bytes < ANSWERS_TURN_BYTES
         grant = min(wanted, share - own if large else PACKET_BYTES_MAX)
         room = max(grant, PACKET_BYTES_MAX)
+        # It has its share: in the queue of those who wait it would keep others from theirs.
         if own + room > share:
             self._full[asker] = None
             self._look_later()
@@ -194,6 +195,8 @@ class Answers:
 
     def end(self) -> None:
         """It is over: what was asked and not answered waits for a message, and holds nothing."""
+        # What was asked for during this pump (`_fresh`) is decided in the next one, and keeps its
+        # room.
         for asker, request in self._current:
             account = self._accounts.get(asker)
             if account is not None:
@@ -247,6 +250,7 @@ class Answers:
 
     def wake(self) -> None:
         """Let those go on who wait, the first first, until one finds no room."""
+        # Taken away first: who finds no room again puts himself back.
         full, self._full = self._full, {}
         for asker in full:
             asker.go_on()
@@ -258,6 +262,7 @@ class Answers:
             finally:
                 self._served = None
             if first in self._starving:
+                # It was the first, and stays so: asking again has put it behind all others.
                 self._starving.move_to_end(first, last=False)
                 return
 

@@ -160,10 +160,13 @@ class ApiConnection:
             return
         if rest and code not in _SENDS:
             raise MalformedPacket(f"a frame with code {code} carries no data")
+        # The number is how the answer finds who asked: two with one number could not be told apart.
         if request in self._asked or (not request and code not in _QUIET):
             raise MalformedPacket(f"request number {request} is in use, or zero")
         item = _asked(code, raw, rest)
         if isinstance(item, (Receive, Fetch)) and not self._room(request, item):
+            # Back in its place: `go_on` comes when there is room, and the order of requests is
+            # kept.
             self._pending.appendleft((request, code, raw, rest))
             return
         if request:
@@ -224,6 +227,7 @@ class ApiConnection:
         answers = self._engine.answers
         if request not in self._withdrawn and answers.takes(self, request, sum(handed.lengths)):
             return True
+        # It was to be withdrawn, and was answered first: that is as good.
         self._withdrawn.discard(request)
         self._parked.append(request)
         if not self._blocked:

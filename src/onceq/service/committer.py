@@ -107,6 +107,8 @@ class Committer:
             StorageFailure: Nothing of it was performed, nor may be, ever.
         """
         forced, any_record = self._append(decisions)
+        # Between append and sync: if what is to be handed out is damaged, the record that sets it
+        # aside gets into the same sync, and the answers can still be changed.
         more = self.verifying.look(decisions)
         while more:
             forced = self._append(more)[0] or forced
@@ -134,6 +136,7 @@ class Committer:
         for decision in decisions:
             for record in decision.records:
                 position = append(record.payload, record.head)
+                # The core has already noted addresses that begin there.
                 assert position == record.position, (
                     f"the store put a record at {position}, the core expected {record.position}"
                 )
@@ -164,6 +167,7 @@ class Committer:
 
     def _answer(self, action: Answer) -> None:
         to = self._owners.get(action.owner)
+        # It has left: OwnerGone aborts its transactions, and nobody hears the rest.
         if to is None:
             return
         result = action.result

@@ -153,6 +153,7 @@ class Daemon:
         if due is None or self.engine.stopped:
             return
         if self._timer is not None:
+            # An earlier timer stands: it will ring, find nothing due, and set the next one.
             if self._timer_us <= due:
                 return
             self._timer.cancel()
@@ -203,6 +204,8 @@ class Daemon:
         """Recover and listen; raises PortInUse, ConfigurationError, StorageFailure."""
         configuration = self._configuration
         name = self.engine.manager.identity.name
+        # Before recovery: what follows from it may connect over HTTP. Once more below, when the
+        # real port is known.
         self.engine.http = web.names_of(configuration, name, configuration.http_listen)
         self.engine.start()
         if configuration.listen:
@@ -216,6 +219,7 @@ class Daemon:
         if configuration.client_listen:
             self.clients_at = await self._network.listen_clients(configuration.client_listen)
         await self._network.listen_socket(os.path.join(self.path, SOCKET_FILE))
+        # After listening: whoever finds these files can connect.
         self._note(PORT_FILE, f"{self.peers_at}\n{self.clients_at}\n{self.http_at}\n")
         self._note(PID_FILE, f"{os.getpid()}\n")
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -272,11 +276,14 @@ class Daemon:
             while self.engine.pump():
                 pass
             if not self.engine.stopped:
+                # After the pump: what can still be answered is; only receives that really wait are
+                # ended.
                 self._network.cancel_waiting()
             self._network.say()
             self.engine.stop()
         except StorageFailure as failure:
             return failure
+        # After the store is closed: a farewell says that nothing else has happened, or ever will.
         await self._network.shut(farewell=self._orderly)
         return self._over.result()
 

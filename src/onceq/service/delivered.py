@@ -16,6 +16,7 @@ def delivered(handed: Handed, fetch: Callable[[Sequence[Piece]], Buffer]) -> Bat
     wanted = handed.pick is None or wants_bytes(handed.pick)
     data = fetch(handed.pieces) if wanted else b""
     if handed.classes and wanted:
+        # A copy: the bytes may be those of the log in memory, which others read.
         changed = bytearray(data)
         starts = list(starts_of(handed.lengths))
         for index, value in handed.classes:

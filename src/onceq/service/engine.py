@@ -181,6 +181,8 @@ class Engine(Committer):
         Raises:
             StorageFailure: The disk failed now; what was said before is true all the same.
         """
+        # What was asked is answered first: whoever got no answer would have to take it for in
+        # doubt.
         while self._inbox and not self.stopped:
             self.pump()
         self.sessions.close_all("this queue manager stops")
@@ -246,6 +248,8 @@ class Engine(Committer):
         if self.stopped:
             return False
         inbox = self._inbox
+        # So many and no more: what other threads add meanwhile belongs to the next pump, so this
+        # one ends.
         items = [inbox.popleft() for _ in range(len(inbox))]
         answers = self.answers
         if answers.at_work:
@@ -258,6 +262,7 @@ class Engine(Committer):
             self.settle(self.verifying.decide(now, items))
             if answers.at_work:
                 answers.end()
+            # After everything of this turn is durable: what is transmitted now may be among it.
             self.sessions.drain(now)
             if self._said is not None:
                 self._said()
@@ -267,6 +272,8 @@ class Engine(Committer):
             if self._behind:
                 self._catch_up()
         except StorageFailure as error:
+            # A disk that fails is expected, and the host is told; anything else is a mistake of
+            # ours and must be seen. In both cases memory may be ahead of the disk.
             self.stopped = True
             self._fatal(error)
             return False

@@ -94,6 +94,7 @@ class Holding:
     def gone(self, owner: int) -> None:
         """An application is gone."""
         if self._until_us and owner == self._owner:
+            # Not here: this may be called outside of a pump, where segments must not be given back.
             self._until_us = 1  # with the next pump, which has the engine to itself
             self._committer.due.by(self._until_us)
             self._over = "its connection was lost"

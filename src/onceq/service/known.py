@@ -27,6 +27,7 @@ class KnownPeers:
         """Messages went to, or came from, this GUID or address."""
         for one in who:
             self._known[one] = None
+            # The least recent ones are at the front, where they are forgotten.
             self._known.move_to_end(one)
         while len(self._known) > KNOWN_PEERS_MAX:
             self._known.popitem(last=False)

@@ -115,8 +115,12 @@ def bound(family: int, address: Any) -> socket.socket:
     own = socket.socket(family, socket.SOCK_STREAM)
     try:
         if family != socket.AF_UNIX:
+            # Else a restart would be refused the port while connections of the last life end
+            # (TIME_WAIT).
             own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
+            # The same port is bound for IPv4 on a socket of its own, which would be refused
+            # otherwise.
             own.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         own.bind(address)
     except OSError:
@@ -137,6 +141,7 @@ def bound_for_owner(path: str) -> socket.socket:
             f"{path} is longer than the {SOCKET_PATH_BYTES_MAX} bytes that the system allows "
             "for a socket; move the data directory to a shorter path"
         )
+    # By the umask, because between `bind` and a later `chmod` anybody could connect.
     old = os.umask(0o177)
     try:
         if os.path.exists(path):

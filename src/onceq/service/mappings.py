@@ -122,6 +122,8 @@ class MappingFolder:
                 f"{self.path} has {len(stats)} mapping files; at most {MAPPING_FILES_MAX} are read"
             )
         return tuple(
+            # The number as well: a file that was put in the place of another may have its size and
+            # time.
             sorted((name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in stats)
         )
 

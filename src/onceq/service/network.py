@@ -96,6 +96,7 @@ class AsyncNetwork:
 
     def reconfigure(self, peers: Mapping[str, str], authorities: str) -> None:
         """Use this address book, and these certificates, for connections from now on."""
+        # GUIDs are written with and without braces, names in any case.
         self._peers = {name.strip("{}").casefold(): where for name, where in peers.items()}
         self._hosts = {split_address(where, PORT)[0] for where in peers.values()}
         self._authorities = authorities
@@ -149,6 +150,7 @@ class AsyncNetwork:
             if isinstance(found, str):
                 return False
             place = wire.place = found
+        # It may have been chosen to make room while its handshake was under way.
         if self.engine.stopped or wire.unwanted:
             self.admission.leave(place)
             return False
@@ -296,6 +298,7 @@ class AsyncNetwork:
 
     async def _bring(self, made: socket.socket, wire: Wire, context: ssl.SSLContext | None) -> None:
         """Set up an accepted connection: ``admit`` follows."""
+        # asyncio refuses a timeout where there is no TLS.
         wait_s = float(HANDSHAKE_S_MAX) if context is not None else None
         await self.loop.connect_accepted_socket(
             lambda: wire, made, ssl=context, ssl_handshake_timeout=wait_s
@@ -306,6 +309,7 @@ class AsyncNetwork:
         self._tasks.discard(task)
         wire.coming = None
         error = None if task.cancelled() else task.exception()
+        # Once the protocol has seen the connection, `connection_lost` gives the place back.
         if (task.cancelled() or error is not None) and not wire.seen:
             made.close()
             assert wire.place is not None, "it was let in"
@@ -352,6 +356,7 @@ class AsyncNetwork:
                     await self._empty.wait()
         for wire in list(self._open):
             wire.abort()
+        # One more turn, in which the transports that were cut tell their protocols.
         await asyncio.sleep(0)
 
     # ---- connecting ---------------------------------------------------------------------------
@@ -414,6 +419,8 @@ class AsyncNetwork:
             secure: For TLS: whose certificate it must be.
         """
         wire = PeerWire(self, outgoing)
+        # Number 0: there is no descriptor yet, and connections that we make count by their number
+        # alone.
         found = self.admission.enter(Kind.MADE, address, 0, wire.abort)
         if isinstance(found, str):
             self._failed(outgoing, f"{name}: {found}", ConnectionStatus.LOW_RESOURCES)

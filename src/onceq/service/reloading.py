@@ -89,6 +89,7 @@ class Reloading:
             )
         applied, changed, restart = _compared(self.now, wanted)
         names = web.names_of(applied, own, self.http_at or applied.http_listen)
+        # The last thing that can fail comes before the first that changes anything.
         if self.http is not None and applied.http_certificate:
             web.take_certificate(self.http, applied)
         self.engine.http = names

@@ -132,7 +132,10 @@ class Restore:
             without = (CONFIGURATION_FILE,) if kept else ()
             for size in target.stage(self._backup, manifest, without=without):
                 more(size)
+            # Before a manager is started on it: that would cut what it takes for a torn tail.
             verify_store(files, target.staging, manifest.position)
+            # In the staged copy: there is no moment at which the store could be started without
+            # that record.
             aside = self._record(target)
             restored = self._configure(target.staging)
             taken = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._clock.read().wall_s))

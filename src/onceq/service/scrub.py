@@ -69,6 +69,8 @@ class Scrubbing:
         now = self._committer.clock.read()
         total = sum(min(s.end, self._end) - s.base for s in segments if s.base < self._end)
         self._view = ScrubView(running=True, began=now.wall_s, total=total)
+        # What another thread may still look at for the one before says nothing of this one.
+        self._working = None
         self._due_us = now.mono_us
         self._committer.due.by(self._due_us)
         self._tell()
@@ -102,10 +104,10 @@ class Scrubbing:
             self._working = background(lambda: store.look(at, end, PIECE_BYTES))
 
     def _looked(self, found: Looked, now: Now) -> None:
-        if not self._view.running:
-            return
         size = max(found.position - self._at, 0)
         self._at = found.position
+        # From now on and not from when it was due: a scrub that was held up does not catch up by
+        # force.
         self._due_us = now.mono_us + size * SECOND_US // self._rate
         view = self._view
         self._view = replace(

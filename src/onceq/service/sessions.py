@@ -385,6 +385,7 @@ class Sessions:
             return
         data = self.committer.fetch(action.pieces)
         if action.relink or action.renumber:
+            # A copy: the bytes may be those of the log in memory.
             changed = bytearray(data)
             for at, previous in action.relink:
                 set_previous(changed, at, layout.packet_size(changed, at), previous)
@@ -415,6 +416,7 @@ class Sessions:
             link.armed = due
             heappush(self._timers, (due, link.number))
             self.committer.due.by(due)
+            # A timer that was set anew leaves its old entry in the heap.
             if len(self._timers) > 4 * len(self._links) + 64:
                 links = self._links.values()
                 self._timers = [(one.armed, one.number) for one in links if one.armed]

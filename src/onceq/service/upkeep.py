@@ -150,9 +150,11 @@ class Upkeep:
         if self._writing is None:
             due = position - self._covered >= self._due_bytes()
             if quiet:
+                # Nothing was written since the last look: so a checkpoint costs nobody a wait.
                 self._quiet_at = position
                 due = due or self._worth_it(position)
                 self._trim()
+            # What found no room would find none again before the log has moved on.
             if due and position != self._full_at:
                 self._begin_checkpoint()
         if self._writing is None and self._history_due(now):
@@ -162,6 +164,8 @@ class Upkeep:
     def _due_bytes(self) -> int:
         most = self._committer.settings.checkpoint_log_bytes
         wanted = SMALL_STATE_LOG_BYTES + STATE_SHARE * self._state_bytes
+        # Never before the log has grown by four times the size of the state: otherwise checkpoints
+        # would be a large part of all that is written.
         return max(min(most, wanted), 4 * self._state_bytes)
 
     def _worth_it(self, position: int) -> bool:
@@ -255,6 +259,7 @@ class Upkeep:
         committer, history = self._committer, self._committer.history
         assert history is not None, "it is due"
         self._told_us = now.mono_us
+        # The history tells only of what is durable, or it would tell of what never happened.
         committer.store.sync()
         upto, wall_us = committer.store.position, committer.clock.read().wall_us
         self._told_at = upto
@@ -274,6 +279,7 @@ class Upkeep:
         history = self._committer.history
         if self._committer.manager.live(base, end):
             return True
+        # While another thread projects it must not be asked: everything counts as needed.
         return history is not None and (self._writing is not None or history.needs(base, end))
 
     # ---- checkpoints --------------------------------------------------------------------------
@@ -312,6 +318,7 @@ class Upkeep:
         pending = disk.checkpoint_begin(self._state(), position)
 
         def write() -> bool:
+            # Before the checkpoint: it lets the log go that the history is made of.
             self._tell(position)
             try:
                 pending.write()
@@ -366,6 +373,7 @@ class Upkeep:
     def _collect(self, *, wait: bool) -> None:
         """Go on with what has ended in another thread; ``wait``: with whatever is under way."""
         if self._writing is not None and (wait or self._writing[0].done()):
+            # Cleared first: `then` may begin the next work, and `_live` asks for it.
             (_, then), self._writing = self._writing, None
             then()
 
@@ -421,6 +429,8 @@ class Upkeep:
         else:
             committer.settle(decisions)
             if moved:
+                # What was moved from one segment may have held regions that reach into its
+                # neighbours.
                 self._barren.clear()
             committer.store.reclaim(self._live)
         return looked > 0

@@ -89,6 +89,7 @@ class Verifying:
     def _set_aside(self, now: Now, item: Receive) -> list[Decision]:
         """Set aside what a receive would remove and is damaged."""
         decisions: list[Decision] = []
+        # Each round sets aside what it found damaged, and so foresees other messages.
         for _ in range(TRIES_MAX):
             pieces = self._manager.foresee(item)
             damaged = self.damaged(pieces) if pieces and self._cold(pieces) else ()
@@ -171,9 +172,12 @@ class Verifying:
         if good:
             left = _only(handed, places, good)
             decision.actions[at] = replace(action, result=left)
+            # Kept for the answer, which is made after the sync.
             self._try(left.pieces)
         elif isinstance(asked, Receive) and done.records:
             decision.actions[at] = replace(action, owner=0)
+            # All were damaged and are set aside: it is asked again, and its answer is that of the
+            # repetition.
             self._submit(asked)
         else:
             error = DamagedRecord("these messages are damaged, and were set aside", pieces)

@@ -127,6 +127,7 @@ class Wire(ABC, asyncio.Protocol):
             transport.writelines(pieces)
         if self._closing:
             transport.close()
+            # `close` waits for the other side to take the rest, which it may never do.
             self._network.loop.call_later(CLOSE_S_MAX, transport.abort)
 
     def refuse(self, reason: str) -> None:
@@ -301,6 +302,8 @@ class ClientWire(Wire):
 
     def _throttle(self) -> None:
         own, api = self._transport, self.api
+        # It may be called late, from another thread's pump, and the state may have changed back
+        # since.
         if own is None or api is None or own.is_closing() or api.full != self._reading:
             return
         self._reading = not api.full
