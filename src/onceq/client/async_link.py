@@ -122,6 +122,7 @@ class AsyncLink(asyncio.Protocol):
             result = await future
         else:
             try:
+                # Shielded: the answer may bring messages, which must not be lost with the task.
                 result = await asyncio.shield(future)
             except asyncio.CancelledError:
                 await self._give_up(number, future, request)

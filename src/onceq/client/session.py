@@ -92,6 +92,7 @@ class Session:
     def next_commit(self) -> TransactionId:
         """Under which the outcome of the next commit can be asked for."""
         with self._lock:
+            # Half: the other half is for whoever asks after the commit.
             if self.clock() - self._used > self._outcome_age_s / 2:
                 self._begin()
             self._commits += 1
@@ -134,6 +135,8 @@ class Session:
 
     def take(self, queue: str, count: int) -> Batch | None:
         """Up to so many of those messages, if there are any."""
+        # Without the lock: nearly always there is nothing, and what comes just now is for the next
+        # call.
         if not self._late:
             return None
         with self._lock:

@@ -128,6 +128,7 @@ class SocketLink:
         """See Link. The end of the connection can be read without taking anything."""
         if self._lost is None:
             try:
+                # Looked at and left there: what has come belongs to whoever reads.
                 data = self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return True
@@ -166,6 +167,8 @@ class SocketLink:
     def close(self) -> None:
         """See Link."""
         self._lose("this side closed the connection")
+        # When nobody uses it any more: the number of a closed descriptor may be another file's at
+        # once.
         with self._writing, self._reading:
             self._socket.close()
 
@@ -204,6 +207,7 @@ class SocketLink:
                 return
             pieces, self._held = self._held, []
             if number:
+                # Before the first byte goes out: the answer may be there before `sendmsg` returns.
                 self._slots[number] = slot
                 if self._lost is not None:  # It broke before the slot could be seen.
                     self._slots.pop(number, None)
@@ -341,6 +345,8 @@ def _connected(address: Address, timeout: float) -> socket.socket:
             made.connect(address.path)
         else:
             made = socket.create_connection((address.host, address.port), timeout)
+            # Each request is one write and waits for its answer: Nagle's algorithm would only hold
+            # it back.
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)

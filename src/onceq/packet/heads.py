@@ -62,6 +62,8 @@ def first_with_correlation(run: Run, value: bytes) -> int:
     """Index of the first packet with a correlation identifier; -1 if there is none."""
     low, high = _CORRELATION
     data = bytes(run.data)
+    # Most pages do not have it at all, and one search over all bytes is much less than one a
+    # packet.
     if value not in data:
         return -1
     for index, start in enumerate(accumulate(run.lengths[:-1], initial=0)):

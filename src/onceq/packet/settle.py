@@ -148,6 +148,7 @@ def is_settling(parts: PacketHeaders) -> bool:
 
 
 def _packet(own: bytes, message: int, sent_time: int, manager: bytes, body: bytes) -> bytes:
+    # One byte more: a body of this size would be taken for an order acknowledgment.
     if len(body) == BODY_BYTES:
         body += b"\0"
     return packed(own, message, sent_time, "", manager, MessageClass.ORDER_ACK,
@@ -230,6 +231,7 @@ def parse_settling(packet: Buffer) -> Settling:
 def _parse(body: bytes) -> Settling:
     _, what, kind, count, number, size = _HEAD.unpack_from(body)
     at = _HEAD.size
+    # Before anything is made of it: the number comes from outside.
     if count > INQUIRY_STREAMS_MAX:
         raise ValueError(f"{count} streams")
     if what == INQUIRY:

@@ -19,6 +19,7 @@ def cut(descriptor: int) -> None:
     """
     with (
         contextlib.suppress(OSError, ValueError),
+        # A copy of the descriptor: closing it leaves that of the driver open.
         socket.socket(fileno=os.dup(descriptor)) as shared,
     ):
         shared.shutdown(socket.SHUT_RDWR)

@@ -84,6 +84,8 @@ class MariaPartner:
     def check(self) -> None:
         """See Partner."""
         with _meaning(self.connection, voting=True):
+            # Asked once for each connection: what a server says of itself does not change while
+            # that lives.
             if self.connection not in _known:
                 _known[self.connection] = _identify(self.connection)
             ((busy,),) = _rows(self.connection, "SELECT @@in_transaction")

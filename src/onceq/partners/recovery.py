@@ -192,6 +192,7 @@ class Recovery:
         stuck: list[PartnerLost] = []
         for xid in (yield partial(resource.recover, PREFIX.encode())):
             decider = decider_of(xid.gtrid)
+            # Another manager's, or no manager's: whoever decides about it looks after it himself.
             if decider is None or decider[0] != self._decider.guid:
                 continue
             decision = yield partial(self._decider.decision, xid.gtrid)

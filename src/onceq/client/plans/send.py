@@ -50,6 +50,7 @@ def send_many(
     run = run_of(bodies)
     values, own = parted(properties, len(run))
     pieces = list(parts(run, own)) if len(run) else []
+    # Several frames are one transaction only if they are sent in one.
     if transactional and len(pieces) > 1:
         unit = Unit(session)
         try:

@@ -118,6 +118,7 @@ class Unit:
         """Let the manager know of it."""
         if not self.begun:
             self.number = self.session.next_transaction()
+            # It goes out with the first request that needs it, in one write.
             yield from tell(requests.Begin(self.number), lazy=True)
             self.begun = True
 
@@ -162,6 +163,8 @@ class Unit:
         size = weight(run, own, values)
         if (
             not count
+            # Its send may be refused for its size: that is to be said by this call, not by the
+            # commit.
             or size > PACKET_BYTES_MAX - HEADERS_BYTES
             or self._bytes + size > FLUSH_BYTES
             or self._messages + count > FLUSH_MESSAGES
@@ -368,6 +371,7 @@ class Unit:
             raise NotSupported("an internal transaction cannot be retained")
         if self.doomed is not None:
             yield from self._end_doomed()
+        # Before it is asked: whatever becomes of the answer, its outcome can be asked for.
         self.id = self.session.next_commit()
         items = self._offer()
         try:

@@ -190,6 +190,7 @@ class Parser:
             size, request, code, zero, head = HEADER.unpack_from(data)
             whole = size + 4 == len(data) <= CLIENT_FRAME_BYTES_MAX
             if whole and not zero and HEADER.size - 4 + head <= size:
+                # Bytes that nobody changes any more: the views of them outlive this call.
                 view = memoryview(bytes(data))
                 end = HEADER.size + head
                 return [(request, code, view[HEADER.size : end], view[end:])]
@@ -204,6 +205,8 @@ class Parser:
         self._need = HEADER.size
         while total - at >= HEADER.size:
             size, request, code, zero, head = HEADER.unpack_from(joined, at)
+            # Before the rest of it is waited for: nobody can make this side keep more than a legal
+            # frame.
             if zero or not HEADER.size - 4 + head <= size <= CLIENT_FRAME_BYTES_MAX:
                 raise MalformedPacket(
                     f"a frame of {size} bytes with a head of {head}; at most "
@@ -216,6 +219,7 @@ class Parser:
             start = at + HEADER.size
             found.append((request, code, view[start : start + head], view[start + head : end]))
             at = end
+        # Cut off, so that the beginning of a frame does not keep those before it in memory.
         rest = joined[at:]
         self._chunks = [rest] if rest else []
         self._have = len(rest)

@@ -86,6 +86,7 @@ class Cutter:
                 self._long += data
                 return
             view = memoryview(data)
+            # Exactly its own bytes: what follows is a view of the read and not moved.
             self._long += view[:missing]
             whole, self._long = memoryview(self._long), None
             yield from self._cut(whole)

@@ -218,6 +218,7 @@ class Session:
         if self._state is State.CLOSED:
             return []
         self._now = now_us
+        # Whatever comes is a sign of life: who speaks is waited for.
         self._heard = True
         events: list[Event] = []
         try:
@@ -279,6 +280,7 @@ class Session:
         self._now = now_us
         self._persisted += recoverable
         assert self._persisted <= self._received_recoverable, "persisted what never came"
+        # One acknowledgment has room for so many; more at once need several.
         while self._persisted - self._reported_recoverable >= FLAG_BITS:
             self._report()
         if self._persisted > self._reported_recoverable:
@@ -347,6 +349,7 @@ class Session:
         run = (~header.flags & (header.flags + 1)).bit_length() - 1
         known = self._acked_recoverable
         durable = known + (header.base + max(run, 1) - 1 - known) % COUNTER
+        # Else it speaks of what was never sent, and is not believed.
         if durable <= self._sent_recoverable:
             self._acked_recoverable = durable
 

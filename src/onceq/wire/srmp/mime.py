@@ -64,6 +64,7 @@ def read(content_type: str, entity: bytes) -> tuple[bytes, bytes, bytes]:
     envelope: bytes | None = None
     body, extension = b"", b""
     at += len(delimiter)
+    # Three parts are known, and the end: a stranger does not decide how many are looked at.
     for _ in range(4):
         if entity.startswith(b"--", at):
             break

@@ -119,6 +119,7 @@ class Posting:
 
     def start(self) -> None:
         """There is nothing to be agreed upon: the first tick says that it is open."""
+        # Due at once; 0 would mean never.
         self._due = 1
 
     def persisted(self, recoverable: int, now_us: int) -> None:
@@ -308,6 +309,8 @@ class Taking:
         self._used_us = now_us
         events: list[Event] = []
         if self._pending:
+            # HTTP allows the next request before the answer; it waits in h11 and has to have a
+            # bound.
             self._ahead += len(data)
             if self._ahead > HTTP_ENTITY_BYTES_MAX:
                 self._closed = True
@@ -347,6 +350,7 @@ class Taking:
                 return
 
     def _broken(self, error: h11.ProtocolError, events: list[Event]) -> None:
+        # In any other state an answer is under way already, or h11 allows none.
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             status = getattr(error, "error_status_hint", 400)
             self._answer(status, "not HTTP", last=True)
