@@ -202,12 +202,13 @@ class _Target:
                     )
             if self._state.exists():
                 self.done.total = json.loads(self._state.read_text())["total"]
+                self._check_checkpoint()
             return
         if self._to.is_dir() and any(self._to.iterdir()):
             raise wrong(
                 f"{self._to} has files already, and not from a drain; name an empty or new folder"
             )
-        self._hidden.mkdir(parents=True, exist_ok=True)
+        state_files.make(self._hidden)
         state_files.write(path, fixed)
 
     def _last(self) -> int:
@@ -215,6 +216,15 @@ class _Target:
         if not self._state.exists():
             return -1
         return int(json.loads(self._state.read_text())["batch"])
+
+    def _check_checkpoint(self) -> None:
+        """Raises ConfigurationError if Spark's record of the last batch is gone: without it the
+        numbers of batches begin anew, and new messages would be taken for those that are done."""
+        if not (self.checkpoint / "offsets" / str(self._last())).exists():
+            raise wrong(
+                f"the checkpoint {self.checkpoint} is gone, and without it nobody knows what was "
+                "drained; put it back, or drain into another folder"
+            )
 
     def end_of_last(self) -> dict[str, Any] | None:
         """Where the last batch that is done ends; None if there is none."""
@@ -229,10 +239,14 @@ class _Target:
         """Make the files of a batch; see the module."""
         if batch <= self._last():
             return
+        # Spark writes it and does not wait for the disk: without it a power cut could give this
+        # number to other messages, and `done.json` would pass them over.
         state_files.sync(self.checkpoint / "offsets" / str(batch))
         state_files.sync(self.checkpoint / "offsets")
+        state_files.sync(self.checkpoint)
         shutil.rmtree(self._staging, ignore_errors=True)
         self._stage(frame)
+        # Names alone do not replace them: the earlier attempt may have made more files.
         for left in self._to.rglob(f"{_prefix(batch)}*.parquet"):
             left.unlink()
         step, files = self._move(batch)
@@ -273,6 +287,7 @@ class _Target:
             messages += rows
             size += file.stat().st_size
             state_files.sync(file)
+            # Spark writes a file for each task, also for those without rows.
             if rows:
                 file.replace(folder / f"{_prefix(batch)}{number:05}.parquet")
         for folder in folders:

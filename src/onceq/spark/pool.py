@@ -62,6 +62,8 @@ class Pool:
 
     def _take(self, key: Key) -> Access | None:
         if self._process != os.getpid():
+            # After a fork: its connections are the parent's, and a lock that another thread held
+            # stays so.
             self.__init__(self.keep_s)  # type: ignore[misc]
         with self._changed:
             kept = self._idle.get(key)

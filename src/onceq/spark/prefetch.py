@@ -50,4 +50,5 @@ class Prefetch:
     def _settle(self) -> None:
         begun, self._next = self._next, None
         if begun is not None:
+            # Waited for, and not heard: one connection carries out one request at a time.
             begun.exception()

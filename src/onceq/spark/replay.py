@@ -142,7 +142,7 @@ class Replay:
                 )
             return plan
         _prepared(self._spark, self._wish)  # a mistake must not leave a checkpoint
-        self._folder.mkdir(parents=True, exist_ok=True)
+        state_files.make(self._folder)
         if any(self._folder.iterdir()):
             raise UsageError(f"{self._folder} is not empty, and not the checkpoint of a replay")
         plan = {"id": f"replay-{uuid.uuid4()}", "wish": wish}

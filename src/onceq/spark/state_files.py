@@ -17,10 +17,19 @@ def sync(path: Path) -> None:
         os.close(number)
 
 
+def make(folder: Path) -> None:
+    """Make a folder, and those above it that are missing; all of them survive a loss of power."""
+    if not folder.is_dir():
+        make(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync(folder.parent)
+
+
 def write(path: Path, value: Any) -> None:
     """Replace a file by a value as JSON: after a crash it is the old one or the new one."""
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(value))
+    # The contents before the name: else a power cut could leave an empty file under it.
     sync(fresh)
     fresh.replace(path)
     sync(path.parent)

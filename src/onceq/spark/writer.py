@@ -87,6 +87,7 @@ class _Writer:
         told: list[StagedMessage] = [m for m in messages if isinstance(m, StagedMessage)]
         if not told:
             return
+        # The order in which tasks end means nothing: messages stand in the order of partitions.
         told.sort(key=lambda message: message.job.partition)
         job = told[0].job
         xids = [Xid(ONCEQ_FORMAT, *branch) for m in told for branch in m.staged.branches]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +134,9 @@ def test_what_spark_has_planned_is_durable_before_files_are(tmp_path: Path) -> N
         patch.setattr(Path, "replace", lambda self, to: order.append(f"to {to.name}"))
         made.write(Frame("a", "b"), 3)
     assert order == [
-        "3", "offsets", "part-0.parquet", "to batch-000000003-00000.parquet", "part-1.parquet",
-        "to batch-000000003-00001.parquet", "to", "done.new", "to done.json", "_onceq",
+        "3", "offsets", "checkpoint", "part-0.parquet", "to batch-000000003-00000.parquet",
+        "part-1.parquet", "to batch-000000003-00001.parquet", "to", "done.new", "to done.json",
+        "_onceq",
     ]  # fmt: skip
 
 
@@ -163,3 +165,25 @@ def test_folders_that_cannot_be(tmp_path: Path) -> None:
     fails(Path("s3a://lake/orders"), "is not a folder of this computer")
     fails(tmp_path / "new", "no column 'colour'", columns=("colour",))
     assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_whose_checkpoint_is_gone_is_refused(tmp_path: Path) -> None:
+    """A new query begins with batch 0 again, which would be passed over as done, and removed."""
+    made = target(tmp_path / "to")
+    made.write(Frame("a"), 0)
+    shutil.rmtree(made.checkpoint)
+    with pytest.raises(ConfigurationError, match="checkpoint"):
+        target(tmp_path / "to")
+
+
+def test_new_folders_survive_a_loss_of_power(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is gone from a queue must be found, and so must the folders above it."""
+    synced: list[Path] = []
+    monkeypatch.setattr(state_files, "sync", synced.append)
+    to = tmp_path / "some" / "where"
+    made = target(to)
+    assert {tmp_path, to.parent, to, made.checkpoint.parent} <= set(synced)
+    made.write(Frame("a"), 0)
+    assert made.checkpoint in synced
