@@ -16,7 +16,8 @@ from demo import flights, report
 from demo.faults import Rates
 from demo.managers import Network
 from demo.picture import draw
-from demo.run import Course, Off, keep_text
+from demo.proofs import Off
+from demo.run import Course, keep_text
 from demo.watch import Watch
 
 INTERRUPTED = 130

@@ -193,7 +193,7 @@ class Course:
             if daemon.child is not None and daemon.child.process.poll() is not None:
                 raise Off(f"{daemon.name} has ended: {daemon.child.complain()}")
             try:
-                self._counts[daemon.name] = self._manager(daemon).queue(queue)["messages"]
+                self._counts[daemon.name] = self._manager(daemon).queue(queue).messages
             except ServiceNotAvailable:
                 self._forget(daemon.name)
         sizes = {one.origin: len(one.bodies) for one in self._departures}
@@ -305,9 +305,9 @@ class Course:
                     f"the Parquet files do not hold the departures of {one.origin} as committed"
                 )
         view = self._manager(self._network.hub).queue(HUB_QUEUE)
-        found.left_in_queue = view["messages"]
-        if view["messages"]:
-            found.troubles.append(f"{view['messages']} messages are still in the hub's queue")
+        found.left_in_queue = view.messages
+        if view.messages:
+            found.troubles.append(f"{view.messages} messages are still in the hub's queue")
 
     def _check_late(self, sent: dict[str, int]) -> None:
         """What Spark has sent back is at each airport, once."""
@@ -316,7 +316,7 @@ class Course:
         for origin, daemon in self._network.airports.items():
             wanted = sent.get(origin, 0)
             patience = Patience(f"{wanted} late flights are not all at {daemon.name}")
-            while (there := self._manager(daemon).queue(LATE_QUEUE)["messages"]) < wanted:
+            while (there := self._manager(daemon).queue(LATE_QUEUE).messages) < wanted:
                 patience.look(there)
                 pause(POLL_S)
             found.at_airports += there
@@ -377,7 +377,7 @@ class Course:
         found.faults = faults
         for daemon in self._network.daemons:
             status = self._manager(daemon).status()
-            found.dead_letters += status["dead_letters"] + status["transactional_dead_letters"]
+            found.dead_letters += status.dead_letters + status.transactional_dead_letters
         wanted = (("committed", self._total), ("at_hub", self._total), ("at_audit", self._total),
                   ("landed", self._total), ("duplicates", 0), ("missing", 0),
                   ("out_of_order", 0), ("altered", 0), ("dead_letters", 0))  # fmt: skip

@@ -11,7 +11,7 @@ import faulthandler
 import os
 import signal
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -98,7 +98,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
 
 
-_seconds: Counter[str] = Counter()
+_seconds: dict[str, float] = defaultdict(float)
 """Time that the tests of each folder have taken, set-up included; processes beside each other
 count each for itself."""
 _counts: Counter[str] = Counter()
@@ -109,7 +109,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if len(_seconds) < 2:
         return
     terminalreporter.section("time of each group")
-    for group, seconds in _seconds.most_common():
+    for group, seconds in sorted(_seconds.items(), key=lambda item: -item[1]):
         terminalreporter.write_line(f"{group:24} {_counts[group]:6} tests {seconds:8.1f} s")
 
 

@@ -103,7 +103,7 @@ class Bank:
             with psycopg.connect(self.server.where(name)) as bank:
                 bank.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 ((total,),) = bank.execute("SELECT sum(balance)::bigint FROM accounts").fetchall()
-                moves = dict(bank.execute("SELECT id, change FROM moves").fetchall())
+                moves: dict[str, int] = dict(bank.execute("SELECT id, change FROM moves").fetchall())
             found.append((int(total), moves))
         return found[0][0], found[1][0], found[0][1], found[1][1]
 

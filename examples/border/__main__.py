@@ -96,7 +96,7 @@ def main() -> int:
         with customer.transaction() as tx:
             tx.send_many(TO_ORDERS, [f"order {number}" for number in range(COUNT)])
         serve(inside)
-        answers = []
+        answers: list[str] = []
         while len(answers) < COUNT:
             got = customer.receive_many(ANSWERS, COUNT - len(answers), timeout=WAIT_S)
             answers += [message.text for message in got]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from os import PathLike, fspath
 
 from onceq.client.address import parse
 from onceq.client.async_link import AsyncLink
@@ -46,7 +47,7 @@ async def connect(where: str = ".", *, timeout: float = 10.0) -> AsyncQueueManag
 
 
 async def open(
-    path: str,
+    path: str | PathLike[str],
     *,
     name: str | None = None,
     create: bool = False,
@@ -62,8 +63,8 @@ async def open(
     def started() -> AsyncEmbeddedLink:
         return AsyncEmbeddedLink(
             start(
-                path, name=name, create=create, listen=listen, peers=peers, settings=settings,
-                directory=directory,
+                fspath(path), name=name, create=create, listen=listen, peers=peers,
+                settings=settings, directory=directory,
             )
         )  # fmt: skip
 

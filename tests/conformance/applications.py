@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from onceq.client.threads.manager import QueueManager
 from onceq.errors import LinkLost, ReceiveTimeout
 from onceq.model import requests
 from onceq.model.branch import Decision, Join, Leave, Vote
@@ -44,6 +46,13 @@ class Applications:
 
     world: World
     clock: HostClock
+    exit_code: int | None
+    """Of the process that was seen to end."""
+
+    @property
+    def said(self) -> str:
+        """What stands in its log, all lives together; only if there is a process."""
+        raise NotImplementedError
 
     def __init__(self) -> None:
         self.numbers = itertools.count(1)
@@ -57,6 +66,18 @@ class Applications:
         Raises:
             AnswerLost: The queue manager died instead.
         """
+        raise NotImplementedError
+
+    def leave(self) -> None:
+        """It is killed, or its connection is lost. Only a stranger can leave alone."""
+        raise NotImplementedError
+
+    def client(self) -> AbstractContextManager[QueueManager]:
+        """The client library, connected; only if the queue manager is a process."""
+        raise NotImplementedError
+
+    def see_its_end(self) -> None:
+        """Wait until the process has ended, which it is about to; only if there is one."""
         raise NotImplementedError
 
     def create(self, name: str, *, transactional: bool = True, **more: Any) -> None:

@@ -40,11 +40,11 @@ from onceq.testing.process.process import SEGMENT_BYTES
 from onceq.wire.app import frames
 from onceq.wire.app.answers import decode
 from tests.conformance.applications import AnswerLost, Applications
-from tests.conformance.clocks import HostClock
+from tests.conformance.clocks import START_S, HostClock
 from tests.conformance.connections import CHUNK_BYTES, WAIT_S, Door, End, SocketWire
 from tests.conformance.requests import hello, request_frame
 from tests.conformance.strangers import ProcessStranger
-from tests.conformance.world import FAST, START_S, World
+from tests.conformance.world import FAST, World
 
 ROUNDS_MAX = 10_000
 """Looks at processes that find no rest at one moment of the clock."""

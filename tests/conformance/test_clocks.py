@@ -15,7 +15,11 @@ from tests.conformance.world import Node, World, Worlds
 
 Q = r"DIRECT=OS:B\private$\q"
 LOCAL, ADMIN, DEAD = r"private$\q", r"private$\adm", "SYSTEM$;DEADXACT"
-EVERYTHING = {"acknowledge": Acknowledge(15), "admin_queue": ADMIN, "journal": Journal.DEADLETTER}
+EVERYTHING: dict[str, Any] = {
+    "acknowledge": Acknowledge(15),
+    "admin_queue": ADMIN,
+    "journal": Journal.DEADLETTER,
+}
 HOUR_S, DAY_S = 3_600, 86_400
 
 

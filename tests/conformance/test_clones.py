@@ -23,10 +23,11 @@ from onceq.testing.faults import lies
 from onceq.testing.sim.comparing import differences
 from onceq.testing.sim.disk import SimFiles
 from onceq.testing.sim.power import Plan
+from tests.conformance.clocks import START_S
 from tests.conformance.copies import dead, image
 from tests.conformance.foreign import STRANGER, Foreign
 from tests.conformance.leaving import found, told
-from tests.conformance.world import START_S, Node, World
+from tests.conformance.world import Node, World
 
 Q, OTHER, PLAIN = (f"DIRECT=OS:B\\private$\\{name}" for name in ("q", "other", "plain"))
 LOCAL, DEAD, DEAD_PLAIN = "private$\\q", "SYSTEM$;DEADXACT", "SYSTEM$;DEADLETTER"

@@ -95,7 +95,7 @@ def test_case_029_peek_in_a_transaction(a: Node) -> None:
 
 
 def test_case_030_receive_in_a_transaction_with_a_callback(tmp_path: Path) -> None:
-    with onceq.open(tmp_path / "a", name="A", listen="", create=True) as qm:  # type: ignore[arg-type]
+    with onceq.open(tmp_path / "a", name="A", listen="", create=True) as qm:
         qm.create_queue(Q, transactional=True)
         qm.send(Q, "m", transactional=True)
         with qm.transaction() as tx:

@@ -206,7 +206,7 @@ def test_case_031_a_plain_message_to_a_transactional_queue(world: World) -> None
     world.run(3)
     assert world["B"].bodies(LOCAL) == []
     (told,) = world["A"].messages(ADMIN)
-    assert told.message_class == 0x800A == C.NACK_NOT_TRANSACTIONAL_MESSAGE
+    assert told.message_class == C.NACK_NOT_TRANSACTIONAL_MESSAGE
     assert (told.body, told.response_queue) == (b"m", Q)
     world["B"].crash()
     world["B"].start()

@@ -139,7 +139,7 @@ def test_case_099_a_deleted_dead_letter_queue(
     world.run(20)
     assert classes(a, DEAD) == ([] if ended else [C.NACK_REACH_QUEUE_TIMEOUT])
     assert a.bodies(DEAD) == ([] if ended else [b"m"])
-    said = a.said if world.processes else caplog.text  # type: ignore[attr-defined]
+    said = a.said if world.processes else caplog.text
     assert ("own dead-letter queue cannot be used" in said) is not ended
 
 
@@ -204,7 +204,7 @@ def test_dead_letters_of_all_transactional_messages(worlds: Worlds) -> None:
 
 
 def test_case_102_nothing_is_told_of_messages_to_an_administration_queue(worlds: Worlds) -> None:
-    asks = {"acknowledge": EVERYTHING, "admin_queue": ADMIN, "journal": Journal(3)}
+    asks: dict[str, Any] = {"acknowledge": EVERYTHING, "admin_queue": ADMIN, "journal": Journal(3)}
     far, near = r"DIRECT=OS:B\private$\admin_queue$", r"private$\admin_queue$"
     for quiet in (False, True):
         world = worlds("A", "B", settings=fast(quiet_system_queues=quiet))
@@ -355,7 +355,7 @@ def test_a_full_computer_journal_drops_copies_and_nothing_else(worlds: Worlds) -
 def test_what_does_not_fit_on_its_own_computer(world: World) -> None:
     b = world["B"]
     b.create("adm", transactional=False)
-    asks = {"acknowledge": EVERYTHING, "admin_queue": ADMIN}
+    asks: dict[str, Any] = {"acknowledge": EVERYTHING, "admin_queue": ADMIN}
     b.send(0, LOCAL, b"1", journal=Journal.DEADLETTER, **asks)
     b.send(0, LOCAL, b"2", **asks)
     assert (b.bodies(LOCAL), b.bodies(DEAD_PLAIN)) == ([], [b"1"])
@@ -372,7 +372,11 @@ def test_what_does_not_fit_on_its_own_computer(world: World) -> None:
 
 def test_purging_what_was_transmitted_is_told_to_nobody_as_not_delivered(world: World) -> None:
     a, b = world["A"], world["B"]
-    asks = {"acknowledge": EVERYTHING, "admin_queue": ADMIN, "journal": Journal.DEADLETTER}
+    asks: dict[str, Any] = {
+        "acknowledge": EVERYTHING,
+        "admin_queue": ADMIN,
+        "journal": Journal.DEADLETTER,
+    }
     world.link("A", "B").policy = no_order_acks
     a.once(Q, b"1", b"2", **asks)
     world.run(2)
@@ -443,7 +447,11 @@ def test_the_body_of_the_largest_message_comes_back_only_if_it_fits(world: World
     a, b = world["A"], world["B"]
     (queue,) = [q for q in a.look("queues") if q.name == "adm"]
     admin = f"PRIVATE={guid_text(a.identity.guid)}\\{queue.number:08x}"
-    asks = {"acknowledge": EVERYTHING, "admin_queue": admin, "time_to_reach_queue": 5}
+    asks: dict[str, Any] = {
+        "acknowledge": EVERYTHING,
+        "admin_queue": admin,
+        "time_to_reach_queue": 5,
+    }
     there = f"PRIVATE={guid_text(b.identity.guid)}\\000000ff"
     largest = (4 << 20) - 100
     while True:

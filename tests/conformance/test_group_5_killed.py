@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from onceq.errors import ReceiveTimeout
@@ -25,7 +27,11 @@ def peopled(world: World) -> World:
 @pytest.mark.parametrize("dying", ["A", "B"])
 def test_killed_at_any_moment_everything_is_told_once(dying: str, point: str) -> None:
     """What transactional messages ask for is exactly once, at whatever point a manager dies."""
-    asks = {"acknowledge": Acknowledge(15), "journal": Journal(3), "admin_queue": ADMIN}
+    asks: dict[str, Any] = {
+        "acknowledge": Acknowledge(15),
+        "journal": Journal(3),
+        "admin_queue": ADMIN,
+    }
     count = 0
     while True:
         count += 1

@@ -20,7 +20,11 @@ Q = r"DIRECT=OS:B\private$\q"
 N = r"DIRECT=OS:B\private$\n"
 LOCAL, PLAIN, ADMIN = r"private$\q", r"private$\n", r"private$\adm"
 DEAD, DEAD_PLAIN = "SYSTEM$;DEADXACT", "SYSTEM$;DEADLETTER"
-EVERYTHING = {"acknowledge": Acknowledge(15), "admin_queue": ADMIN, "journal": Journal.DEADLETTER}
+EVERYTHING: dict[str, Any] = {
+    "acknowledge": Acknowledge(15),
+    "admin_queue": ADMIN,
+    "journal": Journal.DEADLETTER,
+}
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,11 @@ def test_case_097_the_quota_of_the_queue_is_final(worlds: Worlds) -> None:
     a, b = world["A"], world["B"]
     b.create("q", quota_kb=2)
     a.create("acks", transactional=False)
-    more = {"journal": 1, "acknowledge": 4, "admin_queue": r"DIRECT=OS:A\private$\acks"}
+    more: dict[str, Any] = {
+        "journal": 1,
+        "acknowledge": 4,
+        "admin_queue": r"DIRECT=OS:A\private$\acks",
+    }
     a.once(Q, bytes(1500), **more)
     world.run(2)
     a.once(Q, bytes(1000), **more)
@@ -84,7 +89,11 @@ def test_case_097_of_messages_that_come_together_those_that_fit_enter(transactio
     a.create("acks", transactional=False)
     large, small = bytes(1000), b"s"
     tx = a.begin() if transactional else 0
-    more = {"journal": 1, "acknowledge": 5, "admin_queue": r"DIRECT=OS:A\private$\acks"}
+    more: dict[str, Any] = {
+        "journal": 1,
+        "acknowledge": 5,
+        "admin_queue": r"DIRECT=OS:A\private$\acks",
+    }
     a.send(tx, Q, large, large, large, small, large, small, **more)
     if tx:
         a.commit(tx)
@@ -108,7 +117,11 @@ def test_case_097_the_quota_of_the_manager_is_for_now(worlds: Worlds) -> None:
     b.start()
     b.create("q")
     a.create("acks", transactional=False)
-    more = {"journal": 1, "acknowledge": 4, "admin_queue": r"DIRECT=OS:A\private$\acks"}
+    more: dict[str, Any] = {
+        "journal": 1,
+        "acknowledge": 4,
+        "admin_queue": r"DIRECT=OS:A\private$\acks",
+    }
     a.once(Q, bytes(3000), **more)
     world.run(2)
     acks = len(world.link("A", "B").order_acks())

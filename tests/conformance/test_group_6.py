@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from onceq.errors import OperationCancelled, QueueDeleted, ReceiveTimeout
 from onceq.model.message import Acknowledge, Journal
 from onceq.model.requests import Access, Receive, Seek, Share
+from tests.conformance.applications import Applications
 from tests.conformance.one_queue import (
     DEAD,
     HERE,
@@ -301,7 +304,7 @@ def dead(a: Node) -> list[tuple[bytes, int]]:
 
 
 ADMIN = r"private$\adm"
-ASKED: dict[str, object] = {
+ASKED: dict[str, Any] = {
     "journal": Journal.DEADLETTER, "acknowledge": Acknowledge(15), "admin_queue": ADMIN,
 }  # fmt: skip
 
@@ -319,7 +322,7 @@ def told(a: Node) -> list[tuple[bytes, int]]:
 def test_case_112_purge_while_a_message_is_held(a: Node, outcome: str) -> None:
     a.create("adm", transactional=False)
     a.once(HERE, b"m1", b"m2", b"m3", **ASKED)
-    holder = a if outcome == "kill" else a.stranger()
+    holder: Applications = a if outcome == "kill" else a.stranger()
     tx = holder.begin()
     holder.receive(Q, tx=tx)
     purge(a, Q)
@@ -330,7 +333,7 @@ def test_case_112_purge_while_a_message_is_held(a: Node, outcome: str) -> None:
     elif outcome == "abort":
         holder.abort(tx)
     elif outcome == "gone":
-        holder.leave()  # type: ignore[attr-defined]
+        holder.leave()
     else:
         a.kill()
         a.start()
@@ -347,7 +350,7 @@ def test_case_113_time_to_be_received_ends_while_it_is_held(world: World, outcom
     a = world["A"]
     a.create("adm", transactional=False)
     a.once(HERE, b"m1", **ASKED, time_to_be_received=5)
-    holder = a if outcome == "kill" else a.stranger()
+    holder: Applications = a if outcome == "kill" else a.stranger()
     tx = holder.begin()
     holder.receive(Q, tx=tx)
     world.run(10)
@@ -416,7 +419,7 @@ def test_case_103_the_sender_elsewhere_gets_it_back(world: World, moved: bool) -
     a, b = world["A"], world["B"]
     b.create("q")
     a.create("adm", transactional=False)
-    asks = {"acknowledge": Acknowledge(15), "admin_queue": r"private$\adm"}
+    asks: dict[str, Any] = {"acknowledge": Acknowledge(15), "admin_queue": r"private$\adm"}
     a.once(REMOTE, b"m1", b"m2", b"m3", journal=Journal.DEADLETTER, **asks)
     world.run(10)
     queue = Q

@@ -205,6 +205,6 @@ def test_a_hash_algorithm_is_passed_on(world: World, algorithm: int) -> None:
     assert posted(world, write(made), to="B").startswith(b"HTTP/1.1 200 OK\r\n")
     (packet,) = b.messages(r"private$\plain").run
     assert headers(packet).properties.hash == algorithm
-    again = post_of(packet, "http://c/msmq/q", b"B" * 16, HttpNames()).envelope
+    again = post_of(bytes(packet), "http://c/msmq/q", b"B" * 16, HttpNames()).envelope
     assert again.msmq is not None
     assert again.msmq.hash == algorithm

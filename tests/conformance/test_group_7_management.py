@@ -191,7 +191,7 @@ def test_case_132_an_order_acknowledgment_is_nowhere_stored(worlds: Worlds, ack:
     assert body not in stored_bytes(b)
     assert "QM Ordering Ack".encode("utf-16-le") not in stored_bytes(b)
     if not world.processes:
-        held = {h.number: len(h) for h in b.engine.manager.state.all_queues.values() if len(h)}
+        held = {h.number: len(h) for h in b.running.manager.state.all_queues.values() if len(h)}
         assert list(held.values()) == [1]
     assert b.look("outgoing") == []
     b.crash()

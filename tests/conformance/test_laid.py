@@ -29,17 +29,17 @@ def world(worlds: Worlds) -> World:
 
 
 def records_of(a: Any) -> list[bytes]:
-    return [bytes(payload) for _, payload, _ in a.engine.store.replay(0, a.engine.store.synced)]
+    return [bytes(payload) for _, payload, _ in a.running.store.replay(0, a.running.store.synced)]
 
 
 def live(a: Any) -> int:
-    return int(a.engine.manager.state.space.total)
+    return int(a.running.manager.state.space.total)
 
 
 def again(a: Any, how: str) -> None:
     """What happens between the prepare and the commit."""
     if how == "checkpoint":
-        a.engine.checkpoint()
+        a.running.checkpoint()
     if how != "nothing":
         a.crash()
         a.start()
@@ -53,10 +53,10 @@ def test_bodies_are_written_once(world: World, how: str) -> None:
     a.promise(ONE, item(OUT, body, body), item(OUT, b"short"))
     again(a, how)
     a.commit_branch(ONE)
-    a.engine.store.sync()
+    a.running.store.sync()
     if how != "checkpoint":
         assert sum(payload.count(body) for payload in records_of(a)) == 2
-    a.engine.checkpoint()
+    a.running.checkpoint()
     a.crash()
     a.start()
     assert a.bodies(OUT) == [body, body, b"short"]
@@ -131,15 +131,15 @@ def test_their_segment_is_kept_as_long_as_anybody_needs_it(world: World) -> None
         for _ in range(30):
             a.once(OTHER, b"t" * 4_000)
             a.receive(OTHER)
-        a.engine.checkpoint()
+        a.running.checkpoint()
 
     for xid in (ONE, TWO):
         a.promise(xid, item(OUT, body))
-    first = min(segment.base for segment in a.engine.store.segments())
+    first = min(segment.base for segment in a.running.store.segments())
     traffic()
     a.commit_branch(ONE)
     traffic()
-    assert min(segment.base for segment in a.engine.store.segments()) == first
+    assert min(segment.base for segment in a.running.store.segments()) == first
     a.crash()
     a.start()
     a.rollback(TWO)
@@ -148,7 +148,7 @@ def test_their_segment_is_kept_as_long_as_anybody_needs_it(world: World) -> None
     a.receive(OUT)
     traffic()
     traffic()
-    assert min(segment.base for segment in a.engine.store.segments()) > first
+    assert min(segment.base for segment in a.running.store.segments()) > first
 
 
 def test_a_queue_that_is_gone_at_the_commit_leaves_dead_letters(world: World) -> None:
@@ -215,7 +215,7 @@ def test_prepared_branches_need_no_memory_for_their_bodies(world: World) -> None
     (one, two) = a.look("branches")
     assert (one.bytes, two.bytes) == (10_000, 10_000)
     assert a.engine is not None
-    step = a.engine.manager._step
+    step = a.running.manager._step
     assert 10_000 < step.units.open_bytes < 12_000, "of the one that leaves this manager"
     for xid in (ONE, TWO):
         a.rollback(xid)

@@ -27,10 +27,11 @@ from onceq.packet.settle import (
 from onceq.testing.faults import lies
 from onceq.testing.process.relay import Passing, faithful
 from onceq.testing.sim.packets import names_end
+from tests.conformance.clocks import START_S
 from tests.conformance.copies import dead, image, put_back
 from tests.conformance.foreign import STRANGER, Foreign
 from tests.conformance.stranding import LOCAL, Q, newer, stranded
-from tests.conformance.world import START_S, Node, World, fast
+from tests.conformance.world import Node, World, fast
 
 Policy = Callable[[Passing], list[tuple[int, Passing]]]
 DOUBT = 0xC003

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from onceq.client.why import why
@@ -39,7 +41,7 @@ def undone(node: Node) -> list[str]:
     return [u.what for u in node.look("status").undone]
 
 
-def overtaken(world: World, **properties: int) -> SimFiles:
+def overtaken(world: World, **properties: Any) -> SimFiles:
     """A has two messages in a stream that a life has drained that its disk knows nothing of."""
     a = world["A"]
     world.cut("A", "B")

@@ -14,8 +14,9 @@ from onceq.model.identity import guid_text
 from onceq.model.limits import ANSWERS_EACH_BYTES
 from onceq.model.message import Acknowledge, Journal
 from onceq.testing.faults import lies
+from tests.conformance.clocks import START_S
 from tests.conformance.foreign import Foreign
-from tests.conformance.world import START_S, World, Worlds, fast
+from tests.conformance.world import World, Worlds, fast
 
 pytestmark = pytest.mark.inside("a stranger's packets are made in the test")
 TO_Q, TO_PLAIN, TO_NONE = (rf"OS:B\private$\{name}" for name in ("q", "plain", "none"))
@@ -190,7 +191,7 @@ def test_what_strangers_that_answer_are_told_is_not_given_up(world: World) -> No
     """A has answered under its name, and is away now."""
     a, b = world["A"], world["B"]
     a.create("acks", transactional=False)
-    asked = {
+    asked: dict[str, Any] = {
         "acknowledge": Acknowledge.POSITIVE_ARRIVAL | Acknowledge.POSITIVE_RECEIVE,
         "admin_queue": r"DIRECT=OS:A\private$\acks",
     }

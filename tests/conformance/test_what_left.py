@@ -333,10 +333,8 @@ def test_a_manager_that_was_put_back_does_not_say_what_it_cannot_know(world: Wor
     a.once(Q, b"waits", journal=Journal.DEADLETTER, time_to_reach_queue=50)
     engine = a.engine
     assert engine is not None
-    restored = {"at_s": 2, "taken_s": 1, "position": 1}
-    note = engine.manager._wrapped(
-        a.clock.read(), lambda step: step.setup(StorePutBack(**restored))
-    )
+    restored = StorePutBack(at_s=2, taken_s=1, position=1)
+    note = engine.manager._wrapped(a.clock.read(), lambda step: step.setup(restored))
     engine.settle([note])
     a.kill()
     a.start()

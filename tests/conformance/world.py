@@ -111,8 +111,8 @@ class _HttpWire:
         one, other = (node.engine for node in nodes)
         assert one is not None
         assert other is not None
-        self.sessions[1] = other.accepted_http(_HttpEnd(self, 1), nodes[0].address)
-        self.sessions[0] = one.connected(outgoing, _HttpEnd(self, 0), nodes[1].address)
+        self.sessions[1] = other.sessions.accepted_http(_HttpEnd(self, 1), nodes[0].address)
+        self.sessions[0] = one.sessions.connected(outgoing, _HttpEnd(self, 0), nodes[1].address)
 
     def _engine(self, side: int) -> Engine | None:
         node = self.nodes[side]
@@ -191,6 +191,12 @@ class Node(Applications):
         self.start()
 
     # ---- life ------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> Engine:
+        """Its engine, which runs."""
+        assert self.engine is not None
+        return self.engine
 
     def start(self) -> None:
         assert self.engine is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -37,13 +38,13 @@ def cuts() -> tuple[GroupLife, list[int]]:
     ends: list[int] = []
     append = life.store.append
 
-    def noting(*arguments: object) -> int:
-        at = append(*arguments)  # type: ignore[arg-type]
+    def noting(*arguments: Any) -> int:
+        at = append(*arguments)
         ends.append(life.store.position)
         return at
 
     start = life.store.position
-    life.store.append = noting  # type: ignore[method-assign]
+    life.store.append = noting  # type: ignore[assignment, method-assign]
     life.store.sync = life.store.flush  # type: ignore[method-assign]
     life.commit(1, xids)
     life.told = 0  # of the second one nothing was said

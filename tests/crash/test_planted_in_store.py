@@ -131,7 +131,7 @@ def _one_file_ready_twice(patch: pytest.MonkeyPatch) -> None:
 
 def _closed_before_sync(patch: pytest.MonkeyPatch) -> None:
     def close(self: LogStore) -> None:
-        closed = identification.Closed(self._position, self._epoch)
+        closed = identification.Closed(self.position, self._epoch)
         identification.write_closed(self._files, self.path, self.store_id, closed)
         real(self)
 

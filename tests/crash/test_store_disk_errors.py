@@ -194,7 +194,7 @@ def test_the_reserve_is_used_where_free_space_is_not_what_it_seems() -> None:
     store = LogStore.create(PATH, disk, store_id=b"S" * 16, segment_bytes=SEGMENT)
     while store.prepare():
         pass
-    store.append([b"old" * 1000])
+    store.append(b"old" * 1000)
     store.sync()
     store.prepare()
     disk.capacity = disk.used

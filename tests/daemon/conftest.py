@@ -38,6 +38,7 @@ def two(tmp_path: Path) -> Iterator[Two]:
     for qm in made:
         qm.create_queue(Q, transactional=True)
         qm.create_queue(PLAIN)
-    yield Two(*made, tmp_path)
+    alpha, beta = made
+    yield Two(alpha, beta, tmp_path)
     for qm in made:
         qm.close()

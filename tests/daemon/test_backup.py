@@ -16,6 +16,7 @@ import onceq
 from onceq import errors
 from onceq.cli.main import run
 from onceq.embedded import data_directory
+from onceq.model.views.managers import Restored
 from tests.daemon.applications import KINDS, Daemon, client
 from tests.scratch import scratch
 
@@ -34,6 +35,13 @@ def bodies(qm: Any, queue: str = T) -> list[bytes]:
         found: list[bytes] = qm.peek_many(queue, 10_000, timeout=0.0).bodies()
     except onceq.ReceiveTimeout:
         return []
+    return found
+
+
+def restored_of(qm: onceq.QueueManager) -> Restored:
+    """What its status says of the backup that it was put back from."""
+    found = qm.status().restored
+    assert found is not None
     return found
 
 
@@ -63,8 +71,8 @@ def test_every_kind_of_client_makes_backups(kind: str, folder: Path) -> None:
     assert (done.position, done.taken_at) == (made.position, made.taken_at)
     with onceq.open(str(folder / "c")) as again:
         assert bodies(again) == [b"one"]
-        told = again.status()["restored"]
-        assert (told["position"], told["taken_s"]) == (made.position, made.taken_at)
+        told = restored_of(again)
+        assert (told.position, told.taken_s) == (made.position, made.taken_at)
     restored(folder / "b2", folder / "d")
     with onceq.open(str(folder / "d")) as again:
         assert bodies(again) == [b"one", b"two"]
@@ -104,7 +112,7 @@ def test_a_backup_under_load_has_what_was_committed_before_it_and_nothing_twice(
     for number, (least, most) in enumerate(ranges):
         restored(folder / f"b{number}", folder / f"c{number}")
         with onceq.open(str(folder / f"c{number}")) as again:
-            messages = again.queue(T)["messages"]
+            messages = again.queue(T).messages
             assert least <= messages <= most
             found = again.receive_many(T, messages).bodies()
             assert found == [b"%d" % n for n in range(len(found))]
@@ -238,13 +246,13 @@ def test_a_restore_is_remembered_by_backups_and_checkpoints(folder: Path) -> Non
     restored(folder / "b", folder / "c")
     for _ in range(2):
         with onceq.open(str(folder / "c")) as qm:
-            assert qm.status()["restored"]["position"] == first.position
-            assert qm.status()["restored"]["told"]
+            assert restored_of(qm).position == first.position
+            assert restored_of(qm).told
             qm.create_queue(rf"private$\q{_}")
     second = data_directory.backup(str(folder / "c"), str(folder / "b2"))
     restored(folder / "b2", folder / "d")
     with onceq.open(str(folder / "d")) as qm:
-        assert qm.status()["restored"]["position"] == second.position
+        assert restored_of(qm).position == second.position
 
 
 @pytest.mark.slow
@@ -265,13 +273,13 @@ def test_a_copy_with_an_identity_of_its_own_sends_nothing_again(folder: Path) ->
     with onceq.open(str(folder / "c")) as copy:
         assert (copy.name, copy.id) == ("COPY", done.id)
         assert bodies(copy) == [b"here"]
-        assert not sum(o["messages"] for o in copy.outgoing())
+        assert not sum(o.messages for o in copy.outgoing())
         dead = copy.peek_many("SYSTEM$;DEADXACT", 10)
         assert [(m.body, m.message_class) for m in dead] == [(b"t1", 0x800C)]
         assert bodies(copy, r"private$\own") == [b"t2"]
         assert bodies(copy, "SYSTEM$;DEADLETTER") == [b"p"]
-        told = copy.status()["restored"]
-        assert (told["aside"], told["told"]) == (3, True)
+        told = restored_of(copy)
+        assert (told.aside, told.told) == (3, True)
     # The name may also stay; the original's identity may not.
     assert restored(folder / "b", folder / "d", new_identity=True).queue_manager == "ALPHA"
 

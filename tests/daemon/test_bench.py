@@ -124,4 +124,4 @@ def test_a_tree_says_its_rates_in_y() -> None:
             {"title": "b", "unit": "ms", "value": 1.5, "in_y": 0.1},
         ]
     }
-    assert bench_against.figures(said) == {"a": 0.3, "b": 1.5}  # type: ignore[arg-type]
+    assert bench_against.figures(said) == {"a": 0.3, "b": 1.5}

@@ -46,9 +46,9 @@ def test_scrub_list_and_drop(tmp_path: Path) -> None:
         assert qm.status()["damaged_messages"] == entry["count"]
         with qm.transaction() as tx:
             got = [m.body for m in tx.receive_many(r"private$\q", 40, timeout=0)]
-        assert len(got) + entry["count"] == len(bodies)
+        assert len(got) + entry.count == len(bodies)
         assert set(got) < set(bodies)
-        assert qm.drop_damaged(entry["number"]) == entry["count"]
+        assert qm.drop_damaged(entry.number) == entry.count
         assert qm.damages() == []
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,7 +131,7 @@ def test_a_sender_whose_clock_was_ahead_is_taken_after_a_question(
         monkeypatch.setattr(time, "time_ns", true)
         queue = r"DIRECT=OS:DELTA\private$\q"
         sender.send(queue, b"1", transactional=True)
-        until(lambda: "peer accept" in sender.outgoing_queue(queue)["turned_away"], receiver)
+        until(lambda: "peer accept" in sender.outgoing_queue(queue).turned_away, receiver)
         who = ("peer", "accept", sender.id[:8], "--reason", "an empty battery")
         assert "would be done: take the streams of" in onceq_(*who, "--dry-run")
         onceq_(*who, code=2)
@@ -157,9 +158,9 @@ def test_a_stream_is_set_back_and_a_name_forgotten_after_a_question(
         assert receiver.streams()[0]["reset_at"] == 0
         assert "done: " in onceq_(*who, "--yes")
         (stream,) = receiver.streams()
-        assert (stream["reset_reason"], stream["reset_at"] > 0) == ("a test", True)
+        assert (stream.reset_reason, stream.reset_at > 0) == ("a test", True)
         (peer,) = sender.peers()
-        assert sender.forget_peer(peer["name"], dry_run=True)["id"] == receiver.id
+        assert sender.forget_peer(peer.name, dry_run=True).id == receiver.id
     onceq_("peer", "forget", "nobody", "--yes", code=2)
     assert "no name is known as nobody" in onceq_.error
 
@@ -174,7 +175,7 @@ def test_properties_and_views_through_the_library(qm: onceq.QueueManager) -> Non
     made = qm.create_queue("private$\\q", transactional=True, journal=True, type=GUID)
     assert (made["journal"], made["type"]) == (True, GUID)
     assert qm.set_queue("private$\\q", label="x", type=bytes(16))["label"] == "x"
-    assert qm.queue("private$\\q")["type"].strip("0-") == ""
+    assert qm.queue("private$\\q").type.strip("0-") == ""
     with pytest.raises(errors.PropertyNotAllowed):
         qm.set_queue("private$\\q", transactional=False)
     with pytest.raises(errors.IllegalPropertyType):
@@ -187,7 +188,7 @@ def test_properties_and_views_through_the_library(qm: onceq.QueueManager) -> Non
     qm.send("DIRECT=OS:FAR\\private$\\q", b"1", transactional=True)
     qm.action("EOD_RESEND", "DIRECT=OS:FAR\\private$\\q")
     info = qm.eod_send_info("DIRECT=OS:FAR\\private$\\q")
-    assert info["eod_next_seq"]["seq_no"] == 2
+    assert info.eod_next_seq.seq_no == 2
     assert qm.management("DIRECT=OS:FAR\\private$\\q")["eod_next_seq"] == info["eod_next_seq"]
     assert qm.management()["connected"] == "DISCONNECTED"
     with pytest.raises(errors.UninitializedObject):
@@ -207,7 +208,7 @@ def test_properties_and_views_through_the_library(qm: onceq.QueueManager) -> Non
     ],
 )
 def test_message_properties_that_could_not_be_kept(
-    qm: onceq.QueueManager, values: dict[str, object], error: type[errors.OnceqError]
+    qm: onceq.QueueManager, values: dict[str, Any], error: type[errors.OnceqError]
 ) -> None:
     qm.create_queue("private$\\q")
     with pytest.raises(error):
@@ -224,7 +225,7 @@ def test_the_same_names_for_tasks(tmp_path: Path) -> None:
             await qm.disconnect()
             await qm.send("DIRECT=OS:FAR\\private$\\q", b"1", transactional=True)
             info = await qm.eod_send_info("DIRECT=OS:FAR\\private$\\q")
-            assert info["eod_next_seq"]["seq_no"] == 2
+            assert info.eod_next_seq.seq_no == 2
             assert await qm.eod_receive_info("private$\\q") == []
             assert (await qm.management())["connected"] == "DISCONNECTED"
             await qm.connect()

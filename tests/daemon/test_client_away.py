@@ -195,7 +195,7 @@ GONE = {
     "send of no body": errors.InvalidParameter,
 }
 """What is not AWAY while nobody is there."""
-BACK = {name: what for name, what in GONE.items() if what is not DONE}
+BACK: dict[str, Any] = {name: what for name, what in GONE.items() if what is not DONE}
 BACK["xa.commit"] = errors.UnknownBranch
 """What is not done when somebody is there again: what belonged to the old connection, or is wrong
 in itself."""
@@ -263,7 +263,7 @@ def _committing(qm: Any) -> Callable[[], object]:
     tx = qm.transaction()
     tx.remove(T, 1, 1)
     tx.send(T, b"committed")
-    return tx.commit
+    return lambda: tx.commit()
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -287,6 +287,6 @@ def test_an_orderly_stop_answers_what_it_was_asked(
         (what,) = seen
     daemon.start()
     with onceq.connect(daemon.where) as qm:
-        there = qm.queue(T)["messages"] + qm.queue(N)["messages"]
+        there = qm.queue(T).messages + qm.queue(N).messages
     assert what in (DONE, AWAY, LOST), "never in doubt, nor a lost connection"
     assert there == (what is DONE), "and true"

@@ -117,7 +117,7 @@ def test_waiting_readers_get_one_message_each(qm: onceq.QueueManager) -> None:
 
     def work(number: int) -> None:
         if number == THREADS:
-            while qm.status()["waiting_readers"] < THREADS:
+            while qm.status().waiting_readers < THREADS:
                 pass
             qm.send_many(T, [b"%d" % n for n in range(THREADS)], transactional=True)
             return
@@ -138,7 +138,7 @@ def test_a_closed_handle_ends_its_waits(qm: onceq.QueueManager) -> None:
             with pytest.raises(errors.OperationCancelled):
                 held.receive()
         else:
-            while qm.status()["waiting_readers"] < 3:
+            while qm.status().waiting_readers < 3:
                 pass
             held.close()
 
@@ -194,7 +194,7 @@ def test_a_hundred_tasks_share_one_client(daemon: Daemon) -> None:
 def test_receives_wait_for_what_the_same_client_sends(daemon: Daemon) -> None:
     async def work(qm: aio.AsyncQueueManager) -> None:
         waiting = [asyncio.create_task(qm.receive(N)) for _ in range(200)]
-        while (await qm.status())["waiting_readers"] < 200:
+        while (await qm.status()).waiting_readers < 200:
             pass
         await qm.send_many(N, [b"%d" % n for n in range(200)])
         got = await asyncio.gather(*waiting)
@@ -206,12 +206,12 @@ def test_receives_wait_for_what_the_same_client_sends(daemon: Daemon) -> None:
 def test_a_cancelled_wait_takes_nothing(daemon: Daemon) -> None:
     async def work(qm: aio.AsyncQueueManager) -> None:
         waiting = asyncio.create_task(qm.receive(N))
-        while not (await qm.status())["waiting_readers"]:
+        while not (await qm.status()).waiting_readers:
             pass
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        while (await qm.status())["waiting_readers"]:
+        while (await qm.status()).waiting_readers:
             pass
         await qm.send(N, b"stays")
         assert (await qm.queue(N))["available"] == 1
@@ -251,7 +251,7 @@ def test_a_cancelled_receive_aborts_its_transaction(daemon: Daemon) -> None:
         tx = qm.transaction()
         assert (await tx.receive(T)).body == b"first"
         waiting = asyncio.create_task(tx.receive(T))
-        while not (await qm.status())["waiting_readers"]:
+        while not (await qm.status()).waiting_readers:
             pass
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):

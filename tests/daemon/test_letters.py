@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.daemon.shell import Shell
 from tests.daemon.two import HERE, THERE, WAIT, Q, Two
 
 GRAVES = r"private$\graves"
-ASKED = {"transactional": True, "journal": Journal.DEADLETTER}
+ASKED: dict[str, Any] = {"transactional": True, "journal": Journal.DEADLETTER}
 
 
 def poisoned(qm: QueueManager, queue: str = Q) -> None:
@@ -32,12 +33,12 @@ def found(qm: QueueManager, queue: str = DEAD_XACT) -> list[letters.Letter]:
     return list(letters.letters(qm, [queue], ALL, 0))
 
 
-def returned(qm: QueueManager, queue: str = DEAD_XACT, **more: bool) -> Returned:
+def returned(qm: QueueManager, queue: str = DEAD_XACT, **more: Any) -> Returned:
     return give_back(qm, [queue], ALL, 0, **more)
 
 
 def waiting(qm: QueueManager) -> int:
-    return int(qm.queue(Q)["messages"])
+    return qm.queue(Q).messages
 
 
 def test_where_it_died_the_senders_dead_letter_is_the_one_to_return(two: Two) -> None:

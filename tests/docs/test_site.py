@@ -92,7 +92,9 @@ def test_everything_public_is_in_the_reference(site: Path) -> None:
 
 def public() -> Iterator[str]:
     """Dotted names of what applications may use: modules' ``__all__``, and methods of classes."""
-    named = {kind: f"onceq.errors.{kind.__name__}" for kind in onceq.errors.every().values()}
+    named: dict[type, str] = {
+        kind: f"onceq.errors.{kind.__name__}" for kind in onceq.errors.every().values()
+    }
     named[onceq.OnceqError] = "onceq.errors.OnceqError"
     yield from (f"onceq.spark.{name}" for name in onceq.spark._WHERE)
     for module in MODULES:

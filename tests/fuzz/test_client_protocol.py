@@ -50,7 +50,9 @@ T, N = r"private$\t", r"private$\n"
 KINDS = [*RESULTS.values(), *(look.kind for look in LOOKS.values()), Reloaded, BackupHold]
 """Of which types answers are."""
 ONE_CLASS = {code for code, count in Counter(CODES.values()).items() if count == 1}
-BY_CODE = {CODES[kind]: result for kind, result in RESULTS.items() if CODES[kind] in ONE_CLASS}
+BY_CODE: dict[int, object] = {
+    CODES[kind]: result for kind, result in RESULTS.items() if CODES[kind] in ONE_CLASS
+}
 
 
 class World:

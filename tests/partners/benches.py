@@ -41,7 +41,8 @@ class PostgresBench:
         connection.close()
 
     def partner(self, connection: Any) -> Partner:
-        return partner_for(connection)  # type: ignore[return-value]
+        partner: Partner = partner_for(connection)
+        return partner
 
     def resource(self) -> Resource:
         return PostgresResource(self.server.conninfo())
@@ -90,7 +91,7 @@ class AsyncPostgresBench(PostgresBench):
         self.close(connection)
 
     def partner(self, connection: Any) -> Partner:
-        return Awaited(partner_for(connection, tasks=True), self.runner)  # type: ignore[arg-type]
+        return Awaited(partner_for(connection, tasks=True), self.runner)
 
     def write(self, connection: Any, key: str) -> None:
         self.runner.run(connection.execute(WRITE, [key]))
@@ -122,7 +123,8 @@ class MariaBench:
         connection._force_close()
 
     def partner(self, connection: Any) -> Partner:
-        return partner_for(connection)  # type: ignore[return-value]
+        partner: Partner = partner_for(connection)
+        return partner
 
     def resource(self) -> Resource:
         return MariaResource(lambda: pymysql.connect(**self.server.arguments()))
@@ -189,7 +191,8 @@ class AlchemyBench:
         connection.invalidate()
 
     def partner(self, connection: Any) -> Partner:
-        return partner_for(connection)  # type: ignore[return-value]
+        partner: Partner = partner_for(connection)
+        return partner
 
     def resource(self) -> Resource:
         return self.inner.resource()

@@ -86,7 +86,7 @@ def test_both_or_neither(server: Postgres, qm: onceq.QueueManager, db: psycopg.C
         tx.abort()
     assert rows(server) == [1]
     assert bodies(qm) == ["1"]
-    assert qm.decisions() == qm.branches() == []
+    assert (qm.decisions(), qm.branches()) == ([], [])
 
 
 def test_what_cannot_be_prepared_is_undone_everywhere(
@@ -151,7 +151,7 @@ def test_two_databases_and_another_manager(
             tx.send(Q, "no")
         assert rows(server) == rows(server, "two") == [1, 2]
         assert bodies(qm) == bodies(other) == ["1", "2"]
-        assert qm.decisions() == other.branches() == []
+        assert (qm.decisions(), other.branches()) == ([], [])
 
 
 def test_only_the_database_has_work(
@@ -292,7 +292,7 @@ def test_for_tasks(server: Postgres, db: psycopg.Connection, tmp_path: Path) -> 
                     await connection.execute("INSERT INTO t VALUES (3)")
                     raise KeyError
             assert len(await qm.peek_many(Q)) == len(await other.peek_many(Q)) == 1
-            assert await qm.decisions() == await other.branches() == []
+            assert (await qm.decisions(), await other.branches()) == ([], [])
 
     asyncio.run(work())
     assert rows(server) == [1]

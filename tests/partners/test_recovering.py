@@ -14,6 +14,7 @@ import pytest
 
 import onceq
 from onceq.errors import ConfigurationError
+from onceq.partners.contract import Resource
 from onceq.partners.deciding import What
 from onceq.partners.finding import without_secrets
 from onceq.partners.mariadb import MariaResource
@@ -185,7 +186,7 @@ def test_a_manager_without_queues_coordinates_databases(
             tx._partners.home = home  # type: ignore[method-assign]
     assert len(left(postgres)) == len(mariadb.sql("xa recover")) == 1
     with onceq.open(str(folder / "c")) as qm:
-        resources = [
+        resources: list[Resource] = [
             PostgresResource(postgres.conninfo()),
             MariaResource(lambda: pymysql.connect(**mariadb.arguments())),
         ]

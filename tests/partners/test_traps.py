@@ -14,6 +14,7 @@ import sqlalchemy
 from psycopg.rows import dict_row
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.pool import QueuePool
 
 import onceq
 from onceq import aio
@@ -291,6 +292,7 @@ def test_an_engine_opens_a_connection_to_work_with(postgres: Postgres, begun: Be
             tx.abort()
         assert connection.closed
     assert postgres.sql("select key from kept where key like 'engine%'") == [("engine 1",)]
+    assert isinstance(engine.pool, QueuePool)
     assert engine.pool.checkedout() == 0
     engine.dispose()
 

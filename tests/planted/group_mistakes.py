@@ -11,6 +11,7 @@ from onceq.core.state.group_table import Groups
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.core.transaction import groups
+from onceq.core.transaction.second_phase import carry_out as carry_out_promised
 from onceq.core.transaction.second_phase import undo_promised
 from onceq.model.results import Sent
 from tests.planted.mistakes import Mistake
@@ -36,7 +37,7 @@ def by_half(patch: pytest.MonkeyPatch) -> None:
             return Sent()
         return original(step, tx)
 
-    original = groups.carry_out
+    original = carry_out_promised
     patch.setattr(groups, "carry_out", carry_out)
 
 

@@ -29,11 +29,13 @@ from typing import Any
 import pytest
 
 from onceq.core import manager
+from onceq.core import restart as restart_rules
 from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments, dead_letters, ending
 from onceq.core.ending.table import Ending
 from onceq.core.manager import _TIMERS, Manager
 from onceq.core.receive import move_message, poison
+from onceq.core.send import send
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.state import ACKS_OWED, DEAD_XACT, State
 from onceq.core.step.change_builder import ChangeBuilder
@@ -150,8 +152,8 @@ def acks_by_number(patch: pytest.MonkeyPatch) -> None:
     def order_acked(step: Step, ack: OrderAck) -> None:
         for stream, queue in step.state.streams.items():
             known[step.identity.guid, stream] = queue.number
-        queue = step.state.all_queues.get(known.get((step.identity.guid, ack.stream), 0))
-        current = getattr(queue, "stream", ack.stream)
+        named = step.state.all_queues.get(known.get((step.identity.guid, ack.stream), 0))
+        current = getattr(named, "stream", ack.stream)
         original(step, replace(ack, stream=current))
 
     original = outgoing_queue.order_acked
@@ -308,7 +310,7 @@ def backwards(patch: pytest.MonkeyPatch) -> None:
     def add_puts(build: ChangeBuilder, sends: list[Any], *, transaction: int) -> int:
         return original(build, sends[::-1], transaction=transaction)
 
-    original = unit_of_work.add_puts
+    original = send.add_puts
     patch.setattr(unit_of_work, "add_puts", add_puts)
 
 
@@ -397,7 +399,7 @@ def forgotten_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 def promises_forgotten(patch: pytest.MonkeyPatch) -> None:
     """21: a prepared branch is rolled back at a restart."""
-    restart = manager.restart
+    restart = restart_rules.restart
 
     def forgetful(step: Step, *more: Any) -> None:
         for branch in list(step.state.branches):

@@ -37,7 +37,8 @@ def _changed(steps: Steps, change: Callable[[Deciding], Deciding]) -> Steps:
             else:
                 step = steps.send(result)
     except StopIteration as stop:
-        return stop.value
+        done: deciding.Made = stop.value
+        return done
 
 
 def forgotten_early(patch: pytest.MonkeyPatch) -> None:
@@ -81,7 +82,8 @@ def committed_before_decision(patch: pytest.MonkeyPatch) -> None:
                 else:
                     step = steps.send(result)
         except StopIteration as stop:
-            return stop.value
+            done: deciding.Made = stop.value
+            return done
 
     original = deciding.committing
     patch.setattr(deciding, "committing", committing)
@@ -119,7 +121,8 @@ def open_taken_for_aborted(patch: pytest.MonkeyPatch) -> None:
                     given = Decision.ABORTED if result is Decision.OPEN else result
                     call = calls.send(given)
         except StopIteration as stop:
-            return stop.value
+            done: set[bytes] = stop.value
+            return done
 
     original = Recovery._settle
     patch.setattr(Recovery, "_settle", settle)

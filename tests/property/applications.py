@@ -59,7 +59,7 @@ class NodeLink:
             raise ServiceNotAvailable("it died before")
         number = next(node.numbers) if request.waits else 0
         assert node.engine is not None
-        admit(request.asked, self._owner, number, clock=node, random=bytes)
+        admit(request.asked, self._owner, number, clock=node.clock, random=bytes)
         node.engine.submit(request.asked)
         if request.lazy:
             return None

@@ -100,9 +100,7 @@ class World(Core):
         for name, (ordered, journal) in {**QUEUES, "adm": (False, False)}.items():
             quota_kb = self.quotas_kb.get(name, QUOTA_UNLIMITED_KB)
             made = QueueProperties(name, transactional=ordered, journal=journal, quota_kb=quota_kb)
-            self.ask(
-                requests.CreateQueue(properties=made, instance=made.name.encode().ljust(16))  # type: ignore[misc]
-            )
+            self.ask(requests.CreateQueue(properties=made, instance=made.name.encode().ljust(16)))
         self.step(inputs.SessionOpened(1, SOURCE, "10.0.0.2", 0))
 
     def until(self, at_us: int) -> None:

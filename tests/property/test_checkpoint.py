@@ -26,8 +26,9 @@ from onceq.model.xid import Xid, group_prefix, group_xid
 from onceq.store.log import LogStore
 from onceq.testing.sim.comparing import differences
 from onceq.testing.sim.recovery import BY_THE_WAY, replayed
+from tests.conformance.clocks import START_S
 from tests.conformance.policies import no_order_acks
-from tests.conformance.world import START_S, Node, World, fast, item
+from tests.conformance.world import Node, World, fast, item
 
 FAR = r"DIRECT=OS:B\private$\far"
 FAR_PLAIN = r"DIRECT=OS:B\private$\loose"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -147,7 +148,8 @@ def test_headers_of_their_own_make_the_packets_that_batches_of_one_would(
     )  # fmt: skip
     singles = []
     for index, one in enumerate(each):
-        given_one = replace(shared, **dict(zip(OWN, one[:5], strict=True)))
+        own_values: dict[str, Any] = dict(zip(OWN, one[:5], strict=True))
+        given_one = replace(shared, **own_values)
         number = message + index
         singles.append(encode_run(
             made(given_one), Run.of([one[5]]),

@@ -9,6 +9,7 @@ import json
 import random
 import struct
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -49,12 +50,12 @@ class Applications:
         self.core.ask(requests.CreateQueue(properties=made, instance=b"Q" * 16))
 
     def step(self) -> None:
-        work = self.rng.choice([
+        works: list[Callable[[], object]] = [
             self.send, self.send, self.begin, self.receive, self.receive, self.move, self.move,
             self.commit, self.abort, self.reject, self.claim, self.handle, self.cursor, self.purge,
             lambda: self.core.pass_time(self.rng.choice([1, 40, 400])),
-        ])  # fmt: skip
-        work()
+        ]  # fmt: skip
+        self.rng.choice(works)()
 
     def tx(self) -> int:
         return self.rng.choice([0, *self.open])

@@ -195,7 +195,7 @@ def test_runs_that_arrive_together() -> None:
 def test_rows_without_numbers_are_said_to_be_malformed() -> None:
     rows = [Row(1, "q", 5, n, n - 1) for n in range(1, 4)]
     table = table_of(rows, ordered=True)
-    bad = {
+    bad: dict[str, list[object]] = {
         "sourceMachine": [None, "a"], "queue": [None, "q"],
         "streamId": [None, "-1", "x", "18446744073709551616", "1.0"],
         "seqNumber": [None, 0, -1, 1 << 32], "prevNumber": [None, -1, 1 << 32],
@@ -258,7 +258,7 @@ def test_rows_sorted_by_bucket_are_cut_where_the_bucket_changes() -> None:
         buckets = sorted(rng.choices(range(6), k=rng.randint(0, 30)))
         whole = pa.table({"n": range(len(buckets)), BUCKET: pa.array(buckets, pa.int16())})
         cuts = sorted(rng.choices(range(len(buckets) + 1), k=rng.randint(0, 5)))
-        batches = []
+        batches: list[pa.RecordBatch] = []
         for start, end in pairwise([0, *cuts, len(buckets)]):
             part = whole.slice(start, end - start).to_batches()
             batches += part or [pa.RecordBatch.from_pylist([], schema=whole.schema)]

@@ -56,7 +56,8 @@ def histories(draw: st.DrawFn) -> list[Sent]:
         transaction = draw(st.integers(1, 2))
         for index in range(last + 1):
             streams[source][1] += 1
-            sent.append(Sent(real, index, last, source, *streams[source], transaction))
+            stream, number = streams[source]
+            sent.append(Sent(real, index, last, source, stream, number, transaction))
     return sent
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from onceq.model.message import Acknowledge, Journal
 from tests.history.worlds import Kept
@@ -24,7 +25,7 @@ def peopled(path: Path, *names: str) -> Path:
     a.create("adm", transactional=False)
     a.create("own")
     admin = rf"DIRECT=OS:{names[0]}\private$\adm"
-    asks = {"acknowledge": Acknowledge(15), "admin_queue": admin}
+    asks: dict[str, Any] = {"acknowledge": Acknowledge(15), "admin_queue": admin}
     for at in range(MESSAGES // 4):
         a.once(rf"{to}\q", *[b"%d" % at] * 4, journal=Journal.DEADLETTER, **asks)
     a.once(rf"{to}\j", b"1", b"2", b"3", journal=Journal.JOURNAL)

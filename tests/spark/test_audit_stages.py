@@ -224,11 +224,11 @@ class Frame:
 
 def test_all_tables_are_written_or_none(tmp_path: Path) -> None:
     whole, half = tmp_path / "whole", tmp_path / "half"
-    command._write(str(whole), {"a": Frame(), "b": Frame()})  # type: ignore[dict-item]
+    command._write(str(whole), {"a": Frame(), "b": Frame()})
     assert sorted(path.name for path in whole.iterdir()) == ["a", "b"]
     fault = OSError("the disk is full")
     with pytest.raises(OSError, match="disk is full"):
-        command._write(str(half), {"a": Frame(), "b": Frame(fault)})  # type: ignore[dict-item]
+        command._write(str(half), {"a": Frame(), "b": Frame(fault)})
     assert not half.exists()
 
 

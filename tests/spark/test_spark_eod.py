@@ -352,14 +352,15 @@ def test_mistakes_are_told_before_anything_runs(spark: Any) -> None:
     from onceq.spark.operators import eod_filter
 
     frame = spark.createDataFrame(table_of([Row(1, "q", 1, 1, 0)], ordered=True))
-    for bad, text in (
+    faults: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: eod_filter(frame.drop("queue", "seqNumber")), "needs the columns queue .*seqN"),
         (lambda: eod_filter(frame.selectExpr("*", "1 verdict")), "adds the column verdict"),
         (lambda: eod_filter(frame.selectExpr("* except (streamId)", "true streamId")), "cast it"),
         (lambda: eod_filter(frame, order_by="when"), r"order_by needs the column when"),
         (lambda: eod_filter(frame, retire_after_s=60), "345600 or more"),
         (lambda: eod_filter(frame, buckets=0), "buckets is a whole number"),
-    ):
+    )
+    for bad, text in faults:
         with pytest.raises(Exception, match=rf"^\[configuration\].*{text}"):
             bad()
 

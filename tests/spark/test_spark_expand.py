@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +67,13 @@ def test_mistakes_are_told_before_anything_runs(spark: Any, tmp_path: Path) -> N
 
     frame = spark.createDataFrame(SENDS, "id int, queue string")
     missing = str(tmp_path / "nothing.json")
-    for bad, text in (
+    faults: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: expand_destinations(frame.drop("queue")), r"\[configuration\].*column queue"),
         (lambda: expand_destinations(frame.selectExpr("*", "1 copy")), r"adds the column copy"),
         (lambda: expand_destinations(frame, computer="a b"), r"\[configuration\] computer 'a b'"),
         (lambda: expand_destinations(frame, computer="."), r"\[configuration\] computer"),
         (lambda: expand_destinations(frame, directory=missing), r"\[no-directory\].*nothing"),
-    ):
+    )
+    for bad, text in faults:
         with pytest.raises(Exception, match=text):
             bad()

@@ -22,7 +22,7 @@ from tests.spark.driver import NAMES, Driver
 @pytest.fixture
 def queue(daemon: Any, other: Any, request: Any) -> str:
     """A queue of the same name on both, with four messages each at the same places."""
-    name = "private$\\" + request.node.name
+    name: str = "private$\\" + request.node.name
     for hub in (daemon, other):
         hub.manager.create_queue(name, transactional=True)
         send(hub, name, *[f"{hub.name} {i}" for i in range(4)])

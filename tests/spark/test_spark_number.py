@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,7 @@ def test_mistakes_are_told_before_anything_runs(spark: Any, sender: Sender) -> N
 
     frame = spark.createDataFrame(table_of(sender.rows))
     rate = spark.readStream.format("rate").load()
-    for bad, text in (
+    faults: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: number(frame.drop("sendOrder")), "needs the column sendOrder"),
         (lambda: number(frame.selectExpr("*", "1 SEQNUMBER")), "adds the column seqNumber"),
         (lambda: number(frame, stamp=1 << 32), "stamp is a time"),
@@ -169,7 +170,8 @@ def test_mistakes_are_told_before_anything_runs(spark: Any, sender: Sender) -> N
             ),
             "are both streams, or neither",
         ),
-    ):
+    )
+    for bad, text in faults:
         with pytest.raises(Exception, match=rf"^\[configuration\].*{text}"):
             bad()
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from onceq.spark import operators
-from onceq.spark.operators import destinations, eod, expanding, numbered, numbering, settling
+from onceq.spark.operators import destinations, eod, expanding, numbered, numbering, rules, settling
+from onceq.spark.operators.verdicts import ORDER_ACK, VERDICT
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spark-operators.md").read_text()
-NEEDED = {
+NEEDED: dict[str, tuple[Mapping[str, tuple[tuple[str, ...], str]], ...]] = {
     "eod_filter": (eod.COLUMNS,),
     "number": (numbering.COLUMNS, numbered.COLUMNS, numbering.ACKNOWLEDGED),
     "expand_destinations": (expanding.COLUMNS,),
@@ -27,7 +29,7 @@ ADDED = {
     "number": numbering.ADDED,
     "expand_destinations": expanding.ADDED,
     "settle": settling.ADDED,
-    "eod_filter": {eod.VERDICT: "string"},
+    "eod_filter": {VERDICT: "string"},
 }
 
 
@@ -70,5 +72,5 @@ def test_every_operator_is_described() -> None:
 
 
 def test_every_verdict_is_described() -> None:
-    for word in (*eod.VERDICTS, eod.ORDER_ACK):
+    for word in (*rules.VERDICTS, ORDER_ACK):
         assert f"`{word}`" in section("eod_filter")

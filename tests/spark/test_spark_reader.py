@@ -27,7 +27,7 @@ from tests.spark.driver import Driver
 
 @pytest.fixture
 def queue(daemon: Any, request: Any) -> str:
-    name = "private$\\" + request.node.name.replace("[", "-").replace("]", "")
+    name: str = "private$\\" + request.node.name.replace("[", "-").replace("]", "")
     daemon.manager.create_queue(name, transactional=True, journal=True)
     return name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,7 @@ def test_mistakes_are_told_before_anything_runs(spark: Any) -> None:
 
     frame, queues = spark.createDataFrame(ROWS, SCHEMA), table(spark)
     twice = queues.union(queues.selectExpr("upper(queue)", "transactional", "journal"))
-    for bad, text in (
+    faults: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: settle(frame.drop("sentTime"), queues), "needs the column sentTime"),
         (lambda: settle(frame.withColumn("journal", frame.label), queues), "journal is string"),
         (lambda: settle(frame.selectExpr("*", "1 result"), queues), "adds the column result"),
@@ -153,7 +154,8 @@ def test_mistakes_are_told_before_anything_runs(spark: Any) -> None:
         (lambda: settle(frame, queues.selectExpr("*", "'x' usedBytes")), "usedBytes is string"),
         (lambda: settle(frame, queues, order_by="place"), "needs the column place"),
         (lambda: settle(frame, queues, buckets=0), "buckets is a whole number"),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for bad, text in faults:
         with pytest.raises(Exception, match=rf"^\[configuration\].*{text}"):
             bad()
 

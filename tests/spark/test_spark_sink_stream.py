@@ -59,7 +59,7 @@ class Feed:
             writer = writer.option(name, value)
         return writer.trigger(**NOW).start()
 
-    def run(self, frame: Any = None, **options: object) -> str:
+    def run(self, frame: Any = None, **options: Any) -> str:
         """Everything that is there now; the id of the query."""
         query = self.start(frame, **options)
         query.awaitTermination()

@@ -30,9 +30,12 @@ def test_what_can_be_run_stays_where_it_is(tmp_path: Path) -> None:
         raise AssertionError("no copy is needed")
 
     asked: list[Path] = []
-    found = within_reach(
-        root, PARTS, "server/bin/run", can_run=lambda p: not asked.append(p), place=none
-    )
+
+    def can_run(path: Path) -> bool:
+        asked.append(path)
+        return True
+
+    found = within_reach(root, PARTS, "server/bin/run", can_run=can_run, place=none)
     assert found == root
     assert asked == [root / "server/bin/run"]
 

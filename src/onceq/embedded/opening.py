@@ -6,6 +6,7 @@ What runs it is imported when one is opened: most applications only connect.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike, fspath
 
 from onceq.client.threads.manager import QueueManager
 from onceq.directory.contract import Directory
@@ -13,7 +14,7 @@ from onceq.model.limits import Settings
 
 
 def open(
-    path: str,
+    path: str | PathLike[str],
     *,
     name: str | None = None,
     create: bool = False,
@@ -45,7 +46,7 @@ def open(
     from onceq.embedded.start import start
 
     host = start(
-        path, name=name, create=create, listen=listen, peers=peers, settings=settings,
-        directory=directory,
+        fspath(path), name=name, create=create, listen=listen, peers=peers,
+        settings=settings, directory=directory,
     )  # fmt: skip
     return QueueManager(lambda: EmbeddedLink(host), again=False)

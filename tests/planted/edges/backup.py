@@ -11,6 +11,7 @@ from onceq.core.peers import undone_restores
 from onceq.core.state import setup_effects
 from onceq.core.state.setups import StorePutBack
 from onceq.core.state.state import State
+from onceq.model.data_directory import STORE_FILE
 from onceq.model.views.managers import Cut
 from onceq.service.holding import Holding
 from onceq.store import backup, log, restoring
@@ -71,8 +72,8 @@ def store_moves_first(patch: pytest.MonkeyPatch) -> None:
     before = restoring.Target._move
 
     def move(self: restoring.Target, names: list[str], here: str, there: str) -> None:
-        if here == self.staging and restoring.STORE_FILE not in names:
-            before(self, [restoring.STORE_FILE], here, there)
+        if here == self.staging and STORE_FILE not in names:
+            before(self, [STORE_FILE], here, there)
         elif here == self.staging:
             return
         before(self, names, here, there)

@@ -42,7 +42,7 @@ def _only_quotas_doom(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _last_sends_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a commit brings along and is refused is left out, and the rest is committed."""
-    prepared_all = unit_of_work.prepared_all
+    from onceq.core.send.send import prepared_all
 
     def last_sends(step, item, tx):  # type: ignore[no-untyped-def]
         try:

@@ -16,6 +16,7 @@ from onceq.service.upkeep import Upkeep
 from onceq.service.verifying import Verifying
 from onceq.store import framing, promises, recovery, scan, verified
 from onceq.store.checkpoints import Head
+from onceq.store.checksum import crc32
 from onceq.store.framing import Frame, Framing
 from onceq.store.log import LogStore
 from onceq.store.promises import Promise, Promised
@@ -83,7 +84,7 @@ def heads_not_covered(patch: pytest.MonkeyPatch) -> None:
         frame = encode(self, payload, head=head, **where)
         if head:
             table = frame[-1][-len(payload) % 8 :]
-            crc = framing.crc32(table, framing.crc32(frame[0][4:], self._seed))
+            crc = crc32(table, crc32(frame[0][4:], self._seed))
             frame[0] = crc.to_bytes(4, "little") + frame[0][4:]
         return frame
 
@@ -91,7 +92,7 @@ def heads_not_covered(patch: pytest.MonkeyPatch) -> None:
         if not frame.packets:
             return sealed(self, view, at, frame, head)
         table = view[at + frame.table - frame.position : at + frame.end - frame.position]
-        crc = framing.crc32(table, framing.crc32(view[at + 4 : at + 32], self._seed))
+        crc = crc32(table, crc32(view[at + 4 : at + 32], self._seed))
         return crc == int.from_bytes(view[at : at + 4], "little")
 
     patch.setattr(Framing, "encode", uncovered)

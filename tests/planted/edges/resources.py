@@ -75,12 +75,14 @@ def _a_peek_that_waited_is_always_built(patch: pytest.MonkeyPatch) -> None:
 
 
 def _waits_are_plain_sleeps(patch: pytest.MonkeyPatch) -> None:
+    import select
+
     from onceq.client import pause
 
     def waited(file: int | None, wake: Any, seconds: float | None) -> bool:
-        poll = pause.select.poll()
+        poll = select.poll()
         if file is not None:
-            poll.register(file, pause.select.POLLIN)
+            poll.register(file, select.POLLIN)
         return bool(poll.poll(None if seconds is None else int(seconds * 1000)))
 
     patch.setattr(pause, "_waited", waited)

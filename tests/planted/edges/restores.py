@@ -16,6 +16,7 @@ from onceq.core.state.setups import LifeBegun, Setup, StorePutBack
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.transfer import sessions, stranded, untold
+from onceq.core.transfer.untold import NumberRange
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.store import backup
 from onceq.store.backup import Part
@@ -88,7 +89,7 @@ def _nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def _no_subqueues(monkeypatch: pytest.MonkeyPatch) -> None:
     look = untold._look
 
-    def queues_only(queue: Queue, source: bytes, parts: dict[int, list[untold.Part]]) -> None:
+    def queues_only(queue: Queue, source: bytes, parts: dict[int, list[NumberRange]]) -> None:
         if queue.parent is None:
             look(queue, source, parts)
 

@@ -38,9 +38,9 @@ def _bindings_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def _the_one_before_may_tell_of_all(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.state import setup_effects
+    from onceq.core.state import name_bindings, setup_effects
 
-    original = setup_effects.hand_over
+    original = name_bindings.hand_over
 
     def hand_over(outgoing_queue: object, before: bytes, sent: int | None) -> None:
         original(outgoing_queue, before, (1 << 40))  # type: ignore[arg-type]

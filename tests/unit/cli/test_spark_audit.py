@@ -68,7 +68,7 @@ class Told:
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> Command:
     made = Command(dict(FOUND))
-    monkeypatch.setitem(sys.modules, "onceq.spark.audit.command", made)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "onceq.spark.audit.command", made)
     return made
 
 

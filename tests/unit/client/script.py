@@ -5,7 +5,7 @@ No connection and no threads are needed: a plan is a generator, and the script d
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 from onceq.client.link import Request
 from onceq.client.plans.plan import Plan
@@ -14,6 +14,8 @@ from onceq.model.results import Opened, Sent
 from onceq.wire.app.requests import CODES
 
 Q = r"private$\q"
+R = TypeVar("R", bound=requests.Request)
+T = TypeVar("T")
 
 
 class Script:
@@ -27,6 +29,12 @@ class Script:
 
     def will(self, code: int, *answers: object) -> None:
         self.answers.setdefault(code, []).extend(answers)
+
+    def request(self, at: int, kind: type[R]) -> R:
+        """One that was asked, which is of this kind."""
+        asked = self.asked[at].asked
+        assert isinstance(asked, kind)
+        return asked
 
     def codes(self) -> list[str]:
         return [CODES[type(request.asked)].name for request in self.asked]
@@ -55,7 +63,7 @@ class Script:
             return Opened(1, True, True)
         return None
 
-    def run(self, plan: Plan) -> Any:
+    def run(self, plan: Plan[T]) -> T:
         try:
             request = next(plan)
             while True:
@@ -66,4 +74,5 @@ class Script:
                 else:
                     request = plan.send(result)
         except StopIteration as stop:
-            return stop.value
+            done: T = stop.value
+            return done

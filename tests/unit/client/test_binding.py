@@ -58,7 +58,7 @@ def test_both_carry_the_operation_out(script: Script, session: Session) -> None:
     script.will(Code.PURGE, 1, 10)
     assert Face(session, script).lengthen("q", by=2) == [3]
     assert asyncio.run(AsyncFace(session, script).lengthen("q")) == [11]
-    assert [request.asked.name for request in script.asked] == ["qA", "qA"]
+    assert [script.request(at, requests.PurgeQueue).name for at in (0, 1)] == ["qA", "qA"]
 
 
 def test_both_look_like_the_operation() -> None:

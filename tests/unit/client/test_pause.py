@@ -42,7 +42,9 @@ class Chained:
         return getattr(self._real, name)
 
     def poll(self, *arguments: Any) -> Any:
-        steps = (partial(RAISE, self._number), partial(self._real.poll, *arguments))
+        steps: tuple[partial[Any], ...] = (
+            partial(RAISE, self._number), partial(self._real.poll, *arguments)
+        )  # fmt: skip
         return list(map(operator.call, steps))[1]
 
 
@@ -147,7 +149,12 @@ def test_without_a_signal_it_takes_its_time_and_no_longer() -> None:
 
 def test_other_threads_may_pause() -> None:
     done: list[bool] = []
-    thread = threading.Thread(target=lambda: done.append(pause(0.001) is None))
+
+    def work() -> None:
+        pause(0.001)
+        done.append(True)
+
+    thread = threading.Thread(target=work)
     thread.start()
     thread.join()
     assert done == [True]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -108,7 +108,7 @@ class Syncs:
     """Stands between the log of a store and its disk; lets syncs wait, fail, or be counted."""
 
     def __init__(self, host: EmbeddedHost) -> None:
-        self.store: Any = host.engine.store
+        self.store = cast(Any, host.engine.store)
         self.files = self.store._files
         self.real = self.files.sync
         self.files.sync = self

@@ -65,4 +65,4 @@ def test_a_note_is_cut() -> None:
 
 def test_who_asks_is_not_said_by_position() -> None:
     with pytest.raises(TypeError):
-        requests.PurgeQueue("q", 5)  # type: ignore[misc]
+        requests.PurgeQueue("q", 5)  # type: ignore[call-arg]

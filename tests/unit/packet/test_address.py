@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from onceq.errors import MalformedPacket
@@ -59,11 +61,12 @@ def test_types_of_names(which: str, kind: int) -> None:
     direct = "OS:B\\q" if kind == DIRECT else ""
     guid = b"g" * 16 if kind in (5, 6) else bytes(16)
     number = 77 if kind in (2, 3, 4, 6) else 0
-    plain = {name: Address(DIRECT, direct="OS:C\\c") for name in LEGAL}
+    plain = Address(DIRECT, direct="OS:C\\c")
     address = Address(kind, guid, number, direct)
+    addresses: dict[str, Any] = {name: address if name == which else plain for name in LEGAL}
     made = template(
         source=SOURCE, properties=Properties(), sent_time=1, transactional=True,
-        **{**plain, which: address},
+        **addresses,
     )  # fmt: skip
     data = bytes(encode_run(made, Run.of([b"b"]), first_message=1).data)
     if kind not in LEGAL[which]:

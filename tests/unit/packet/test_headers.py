@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from array import array
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -81,7 +82,7 @@ def test_bytes_after_the_last_header_are_kept_and_counted() -> None:
         assert decode(data).body == b"body!"
 
 
-FIELDS = {
+FIELDS: dict[str, tuple[int | str, int]] = {
     "PacketSize": (8, 4),
     "DestinationQueue count": (64, 2),
     "LabelLength": ("p1", 1),
@@ -136,7 +137,8 @@ def test_lying_lengths_in_late_headers(header: str, lie: int) -> None:
     parts = replace(every_header(), trailing=bytes(400))
     raw = bytearray(getattr(parts, header))
     struct.pack_into("<I", raw, 4 if header == "soap" else 0, lie)
-    data = encode_headers(replace(parts, **{header: bytes(raw)}))
+    changed: dict[str, Any] = {header: bytes(raw)}
+    data = encode_headers(replace(parts, **changed))
     if header == "soap" and lie < 12:
         return
     refused(data)

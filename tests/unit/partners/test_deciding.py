@@ -84,6 +84,9 @@ class Model:
     def rollback(self, xid: Xid) -> None:
         self._do("rollback", "rolled back", needs=("at work", "prepared"))
 
+    def forget(self, xid: Xid) -> None:
+        raise AssertionError(f"{xid} was decided by nobody else")
+
     def recover(self, prefix: bytes = b"") -> list[Xid]:
         if not self.reachable:
             raise ConnectionError(self.name)
@@ -145,7 +148,7 @@ class Home:
 
 VERBS = ("prepare", "commit", "rollback")
 KINDS = ("before", "after", "crash-before", "crash-after")
-TROUBLES = [{}] + [{verb: kind} for verb in VERBS for kind in KINDS]
+TROUBLES: list[dict[str, str]] = [{}, *({verb: kind} for verb in VERBS for kind in KINDS)]
 HOMES = ["", "refused", "over", "lost-before", "lost-after", "crash-before", "crash-after"]
 
 

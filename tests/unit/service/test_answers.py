@@ -183,7 +183,8 @@ def test_nobody_is_cut_who_keeps_nobody_waiting() -> None:
 
 
 def test_somebody_is_asked_to_look_while_anybody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers, asked = Answers(), []
+    asked: list[float] = []
+    answers = Answers()
     answers.later = asked.append
     slow = Application(answers)
     slow.go_on()

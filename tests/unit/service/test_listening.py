@@ -14,6 +14,8 @@ from onceq.service import listening
 from onceq.service import network as network_module
 from tests.unit.service.looped import Host, greeted, run
 
+PAUSE_S = 0.02
+
 
 def greets_at(
     kind: type[socket.socket], monkeypatch: pytest.MonkeyPatch
@@ -50,11 +52,11 @@ def test_nobody_is_accepted_for_a_while_when_the_system_has_no_descriptors(
             # There is room after three pauses; whoever tries without one tries for nothing.
             now = asyncio.get_running_loop().time()
             Short.pauses = Short.pauses or [now]
-            if now < Short.pauses[0] + 3 * listening.ACCEPT_PAUSE_S:
+            if now < Short.pauses[0] + 3 * PAUSE_S:
                 raise OSError(errno.EMFILE, "Too many open files")
             return super().accept()
 
-    monkeypatch.setattr(listening, "ACCEPT_PAUSE_S", 0.02)
+    monkeypatch.setattr(listening, "ACCEPT_PAUSE_S", PAUSE_S)
     run(greets_at(Short, monkeypatch))
     assert Short.tries <= 6, "it did not try again and again"
     said = {r.message for r in caplog.records if "accepting pauses" in r.message}

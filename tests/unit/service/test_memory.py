@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import subprocess
 import sys
@@ -37,7 +38,7 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     from onceq.service import memory
 
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: pytest.fail("asked for it"))
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: pytest.fail("asked for it"))
     assert not memory.keep_large_blocks()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,8 @@ def told(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_the_first_ones_are_lines_and_the_rest_a_number(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    rates, later = Rates(clock), []
+    later: list[Any] = []
+    rates = Rates(clock)
     rates.later = later.append
     for number in range(1_000):
         rates.event("peer turned away", address="10.0.0.1", number=number)
@@ -67,7 +69,8 @@ def test_an_interval_that_is_not_over_is_told_of_later_or_at_the_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = Clock()
-    rates, later = Rates(clock), []
+    later: list[Any] = []
+    rates = Rates(clock)
     rates.later = later.append
     for _ in range(LOG_LINES_AT_ONCE + 1):
         rates.event("x", level=logging.WARNING)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import pytest
 
 from onceq.core.decision import CloseSession, Connect, Decision, Persisted, Ready, Transmit
@@ -69,7 +71,10 @@ def house(**settings: float) -> House:
     return House(settings=Settings(disk_reserve_bytes=100, **settings)).start()  # type: ignore[arg-type]
 
 
-def kinds(made: House, *wanted: type) -> list[Input]:
+K = TypeVar("K")
+
+
+def kinds(made: House, *wanted: type[K]) -> list[K]:
     return [item for item in made.core.seen if isinstance(item, wanted)]
 
 
@@ -127,7 +132,7 @@ def test_the_core_is_asked_only_while_there_is_room() -> None:
     assert made.pump(Tick()) is True, "one packet more has room"
     assert made.pump() is False, "the window is full"
     assert made.pump() is False, "and it stays so"
-    assert [room.messages for room in kinds(made, Room)] == [4, 1]  # type: ignore[attr-defined]
+    assert [room.messages for room in kinds(made, Room)] == [4, 1]
     peer.talk()
     made.core.seen.clear()
     peer.session.tick(made.clock.now_us + 25_000_000)
@@ -320,7 +325,7 @@ def test_a_session_on_which_nothing_happens_is_closed_in_time() -> None:
     """Its first timer was for the set-up; that one rings in vain and must not be the last."""
     made = house(session_init_s=60, session_idle_s=300)
     peer = Peer(made).open()
-    rings = []
+    rings: list[int] = []
     while not peer.wire.closed and len(rings) < 10:
         due = made.engine.next_timer()
         assert due is not None

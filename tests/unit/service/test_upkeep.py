@@ -161,7 +161,12 @@ def test_looks_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     house.core.state = b""
     write(house, 10)
     looked: list[int] = []
-    monkeypatch.setattr(house.store, "free_bytes", lambda: looked.append(1) or 1 << 40)
+
+    def free_bytes() -> int:
+        looked.append(1)
+        return 1 << 40
+
+    monkeypatch.setattr(house.store, "free_bytes", free_bytes)
     for _ in range(50):
         house.pump(Tick())
     assert not looked, "less than a second and little log"

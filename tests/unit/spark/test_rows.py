@@ -75,9 +75,12 @@ def rows_of(batch: Batch, queue: str, names: tuple[str, ...] = tuple(COLUMNS)) -
     )
     made.validate(full=True)
     assert made.schema == arrow_schema(names)
-    times = {name: pa.int64() for name in ("sentTime", "arrivedTime") if name in names}
+    times: dict[str, Any] = {
+        name: pa.int64() for name in ("sentTime", "arrivedTime") if name in names
+    }
     columns = [made[name].cast(times.get(name, made[name].type)) for name in names]
-    return pa.RecordBatch.from_arrays(columns, names=list(names)).to_pylist()
+    found: list[Any] = pa.RecordBatch.from_arrays(columns, names=list(names)).to_pylist()
+    return found
 
 
 def check(manager: onceq.QueueManager, queue: str, count: int) -> None:

@@ -77,7 +77,7 @@ def test_small_parts_in_order_are_read_from_the_disk_once() -> None:
         nonlocal reads
         reads += 1
 
-    files.fail_read = counted  # type: ignore[assignment]
+    files.fail_read = counted
     for start in range(10, len(data), 100):
         size = min(100, len(data) - start)
         assert bytes(store.read(address + start, size)) == data[start : start + size]
@@ -289,10 +289,10 @@ def test_parts_of_one_size_are_read_from_the_disk_once(size: int) -> None:
     store = LogStore.open(PATH, files, segment_bytes=SEGMENT)
     real = files.read
 
-    def counted(file: int, offset: int, wanted: int) -> bytes:
+    def counted(file: int, offset: int, size: int) -> bytes:
         nonlocal read
-        read += wanted
-        return real(file, offset, wanted)
+        read += size
+        return real(file, offset, size)
 
     files.read = counted  # type: ignore[method-assign]
     address, data = places[0]

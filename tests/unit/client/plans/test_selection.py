@@ -9,6 +9,7 @@ import pytest
 from onceq.client.plans.selection import some, subqueue, wait_ms
 from onceq.client.session import Session
 from onceq.errors import InvalidParameter
+from onceq.model import requests
 from onceq.model.limits import RECEIVE_MESSAGES_MAX
 from onceq.model.run import Run
 from onceq.packet.batch import Batch
@@ -45,7 +46,7 @@ def test_late_messages_come_first_but_not_into_transactions(
 
 def test_counts_are_kept_in_range(script: Script, session: Session) -> None:
     script.run(some(session, Q, count=1 << 40, timeout=0))
-    assert script.asked[0].asked.count_max == RECEIVE_MESSAGES_MAX
+    assert script.request(0, requests.Receive).count_max == RECEIVE_MESSAGES_MAX
     for count in (0, -1):
         with pytest.raises(InvalidParameter):
             script.run(some(session, Q, count=count, timeout=0))

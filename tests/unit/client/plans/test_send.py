@@ -8,6 +8,7 @@ from onceq.client.plans.outcome import outcome
 from onceq.client.plans.send import send_many
 from onceq.client.session import Session
 from onceq.errors import InDoubt, InsufficientResources, LinkLost
+from onceq.model import requests
 from onceq.wire.app.frames import Code
 from tests.unit.client.script import Q, Script
 
@@ -59,4 +60,4 @@ def test_a_single_message_transaction_in_doubt_has_a_name(script: Script, sessio
         script.run(send_many(session, Q, [b"1"], transactional=True))
     script.will(Code.OUTCOME, "aborted")
     assert script.run(outcome(session, caught.value.transaction)) == "aborted"
-    assert script.asked[-1].asked.id.number == 1
+    assert script.request(-1, requests.AskOutcome).id.number == 1

@@ -29,6 +29,7 @@ from onceq.errors import (
     TransactionOver,
     TransactionUsage,
 )
+from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.wire.app.frames import Code
@@ -43,7 +44,7 @@ def test_a_small_transaction_is_one_frame(script: Script, session: Session) -> N
     assert script.codes() == ["OPEN", "CLOSE", "OPEN", "CLOSE"]
     sent = script.run(work.commit())
     assert script.codes()[4:] == ["COMMIT"]
-    head = script.asked[-1].asked
+    head = script.request(-1, requests.Commit)
     assert head.transaction == 0
     assert [(i.destination, len(i.bodies), i.values) for i in head.items] == [
         (Q, 3, {}), ("other", 1, {"label": "x"})]  # fmt: skip
@@ -111,7 +112,7 @@ def test_a_large_transaction_is_shipped_ahead(script: Script, session: Session) 
     assert script.codes().count("SEND") > 2
     begun = script.codes().index("BEGIN")
     assert script.asked[begun].lazy
-    assert script.asked[-1].asked.transaction == work.number
+    assert script.request(-1, requests.Commit).transaction == work.number
 
 
 @pytest.mark.usefixtures("small")
@@ -203,7 +204,7 @@ def test_a_send_that_is_given_up_while_it_waits_ends_the_transaction(
 
 def test_local_faults_leave_the_transaction_usable(script: Script, session: Session) -> None:
     work = Unit(session)
-    faults: list[tuple[type[Exception], Callable[[], Plan]]] = [
+    faults: list[tuple[type[Exception], Callable[[], Plan[object]]]] = [
         (LabelTooLong, lambda: work.send(Q, [b"x"], {"label": "x" * 250})),
         (BodyTooLarge, lambda: work.send(Q, [bytes(PACKET_BYTES_MAX + 1)], {})),
         (InvalidParameter, lambda: work.send(5, [b"x"], {})),  # type: ignore[arg-type]
@@ -239,7 +240,7 @@ def test_ages_count_from_the_call(script: Script) -> None:
     script.run(work.send(Q, [b"2"], {}))
     now[0] += 1
     script.run(work.commit())
-    assert [item.age_s for item in script.asked[-1].asked.items] == [8, 1]
+    assert [item.age_s for item in script.request(-1, requests.Commit).items] == [8, 1]
 
 
 # ---- the end -----------------------------------------------------------------------------
@@ -275,7 +276,7 @@ def test_a_commit_that_was_never_sent_is_not_in_doubt(script: Script, session: S
 def test_a_begun_transaction_is_over_when_its_connection_is(
     script: Script, session: Session
 ) -> None:
-    steps: list[tuple[int, Callable[[Unit], Plan]]] = [
+    steps: list[tuple[int, Callable[[Unit], Plan[object]]]] = [
         (Code.RECEIVE, lambda w: w.receive(Q, count=1, timeout=0)),
         (Code.REMOVE, lambda w: w.remove(Q, 1, 2)),
         (Code.COMMIT, lambda w: w.commit()),

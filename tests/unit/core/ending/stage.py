@@ -118,10 +118,10 @@ class Stage(Core):
             admin=Address(7, direct="OS:A\\private$\\adm") if self.asks.level else Address(0),
             properties=properties, sent_time=WALL_S, transactional=self.transactional,
         )  # fmt: skip
-        numbers = {"stream": STREAM, "first_number": 1, "transaction": 1}
+        one = 1 if self.transactional else 0
         (packet,) = encode_run(
             made, Run.of([BODY]), first_message=1, first=True, last=True,
-            **(numbers if self.transactional else {}),
+            stream=STREAM * one, first_number=one, transaction=one,
         )  # fmt: skip
         data = bytearray(packet)
         (flags,) = layout.U32.unpack_from(data, layout.OFF_USER_FLAGS)

@@ -35,7 +35,7 @@ def stage() -> Core:
     core = Core()
     for name, transactional in (("q", True), ("n", False), ("own", True), ("adm", False)):
         properties = QueueProperties(name, transactional=transactional, journal=name == "q")
-        core.ask(requests.CreateQueue(properties=properties, instance=b"I" * 16))  # type: ignore[misc]
+        core.ask(requests.CreateQueue(properties=properties, instance=b"I" * 16))
     return core
 
 
@@ -113,6 +113,7 @@ def replayed(core: Core) -> State:
         if isinstance(record, Setup):
             apply_setup(state, record)
         else:
+            assert isinstance(record, tuple)
             change, offsets = record
             state.apply(change, at, offsets)
     return state

@@ -34,7 +34,7 @@ def stage(quota_kb: int = 1) -> Core:
         properties = QueueProperties(name, transactional=True)
         if name == "dead":
             properties = QueueProperties(name, transactional=True, quota_kb=quota_kb)
-        core.ask(requests.CreateQueue(properties=properties, instance=b"I" * 16))  # type: ignore[misc]
+        core.ask(requests.CreateQueue(properties=properties, instance=b"I" * 16))
     return core
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import Settings
@@ -114,6 +115,5 @@ def opened() -> Session:
     return session
 
 
-def header(**values: int) -> SessionHeader:
-    plain = SessionHeader(0, 0, 0, 3, 2, 64)
-    return replace(plain, **values)
+def header(**values: Any) -> SessionHeader:
+    return replace(SessionHeader(0, 0, 0, 3, 2, 64), **values)

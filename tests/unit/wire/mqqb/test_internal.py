@@ -10,7 +10,7 @@ from onceq.errors import MalformedPacket
 from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader, parse
 
 A, B = b"A" * 16, b"B" * 16
-PACKETS = [
+PACKETS: list[Establish | Parameters | SessionHeader] = [
     Establish(A, B, 12345),
     Establish(A, bytes(16), 0xFFFFFFFF, 0x110, refused=True, padding=b"\x5a" * 512),
     Parameters(500, 20_000, 64),

@@ -164,10 +164,11 @@ def test_the_life_of_our_own_identity_at_the_other_end_is_told() -> None:
 
 
 def test_refused_connections() -> None:
-    for packets in (
+    refusals: tuple[list[Establish | Parameters], ...] = (
         [Establish(A, B, 0, refused=True)],
         [Establish(A, B, 0), Parameters(500, 20_000, 64, refused=True)],
-    ):
+    )
+    for packets in refusals:
         session = Session(initiator=True, own_id=A, settings=SETTINGS, now_us=0)
         session.start()
         events = session.receive(b"".join(p.encode() for p in packets), 0)
