@@ -19,6 +19,7 @@ from onceq.core.state.report_requests import ReportRequest
 from onceq.core.state.state import ORDER_QUEUE_NUMBER
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.message_numbers import take_numbers
+from onceq.errors import InsufficientResources
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.names import FormatName, parse_format_name
@@ -79,7 +80,14 @@ def tell_sender(
             step.notice("final acknowledgments for strangers are given up: too many wait",
                         source=guid_text(source))  # fmt: skip
             return
-        outgoing = outgoing_for(step, name, stranger=stranger)
+        try:
+            outgoing = outgoing_for(step, name, stranger=stranger)
+        except InsufficientResources as error:
+            # The end itself stands: a commit that has begun does not fail for lack of a queue, and
+            # a sender that hears nothing has the message in doubt when its time is over (EOD-42).
+            step.notice("final acknowledgments are given up", source=guid_text(source),
+                        reason=error.text)  # fmt: skip
+            return
         expires = step.reach_by_s() if stranger else NEVER_S
     else:
         # A stranger's choice, which may never be reached: like an acknowledgment message it does

@@ -237,7 +237,7 @@ def _connect(step: Step) -> None:
 
 def _tidy(step: Step) -> int:
     """Forget the outgoing queues that nothing is in and nobody uses; returns how many."""
-    found = idle(step)
+    found = idle(step, step.state.outgoing.values())
     forget(step, found)
     return len(found)
 

@@ -15,6 +15,8 @@ Upholds: I24.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from onceq.core.names.resolve import index_by_guid
 from onceq.core.state.link_states import Link
 from onceq.core.state.queues import OutgoingQueue, Queue
@@ -121,11 +123,14 @@ def sweep(step: Step) -> None:
     """Forget outgoing queues for strangers that are empty, when there are many; called where no
     change is under construction."""
     if len(step.state.answering) * 4 >= STRANGER_QUEUES_MAX * 3:
-        forget(step, [one for one in idle(step) if one.for_strangers], forced=False)
+        # It is asked for every run that comes, and there may be far more outgoing queues than these.
+        answering = (step.state.all_queues[number] for number in step.state.answering)
+        empty = [one for one in answering if isinstance(one, OutgoingQueue) and not len(one)]
+        forget(step, idle(step, empty) if empty else [], forced=False)
 
 
-def idle(step: Step) -> list[OutgoingQueue]:
-    """Outgoing queues that nothing is in and nobody uses."""
+def idle(step: Step, among: Iterable[OutgoingQueue]) -> list[OutgoingQueue]:
+    """Those outgoing queues that nothing is in and nobody uses."""
     used = {
         target.queue.number
         for tx in step.units.all()
@@ -134,7 +139,7 @@ def idle(step: Step) -> list[OutgoingQueue]:
     } | {handle.queue for handle in step.readers.handles.values()}
     return [
         outgoing
-        for outgoing in step.state.outgoing.values()
+        for outgoing in among
         if not len(outgoing) and not outgoing.paused_s and outgoing.number not in used
         and outgoing.link in (Link.NONE, Link.PUT_OFF)
         and not step.state.doubts.concern(outgoing.number)

@@ -21,6 +21,7 @@ from onceq.core.state.queues import OutgoingQueue, Peer
 from onceq.core.state.setups import NameBound
 from onceq.core.state.state import ORDER_QUEUE_NUMBER
 from onceq.core.step.step import Step
+from onceq.errors import InsufficientResources
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.limits import REFUSED_AHEAD_MAX, STREAM_AHEAD_S_MAX
@@ -189,7 +190,10 @@ def unknown_routers(step: Step) -> list[OutgoingQueue]:
         name = router_name(via)
         if not bound.guid_of(name) and name not in found:
             text = f"PRIVATE={guid_text(guid)}\\{ORDER_QUEUE_NUMBER:08x}"
-            found[name] = outgoing_for(step, parse_format_name(text)[0])
+            try:
+                found[name] = outgoing_for(step, parse_format_name(text)[0])
+            except InsufficientResources:
+                break  # a start does not fail for that; it is asked when there is room again
     return list(found.values())
 
 

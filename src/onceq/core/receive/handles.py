@@ -160,13 +160,13 @@ def close_handle(step: Step, number: int) -> None:
         del step.readers.cursors[cursor]
     for key in [k for k, receive in step.readers.waiting.items() if receive.handle == number]:
         step.answer(*key, OperationCancelled("the queue was closed while the receive waited"))
-        del step.readers.waiting[key]
+        step.readers.leave(key)
 
 
 def forget_reader(step: Step, owner: int) -> None:
     """A client is lost: its waits end, and its handles are closed."""
     for key in [key for key in step.readers.waiting if key[0] == owner]:
-        del step.readers.waiting[key]
+        step.readers.leave(key)
         step.emptied.update(dict.fromkeys(step.state.subqueues))
     for number in [n for n, handle in step.readers.handles.items() if handle.owner == owner]:
         close_handle(step, number)
@@ -176,8 +176,6 @@ def end_waits(step: Step, queue: Queue) -> None:
     """A queue is deleted: receives that wait at it end, and its handles say so (Q-37)."""
     for handle in queue.handles.values():
         handle.deleted = True
-    for receive in queue.waiting:
-        if step.readers.waiting.pop((receive.owner, receive.request), None) is not None:
-            error = QueueDeleted(f"{receive.queue} was deleted meanwhile")
-            step.answer(receive.owner, receive.request, error)
-    queue.waiting.clear()
+    for key, receive in list(queue.waiting.items()):
+        step.readers.leave(key)
+        step.answer(*key, QueueDeleted(f"{receive.queue} was deleted meanwhile"))

@@ -26,6 +26,7 @@ from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
+from onceq.errors import InsufficientResources
 from onceq.model.classes import MessageClass
 from onceq.model.queue import POISON_DEAD_LETTER, POISON_MOVE, POISON_REJECT
 
@@ -70,37 +71,47 @@ def _sift(step: Step, queue: Queue, places: Sequence[Place]) -> None:
         if queue.lanes[index].aborts.get(counter, 0) >= attempts
         and queue.lanes[index].state(counter) == AVAILABLE
     ]
-    if not worn:
-        return
     build = ChangeBuilder(step)
-    for index, counter in worn:
-        _divert(build, queue, index, counter)
+    moved = sum(_divert(build, queue, index, counter) for index, counter in worn)
+    if not moved:
+        return
     build.record()
     step.notice(
         "messages moved aside: received too often in vain", queue.title, queue=queue.title,
-        messages=len(worn),
+        messages=moved,
     )  # fmt: skip
     _set_timer(step, queue)
 
 
-def _divert(build: ChangeBuilder, queue: Queue, index: int, counter: int) -> None:
-    step, rule = build.step, queue.properties
+def _divert(build: ChangeBuilder, queue: Queue, index: int, counter: int) -> bool:
+    """Let the policy of a queue happen to a message; whether it could."""
+    rule = queue.properties
     rounds = queue.lanes[index].moved.get(counter, (0, 0))[0] // 2
     if rule.poison_retry_after and rounds < rule.poison_retries:
-        build.move(_shift(step, queue, index, counter, RETRY))
-    elif rule.poison_then.startswith(POISON_MOVE):
+        return _shift(build, queue, index, counter, RETRY)
+    if rule.poison_then.startswith(POISON_MOVE):
         sub = rule.poison_then.removeprefix(POISON_MOVE)
-        build.move(_shift(step, queue, index, counter, sub))
-    else:
-        assert rule.poison_then in (POISON_DEAD_LETTER, POISON_REJECT)
-        kept = rule.poison_then == POISON_DEAD_LETTER
-        reason = MessageClass.NACK_RECEIVE_REJECTED
-        move = RangeChange(Op.END, queue.number, index, counter, 1, reason)
-        end_range(build, move, Ending.REJECTED_AND_KEPT if kept else Ending.NOT_RECEIVED, reason)
+        return _shift(build, queue, index, counter, sub)
+    assert rule.poison_then in (POISON_DEAD_LETTER, POISON_REJECT)
+    kept = rule.poison_then == POISON_DEAD_LETTER
+    reason = MessageClass.NACK_RECEIVE_REJECTED
+    move = RangeChange(Op.END, queue.number, index, counter, 1, reason)
+    end_range(build, move, Ending.REJECTED_AND_KEPT if kept else Ending.NOT_RECEIVED, reason)
+    return True
 
 
-def _shift(step: Step, queue: Queue, index: int, counter: int, sub: str) -> RangeChange:
-    return RangeChange(Op.SHIFT, queue.number, index, counter, 1, to=of(step, queue, sub).number)
+def _shift(build: ChangeBuilder, queue: Queue, index: int, counter: int, sub: str) -> bool:
+    try:
+        to = of(build.step, queue, sub).number
+    except InsufficientResources as error:
+        # It stays where it is. An abort, or a restart, does not fail for the lack of a subqueue.
+        build.step.notice(
+            "messages stay that were received too often in vain", queue.title, queue=queue.title,
+            reason=error.text,
+        )  # fmt: skip
+        return False
+    build.move(RangeChange(Op.SHIFT, queue.number, index, counter, 1, to=to))
+    return True
 
 
 def alone(queue: Queue, places: list[Place]) -> list[Place]:

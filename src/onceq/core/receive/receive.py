@@ -77,8 +77,7 @@ def receive(step: Step, item: Receive) -> None:
         made = subqueues.ensure(step, item.queue)
         assert made is not None, "only a subqueue can be missing"
         queue = made
-    step.readers.waiting[item.owner, item.request] = item
-    queue.waiting.append(item)
+    step.readers.wait(queue, item)
     step.timer(item.wait_until_us, Timer.RECEIVE, (item.owner, item.request))
 
 
@@ -363,24 +362,15 @@ def serve_waiting(step: Step, queue: Queue) -> None:
 
 
 def _serve_round(step: Step, queue: Queue, *, peek: bool) -> None:
-    still: list[Receive] = []
-    for item in list(queue.waiting):
-        key = (item.owner, item.request)
-        # It was cancelled, or its time is over.
-        if step.readers.waiting.get(key) is not item:
-            continue
+    for key, item in list(queue.waiting.items()):
         if item.peek is not peek or not (queue.available or queue.shown):
-            still.append(item)
             continue
         try:
             if not _serve(step, item, queue):
-                still.append(item)
                 continue
         except OnceqError as error:
             step.answer(item.owner, item.request, error)
-        del step.readers.waiting[key]
-    queue.waiting.clear()
-    queue.waiting.extend(still)
+        step.readers.leave(key)
 
 
 def timed_out(step: Step, key: tuple[int, int]) -> None:
@@ -388,14 +378,14 @@ def timed_out(step: Step, key: tuple[int, int]) -> None:
     item = step.readers.waiting.get(key)
     if item is None or item.wait_until_us > step.now.mono_us:
         return
-    del step.readers.waiting[key]
+    step.readers.leave(key)
     _unused(step, item)
     step.answer(*key, ReceiveTimeout(f"no message in {item.queue}"))
 
 
 def cancel(step: Step, item: CancelReceive) -> None:
     """Stop waiting."""
-    waiting = step.readers.waiting.pop((item.owner, item.waiting), None)
+    waiting = step.readers.leave((item.owner, item.waiting))
     if waiting is not None:
         _unused(step, waiting)
         step.answer(item.owner, item.waiting, OperationCancelled("the receive was cancelled"))

@@ -58,9 +58,7 @@ def tidy(step: Step) -> None:
     emptied = [step.state.subqueues.get(number) for number in step.emptied]
     step.emptied.clear()
     for queue in emptied:
-        if queue is None or len(queue) or queue.handles:
-            continue
-        if any(step.readers.waiting.get((w.owner, w.request)) is w for w in queue.waiting):
+        if queue is None or len(queue) or queue.handles or queue.waiting:
             continue
         if any(queue.number in tx.targets for tx in step.units.all()):
             continue

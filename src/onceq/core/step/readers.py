@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onceq.core.state.queues import Handle
+from onceq.core.state.queues import Handle, Queue
 from onceq.model.requests import Receive
 
 
@@ -29,9 +29,28 @@ class Readers:
     def __init__(self) -> None:
         self.waiting: dict[tuple[int, int], Receive] = {}
         """By owner and request: receives that wait for a message."""
+        self._at: dict[tuple[int, int], Queue] = {}
+        """The queue that each of them waits at."""
         self.handles: dict[int, Handle] = {}
         self.cursors: dict[int, Cursor] = {}
         self.next_handle = 1
         """Number of the next handle or cursor."""
         self.retries: dict[int, int] = {}
         """When (monotonic us) the next message of a queue has waited long enough in ``;retry``."""
+
+    def wait(self, queue: Queue, item: Receive) -> None:
+        """A receive waits at a queue, behind all others."""
+        key = (item.owner, item.request)
+        self.waiting[key] = queue.waiting[key] = item
+        self._at[key] = queue
+
+    def leave(self, key: tuple[int, int]) -> Receive | None:
+        """A receive waits no longer; None if it did not.
+
+        Its queue must forget it as well: nothing may come into it for years, while readers try
+        again every second.
+        """
+        item = self.waiting.pop(key, None)
+        if item is not None:
+            del self._at.pop(key).waiting[key]
+        return item

@@ -88,8 +88,8 @@ def arrived(step: Step, item: Arrived) -> None:
         if not pass_on(step, item.session, run, room=room_for(step, run)):
             return
     elif run.destination_manager not in (NO_GUID, step.identity.guid):
-        if not forward(step, run):
-            reason = "it sent a message for another queue manager, and none is passed on here"
+        if not forward(step, run, room=room_for(step, run)):
+            reason = "it sent a message for another queue manager, and none is passed on here now"
             step.act(CloseSession(item.session, reason))
             return
     elif run.kind == ORDER_ACK:

@@ -48,11 +48,15 @@ _HOPS = "hops"
 """In the history of what was seen: the messages that had made too many hops here."""
 
 
-def forward(step: Step, run: ArrivedRun) -> bool:
-    """Keep a run for its manager; False if this manager passes nothing on, or has no room."""
+def forward(step: Step, run: ArrivedRun, *, room: bool) -> bool:
+    """Keep a run for its manager; False if this manager passes nothing on, or has no room.
+
+    Args:
+        room: Whether this computer has room for more messages.
+    """
     # Kind 3, a private queue by its number, is the only one that makes a name of its own together
     # with the GUID of the manager; direct names are connected to as they are.
-    if not step.settings.forward_messages or step.space_low or run.destination.kind != 3:
+    if not step.settings.forward_messages or not room or run.destination.kind != 3:
         return False
     packets = hopped(run.packets)
     if packets is None:
@@ -101,15 +105,19 @@ def _refuse(step: Step, run: ArrivedRun) -> None:
     numbers = run.message_numbers
     sent = run.sent_time
     new = [at for at, n in enumerate(numbers) if (source, _HOPS, n, sent) not in seen]
-    if new:
-        new_numbers = array("I", (numbers[at] for at in new))
-        build.change.seen.append(Seen(source, _HOPS, new_numbers, sent))
+    if not new:
+        return
+    new_numbers = array("I", (numbers[at] for at in new))
+    build.change.seen.append(Seen(source, _HOPS, new_numbers, sent))
     every = list(run.packets)
+    # A final acknowledgment tells of neighbours: of one that was told of and lies between others
+    # it is told once more, which changes nothing at its sender.
+    first, end = new[0], new[-1] + 1
     what = AtHand(
         side=Side.ROUTER, transactional=run.transactional, level=run.acknowledge,
         packets=Run.of([every[at] for at in new]), asked=PUT_DEADLETTER if run.dead_letter else 0,
-        express=not run.recoverable, source=source, stream=run.stream, number=run.first_number,
-        messages=numbers,
+        express=not run.recoverable, source=source, stream=run.stream,
+        number=run.first_number + first, messages=numbers[first:end],
     )  # fmt: skip
     end_at_hand(build, what, Ending.REFUSED, refusal)
     build.record()

@@ -295,3 +295,16 @@ def test_what_does_not_fit_is_not_passed_over(core: Core, large_first: bool) -> 
     while more := page(found[-1], 1_500):
         found += more
     assert found == whole
+
+
+def test_a_queue_forgets_receives_whose_time_is_over(core: Core) -> None:
+    queue = core.manager.state.queues[Q]
+    for _ in range(3):
+        due = core.now_us + 1_000_000
+        found = core.ask(lambda o, r: requests.Receive(Q, wait_until_us=due, owner=o, request=r))
+        assert found is WAITS
+        core.pass_time(2)
+        cancelled = waiting(core, 1)
+        assert len(queue.waiting) == 1
+        core.ask(lambda o, r: requests.CancelReceive(cancelled, owner=o, request=r))
+        assert not queue.waiting
