@@ -343,6 +343,7 @@ def _remove(step: Step, item: Remove) -> None:
 
 def _tell_news(step: Step) -> None:
     """What came in or became available goes on: to waiting readers, or out."""
+    # Handing out may make more available: copies in journals, say.
     while step.touched:
         number, _ = step.touched.popitem()
         queue = step.state.all_queues.get(number)
@@ -366,6 +367,7 @@ def _tick(step: Step, item: Tick) -> None:
 
 def _expire(step: Step) -> None:
     """End every message whose time is over."""
+    # A copy: to tell how a message ended may open an outgoing queue.
     for queue in list(step.state.all_queues.values()):
         if any(lane.next_expiry <= step.now.wall_s for lane in queue.lanes.values()):
             if isinstance(queue, OutgoingQueue):

@@ -32,6 +32,7 @@ COUNTERS_SKIPPED = 1 << 20
 
 def restart(step: Step, entropy: bytes, made_ns: int) -> None:
     """Begin a life: what the last one had not finished is undone, or goes on."""
+    # First: whatever follows gives numbers, and they have to be those of the new life.
     lives.begin(step, entropy, made_ns)
     build = ChangeBuilder(step)
     gone: set[tuple[int, int, int]] = set()
@@ -40,6 +41,7 @@ def restart(step: Step, entropy: bytes, made_ns: int) -> None:
             gone.update((queue.number, index, at) for at in range(first, first + count))
             build.move(RangeChange(Op.RELEASE, queue.number, index, first, count))
     xa_branch.restore(step)
+    # What a prepared branch holds stays locked; what has ended above cannot be given back.
     gone |= {
         (held.queue, held.lane, at)
         for tx in step.units.branches.values()
@@ -65,6 +67,7 @@ def restart(step: Step, entropy: bytes, made_ns: int) -> None:
     _skip_unrecorded(step)
     groups.finish(step)
     restore.tell(step)
+    # Nobody waits for messages yet, and outgoing queues are started one by one below.
     step.touched.clear()
     index_by_guid(step)
     poison.sift_all(step)

@@ -123,6 +123,7 @@ class Branch:
             "by_hand": self.by_hand.name if self.by_hand else "",
         }
         if self.laid:
+            # In the record that brings them they lie behind the tables, and need no address.
             values["laid"] = [[len(laid.lengths), 0 if own else laid.address] for laid in self.laid]
             values["next"] = [self.next_message, self.next_transaction]
         head = json.dumps(values, separators=(",", ":"), sort_keys=True).encode()
@@ -272,6 +273,7 @@ class Branches:
                 self._leave_group(branch)
                 self._let_go(branch)
                 branch.by_hand = marks.by_hand
+                # It is kept for its coordinator's sake alone: nothing of it is left to be done.
                 branch.sends, branch.receives, branch.bodies, branch.laid = [], [], [], []
                 branch.next_message = branch.next_transaction = 0
         if marks.gtrid:

@@ -96,6 +96,7 @@ class Doubts:
 
     def forget(self, queue: int, lane: int, first: int, count: int) -> None:
         """These dead letters are gone, or certain."""
+        # Either may be larger by far: a purge of millions, or millions of doubts.
         if count > len(self._places):
             gone = [p for p in self._places if p[:2] == (queue, lane)]
             places = [p for p in gone if first <= p[2] < first + count]
@@ -221,6 +222,7 @@ class Memories:
 
     def lost(self) -> None:
         """The store was restored from a backup: nothing is known of what was left."""
+        # ``forgotten`` stays: what was not known before is not known now.
         self._left.clear()
         self._claims.clear()
 

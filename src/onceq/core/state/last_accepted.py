@@ -41,10 +41,12 @@ class Accepted:
         if recent is None or recent.stream != stream or not 0 <= gap <= ACCEPTED_NUMBERS_MAX:
             recent = _Recent(stream, number, array("I"))
             self._recent[source, key] = recent
+        # Numbers that were passed over: no message had them.
         elif gap:
             recent.messages.frombytes(bytes(gap * recent.messages.itemsize))
         recent.messages += messages
         over = len(recent.messages) - ACCEPTED_NUMBERS_MAX
+        # At twice the number, not at one more: else each message would move all the others.
         if over >= ACCEPTED_NUMBERS_MAX:
             del recent.messages[:over]
             recent.first += over

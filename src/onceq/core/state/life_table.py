@@ -62,6 +62,7 @@ class Lives:
     def leave(self, stamp: int, end: int, first: int) -> None:
         """Another stamp begins, with the ordinal ``first``; of the last one the ordinals before
         ``end`` were given."""
+        # One that has begun no stream has given nothing.
         if end > self.first:
             self._before = [*self._before[1 - LIVES_MAX :], Given(stamp, self.first, end)]
         self.first = first

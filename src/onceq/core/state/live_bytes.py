@@ -42,6 +42,7 @@ class Space:
         """A record with messages begins at ``position``; positions only grow."""
         bases = self._bases
         if not bases or position - bases[-1] >= REGION_BYTES:
+            # ``sub`` never drops the last region, because the next message may come to lie in it.
             if bases and self._live[bases[-1]] == 0:
                 del self._live[bases.pop()]
             bases.append(position)

@@ -117,6 +117,7 @@ class PositionTables:
         """Available messages in order: at most so many and so large, but one at least."""
         if count_max == 1:
             for first, _ in self.ranges(AVAILABLE, max(self.cursor, start), count_max=1):
+                # Only a search from the cursor on has seen that nothing before is available.
                 if start <= self.cursor:
                     self.cursor = first
                 return [(first, 1)]

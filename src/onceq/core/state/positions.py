@@ -230,6 +230,7 @@ class Positions(PositionTables):
             self.classes.pop(counter, None)
             self.notes.pop(counter, None)
         after = at + 1
+        # Nothing lives before the head: what lives in this chunk stands behind, in a next row.
         if block.live and counter == self.head and states[after] != REMOVED:
             self.head = counter + 1
             self.cursor = max(self.cursor, self.head)

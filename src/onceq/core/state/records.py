@@ -266,6 +266,7 @@ class Change:
         add = parts.append
         for m in self.moves:
             copies_to = m.copies_to
+            # One field for both: a class has 16 bits.
             note = m.reason | m.note << 16
             add(
                 _MOVE.pack(

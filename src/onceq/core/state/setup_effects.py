@@ -167,6 +167,7 @@ def _restored(state: State, setup: setups.StorePutBack) -> None:
         return
     state.undone.clear()
     state.memories.lost()
+    # It lies in a directory that was made for it: that is no copy to warn of.
     state.lives.made_ns = 0
     if setup.previous:
         state.doubts = Doubts()

@@ -152,6 +152,7 @@ def restore(state: State, checkpoint: bytes) -> None:
         outgoing = state.make_outgoing(number, name)
         outgoing.fence, outgoing.moved_to = more or (0, 0)
         outgoing.stream, outgoing.base, outgoing.paused_s = stream, base, paused_s
+        # Until ``marks`` says otherwise: checkpoints of older versions have none.
         outgoing.left_known = False
         outgoing.old = dict(map(tuple, old))
         for known in (*outgoing.old, *((stream,) if stream else ())):
@@ -185,6 +186,7 @@ def restore(state: State, checkpoint: bytes) -> None:
     _restore_streams(state, head)
     state.doubts.load(head["doubts"])
     state.outcomes.load(head["outcomes"])
+    # The sum of one value, or of none in checkpoints of older versions.
     for source, key, number, at, *sent in head["seen"]:
         state.seen[bytes.fromhex(source), key, number, sum(sent)] = at
     for base in head["regions"]:

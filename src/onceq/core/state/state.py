@@ -150,6 +150,8 @@ class State:
         if change.next_transaction:
             self.next_transaction = change.next_transaction
         payload = position + FRAME_HEADER
+        # First, because their counters were given before anything was handed on to the same queues
+        # (``core/step/change_builder.py``). The offsets go on with those of ``moved``.
         for put, offset in zip(change.puts, offsets, strict=False):
             self._put(put, put.address or payload + offset, change.wall_s)
         for move in change.moves:
@@ -302,6 +304,7 @@ class State:
         if move.reason != IN_DOUBT or move.lane != TRANSACTIONAL_LANE:
             return
         assert isinstance(queue, OutgoingQueue)
+        # The packets are handed over after this: they will get the next counters there.
         place = self.all_queues[move.to].lane(move.to_lane).next
         for at in range(move.count):
             counter = move.first + at

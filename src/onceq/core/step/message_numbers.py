@@ -23,6 +23,7 @@ def take_numbers(step: Step, change: Change, count: int) -> int:
     first = change.next_message or state.next_message
     if first + count - 1 > MESSAGE_NUMBER_MAX:
         first = 1
+        # They begin again, and the ceiling of the round before would allow them all at once.
         state.number_ceiling = 0
     after = first + count
     if after > state.number_ceiling:

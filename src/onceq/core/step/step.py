@@ -139,6 +139,7 @@ class Step:
         told, now_s = self.told, self.now.wall_s
         if now_s < told.get((what, about), 0):
             return
+        # To forget all of them repeats some notices; to look for old ones would cost more.
         if len(told) >= NOTICES_MAX:
             told.clear()
         told[what, about] = now_s + NOTICE_EVERY_S
