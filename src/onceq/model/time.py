@@ -9,6 +9,8 @@ from __future__ import annotations
 SECOND_US = 1_000_000
 NEVER_S = 0xFFFF_FFFF
 """A lifetime or a deadline in wire seconds that never ends."""
+FOR_EVER_US = 1 << 62
+"""A monotonic time that never comes."""
 
 
 class Now:

@@ -10,13 +10,11 @@ Upholds: I24 (no value from outside makes the core fail).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from onceq.model.identity import GUID_BYTES
 from onceq.model.requests import CreateQueue, EditDirectory, Receive, Request
+from onceq.model.time import FOR_EVER_US
 from onceq.service.clock import Clock
-
-FOR_EVER_US: Final = 1 << 62
 
 
 def admit(

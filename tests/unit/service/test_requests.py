@@ -19,8 +19,8 @@ from onceq.model.queue import QueueProperties
 from onceq.model.requests import SendItem
 from onceq.model.requests.batch import AGE_S_MAX, properties_of
 from onceq.model.run import Run
-from onceq.model.time import Now
-from onceq.service.requests import FOR_EVER_US, admit
+from onceq.model.time import FOR_EVER_US, Now
+from onceq.service.requests import admit
 
 R = TypeVar("R", bound=requests.Request)
 SESSION = bytes(range(16))

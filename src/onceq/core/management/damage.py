@@ -45,6 +45,7 @@ Span = tuple[int, int]
 
 def spoiled(step: Step, item: Spoiled) -> None:
     """Set aside every message that lies in damaged bytes."""
+    # First: what never left is not delivered when it is set aside below, and not in doubt.
     for number, index, before in item.unsent:
         leaving = step.state.all_queues.get(number)
         if isinstance(leaving, OutgoingQueue):

@@ -121,6 +121,7 @@ def delete(step: Step, item: DeleteQueue) -> None:
     count = sum(map(len, (queue, *subs)))
     for each in (queue, *subs):
         _end_all(step, each, MessageClass.NACK_QUEUE_DELETED)
+    # Last: the records that tell how its messages end name the queue.
     step.setup(QueueDropped(key=queue_key_of(queue.properties)))
     for gone in (queue, *subs):
         end_waits(step, gone)

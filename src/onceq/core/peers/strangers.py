@@ -123,7 +123,7 @@ def sweep(step: Step) -> None:
     """Forget outgoing queues for strangers that are empty, when there are many; called where no
     change is under construction."""
     if len(step.state.answering) * 4 >= STRANGER_QUEUES_MAX * 3:
-        # It is asked for every run that comes, and there may be far more outgoing queues than these.
+        # Asked for every run that comes; of outgoing queues there may be far more than these.
         answering = (step.state.all_queues[number] for number in step.state.answering)
         empty = [one for one in answering if isinstance(one, OutgoingQueue) and not len(one)]
         forget(step, idle(step, empty) if empty else [], forced=False)

@@ -14,6 +14,8 @@ Upholds: I3, I4 (at most one committed receive), I15 (never after its time), I16
 from __future__ import annotations
 
 from array import array
+from heapq import heapify
+from typing import Final
 
 from onceq.core.decision import Handed, Piece
 from onceq.core.ending.ending import end_range
@@ -51,6 +53,10 @@ from onceq.model.limits import (
 )
 from onceq.model.requests import CancelReceive, Pick, Receive, Remove, Seek
 from onceq.model.run import LENGTH_TYPE, Extent
+from onceq.model.time import FOR_EVER_US
+
+TIMERS_LOOKED_AT: Final = 1_024
+"""Timers among which those of receives that are over are not looked for yet."""
 
 
 def receive(step: Step, item: Receive) -> None:
@@ -78,7 +84,7 @@ def receive(step: Step, item: Receive) -> None:
         assert made is not None, "only a subqueue can be missing"
         queue = made
     step.readers.wait(queue, item)
-    step.timer(item.wait_until_us, Timer.RECEIVE, (item.owner, item.request))
+    _wake_later(step, item)
 
 
 def _checked(step: Step, item: Receive) -> AnyQueue:
@@ -352,6 +358,25 @@ def remove(step: Step, item: Remove, queue: Queue) -> None:
 
 
 # ---- waiting -----------------------------------------------------------------------------
+
+
+def _wake_later(step: Step, item: Receive) -> None:
+    """Set the timer of a receive that waits.
+
+    A receive that is answered leaves its timer in the heap until that time. Those that wait for
+    ever have none, and the others are looked through when there are many: else a reader that waits
+    an hour for each message of a busy queue would leave thousands a second.
+    """
+    if item.wait_until_us >= FOR_EVER_US:
+        return
+    step.timer(item.wait_until_us, Timer.RECEIVE, (item.owner, item.request))
+    waiting = step.readers.waiting
+    if len(step.timers) > max(TIMERS_LOOKED_AT, step.readers.timers_kept * 2):
+        step.timers[:] = [
+            one for one in step.timers if one[1] is not Timer.RECEIVE or one[2] in waiting
+        ]
+        heapify(step.timers)
+        step.readers.timers_kept = len(step.timers)
 
 
 def serve_waiting(step: Step, queue: Queue) -> None:

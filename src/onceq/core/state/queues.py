@@ -123,7 +123,6 @@ class Queue(AnyQueue):
         """Where copies of received messages go, if its property says so (Q-11)."""
         self.system = system
         self.waiting: dict[tuple[int, int], Receive] = {}
-        """By owner and request: receives that wait here, in the order in which they came."""
         self.handles: dict[int, Handle] = {}
         self.turns = 0
         """How many have denied others to receive from it."""

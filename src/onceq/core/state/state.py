@@ -157,6 +157,9 @@ class State:
         for move in change.moves:
             if move.op == Op.SHIFT:
                 shift(self, move, change.wall_s)
+                # What was locked past its time was not counted while it was.
+                into = self.all_queues[move.to].lane(move.lane)
+                self.next_expiry = min(self.next_expiry, into.next_expiry)
             else:
                 self._move(move, change.wall_s)
         for advance in change.advances:

@@ -33,6 +33,8 @@ class Readers:
         """The queue that each of them waits at."""
         self.handles: dict[int, Handle] = {}
         self.cursors: dict[int, Cursor] = {}
+        self.timers_kept = 0
+        """Timers that were left when those of receives that are over were taken out."""
         self.next_handle = 1
         """Number of the next handle or cursor."""
         self.retries: dict[int, int] = {}

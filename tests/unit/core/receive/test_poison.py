@@ -19,15 +19,13 @@ def test_a_message_stays_where_there_can_be_no_subqueue_for_it(
 ) -> None:
     core = Core()
     rule = QueueProperties("q", transactional=True, poison_attempts=1, poison_then="move:poison")
-    core.ask(
-        lambda o, r: requests.CreateQueue(properties=rule, instance=b"Q" * 16, owner=o, request=r)
-    )
+    core.ask(requests.CreateQueue(properties=rule, instance=b"Q" * 16))
     monkeypatch.setattr(subqueues, "SUBQUEUES_MAX", 0)
     item = requests.SendItem(r"DIRECT=OS:.\private$\q", Properties(), Run.of((b"a",)))
-    core.ask(lambda o, r: requests.Commit(0, (item,), owner=o, request=r))
-    core.ask(lambda o, r: requests.Begin(1, owner=o, request=r))
-    core.ask(lambda o, r: requests.Receive(Q, 1, owner=o, request=r))
-    assert core.ask(lambda o, r: requests.Abort(1, owner=o, request=r)) is None
+    core.ask(requests.Commit(0, (item,)))
+    core.ask(requests.Begin(1))
+    core.ask(requests.Receive(Q, 1))
+    assert core.ask(requests.Abort(1)) is None
     assert core.present() == {"q": 1}
     core.again()
     monkeypatch.undo()

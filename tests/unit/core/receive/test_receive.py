@@ -8,6 +8,7 @@ import pytest
 
 from onceq.core.decision import Handed
 from onceq.core.inputs import inputs
+from onceq.core.receive.receive import TIMERS_LOOKED_AT
 from onceq.errors import (
     InvalidHandle,
     InvalidParameter,
@@ -21,6 +22,7 @@ from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.results import Opened
 from onceq.model.run import Run
+from onceq.model.time import FOR_EVER_US
 from tests.unit.core.alone import WAITS, Core
 
 Q = r"private$\q"
@@ -297,14 +299,43 @@ def test_what_does_not_fit_is_not_passed_over(core: Core, large_first: bool) -> 
     assert found == whole
 
 
+def receiving(core: Core, until_us: int) -> int:
+    """A receive that may wait until then; its request number."""
+    core.ask(requests.Receive(Q, wait_until_us=until_us))
+    return core.asked
+
+
 def test_a_queue_forgets_receives_whose_time_is_over(core: Core) -> None:
     queue = core.manager.state.queues[Q]
     for _ in range(3):
-        due = core.now_us + 1_000_000
-        found = core.ask(lambda o, r: requests.Receive(Q, wait_until_us=due, owner=o, request=r))
-        assert found is WAITS
+        receiving(core, core.now_us + 1_000_000)
         core.pass_time(2)
-        cancelled = waiting(core, 1)
+        waits = receiving(core, LONG_US)
         assert len(queue.waiting) == 1
-        core.ask(lambda o, r: requests.CancelReceive(cancelled, owner=o, request=r))
+        core.ask(requests.CancelReceive(waits))
         assert not queue.waiting
+
+
+def test_timers_of_receives_that_were_answered_do_not_pile_up(core: Core) -> None:
+    kept = receiving(core, core.now_us + 7_200_000_000)
+    for until_us in (FOR_EVER_US, core.now_us + 3_600_000_000):
+        for _ in range(2 * TIMERS_LOOKED_AT):
+            core.ask(requests.CancelReceive(receiving(core, until_us)))
+    assert len(core.manager._step.timers) <= TIMERS_LOOKED_AT
+    core.pass_time(7_200)
+    core.pass_time(1)
+    assert isinstance(core.answers[kept], ReceiveTimeout)
+
+
+def test_what_was_held_past_its_time_expires_where_it_is_moved_to(core: Core) -> None:
+    item = requests.SendItem(
+        r"DIRECT=OS:.\private$\q", Properties(time_to_be_received=10), Run.of((b"a",))
+    )
+    core.ask(requests.Commit(0, (item,)))
+    core.ask(requests.Begin(1))
+    core.ask(requests.MoveMessage(Q, Q + ";x", 1 + (7 << 56), 1))
+    core.pass_time(20)
+    assert core.present() == {"q held": 1}
+    core.ask(requests.Commit(1))
+    core.pass_time(1)
+    assert not core.present()
