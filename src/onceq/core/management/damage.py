@@ -71,6 +71,7 @@ def spoiled(step: Step, item: Spoiled) -> None:
         )
         told.append((title, lookup, 1))
     _tell(step, item.pieces, told)
+    # What stood behind a damaged message can leave now.
     for outgoing in step.state.outgoing.values():
         start_if_possible(step, outgoing)
 

@@ -195,6 +195,7 @@ def steer(step: Step, item: SteerOutgoing) -> None:
     if item.action is Steer.PAUSE:
         if not outgoing.paused_s:
             step.setup(Paused(number=outgoing.number, since_s=step.now.wall_s))
+            # No time-outs are counted while nothing may leave.
             outgoing.pace.due_us = 0
     elif item.action is Steer.RESUME:
         if outgoing.paused_s:

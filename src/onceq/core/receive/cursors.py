@@ -93,6 +93,7 @@ def stand(step: Step, item: Receive, found: Place) -> None:
     """A message was handed out through a cursor: it stands there now, or behind it."""
     cursor = step.readers.cursors[item.cursor]
     lookup = lookup_id(found[0], found[1])
+    # What was received is gone: the cursor has no current message, only a place to go on from.
     cursor.at, cursor.behind = (lookup, 0) if item.peek else (0, lookup)
 
 

@@ -86,6 +86,7 @@ def _sift(step: Step, queue: Queue, places: Sequence[Place]) -> None:
 def _divert(build: ChangeBuilder, queue: Queue, index: int, counter: int) -> bool:
     """Let the policy of a queue happen to a message; whether it could."""
     rule = queue.properties
+    # Each round is two moves: there and back.
     rounds = queue.lanes[index].moved.get(counter, (0, 0))[0] // 2
     if rule.poison_retry_after and rounds < rule.poison_retries:
         return _shift(build, queue, index, counter, RETRY)

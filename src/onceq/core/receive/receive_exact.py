@@ -97,6 +97,7 @@ def claim(step: Step, item: Claim) -> None:
     reached = -1
     for first, last in item.ranges:
         index, counter = place_of(first)
+        # Ranges that overlap would lock a message twice; a record counts with 32 bits.
         if not reached < first <= last or last - first >= 1 << 32 or place_of(last)[0] != index:
             raise InvalidParameter("ranges of lookup identifiers rise, each in one priority")
         reached = last

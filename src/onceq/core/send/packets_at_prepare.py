@@ -37,6 +37,7 @@ def store_packets(step: Step, tx: Transaction) -> tuple[list[StoredPackets], int
     """
     if not tx.sends or not all(map(_independent, tx.sends)):
         return [], 0, 0
+    # Never recorded: the record of the branch says which numbers are taken.
     change = Change(step.now.wall_s)
     transaction = step.state.next_transaction
     message = take_numbers(step, change, sum(len(p.item.bodies) for p in tx.sends))
