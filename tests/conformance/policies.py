@@ -28,6 +28,12 @@ def up_to(number: int) -> Policy:
     return lambda p: [] if p.kind == USER and p.number > number else faithful(p)
 
 
+def only(*numbers: int) -> Policy:
+    """Of the messages, only these numbers get through; no order acknowledgments do."""
+    lost = without(ORDER_ACK)
+    return lambda p: [] if p.kind == USER and p.number not in numbers else lost(p)
+
+
 def messages_twice(passing: Passing) -> list[tuple[int, Passing]]:
     """Each message comes twice, 100 us apart."""
     return [(0, passing), (100, passing)] if passing.kind == USER else faithful(passing)

@@ -20,6 +20,7 @@ from onceq.model.classes import MessageClass as C
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import Acknowledge, Delivery, Journal
 from onceq.testing.faults import lies
+from onceq.testing.process.relay import faithful
 from onceq.testing.sim.comparing import differences
 from onceq.testing.sim.disk import SimFiles
 from onceq.testing.sim.power import Plan
@@ -27,6 +28,7 @@ from tests.conformance.clocks import START_S
 from tests.conformance.copies import dead, image
 from tests.conformance.foreign import STRANGER, Foreign
 from tests.conformance.leaving import found, told
+from tests.conformance.policies import only
 from tests.conformance.world import Node, World
 
 Q, OTHER, PLAIN = (f"DIRECT=OS:B\\private$\\{name}" for name in ("q", "other", "plain"))
@@ -146,6 +148,48 @@ def test_what_its_clone_may_have_sent_is_in_doubt_at_the_original(world: World) 
     notices(world, twin)
     purge(a)
     assert found(a, DEAD) == {b"1": (DOUBT, PURGED)}
+
+
+@pytest.mark.parametrize("noticed", ["first", "last"])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_that_it_never_came_from_one_copy_is_no_proof_for_both(
+    world: World, noticed: str, *, restarted: bool
+) -> None:
+    """Both have transmitted messages that never arrived. The clone gives them up and hears that
+    they have not come in the stream that it asks about; the original sends them in another one."""
+    a, b = world["A"], world["B"]
+    a.once(Q, b"0")
+    world.run(5)
+    b.receive(LOCAL)
+    world.run(5)
+    link = world.link("A", "B")
+    link.policy = only()
+    a.once(Q, b"1", b"2", **LETTER)
+    world.run(1)
+    assert not b.bodies(LOCAL)
+    a.steer(Q, "pause")
+    twin = clone(world, a, image(a))
+    link.policy = faithful
+    if noticed == "last":
+        purge(twin)
+    notices(world, twin)
+    if noticed == "first":
+        purge(twin)
+    assert found(twin, DEAD) == {b"1": (DOUBT, PURGED), b"2": (DOUBT, PURGED)}
+    if restarted:
+        world.cut("A", "B")  # it hears of the other no more
+        twin.crash()
+        twin.start()
+        assert twin.look("status").clashes == ()
+        world.mend("A", "B")
+    twin.steer(Q, "resume")
+    twin.once(Q, b"3")
+    world.run(60)
+    assert found(twin, DEAD) == {b"1": (DOUBT, PURGED), b"2": (DOUBT, PURGED)}
+    assert twin.look("outgoing-queue", Q).in_doubt == 0, "and it is not asked for ever"
+    a.steer(Q, "resume")
+    world.run(60)
+    assert b.bodies(LOCAL) == [b"3", b"1", b"2"]
 
 
 def test_messages_outside_transactions_are_in_doubt_as_well(world: World) -> None:

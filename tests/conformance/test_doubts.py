@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from onceq.core.state.setup_effects import apply_setup
@@ -15,20 +13,13 @@ from onceq.packet.batch import Batch
 from onceq.packet.settle import Inquiry, parse_settling
 from onceq.testing.process.relay import Passing, faithful
 from tests.conformance.copies import image, put_back
-from tests.conformance.policies import no_order_acks, without
+from tests.conformance.policies import no_order_acks, only, without
 from tests.conformance.world import Node, World, fast
 
 Q = "DIRECT=OS:B\\private$\\q"
 LOCAL = "private$\\q"
 DEAD = "SYSTEM$;DEADXACT"
 IN_DOUBT, NOT_DELIVERED, PURGED = 0xC003, 0x8002, 0xC001
-
-Policy = Callable[[Passing], list[tuple[int, Passing]]]
-
-
-def only(*numbers: int) -> Policy:
-    """Of the messages, only these numbers get through; no order acknowledgments do."""
-    return lambda p: [] if p.kind == 1 or (p.kind == 0 and p.number not in numbers) else faithful(p)
 
 
 def dead(node: Node) -> dict[bytes, int]:

@@ -12,13 +12,16 @@ from onceq.core.state.queues import OutgoingQueue, Peer
 from onceq.core.state.setups import LifeBegun
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
-from onceq.core.transfer import arrival, outgoing_queue, sessions, stranded
+from onceq.core.transfer import arrival, in_doubt, outgoing_queue, sessions, stranded
 from onceq.packet.acks import OrderAck
 from onceq.testing.faults import beside as worlds
 from tests.planted.planted import SIM, Planted
 
 SENT_FIRST = (
     "tests/conformance/test_lives.py::test_what_the_copy_has_sent_first_goes_from_the_original_too"
+)
+NEVER_CAME = (
+    "tests/conformance/test_clones.py::test_that_it_never_came_from_one_copy_is_no_proof_for_both"
 )
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -79,6 +82,11 @@ def _behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stranded, "_fence", lambda step, outgoing_queue, here: None)
 
 
+def _proof_for_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What never came in a stream of this copy was not delivered, whatever the other one sends."""
+    monkeypatch.setattr(in_doubt, "_other_copy_has", lambda queue, stream, number: False)
+
+
 def _impossible(monkeypatch: pytest.MonkeyPatch) -> None:
     """What only another copy has sent is never acknowledged to this one."""
     believes = trust.believes_order_ack
@@ -115,5 +123,6 @@ PLANTED = (
     Planted("a-copy-keeps-to-itself-that-it-is-one-of-two", _beside(_not_told), SIM),
     Planted("a-copy-stays-behind-the-streams-of-the-other", _beside(_behind), SIM),
     Planted("what-the-copy-has-sent-blocks-the-original", _impossible, SENT_FIRST),
+    Planted("never-came-from-one-copy-is-proof-for-both", _proof_for_both, NEVER_CAME),
     Planted("an-acknowledgment-for-the-copy-counts-here", _beside(_hearsay), SIM),
 )

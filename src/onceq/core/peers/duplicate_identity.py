@@ -67,13 +67,15 @@ def note(step: Step, guid: bytes, what: str, **values: object) -> None:
 
 
 def _not_alone(step: Step) -> None:
-    """Another manager may have a copy of what waits here, and have transmitted it: what this one
-    remembers of what never left is no proof any more that it was not delivered."""
+    """Another manager may have a copy of what waits here, or has waited and is in doubt, and have
+    transmitted it: what this one remembers of what never left, and what a receiver says of a stream
+    of this one, is no proof any more that it was not delivered."""
     for outgoing in step.state.outgoing.values():
+        doubtful = bool(step.state.doubts.streams_of(outgoing.number))
         lanes = [
             [index, lane.next - 1]
             for index, lane in outgoing.lanes.items()
-            if len(lane) and lane.next - 1 > outgoing.may_have_left(index)
+            if (len(lane) or doubtful) and lane.next - 1 > outgoing.elsewhere.get(index, 0)
         ]
         if lanes:
             step.setup(MayHaveLeftElsewhere(outgoing.number, lanes))

@@ -15,7 +15,8 @@ was passed over:
 * What was passed over was never delivered. Its dead letter gets the class of what ended the wait.
 * What was accepted waits for its final acknowledgment, which settles it even now, late: received,
   and the dead letter goes; or else, and its class becomes the true reason.
-* What the receiver has forgotten, or one of two copies of it has not seen, stays in doubt.
+* What the receiver has forgotten, or one of two copies of it has not seen, stays in doubt. So does
+  what another copy of the sender may have sent in a stream of its own.
 
 Asking is repeated, with growing pauses, until there is an answer; both sides remember over a crash,
 within bounds. Managers without this extension are never asked. Who is told of which outcome is in
@@ -34,7 +35,7 @@ from onceq.core.peers.trust import FORGED, disbelieve, serves
 from onceq.core.state.in_doubt_table import Doubt
 from onceq.core.state.link_states import Link
 from onceq.core.state.position_block import AVAILABLE, LOCKED
-from onceq.core.state.queues import OutgoingQueue, Peer
+from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Peer
 from onceq.core.state.records import PUT_FINAL, PUT_JOURNAL, PUT_NACK_ARRIVAL, Op, RangeChange
 from onceq.core.state.state import ACKS_OWED, DOUBTS_KEPT, IN_DOUBT, JOURNAL
 from onceq.core.step.change_builder import ChangeBuilder
@@ -155,7 +156,9 @@ def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
             # Once it is known that it arrived, only its final acknowledgment says more.
             if arrived is None or doubt.arrived:
                 continue
-            if not arrived and found_of(step, peer.peer):
+            if not arrived and (
+                found_of(step, peer.peer) or _other_copy_has(queue, memory.stream, number)
+            ):
                 _never_certain(build, doubt)
             else:
                 _certain(build, doubt, arrived=arrived)
@@ -164,6 +167,16 @@ def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
         outgoing = step.state.all_queues.get(number)
         if isinstance(outgoing, OutgoingQueue) and not doubts.streams_of(number):
             outgoing.inquiry_us = outgoing.inquiries = 0
+
+
+def _other_copy_has(queue: AnyQueue | None, stream: int, number: int) -> bool:
+    """Whether another manager with this identity may have a message, and have sent it in a stream
+    of its own: that it never came in this one says nothing then."""
+    if not isinstance(queue, OutgoingQueue):
+        return False
+    base, shared = queue.base_of(stream), queue.elsewhere.get(TRANSACTIONAL_LANE, 0)
+    # A stream of which nothing waits any more has no base: of its messages any may be shared.
+    return shared > 0 if base is None else base + number <= shared
 
 
 def _fate(ending: Ending) -> Fate:
@@ -211,8 +224,9 @@ def _certain(build: ChangeBuilder, doubt: Doubt, *, arrived: bool) -> None:
 
 
 def _never_certain(build: ChangeBuilder, doubt: Doubt) -> None:
-    """Its receiver runs twice: what one of the two has not accepted, the other one may have. It
-    stays in doubt, and nobody is asked any more."""
+    """Its receiver runs twice, and what one of the two has not accepted, the other one may have; or
+    its sender does, and the other one may have sent it. It stays in doubt, and nobody is asked any
+    more."""
     if doubt.queue == DOUBTS_KEPT:
         _stays(build, doubt, doubt.lane, doubt.counter)
     else:
