@@ -30,7 +30,7 @@ def test_outcomes_of_made_up_sessions_are_bounded_and_stay_true(
         assert a.outcome(made_up(n)) is Outcome.ABORTED
     with pytest.raises(InsufficientResources):
         a.outcome(made_up(20))
-    long_ago = made_up(99 - 30 * 24 * 3600)
+    long_ago = made_up(99, START_S - 30 * 24 * 3600)
     with pytest.raises(InsufficientResources):
         a.outcome(long_ago)
     with pytest.raises(TransactionOver):
@@ -44,7 +44,7 @@ def test_outcomes_of_made_up_sessions_are_bounded_and_stay_true(
 def test_what_was_told_to_be_unknown_is_never_committed(worlds: Worlds) -> None:
     a = worlds("A")["A"]
     a.create("q")
-    long_ago = made_up(1 - 30 * 24 * 3600)
+    long_ago = made_up(1, START_S - 30 * 24 * 3600)
     assert a.outcome(long_ago) is Outcome.UNKNOWN
     with pytest.raises(TransactionOver):
         a.ask(Commit(0, (item(Q, b"late"),), long_ago))
