@@ -15,6 +15,7 @@ from onceq.errors import LinkLost, ServiceNotAvailable
 from onceq.model import requests
 from onceq.model.limits import OUTCOME_AGE_S
 from onceq.model.requests import AskOutcome, CommitGroup, Look, Receive, RollbackGroup
+from onceq.model.requests.types import check_types
 from onceq.packet.batch import Batch
 from onceq.wire.app import frames
 from onceq.wire.app.answers import kind_of
@@ -22,7 +23,7 @@ from onceq.wire.app.answers import kind_of
 
 @dataclass(slots=True)
 class Request:
-    """One thing to ask.
+    """One thing to ask; raises InvalidParameter if a value in it is of a wrong type.
 
     Attributes:
         waits: False: nobody looks at the answer, and none is given.
@@ -37,6 +38,9 @@ class Request:
     lazy: bool = False
     unhurried: bool = False
     late: Callable[[Batch], None] | None = None
+
+    def __post_init__(self) -> None:
+        check_types(self.asked)
 
     def repeatable(self, error: ServiceNotAvailable) -> bool:
         """Whether it does no harm to ask again on another connection after that error."""

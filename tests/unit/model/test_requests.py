@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from onceq.errors import InvalidParameter
 from onceq.model import requests
 from onceq.model.limits import GROUP_APP_CHARS_MAX, GTRID_BYTES_MAX, PARTNER_CHARS_MAX, PREPARED_MAX
 from onceq.model.requests import PickBy, Request, Steer
+from onceq.model.requests.types import check_types
 from onceq.model.requests.xa import VERSION_MAX
 from onceq.model.xid import Xid
 
@@ -66,3 +70,36 @@ def test_a_note_is_cut() -> None:
 def test_who_asks_is_not_said_by_position() -> None:
     with pytest.raises(TypeError):
         requests.PurgeQueue("q", 5)  # type: ignore[call-arg]
+
+
+RECEIVE, REJECT = requests.Receive("q"), requests.Reject("q", 1, [7])
+LIST = requests.EditDirectory("create", "list", ["q"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "wrong"),
+    [
+        (requests.PurgeQueue("q"), "name", 5), (RECEIVE, "queue", "half \ud800 of a pair"),
+        (RECEIVE, "count_max", 1.5), (RECEIVE, "count_max", True), (RECEIVE, "lookup", 1 << 64),
+        (RECEIVE, "peek", 1), (RECEIVE, "value", "x"), (RECEIVE, "seek", "first"),
+        (REJECT, "lookups", (b"x",)), (REJECT, "lookups", 5), (LIST, "members", ["q", 5]),
+        (requests.CreateQueue({}), "values", 5), (requests.Commit(1), "transaction", None),
+    ],
+)  # fmt: skip
+def test_a_value_of_a_wrong_type_is_refused(asked: Request, field: str, wrong: Any) -> None:
+    check_types(asked)
+    with pytest.raises(InvalidParameter, match=f"{field} cannot"):
+        check_types(replace(asked, **{field: wrong}))
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "right"),
+    [
+        (requests.PurgeQueue("q"), "name", "Größe"), (RECEIVE, "lookup", (1 << 64) - 1),
+        (RECEIVE, "wait_ms", -1), (RECEIVE, "seek", 4), (RECEIVE, "seek", requests.Seek.FIRST),
+        (REJECT, "lookups", [7, 8]), (LIST, "members", ("q",)), (requests.Commit(1), "id", None),
+        (requests.SteerOutgoing("q", Steer.PAUSE), "action", "Pause"),
+    ],
+)  # fmt: skip
+def test_a_value_of_its_type_is_taken(asked: Request, field: str, right: Any) -> None:
+    check_types(replace(asked, **{field: right}))

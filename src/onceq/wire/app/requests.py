@@ -342,18 +342,25 @@ _READERS: Final[dict[int, Callable[[Any, memoryview], Request]]] = {
 
 
 def written(number: int, request: Request) -> list[Buffer]:
-    """The pieces of a frame with a request."""
+    """The pieces of a frame with a request.
+
+    Raises:
+        InvalidParameter: A property of it cannot be said in a frame.
+    """
     kind = type(request)
     plain = _SAID.get(kind)
-    if plain is not None:
-        values, alone = plain
-        head = values(request)
-        return frames.frame(number, CODES[kind], (head,) if alone else head)
-    row, items = _WRITERS[kind](request)
-    if not items:
-        return frames.frame(number, CODES[kind], row)
-    runs = [run for item in items for run in (item.own, item.bodies) if run is not None]
-    return frames.frame(number, CODES[kind], row, *frames.pack_runs(runs))
+    try:
+        if plain is not None:
+            values, alone = plain
+            head = values(request)
+            return frames.frame(number, CODES[kind], (head,) if alone else head)
+        row, items = _WRITERS[kind](request)
+        if not items:
+            return frames.frame(number, CODES[kind], row)
+        runs = [run for item in items for run in (item.own, item.bodies) if run is not None]
+        return frames.frame(number, CODES[kind], row, *frames.pack_runs(runs))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidParameter(f"a value cannot be sent to a queue manager: {error}") from None
 
 
 def _rows(items: Sequence[SendItem]) -> list[ItemRow]:
