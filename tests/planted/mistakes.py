@@ -270,8 +270,9 @@ def moved_for_nothing(patch: pytest.MonkeyPatch) -> None:
 def poison_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A message that failed too often is dropped instead of moved aside."""
 
-    def shift(step: Step, queue: Any, index: int, counter: int, sub: str) -> RangeChange:
-        return RangeChange(Op.RELEASE, queue.number, index, counter, 1)
+    def shift(build: ChangeBuilder, queue: Any, index: int, counter: int, sub: str) -> bool:
+        build.move(RangeChange(Op.REMOVE, queue.number, index, counter, 1))
+        return True
 
     patch.setattr(poison, "_shift", shift)
 
