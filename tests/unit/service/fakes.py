@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from onceq.core.decision import Action, Decision, Record
@@ -218,3 +219,15 @@ class Wire:
 def words(notes: Iterable[str], *kinds: str) -> Iterator[str]:
     """Notes of some kinds."""
     return (note for note in notes if note.split()[0] in kinds)
+
+
+class Later:
+    """Another thread, which works when it is told to (``Background``)."""
+
+    def __init__(self) -> None:
+        self.under_way: list[Callable[[], None]] = []
+
+    def __call__(self, work: Callable[[], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        self.under_way.append(lambda: future.set_result(work()))
+        return future

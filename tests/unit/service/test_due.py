@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -16,7 +15,7 @@ from onceq.model.requests import Grip, HoldLog, Look
 from onceq.model.views.managers import Cut
 from onceq.service import upkeep
 from onceq.service.due import NEVER, Due, at, soonest
-from tests.unit.service.fakes import Diary, House
+from tests.unit.service.fakes import Diary, House, Later
 
 CUT = Cut("/store", 5000, 3, 1000, ((0, 5000, 8000),))
 
@@ -55,18 +54,6 @@ class Held(Diary):
 
     def look(self, position: int, end: int, most: int) -> Looked:
         return Looked(min(position + 64, end), [])
-
-
-class Later:
-    """Work that another thread has under way until it is told to end."""
-
-    def __init__(self) -> None:
-        self.under_way: list[Callable[[], None]] = []
-
-    def __call__(self, work: Callable[[], Any]) -> Future[Any]:
-        future: Future[Any] = Future()
-        self.under_way.append(lambda: future.set_result(work()))
-        return future
 
 
 def _decide(house: House, item: Input) -> Decision | None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from onceq.core.decision import Scrub
 from onceq.errors import DamagedPiece
-from tests.unit.service.fakes import Diary, House
+from tests.unit.service.fakes import Diary, House, Later
 
 
 class Looked(NamedTuple):
@@ -24,18 +22,6 @@ class Pages(Diary):
     def look(self, position: int, end: int, most: int) -> Looked:
         self._note("look", position)
         return Looked(min(position + 64, end), [])
-
-
-class Later:
-    """Another thread, which works when it is told to."""
-
-    def __init__(self) -> None:
-        self.under_way: list[Callable[[], None]] = []
-
-    def __call__(self, work: Callable[[], Any]) -> Future[Any]:
-        future: Future[Any] = Future()
-        self.under_way.append(lambda: future.set_result(work()))
-        return future
 
 
 def test_one_that_follows_another_leaves_nothing_out() -> None:
