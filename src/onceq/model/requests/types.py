@@ -46,7 +46,9 @@ def check_types(request: Request) -> None:
             continue
         if not _fits(value, kinds):
             wanted = " or ".join(_WORDS.get(kind, kind.__name__) for kind in kinds)
-            raise InvalidParameter(f"{name.rstrip('_')} cannot be {quoted(value)}: it is {wanted}")
+            raise InvalidParameter(
+                f"{name.rstrip('_')} cannot be {quoted(value)}: it must be {wanted}"
+            )
         if element and not all(_fits(one, element) for one in value):
             raise InvalidParameter(f"{name.rstrip('_')} cannot have {quoted(value)} in it")
 
