@@ -269,7 +269,8 @@ class ProcessNode(Applications):
         process, world = self.process, self.world
         number = next(self.numbers)
         frame, self._kinds[number] = request_frame(number, request, world.now_us)
-        self.told()
+        if not self.told():
+            raise AnswerLost(f"{self.identity.name} died")
         self.restless = True
         self.application.sendall(frame)
         world.settle()
