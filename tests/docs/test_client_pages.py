@@ -63,7 +63,9 @@ def test_the_frame_shown_is_the_frame_sent() -> None:
 
 
 def test_the_limits_named_exist() -> None:
-    for name in re.findall(r"`([A-Z][A-Z_]+_MAX|OUTCOME_WINDOW)`", PROTOCOL):
+    names = re.findall(r"`([A-Z][A-Z_]+_MAX|OUTCOME_WINDOW)`", PROTOCOL)
+    assert "OUTCOME_WINDOW" in names
+    for name in names:
         assert hasattr(limits, name), name
 
 
@@ -107,6 +109,8 @@ def calls(kind: type) -> dict[str, list[str]]:
 def test_the_overview_names_no_call_that_does_not_exist() -> None:
     """What stands in it as ``qm.name`` or ``tx.name`` is one."""
     kinds = {"qm": onceq.QueueManager, "tx": onceq.Transaction}
-    for holder, name in re.findall(r"\b(qm|tx)\.(\w+)", LIBRARY):
+    named = re.findall(r"\b(qm|tx)\.(\w+)", LIBRARY)
+    assert {"qm", "tx"} == {holder for holder, _ in named}
+    for holder, name in named:
         kind = kinds[holder]
         assert hasattr(kind, name) or f"        {name}: " in (kind.__doc__ or ""), name

@@ -18,13 +18,10 @@ Chain = tuple[Any, object, Unit, "Chain"] | None
 _CHAIN: Final[ContextVar[Chain]] = ContextVar("onceq transactions", default=None)
 
 
-def entered(transaction: object, manager: object, unit: Unit) -> Chain:
-    """A block begins; returns what ``left`` needs at its end."""
-    around = _CHAIN.get()
-    _CHAIN.set((transaction, manager, unit, around))
-    return around
-
-
+innermost: Final[Callable[[], Chain]] = _CHAIN.get
+"""What is around a block that begins."""
+entered: Final[Callable[[Chain], object]] = _CHAIN.set
+"""A block has begun: its link of the chain, and the chain around it."""
 left: Final[Callable[[Chain], object]] = _CHAIN.set
 """The block has ended that has found this chain around it."""
 

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
-from onceq.client.current import entered, left
+from onceq.client.current import entered, innermost, left
 from onceq.client.enlisting import AnyTransaction, leave
 from onceq.client.plans import queues
 from onceq.client.plans.outcome import outcome
@@ -213,7 +213,8 @@ def finish(qm: Manager, tx: Transaction, course: Course, wait: Wait | None = Non
 def _handle(
     qm: Manager, handler: Callable[..., object], tx: Transaction, argument: Any
 ) -> Calls[None]:
-    around = entered(tx, qm, tx._state)
+    around = innermost()
+    entered((tx, qm, tx._state, around))
     try:
         yield partial(handler, tx, argument)
     finally:

@@ -225,8 +225,7 @@ def _extension(value: Any) -> bytes:
     return raw
 
 
-def weight(values: dict[str, Any]) -> int:
-    """About how many bytes properties take in a frame."""
-    return BARE_BYTES + sum(
-        len(value) for value in values.values() if isinstance(value, (str, bytes))
-    )
+def weight(values: dict[str, Any], own: Run | None = None) -> int:
+    """About how many bytes properties, and headers of messages' own, take in a frame."""
+    size = sum(len(value) for value in values.values() if isinstance(value, (str, bytes)))
+    return size if own is None else size + len(own.data)

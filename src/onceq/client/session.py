@@ -38,6 +38,8 @@ class Session:
         source: GUID of the queue manager.
         name: Its computer name.
         destinations: Names that were found good to send to before.
+        used: When a commit was last answered (by ``clock``): from then on the manager knows the
+            present identifier. Before the first one: when that was made up.
     """
 
     def __init__(
@@ -55,7 +57,8 @@ class Session:
         self.clock = clock
         self._random = random
         self._lock = threading.Lock()
-        self._late: dict[str, deque[Batch]] = {}
+        self.late: dict[str, deque[Batch]] = {}
+        """By queue: messages that came when nobody waited any more."""
         self._transactions = count(1)
         self._globals = count(1)
         self.heard(greeting)
@@ -72,8 +75,8 @@ class Session:
         self._outcome_age_s = greeting.outcome_age_s
 
     def _begin(self) -> None:
-        self._used = self.clock()
-        began = max(int(self._used + self._ahead), 0) & 0xFFFF_FFFF
+        self.used = self.clock()
+        began = max(int(self.used + self._ahead), 0) & 0xFFFF_FFFF
         self._id = began.to_bytes(4, "little") + self._random(GUID_BYTES - 4)
         self._commits = 0
 
@@ -93,14 +96,10 @@ class Session:
         """Under which the outcome of the next commit can be asked for."""
         with self._lock:
             # Half: the other half is for whoever asks after the commit.
-            if self.clock() - self._used > self._outcome_age_s / 2:
+            if self.clock() - self.used > self._outcome_age_s / 2:
                 self._begin()
             self._commits += 1
             return TransactionId(self._id, self._commits)
-
-    def committed(self) -> None:
-        """A commit was answered: the manager knows this session from now on."""
-        self._used = self.clock()
 
     def barred(self, id: TransactionId) -> None:
         """A commit was refused, maybe because its session is barred: number anew."""
@@ -131,16 +130,12 @@ class Session:
     def keep(self, queue: str, batch: Batch) -> None:
         """Received for a call that had been given up: the next receive gets them."""
         with self._lock:
-            self._late.setdefault(queue, deque()).append(batch)
+            self.late.setdefault(queue, deque()).append(batch)
 
     def take(self, queue: str, count: int) -> Batch | None:
         """Up to so many of those messages, if there are any."""
-        # Without the lock: nearly always there is nothing, and what comes just now is for the next
-        # call.
-        if not self._late:
-            return None
         with self._lock:
-            waiting = self._late.get(queue)
+            waiting = self.late.get(queue)
             if waiting is None:
                 return None
             batch = waiting.popleft()
@@ -148,5 +143,5 @@ class Session:
                 waiting.appendleft(batch.part(count, len(batch) - count))
                 batch = batch.part(0, count)
             if not waiting:
-                del self._late[queue]
+                del self.late[queue]
             return batch

@@ -83,7 +83,7 @@ def test_a_session_that_commits_keeps_its_identifier() -> None:
     first = mine.next_commit()
     for _ in range(10):
         clock.now += 49
-        mine.committed()
+        mine.used = mine.clock()
     assert mine.next_commit().session == first.session
 
 
@@ -101,7 +101,7 @@ def test_whatever_is_asked_in_time_has_an_answer(lost: int) -> None:
         done = step % lost != 0
         if done:
             outcomes.committed(id, wall)
-            mine.committed()
+            mine.used = mine.clock()
         expected = Outcome.COMMITTED if done else Outcome.ABORTED
         assert outcomes.ask(id, wall + 40, HOME.outcome_age_s) is expected, step
 
@@ -145,10 +145,7 @@ def test_late_messages_are_given_to_the_next_receive_in_order() -> None:
 def test_a_session_whose_commit_was_refused_as_too_late_numbers_anew() -> None:
     mine = session()
     id = mine.next_commit()
-    plan = outcome.commit(mine, 0, [], id)
-    next(plan)
-    with pytest.raises(TransactionOver):
-        plan.throw(TransactionOver("too late"))
+    outcome.not_committed(mine, id, TransactionOver("too late"))
     fresh = mine.next_commit()
     assert fresh.session != id.session
     mine.barred(id)

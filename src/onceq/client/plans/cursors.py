@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onceq.client.plans import handles
 from onceq.client.plans.handles import Handle
 from onceq.client.plans.plan import Plan, ask, tell
-from onceq.client.plans.selection import SEEK, Which, chosen, one
+from onceq.client.plans.selection import SEEK, Which, chosen
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.session import Session
 from onceq.errors import InvalidHandle, OnceqError
@@ -32,21 +32,19 @@ class Place:
         handle = self.handle
         if not self.number:
             raise InvalidHandle(f"this cursor of {handle.name} was closed")
-        return one(
-            chosen(
-                handle.session, handle.name, Which(seek=SEEK[seek]), timeout=timeout,
-                handle=handle.number, cursor=self.number, peek=peek,
-            )
+        plan = chosen(
+            handle.session, handle.name, Which(seek=SEEK[seek]), timeout=timeout,
+            handle=handle.number, cursor=self.number, peek=peek,
         )  # fmt: skip
+        return (yield from plan)[0]
 
     def taking(self, unit: Unit, timeout: float | None) -> Plan[Message]:
         """Take the message that it stands at in a transaction."""
         handle = self.handle
-        return one(
-            unit.receive(
-                handle.name, count=1, timeout=timeout, handle=handle.number, cursor=self.number
-            )
+        plan = unit.receive(
+            handle.name, count=1, timeout=timeout, handle=handle.number, cursor=self.number
         )
+        return (yield from plan)[0]
 
     def closing(self) -> Plan[None]:
         """Give it back."""

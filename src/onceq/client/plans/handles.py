@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceq.client.plans.plan import Plan, ask, do, tell
-from onceq.client.plans.selection import chosen, one, some, which
+from onceq.client.plans.selection import chosen, some, which
 from onceq.client.session import Session
 from onceq.errors import HandleLost, InvalidHandle, InvalidParameter, ServiceNotAvailable
 from onceq.model import requests
@@ -106,7 +106,8 @@ def receive(
     wanted = which(
         lookup_id=lookup_id, seek=seek, correlation_id=correlation_id, message_id=message_id
     )
-    return one(chosen(handle.session, handle.name, wanted, timeout=timeout, handle=handle.number))
+    plan = chosen(handle.session, handle.name, wanted, timeout=timeout, handle=handle.number)
+    return (yield from plan)[0]
 
 
 def peek(
@@ -125,7 +126,7 @@ def peek(
     plan = chosen(
         handle.session, handle.name, wanted, timeout=timeout, handle=handle.number, peek=True
     )
-    return one(plan)
+    return (yield from plan)[0]
 
 
 def receive_many(handle: Handle, max: int = 1000, *, timeout: float | None = None) -> Plan[Batch]:

@@ -5,34 +5,40 @@ Upholds: I3a (a commit whose answer is lost has a name under which its outcome c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Final
 
 from onceq.client.plans.plan import Plan, ask
 from onceq.client.session import Session
-from onceq.errors import InDoubt, InvalidParameter, LinkLost, StorageFailure, TransactionOver
+from onceq.errors import (
+    InDoubt,
+    InvalidParameter,
+    LinkLost,
+    OnceqError,
+    StorageFailure,
+    TransactionOver,
+)
 from onceq.model import requests
 from onceq.model.identity import TransactionId
-from onceq.model.requests import SendItem
-from onceq.model.results import Outcome, Sent
+from onceq.model.results import Outcome
+
+UNANSWERED: Final = (LinkLost, StorageFailure)
+"""Errors after which nobody knows whether a request was carried out."""
 
 
-def commit(
-    session: Session, transaction: int, items: Sequence[SendItem], id: TransactionId
-) -> Plan[Sent]:
-    """Commit; if the answer is lost, say in doubt, and under which identifier to ask."""
-    try:
-        result = yield from ask(requests.Commit(transaction, items, id), Sent)
-    except (LinkLost, StorageFailure) as error:
+def not_committed(session: Session, id: TransactionId, error: OnceqError) -> None:
+    """A commit has ended with an error, which the caller raises if this does not.
+
+    Raises:
+        InDoubt: Its answer was lost: says under which identifier to ask.
+    """
+    if isinstance(error, UNANSWERED):
         raise InDoubt(
             f"the answer to the commit was lost ({error.text}); ask outcome({str(id)!r}), and "
             "send again only if it says aborted",
             transaction=str(id),
         ) from error
-    except TransactionOver:
+    if isinstance(error, TransactionOver):
         session.barred(id)
-        raise
-    session.committed()
-    return result
 
 
 def outcome(session: Session, transaction: str) -> Plan[str]:

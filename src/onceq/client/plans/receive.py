@@ -7,7 +7,6 @@ from onceq.client.plans.selection import (
     RECEIVE_BYTES,
     chosen,
     moved,
-    one,
     some,
     which,
 )
@@ -49,7 +48,7 @@ def receive(
     wanted = which(
         lookup_id=lookup_id, seek=seek, correlation_id=correlation_id, message_id=message_id
     )
-    return one(chosen(session, queue, wanted, timeout=timeout))
+    return (yield from chosen(session, queue, wanted, timeout=timeout))[0]
 
 
 def peek(
@@ -66,7 +65,7 @@ def peek(
     wanted = which(
         lookup_id=lookup_id, seek=seek, correlation_id=correlation_id, message_id=message_id
     )
-    return one(chosen(session, queue, wanted, timeout=timeout, peek=True))
+    return (yield from chosen(session, queue, wanted, timeout=timeout, peek=True))[0]
 
 
 def receive_many(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from onceq.client.link import Request
 from onceq.client.plans.plan import Plan, ask
 from onceq.client.session import Session
 from onceq.errors import (
@@ -24,7 +25,7 @@ from onceq.errors import (
 from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.limits import RECEIVE_MESSAGES_MAX
-from onceq.model.message import CORRELATION_BYTES, Message
+from onceq.model.message import CORRELATION_BYTES
 from onceq.model.requests import PickBy, Seek
 from onceq.packet.batch import Batch
 
@@ -117,19 +118,15 @@ def some(
     late = None
     if not (transaction or peek):
         late = partial(session.keep, queue)
-        kept = None if lookup else session.take(queue, count)
+        kept = session.take(queue, count) if session.late and not lookup else None
         if kept is not None:
             return kept
     request = requests.Receive(
         queue, transaction, min(count, RECEIVE_MESSAGES_MAX), RECEIVE_BYTES, wait_ms(timeout),
         peek, after, lookup, handle, hold=hold,
     )  # fmt: skip
-    return (yield from ask(request, Batch, late=late))
-
-
-def one(plan: Plan[Batch]) -> Plan[Message]:
-    """The only message of a batch."""
-    return (yield from plan)[0]
+    batch: Batch = yield Request(request, late=late)
+    return batch
 
 
 def chosen(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from onceq.client.bodies import Body, parts, run_of
+from onceq.client.link import Request
 from onceq.client.plans import outcome
 from onceq.client.plans.plan import Plan, ask
 from onceq.client.plans.unit_of_work import Unit
@@ -64,8 +65,20 @@ def send_many(
     for piece, heads in pieces:
         item = SendItem(destination, PLAIN, piece, own=heads, values=values)
         if transactional:
-            sent = yield from outcome.commit(session, 0, [item], session.next_commit())
+            sent = yield from _commit(session, item)
         else:
             sent = yield from ask(requests.Send(0, [item]), Sent)
         ids.add(sent.first_message, sent.messages)
     return ids
+
+
+def _commit(session: Session, item: SendItem) -> Plan[Sent]:
+    """A batch as a transaction of its own."""
+    id = session.next_commit()
+    try:
+        sent: Sent = yield Request(requests.Commit(0, [item], id))
+    except OnceqError as error:
+        outcome.not_committed(session, id, error)
+        raise
+    session.used = session.clock()
+    return sent

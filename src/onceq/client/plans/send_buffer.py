@@ -5,33 +5,29 @@ Neighbours of one kind are put together, so that one by one sent they travel as 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from onceq.client.properties import BARE_BYTES
-from onceq.client.properties import weight as properties_weight
-from onceq.model.message import PLAIN
 from onceq.model.requests import SendItem
 from onceq.model.run import Buffer, Run
 
 
-class Gathered:
-    """Messages of the same destination, properties and second.
+@dataclass(slots=True)
+class Gathered(SendItem):
+    """A batch that grows by messages of the same destination, properties and second.
 
     The bytes of bodies, and of headers of their own, are pieces: they are joined when they are
     wanted.
+
+    Attributes:
+        second: In which they were sent.
     """
 
-    __slots__ = ("_bodies", "_headers", "_own", "_run", "destination", "second", "values")
-
-    def __init__(self, destination: str, values: dict[str, Any], second: int, run: Run,
-                 own: Run | None) -> None:  # fmt: skip
-        self.destination = destination
-        self.values = values
-        self.second = second
-        self._run, self._own = run, own
-        self._bodies: list[Buffer] = []
-        self._headers: list[Buffer] = []
-        """What came after the first."""
+    second: int = 0
+    _bodies: list[Buffer] = field(default_factory=list)
+    _headers: list[Buffer] = field(default_factory=list)
+    """What came after the first."""
 
     def took(self, destination: str, values: dict[str, Any], second: int, run: Run,
              own: Run | None) -> bool:  # fmt: skip
@@ -40,27 +36,32 @@ class Gathered:
             self.second != second
             or self.destination != destination
             or self.values != values
-            or (own is None) != (self._own is None)
+            or (own is None) != (self.own is None)
         ):
             return False
         self._bodies.append(run.data)
-        self._run.lengths.extend(run.lengths)
-        if own is not None and self._own is not None:
+        self.bodies.lengths.extend(run.lengths)
+        if own is not None and self.own is not None:
             self._headers.append(own.data)
-            self._own.lengths.extend(own.lengths)
+            self.own.lengths.extend(own.lengths)
         return True
 
-    def item(self, now: int) -> SendItem:
-        """All of them, as a batch."""
-        run, own = self._run, self._own
-        if self._bodies:
-            run.data, self._bodies = b"".join([run.data, *self._bodies]), []
-        if own is not None and self._headers:
-            own.data, self._headers = b"".join([own.data, *self._headers]), []
-        return SendItem(self.destination, PLAIN, run, now - self.second, own, self.values)
+
+def offered(gathered: list[Gathered], clock: Callable[[], float]) -> list[Gathered]:
+    """What was gathered, for a frame: whole, and as old as it is now."""
+    now = int(clock()) if gathered else 0
+    for item in gathered:
+        item.age_s = now - item.second
+        if item._bodies:
+            item.bodies.data = b"".join([item.bodies.data, *item._bodies])
+            item._bodies = []
+        if item._headers and item.own is not None:
+            item.own.data = b"".join([item.own.data, *item._headers])
+            item._headers = []
+    return gathered
 
 
-def weight(run: Run, own: Run | None, values: dict[str, Any]) -> int:
-    """About how many bytes messages take in a frame."""
-    size = len(run.data) + (properties_weight(values) if values else BARE_BYTES)
-    return size if own is None else size + len(own.data)
+def named(items: Sequence[SendItem]) -> str:
+    """Where gathered sends go, for an error of one of them: the queue manager names it better."""
+    names = dict.fromkeys(item.destination for item in items)
+    return next(iter(names)) if len(names) == 1 else "one of " + ", ".join(names)

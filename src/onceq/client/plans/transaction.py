@@ -12,7 +12,7 @@ from typing import Any
 from onceq.client.bodies import Body
 from onceq.client.plans import tracking
 from onceq.client.plans.plan import Plan
-from onceq.client.plans.selection import one, which
+from onceq.client.plans.selection import which
 from onceq.client.plans.sender_transaction import SenderTransaction
 from onceq.client.plans.tracking import Trail
 from onceq.client.plans.unit_of_work import Unit
@@ -73,7 +73,7 @@ def receive(
         lookup_id=lookup_id, seek=seek, correlation_id=correlation_id, message_id=message_id,
         allow_peek=allow_peek, callback=callback,
     )  # fmt: skip
-    return one(unit.receive(queue, count=1, timeout=timeout, wanted=wanted))
+    return (yield from unit.receive(queue, count=1, timeout=timeout, wanted=wanted))[0]
 
 
 def receive_many(

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import contextlib
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from onceq.client.bodies import Body, parts, run_of
+from onceq.client.link import Request
 from onceq.client.plans import outcome
 from onceq.client.plans.handles import know_destination
 from onceq.client.plans.plan import DONE, Plan, ask, do, tell
 from onceq.client.plans.selection import FIRST, Which, chosen, moved, some
-from onceq.client.plans.send_buffer import Gathered, weight
+from onceq.client.plans.send_buffer import Gathered, named, offered
 from onceq.client.plans.sender_transaction import SenderTransaction, receive_transaction
-from onceq.client.properties import parted
+from onceq.client.properties import BARE_BYTES, parted, weight
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.errors import (
@@ -42,6 +43,7 @@ from onceq.model.identity import TransactionId
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.message import PLAIN, Message
 from onceq.model.requests import SendItem
+from onceq.model.results import Sent
 from onceq.model.run import Run, largest_of
 from onceq.packet.batch import Batch
 
@@ -158,9 +160,10 @@ class Unit:
         run = run_of(bodies)
         count = len(run.lengths)
         own: Run | None = None
+        size = len(run.data) + BARE_BYTES
         if values:
             values, own = parted(values, count)
-        size = weight(run, own, values)
+            size += weight(values, own)
         if (
             not count
             # Its send may be refused for its size: that is to be said by this call, not by the
@@ -170,16 +173,15 @@ class Unit:
             or self._messages + count > FLUSH_MESSAGES
             or destination not in self.session.destinations
         ):
-            return self.add(destination, run, values, own)
+            return self.add(destination, run, values, own, size)
         self._gather(destination, values, run, own, size)
         return DONE
 
     def add(
-        self, destination: str, run: Run, values: dict[str, Any], own: Run | None
+        self, destination: str, run: Run, values: dict[str, Any], own: Run | None, size: int
     ) -> Plan[None]:
         """The same, with everything checked."""
         yield from self.guard(know_destination(self.session, destination))
-        size = weight(run, own, values)
         full = self._bytes + size > FLUSH_BYTES or self._messages + len(run) > FLUSH_MESSAGES
         large = largest_of(run.lengths) > PACKET_BYTES_MAX - HEADERS_BYTES
         if self._items and (full or large):
@@ -205,33 +207,23 @@ class Unit:
         self.total += len(run.lengths)
         if self._items and self._items[-1].took(destination, values, second, run, own):
             return
-        self._items.append(Gathered(destination, values, second, run, own))
-
-    def _offer(self) -> list[SendItem]:
-        """What was gathered, for a frame; it stays gathered."""
-        if not self._items:
-            return []
-        now = int(self.session.clock())
-        return [gathered.item(now) for gathered in self._items]
-
-    def _clear(self) -> None:
-        self._items, self._bytes, self._messages = [], 0, 0
+        self._items.append(Gathered(destination, PLAIN, run, 0, own, values, second))
 
     def _ship(self) -> Plan[None]:
         """Send ahead what was gathered. These calls have succeeded, so that whatever is wrong with
         one of them dooms the transaction."""
-        items = self._offer()
+        items = offered(self._items, self.session.clock)
         yield from self.begin()
         try:
             yield from self._sending(items)
         except (TransactionOver, SendFailed, ServiceNotAvailable):
             raise
         except OnceqError as error:
-            doomed = self._refused(_named(items), error)
+            doomed = self._refused(named(items), error)
             if dooms(error):
                 raise doomed from error
             raise
-        self._clear()
+        self._items, self._bytes, self._messages = [], 0, 0
 
     def _ship_apart(
         self, destination: str, values: dict[str, Any], run: Run, own: Run | None
@@ -250,7 +242,7 @@ class Unit:
                 raise
             self.total += len(part)
 
-    def _sending(self, items: list[SendItem]) -> Plan[None]:
+    def _sending(self, items: Sequence[SendItem]) -> Plan[None]:
         """One frame of sends; interrupted, it leaves the transaction without nobody knows what."""
         try:
             yield from self.guard(do(requests.Send(self.number, items)))
@@ -373,30 +365,43 @@ class Unit:
             yield from self._end_doomed()
         # Before it is asked: whatever becomes of the answer, its outcome can be asked for.
         self.id = self.session.next_commit()
-        items = self._offer()
+        items = offered(self._items, self.session.clock)
         try:
-            sent = yield from outcome.commit(self.session, self.number, items, self.id)
-        except ServiceNotAvailable as error:
-            if self.begun:
-                raise self.lost() from error
-            raise
-        except InDoubt:
-            self.over = "in doubt"
-            raise
-        except (TransactionOver, GeneratorExit):
-            raise
+            sent: Sent = yield Request(requests.Commit(self.number, items, self.id))
         except OnceqError as error:
-            yield from self._end_refused(items, error)
+            yield from self._not_committed(items, self.id, error)
+            raise
+        except GeneratorExit:
             raise
         except BaseException:
             self.over = "in doubt, because its commit was given up while it waited"
             raise
+        self.session.used = self.session.clock()
         self.over = "committed"
-        self._clear()
+        self._items = []
         self.sent = MessageIds(self.session.source, sent.first_message, sent.messages)
         return self.sent
 
-    def _end_refused(self, items: list[SendItem], error: OnceqError) -> Plan[None]:
+    def _not_committed(
+        self, items: Sequence[SendItem], id: TransactionId, error: OnceqError
+    ) -> Plan[None]:
+        """What follows from the answer to a commit; the error itself is raised by the caller.
+
+        Raises:
+            InDoubt: There was no answer.
+            TransactionLost: It was never asked, and what had been done before is undone.
+            OnceqError: As ``_end_refused``.
+        """
+        if isinstance(error, (InDoubt, *outcome.UNANSWERED)):
+            self.over = "in doubt"
+        outcome.not_committed(self.session, id, error)
+        if isinstance(error, ServiceNotAvailable):
+            if self.begun:
+                raise self.lost() from error
+        elif not isinstance(error, (InDoubt, TransactionOver)):
+            yield from self._end_refused(items, error)
+
+    def _end_refused(self, items: Sequence[SendItem], error: OnceqError) -> Plan[None]:
         """The end was refused: if because of a send in it, abort it and say so.
 
         What came along were sends whose calls had succeeded, so that it does not matter what is
@@ -409,7 +414,7 @@ class Unit:
         if isinstance(error, SendFailed):
             self.doomed = error
         elif items and not (self.begun and dooms(error)):
-            self._refused(_named(items), error)
+            self._refused(named(items), error)
         if self.doomed is not None:
             yield from self._end_doomed(error)
 
@@ -417,7 +422,7 @@ class Unit:
         """Abort it, and raise why."""
         assert self.doomed is not None
         self.over = "aborted, because a send in it was refused"
-        self._clear()
+        self._items = []
         yield from self._undo()
         if error is None or dooms(error):
             raise self.doomed from error
@@ -427,7 +432,7 @@ class Unit:
         """Undo all of it, where the manager knows nothing of it or cannot be told."""
         self.check_open()
         self.over = "aborted"
-        self._clear()
+        self._items = []
 
     def abort(self) -> Plan[None]:
         """Undo all of it."""
@@ -435,9 +440,3 @@ class Unit:
         if self.begun:
             with contextlib.suppress(OnceqError):  # Then it is gone already.
                 yield from do(requests.Abort(self.number))
-
-
-def _named(items: list[SendItem]) -> str:
-    """Where gathered sends go, for an error of one of them: the queue manager names it better."""
-    names = dict.fromkeys(item.destination for item in items)
-    return next(iter(names)) if len(names) == 1 else "one of " + ", ".join(names)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 
 from onceq.client.plans.plan import Plan, ask, do, look, tell
+from onceq.client.plans.send_buffer import offered
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
@@ -113,7 +114,7 @@ class BranchUnit(Unit):
             yield from self._ship()
         yield from self.guard(do(requests.EndBranch(self.number, self.xid, how)))
         self.over = "suspended" if how is Leave.SUSPEND else "ended: its coordinator goes on"
-        self._clear()
+        self._items = []
 
     def prepare(self) -> Plan[Vote]:
         """End it, and promise that it can be committed and rolled back, through any crash.
@@ -125,7 +126,7 @@ class BranchUnit(Unit):
         self.check_open()
         if self.doomed is not None:
             yield from self._end_doomed()
-        items = self._offer()
+        items = offered(self._items, self.session.clock)
         try:
             request = requests.PrepareBranch(self.xid, self.number, items)
             vote = yield from self.guard(ask(request, Vote))
@@ -136,7 +137,7 @@ class BranchUnit(Unit):
             raise
         self.vote = vote
         self.over = f"{self.vote.value}: its coordinator goes on"
-        self._clear()
+        self._items = []
         return self.vote
 
     def commit(self, *, retaining: bool = False) -> Plan[MessageIds]:
@@ -155,7 +156,7 @@ class BranchUnit(Unit):
             with contextlib.suppress(OnceqError):
                 yield from do(requests.EndBranch(self.number, self.xid, Leave.FAIL))
         self.over = "rolled back"
-        self._clear()
+        self._items = []
         with contextlib.suppress(UnknownBranch):
             yield from do(requests.RollbackBranch(self.xid))
 

@@ -119,7 +119,12 @@ class AsyncConnected:
             request = next(plan)
             while True:
                 try:
-                    link = link or await (self if on is None else on).live()
+                    if link is None:
+                        link = on.link if on is not None else None
+                    if link is None:
+                        link = self._link if await self._link.look() else await self.live()
+                        if on is not None:
+                            on.link = link
                 except ServiceNotAvailable as error:
                     request = plan.throw(error)
                     continue

@@ -4,6 +4,7 @@ or on one of theirs."""
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from onceq.client.binding import describe
@@ -48,6 +49,7 @@ class Home(Runner, Protocol):
         """Recover now."""
 
 
+@dataclass(slots=True)
 class Pinned:
     """One connection, which is taken when something is first asked on it.
 
@@ -55,17 +57,7 @@ class Pinned:
         link: That connection, once it was taken.
     """
 
-    __slots__ = ("_runner", "link")
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self.link: AsyncAsking | None = None
-
-    async def live(self) -> AsyncAsking:
-        """The connection."""
-        if self.link is None:
-            self.link = await self._runner.live()
-        return self.link
+    link: AsyncAsking | None = None
 
     async def look(self) -> bool:
         """Whether it lives, as far as can be known without asking."""
@@ -83,7 +75,7 @@ def opening(
     """An operation whose result lives as long as the connection that it was carried out on."""
 
     async def call(self: Home, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        on = Pinned(self)
+        on = Pinned()
         return make(self, on, await self.run(operation(self._state, *args, **kwargs), on))
 
     describe(call, operation, make.__qualname__.partition(".")[0])

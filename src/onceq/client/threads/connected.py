@@ -116,7 +116,12 @@ class Connected:
             request = next(plan)
             while True:
                 try:
-                    link = link or (self if on is None else on).live()
+                    if link is None:
+                        link = on.link if on is not None else None
+                    if link is None:
+                        link = self._link if self._link.look() else self.live()
+                        if on is not None:
+                            on.link = link
                 except ServiceNotAvailable as error:
                     request = plan.throw(error)
                     continue

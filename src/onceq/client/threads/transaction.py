@@ -7,7 +7,7 @@ from typing import Self, TypeVar
 
 from onceq.client import enlisting
 from onceq.client.binding import in_threads, threads
-from onceq.client.current import Chain, entered, left
+from onceq.client.current import Chain, entered, innermost, left
 from onceq.client.enlisting import Partners
 from onceq.client.plans import transaction
 from onceq.client.plans.plan import DONE, Plan
@@ -35,13 +35,14 @@ class Transaction:
     def __init__(self, manager: Home, unit: Unit | None = None) -> None:
         self._manager = manager
         self._state = unit if unit is not None else Unit(manager._state)
-        self._on = Pinned(manager)
+        self._on = Pinned()
         self._around: Chain = None
         self._partners: Partners | None = None
         self.pending: list[str] = []
 
     def __enter__(self) -> Self:
-        self._around = entered(self, self._manager, self._state)
+        self._around = innermost()
+        entered((self, self._manager, self._state, self._around))
         return self
 
     def __exit__(

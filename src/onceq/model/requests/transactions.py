@@ -65,7 +65,8 @@ class Commit(Request):
         if self.id is not None:
             check_id(self.id)
         for item in self.items:
-            item.check()
+            if item.values or item.age_s:
+                item.check()
 
 
 @dataclass(slots=True)

@@ -20,7 +20,6 @@ from onceq.model.requests.batch import SendItem
 from onceq.model.requests.request import Request, is_text, quoted
 
 _WORDS: Final = {str: "valid text", int: "a whole number", bool: "True or False", bytes: "bytes"}
-_ALWAYS: Final = (bool, bytes)
 _Field = tuple[str, tuple[type, ...], tuple[type, ...]]
 _FIELDS: Final[dict[type[Request], list[_Field]]] = {}
 """By class of request, made when it is first asked."""
@@ -39,12 +38,10 @@ def check_types(request: Request) -> None:
         value = getattr(request, name)
         kind = type(value)
         # Nearly every value is of these, and this stands in the way of each message.
-        if kind in kinds and (
-            value.isascii() if kind is str else value.bit_length() < 64 if kind is int
-            else kind in _ALWAYS
-        ):  # fmt: skip
-            continue
-        if not _fits(value, kinds):
+        if not (
+            kind in kinds
+            and (value.isascii() if kind is str else kind is not int or value.bit_length() < 64)
+        ) and not _fits(value, kinds):
             wanted = " or ".join(_WORDS.get(kind, kind.__name__) for kind in kinds)
             raise InvalidParameter(
                 f"{name.rstrip('_')} cannot be {quoted(value)}: it must be {wanted}"
