@@ -16,7 +16,7 @@ from tests.conformance.copies import dead, image, put_back, twin_of
 from tests.conformance.leaving import take_out
 from tests.conformance.policies import no_order_acks, up_to
 from tests.conformance.stranding import LOCAL, PLAIN, Q, forget_all, newer, stranded
-from tests.conformance.world import World, fast
+from tests.conformance.world import World, Worlds, fast
 
 MESSAGE, SENT_TIME = 56, 52
 
@@ -385,3 +385,33 @@ def test_a_manager_without_the_extension_is_not_asked(world: World) -> None:
     view = world["A"].look("outgoing-queue", Q)
     assert view.unacknowledged == 2, "they wait for their time"
     assert view.clash
+
+
+def test_a_later_stream_waits_for_what_expired_ones_stood_between(worlds: Worlds) -> None:
+    """Nothing of a stream leaves before the one before it has drained (EOD-12), however many of
+    that have expired: else its receiver would leave the earlier one too soon (EOD-24)."""
+    world = worlds("A", "B")
+    a, b = world["A"], world["B"]
+    b.create("q")
+    world.cut("A", "B")
+    a.once(Q, b"1")
+    a.once(Q, b"2", time_to_reach_queue=5)
+    a.once(Q, b"3")
+    a.kill()
+    a.start()
+    a.once(Q, b"4")
+    world.run(10)
+    lost = False
+
+    def lose_the_third_once(p: Passing) -> list[tuple[int, Passing]]:
+        nonlocal lost
+        if p.number == 3 and not lost:
+            lost = True
+            return []
+        return faithful(p)
+
+    world.link("A", "B").policy = lose_the_third_once
+    world.mend("A", "B")
+    world.run(120)
+    assert lost
+    assert b.bodies(LOCAL) == [b"1", b"3", b"4"]

@@ -9,6 +9,7 @@ import pytest
 
 from onceq.core.names import resolve
 from onceq.core.peers import strangers
+from onceq.core.transfer import arrival
 from onceq.model import requests
 from onceq.model.identity import guid_text
 from onceq.model.limits import ANSWERS_EACH_BYTES
@@ -111,6 +112,7 @@ def test_answers_to_strangers_are_so_many(world: World, monkeypatch: pytest.Monk
 def test_answers_that_were_taken_make_room(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strangers, "STRANGER_QUEUES_MAX", 4)
     monkeypatch.setattr(resolve, "STRANGER_QUEUES_MAX", 4)
+    monkeypatch.setattr(arrival, "SWEPT_FROM", 3)
     for number in range(1, 12):
         peer = comes(world, number, TO_NONE, b"x", takes=True)
         world.run(2)

@@ -52,7 +52,21 @@ def test_any_bytes(raw: bytes) -> None:
     taken(raw)
 
 
+WHOLE = {
+    "onceq_directory": 1,
+    "computers": [{"name": "ALPHA", "guid": GUID, "addresses": ["127.0.0.1:1801"]}],
+    "queues": [{"name": "q", "guid": GUID, "computer": "ALPHA"}],
+    "lists": [{"name": "all", "guid": GUID, "members": [r"DIRECT=OS:B\private$\q"]}],
+}
+
+
+def test_a_whole_one_is_taken() -> None:
+    """What the next test changes at random: else all of its content might be refused."""
+    assert taken(json.dumps(WHOLE).encode()) is not None
+
+
 @given(files)
+@example(WHOLE)
 def test_anything_of_about_the_right_shape(content: object) -> None:
     found = taken(json.dumps(content).encode())
     if found is not None:

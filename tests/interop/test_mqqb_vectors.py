@@ -45,7 +45,12 @@ def vector(name: str) -> bytes:
 
 def whole(data: bytes) -> list[UserPackets | InternalPacket]:
     """What the cutter makes of bytes."""
-    return list(Cutter().feed(data))
+    found: list[UserPackets | InternalPacket] = []
+    for piece in Cutter().feed(data):
+        if isinstance(piece, MalformedPacket):
+            raise piece
+        found.append(piece)
+    return found
 
 
 # ---- packets of the session ----------------------------------------------------------------------
@@ -187,9 +192,10 @@ def test_two_messages_of_windows_are_one_run() -> None:
 
 def test_truncated_message_is_incomplete_and_not_bad() -> None:
     cutter = Cutter()
-    assert list(cutter.feed(vector(TRUNCATED))) == []
+    assert cutter.feed(vector(TRUNCATED)) == []
     assert cutter.waiting == 1650
     (found,) = cutter.feed(vector(MESSAGE)[1650:])
+    assert isinstance(found, UserPackets)
     assert bytes(found.data) == vector(MESSAGE)
     assert cutter.waiting == 0
 

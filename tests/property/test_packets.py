@@ -388,7 +388,7 @@ class World:
         elif what == "carry":
             self.carry(index, value)
         elif what == "slow":
-            (side.slow if value else side.resume)(self.now)
+            side.slow(self.now, slow=bool(value))
         else:
             self.now += value * 1000
             for one in self.sides:
@@ -403,7 +403,7 @@ class World:
                 self.carry(index, 1 << 30)
             for index in range(2):
                 self.play("persist", index, 1 << 30)
-                self.sides[index].resume(self.now)
+                self.sides[index].slow(self.now, slow=False)
             self.play("tick", 0, 11_000)
 
 

@@ -333,7 +333,7 @@ def _spoil(world: World, at: str, message: str, queue: str) -> None:
     node = world.nodes[at]
     for (number, lane, counter), known in node.known.items():
         if known == message and world.names.short(node.title(number)) == queue:
-            (extent,) = node.manager.state.all_queues[number].lane(lane).extents(counter, 1)
+            (extent,) = node.manager.state.all_queues[number].lanes[lane].extents(counter, 1)
             piece = DamagedPiece(extent.address, extent.size, "log", 0)
             world.happen(at, Spoiled((piece,)))
             return

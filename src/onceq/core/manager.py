@@ -59,7 +59,7 @@ from onceq.core.state.live_bytes import Live
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.records import Change, Relocated
 from onceq.core.state.replay import replay
-from onceq.core.state.state import DOUBTS_KEPT, State
+from onceq.core.state.state import ACKS_OWED, DOUBTS_KEPT, State
 from onceq.core.step.step import Step, Timer
 from onceq.core.transaction import abandoned_branches, groups, idle_timeout, unit_of_work, xa_branch
 from onceq.core.transfer import (
@@ -141,6 +141,8 @@ class Manager:
         """
         self._step = Step(identity, settings, addresses, routes or {})
         self._rules = _rules()
+        self.owing = True
+        """Whether acknowledgments may be owed: whoever reads messages for them asks ``owed``."""
 
     @property
     def identity(self) -> Identity:
@@ -199,7 +201,9 @@ class Manager:
     def step(self, now: Now, item: Input) -> Decision:
         """Decide about one input.
 
-        A request that is refused is answered with its error; nothing else happens then.
+        A request that is refused is answered with its error. What its checks recorded before stays:
+        an empty outgoing queue or subqueue, which is removed as others are, and the end of a
+        transaction that failed.
         """
         step = self._step
         step.now = now
@@ -208,8 +212,8 @@ class Manager:
             self._rules[type(item)](step, item)
         except OnceqError as error:
             step.answer(getattr(item, "owner", 0), getattr(item, "request", 0), error)
-        if step.touched:
-            _tell_news(step)
+        if step.touched and _tell_news(step):
+            self.owing = True
         if step.emptied:
             subqueues.tidy(step)
         return decision
@@ -242,7 +246,9 @@ class Manager:
 
     def owed(self, bytes_max: int) -> Live | None:
         """Messages whose acknowledgments are still to be made: read them, and hand in Compose."""
-        return acknowledgments.owed(self._step, bytes_max)
+        found = acknowledgments.owed(self._step, bytes_max)
+        self.owing = found is not None
+        return found
 
     def foresee(self, item: Receive) -> tuple[Extent, ...]:
         """Where the messages lie that a receive would get now; changes nothing."""
@@ -341,16 +347,20 @@ def _remove(step: Step, item: Remove) -> None:
         receive.remove(step, item, queue)
 
 
-def _tell_news(step: Step) -> None:
-    """What came in or became available goes on: to waiting readers, or out."""
+def _tell_news(step: Step) -> bool:
+    """What came in or became available goes on: to waiting readers, or out. Whether there are more
+    acknowledgments owed."""
+    owing = False
     # Handing out may make more available: copies in journals, say.
     while step.touched:
         number, _ = step.touched.popitem()
+        owing = owing or number == ACKS_OWED
         queue = step.state.all_queues.get(number)
         if isinstance(queue, OutgoingQueue):
             outgoing_queue.start_if_possible(step, queue)
         elif isinstance(queue, Queue) and queue.waiting:
             receive.serve_waiting(step, queue)
+    return owing
 
 
 def _tick(step: Step, item: Tick) -> None:

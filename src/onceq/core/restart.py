@@ -63,7 +63,7 @@ def restart(step: Step, entropy: bytes, made_ns: int) -> None:
             # Purged while it was locked: now that it is undone, it ends.
             move = RangeChange(Op.END, number, index, at, 1)
             end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_QUEUE_PURGED)
-    build.record()
+    step.record(build.change)
     _skip_unrecorded(step)
     groups.finish(step)
     restore.tell(step)

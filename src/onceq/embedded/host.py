@@ -25,12 +25,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from onceq.directory.contract import Directory
-from onceq.errors import (
-    OnceqError,
-    ServiceNotAvailable,
-    StorageFailure,
-    UsageError,
-)
+from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure, UsageError
 from onceq.model.requests import CancelReceive, Receive, Request
 from onceq.service import descriptors, web
 from onceq.service.clock import SystemClock
@@ -235,22 +230,24 @@ class EmbeddedHost:
 
         Either by this thread, or by another that is at it and will see what was added.
         """
+        inbox, more = self.engine.inbox, False
         for _ in range(ROUNDS):
-            if self._visitor or not self.engine.has_work:
+            if self._visitor or not (inbox or more):
                 return
             if not self._pumping.acquire(blocking=False):
                 return  # whoever pumps looks again after giving back the lock
             try:
-                self._pump_locked()
+                more = self._pump_locked()
             finally:
                 self._pumping.release()
-        if self.engine.has_work:
+        if inbox or more:
             self._network.in_loop(self._go_on)
 
-    def _pump_locked(self) -> None:
+    def _pump_locked(self) -> bool:
+        """Pump; whether there was more to do by the end of it."""
         engine = self.engine
         try:
-            engine.pump()
+            more = engine.pump()
         except BaseException as error:
             self.failed(error)
             raise
@@ -258,20 +255,26 @@ class EmbeddedHost:
         if due is not None and due < self._timer_us:
             self._timer_us = due
             self._network.in_loop(self._set_timer)
+        return more
 
     def run(self, work: Callable[[], None]) -> None:
         """See Gate: for the background loop. Callers who pump let it go before them."""
-        self._visitor = True
+        self._visitor, more = True, False
         try:
             with self._pumping:
                 self._visitor = False
                 try:
                     work()
                 finally:
-                    self._network.say()
-                    self._pump_locked()
+                    if self.engine.unsaid:
+                        self._network.say()
+                    more = self._pump_locked()
+                    if more:
+                        # Callers who came meanwhile rely on whoever pumps: they need not wait for
+                        # another turn of the loop.
+                        more = self._pump_locked()
         finally:
-            if self.engine.has_work:
+            if self.engine.inbox or more:
                 self._loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:

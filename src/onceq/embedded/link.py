@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 
 from onceq.client.link import Greeting, Request
 from onceq.embedded.host import EmbeddedHost, Slot, nothing
@@ -23,38 +22,28 @@ class _Shared:
         self.greeting = Greeting(
             host.name, host.id, host.now_s(), host.engine.settings.outcome_age_s
         )
-        self._alive = True
+        self.alive = True
 
-    @property
-    def alive(self) -> bool:
-        """See Link."""
-        return self._alive
-
-    def _submit(self, request: Request, answer: Callable[[object], None]) -> int:
-        try:
-            return self._host.submit(request.asked, answer)
-        except StorageFailure as error:
-            # The manager had stopped before: this request has not reached it.
-            self._alive = False
-            raise ServiceNotAvailable(error.text) from error
+    def _stopped(self, error: StorageFailure) -> ServiceNotAvailable:
+        """The manager had stopped before: a request has not reached it."""
+        self.alive = False
+        return ServiceNotAvailable(error.text)
 
     def _tell(self, request: Request) -> bool:
         """Submit what nobody wants to hear an answer of; whether it is to be worked off now."""
         try:
             self._host.tell(request.asked)
         except StorageFailure as error:
-            self._alive = False
-            raise ServiceNotAvailable(error.text) from error
+            raise self._stopped(error) from error
         return not (request.lazy or request.unhurried)
 
     def _cancel(self, number: int) -> None:
-        cancel = Request(requests.CancelReceive(number))
         with contextlib.suppress(OnceqError):
-            self._submit(cancel, nothing)
+            self._host.submit(requests.CancelReceive(number), nothing)
 
     def close(self) -> None:
         """Stop the manager in order."""
-        self._alive = False
+        self.alive = False
         self._host.close()
 
 
@@ -63,7 +52,7 @@ class EmbeddedLink(_Shared):
 
     def look(self) -> bool:
         """See Link."""
-        return self._alive
+        return self.alive
 
     def call(self, request: Request) -> object:
         """See Link."""
@@ -72,7 +61,10 @@ class EmbeddedLink(_Shared):
                 self._host.pump()
             return None
         slot = Slot()
-        number = self._submit(request, slot.put)
+        try:
+            number = self._host.submit(request.asked, slot.put)
+        except StorageFailure as error:
+            raise self._stopped(error) from error
         try:
             self._host.pump()
             result = slot.take()
@@ -95,7 +87,7 @@ class AsyncEmbeddedLink(_Shared):
 
     async def look(self) -> bool:
         """See Link."""
-        return self._alive
+        return self.alive
 
     async def call(self, request: Request) -> object:
         """See Link."""
@@ -116,7 +108,10 @@ class AsyncEmbeddedLink(_Shared):
             with contextlib.suppress(RuntimeError):  # The loop may be gone; the others' are not.
                 loop.call_soon_threadsafe(put, result)
 
-        number = self._submit(request, answer)
+        try:
+            number = self._host.submit(request.asked, answer)
+        except StorageFailure as error:
+            raise self._stopped(error) from error
         pumped = loop.run_in_executor(None, self._host.pump)
         try:
             await asyncio.shield(pumped)

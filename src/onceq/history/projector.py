@@ -141,10 +141,10 @@ class Projector:
             if count > 1:
                 rest = range(first, first + count)
                 return together([self.heads(queue, lane, at, 1) for at in rest])
-            return unread(queue.lane(lane).size(first, 1))
+            return unread(queue.lanes[lane].size(first, 1))
 
     def _heads(self, queue: AnyQueue, lane: int, first: int, count: int) -> Heads | Cut:
-        lane_of = queue.lane(lane)
+        lane_of = queue.lanes[lane]
         sizes = lane_of.lengths(first, count)
         if sum(sizes) > LARGE_BYTES * count:
             return self._large(lane_of, first, sizes)
@@ -332,7 +332,7 @@ class _Told:
             return iter(())
         if move.op != Op.PURGE:
             return iter(((move.first, move.count),))
-        lane = queue.lane(move.lane)
+        lane = queue.lanes[move.lane]
         end = move.first + move.count
         return iter(
             sorted(
@@ -363,7 +363,7 @@ class _Told:
         key = (target.number, lane)
         first = self._next.get(key)
         if first is None:
-            first = target.lane(lane).next
+            first = target.lanes[lane].next
         self._next[key] = first + count
         return first
 

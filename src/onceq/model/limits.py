@@ -284,8 +284,9 @@ OUTCOME_SESSIONS_MAX: Final = 100_000
 OUTCOME_WINDOW: Final = 1_024
 """Commits of one session whose outcomes are remembered; also the most that may be under way."""
 
-RETURN_ADDRESSES_MAX: Final = 10_000
-"""Managers whose addresses are remembered for final acknowledgments; the oldest go first."""
+PEERS_REMEMBERED_MAX: Final = 10_000
+"""Managers whose addresses are remembered for final acknowledgments, and as many whose computer
+names are; the oldest go first."""
 
 FENCES_MAX: Final = 20_000
 """Client sessions of which somebody was told that a commit had not happened; it is barred then."""

@@ -51,26 +51,27 @@ class Batch(Sequence[Message]):
         self._starts: list[int] = []
 
     def __len__(self) -> int:
-        return len(self.run)
+        return len(self.run.lengths)
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
     @overload
     def __getitem__(self, index: slice) -> list[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        lengths = self.run.lengths
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+            return [self[i] for i in range(*index.indices(len(lengths)))]
         if index < 0:
-            index += len(self)
-        if not 0 <= index < len(self):
+            index += len(lengths)
+        if not 0 <= index < len(lengths):
             raise IndexError(index)
         if not self._starts:
             at = 0
-            for length in self.run.lengths:
+            for length in lengths:
                 self._starts.append(at)
                 at += length
         start = self._starts[index]
-        packet = memoryview(self.run.data)[start : start + self.run.lengths[index]]
+        packet = memoryview(self.run.data)[start : start + lengths[index]]
         return message_of(
             headers(packet),
             arrived_time=self._arrived[index],
@@ -81,7 +82,7 @@ class Batch(Sequence[Message]):
         )
 
     def __iter__(self) -> Iterator[Message]:
-        return (self[index] for index in range(len(self)))
+        return map(self.__getitem__, range(len(self.run.lengths)))
 
     @property
     def arrived_times(self) -> array[int]:

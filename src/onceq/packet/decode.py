@@ -88,8 +88,9 @@ def message_of(
         correlation_id=props.correlation,
         time_to_reach_queue=parts.base.time_to_reach_queue,
         time_to_be_received=user.time_to_be_received,
-        admin_queue=lists.admin or name_of(user.admin, **names),
-        response_queue=lists.response or response_name(user.response, user.admin, **names),
+        admin_queue=lists.admin or (name_of(user.admin, **names) if user.admin.kind else ""),
+        response_queue=lists.response
+        or (response_name(user.response, user.admin, **names) if user.response.kind else ""),
         extension=extension,
         returned=returned,
         sent_time=user.sent_time,

@@ -128,7 +128,7 @@ def _one(made: Template, bodies: Run, message: int, stream: int, number: int, fl
 
 def _check_sizes(made: Template, lengths: array[int]) -> None:
     largest = largest_of(lengths)
-    if made.packet_bytes(largest) > PACKET_BYTES_MAX:
+    if largest > made.body_max:
         raise BodyTooLarge(
             f"message {lengths.index(largest)} of the batch: a body of {largest} bytes with "
             f"{made.overhead} bytes of headers is larger than the {PACKET_BYTES_MAX} bytes of a "

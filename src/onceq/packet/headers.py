@@ -161,12 +161,23 @@ def headers(packet: Buffer) -> PacketHeaders:
         MalformedPacket: It is not one; the text names field and offset.
     """
     reader = Reader(packet)
-    base = _base(reader)
+    version, reserved, flags, signature, size, reach = reader.unpack(_BASE, "BaseHeader")
+    if version != at.VERSION:
+        raise MalformedPacket(f"version {version:#x} where 0x10 must stand, at byte 0")
+    if signature != at.SIGNATURE:
+        raise MalformedPacket(f"signature {signature.hex()} where LIOR must stand, at byte 4")
+    if size != reader.end or size > PACKET_BYTES_MAX:
+        raise MalformedPacket(f"PacketSize {size} of a packet of {reader.end}, at byte 8")
+    if flags & at.BASE_INTERNAL:
+        raise MalformedPacket("an internal packet where a message must be, at byte 2")
+    base = BaseHeader(reserved, flags, reach)
     user = _user(reader)
     transaction, transaction_at = None, 0
     if user.flags & at.USER_TRANSACTION:
         transaction_at = reader.at
-        transaction = _transaction(reader)
+        tx_flags, stream, number, previous = reader.unpack(_TRANSACTION, "TransactionHeader")
+        connector = reader.take(16, "ConnectorQMGuid") if tx_flags & at.TX_CONNECTOR else b""
+        transaction = TransactionHeader(tx_flags, stream, number, previous, connector)
         if not user.flags & at.USER_RECOVERABLE:
             raise reader.fault("a transactional message must be recoverable")
     security = _security(reader) if user.flags & at.USER_SECURITY else None
@@ -187,19 +198,6 @@ def headers(packet: Buffer) -> PacketHeaders:
 def user_header(packet: Buffer) -> UserHeader:
     """The UserHeader alone, of a packet that was checked, and may be cut off behind it."""
     return _user(Reader(packet, at.BASE_HEADER))
-
-
-def _base(reader: Reader) -> BaseHeader:
-    version, reserved, flags, signature, size, reach = reader.unpack(_BASE, "BaseHeader")
-    if version != at.VERSION:
-        raise MalformedPacket(f"version {version:#x} where 0x10 must stand, at byte 0")
-    if signature != at.SIGNATURE:
-        raise MalformedPacket(f"signature {signature.hex()} where LIOR must stand, at byte 4")
-    if size != reader.end or size > PACKET_BYTES_MAX:
-        raise MalformedPacket(f"PacketSize {size} of a packet of {reader.end}, at byte 8")
-    if flags & at.BASE_INTERNAL:
-        raise MalformedPacket("an internal packet where a message must be, at byte 2")
-    return BaseHeader(reserved, flags, reach)
 
 
 def _user(reader: Reader) -> UserHeader:
@@ -237,12 +235,6 @@ def _address(reader: Reader, start: int, kind: int, legal: frozenset[int], what:
         reader.align(start, what)
         return Address(kind, direct=text)
     return Address(kind) if kind else NOWHERE
-
-
-def _transaction(reader: Reader) -> TransactionHeader:
-    flags, stream, number, previous = reader.unpack(_TRANSACTION, "TransactionHeader")
-    connector = reader.take(16, "ConnectorQMGuid") if flags & at.TX_CONNECTOR else b""
-    return TransactionHeader(flags, stream, number, previous, connector)
 
 
 def _security(reader: Reader) -> SecurityHeader:

@@ -1,9 +1,9 @@
 """A cursor over bytes from outside: it cannot step outside them, and says where they are wrong.
 
 Every size that a packet declares is held against what is left before anything is taken, so that
-nothing is allocated that is not there. ``need`` does it; ``take`` and ``unpack`` compare on their
-own first and call ``need`` for its error: a packet has some fifteen fields, and a call for each
-was an eighth of what a received message costs.
+nothing is allocated that is not there. ``need`` does it; the others compare on their own first and
+call ``need`` for its error: a packet has some fifteen fields, and a call for each was an eighth of
+what a received message costs.
 
 Upholds: I24 (no buffer grows by a number that a remote party wrote).
 """
@@ -67,12 +67,20 @@ class Reader:
         Half surrogates are kept as they are: the field is an array of 16-bit characters, and a
         label that is not quite text is no reason to hold up a stream of messages.
         """
-        raw = self.take(size, what)
+        start = self.at
+        if size > self.end - start:
+            self.need(size, what)
+        self.at = end = start + size
+        raw = bytes(self.data[start:end])
         if size % 2 or raw[-2:] != b"\0\0":
             raise self.fault(f"{what} is not terminated")
         return raw[:-2].decode("utf-16-le", "surrogatepass")
 
     def align(self, start: int, what: str) -> None:
         """Step to the next multiple of 4 counted from ``start``; what is skipped is kept."""
-        size = -(self.at - start) % 4
-        self.paddings.append(self.take(size, f"padding of {what}") if size else b"")
+        skipped = self.at
+        end = skipped + (start - skipped) % 4
+        if end > self.end:
+            self.need(end - skipped, f"padding of {what}")
+        self.at = end
+        self.paddings.append(bytes(self.data[skipped:end]))

@@ -7,10 +7,13 @@ decision is forgotten when all its partners were looked at *after* it was listed
 branch of it left: then all have committed. A resource that fails is tried again later, with longer
 and longer waits.
 
+A branch that an operator decided at its resource is told of in the report of one round, and the
+resource may forget it in a later one: a crash between them tells of it again, and loses nothing.
+
 A round is a generator of calls, like the decision (``deciding.py``): it neither waits nor connects.
 ``step`` carries them out from a thread; the simulator does it in virtual time.
 
-Upholds: I21; XTX-5, XTX-14.
+Upholds: I21; XTX-5, XTX-8, XTX-14.
 """
 
 from __future__ import annotations
@@ -80,9 +83,6 @@ class Report:
         return not (self.at_work or self.failed or self.waiting)
 
 
-"""Something to be asked of the manager or of a resource."""
-
-
 class Recovery:
     """Recovery for one deciding manager and its resources. One caller at a time."""
 
@@ -93,6 +93,7 @@ class Recovery:
         self._due_s: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
         self._waits_s: dict[str, float] = {}
+        self._told: set[tuple[str, Xid]] = set()
         for resource in resources:
             self.add(resource)
 
@@ -190,42 +191,56 @@ class Recovery:
         left."""
         left: set[bytes] = set()
         stuck: list[PartnerLost] = []
-        for xid in (yield partial(resource.recover, PREFIX.encode())):
+        listed = yield partial(resource.recover, PREFIX.encode())
+        self._told -= {(at, xid) for at, xid in self._told if at == name and xid not in listed}
+        for xid in listed:
             decider = decider_of(xid.gtrid)
             # Another manager's, or no manager's: whoever decides about it looks after it himself.
             if decider is None or decider[0] != self._decider.guid:
                 continue
-            decision = yield partial(self._decider.decision, xid.gtrid)
-            if decision is Decision.OPEN:
-                report.at_work.append((name, xid))
+            try:
+                over = yield from self._end(name, resource, xid, report, dry_run=dry_run)
+            except PartnerLost as error:
+                # One that cannot be ended now does not keep the others waiting.
+                stuck.append(error)
+                over = False
+            if not over:
                 left.add(xid.gtrid)
-                continue
-            committed = decision is Decision.COMMITTED
-            if not dry_run:
-                try:
-                    yield from self._carry_out(name, resource, xid, report, committed=committed)
-                except PartnerLost as error:
-                    # One that cannot be ended now does not keep the others waiting.
-                    stuck.append(error)
-                    left.add(xid.gtrid)
-                    continue
-            else:
-                left.add(xid.gtrid)
-            (report.committed if committed else report.rolled_back).append((name, xid))
         if stuck:
             self._failed(name, report, stuck[0])
         return left
 
-    def _carry_out(
-        self, name: str, resource: Resource, xid: Xid, report: Report, *, committed: bool
-    ) -> Calls[None]:
+    def _end(
+        self, name: str, resource: Resource, xid: Xid, report: Report, *, dry_run: bool
+    ) -> Calls[bool]:
+        """Bring one branch to its outcome; returns whether it is over at its resource."""
+        decision = yield partial(self._decider.decision, xid.gtrid)
+        if decision is Decision.OPEN:
+            report.at_work.append((name, xid))
+            return False
+        committed = decision is Decision.COMMITTED
+        if not dry_run:
+            by_hand = yield from self._carry_out(resource, xid, committed=committed)
+            if by_hand and (name, xid) in self._told:
+                yield partial(resource.forget, xid)
+                return True
+            if by_hand:
+                report.by_hand.append((name, xid, by_hand))
+                self._told.add((name, xid))
+                return False
+        (report.committed if committed else report.rolled_back).append((name, xid))
+        return not dry_run
+
+    def _carry_out(self, resource: Resource, xid: Xid, *, committed: bool) -> Calls[str]:
+        """Tell one branch its outcome; returns what is said where an operator was first."""
         verb: Callable[[Xid], Any] = resource.commit if committed else resource.rollback
         try:
             yield partial(verb, xid)
         except UnknownBranch:
-            return  # Whoever was at work has done it meanwhile.
+            pass  # Whoever was at work has done it meanwhile.
         except DecidedByHand as error:
-            report.by_hand.append((name, xid, error.text))
+            return error.text
+        return ""
 
     def close(self) -> None:
         """Give up all connections."""

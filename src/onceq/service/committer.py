@@ -14,13 +14,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
-from onceq.core.decision import Answer, Decision, Handed, Observed, Piece
+from onceq.core.decision import Answer, Decision, Handed, Observed
 from onceq.core.inputs.damage import Spoiled
 from onceq.core.inputs.inputs import Input
 from onceq.core.manager import Manager
 from onceq.errors import DamagedPiece, DamagedRecord
 from onceq.model.limits import Settings
-from onceq.model.run import Buffer
 from onceq.service.clock import Clock
 from onceq.service.delivered import delivered
 from onceq.service.due import Due
@@ -68,7 +67,7 @@ class Committer:
         self.rates = Rates(clock)
         self.pumping = False
         self._wake = wake
-        self._inbox: deque[Input] = deque()
+        self.inbox: deque[Input] = deque()
         self._owners: dict[int, AnswerTo] = {}
         self._asking: dict[int, Takes] = {}
         self.due = Due()
@@ -76,6 +75,7 @@ class Committer:
         self._behind = False
         """Whether something stands in the log that is not written yet."""
         self.verifying = Verifying(manager, store, clock, self.submit)
+        self.fetch = self.verifying.read
         self._perform: dict[type[object], Callable[[Any], None]] = {
             Answer: self._answer,
             Observed: self._observe,
@@ -86,8 +86,8 @@ class Committer:
 
     def submit(self, item: Input) -> None:
         """Put something into the inbox. May be called from any thread."""
-        self._inbox.append(item)
-        if self._wake is not None and len(self._inbox) == 1 and not self.pumping:
+        self.inbox.append(item)
+        if self._wake is not None and len(self.inbox) == 1 and not self.pumping:
             self._wake()
 
     def nudge(self) -> None:
@@ -106,15 +106,24 @@ class Committer:
         Raises:
             StorageFailure: Nothing of it was performed, nor may be, ever.
         """
-        forced, any_record = self._append(decisions)
-        # Between append and sync: if what is to be handed out is damaged, the record that sets it
-        # aside gets into the same sync, and the answers can still be changed.
-        more = self.verifying.look(decisions)
-        while more:
-            forced = self._append(more)[0] or forced
-            any_record = True
-            decisions = [*decisions, *more]
-            more = self.verifying.look(more)
+        append = self.store.append
+        any_record = forced = False
+        new = decisions
+        while new:
+            for decision in new:
+                for record in decision.records:
+                    position = append(record.payload, record.head)
+                    # The core has already noted addresses that begin there.
+                    assert position == record.position, (
+                        f"the store put a record at {position}, the core expected {record.position}"
+                    )
+                    any_record = True
+                    forced = forced or record.forced
+            # Between append and sync: if what is to be handed out is damaged, the record that sets
+            # it aside gets into the same sync, and the answers can still be changed.
+            new = self.verifying.look(new)
+            if new:
+                decisions = [*decisions, *new]
         if forced:
             self.store.sync()
             self._behind = False
@@ -128,21 +137,6 @@ class Committer:
                 perform[type(action)](action)
         if self.verifying.kept:
             self.verifying.done()
-
-    def _append(self, decisions: Sequence[Decision]) -> tuple[bool, bool]:
-        """Append all records; whether any of them is forced, and whether there were any."""
-        append = self.store.append
-        any_record = forced = False
-        for decision in decisions:
-            for record in decision.records:
-                position = append(record.payload, record.head)
-                # The core has already noted addresses that begin there.
-                assert position == record.position, (
-                    f"the store put a record at {position}, the core expected {record.position}"
-                )
-                any_record = True
-                forced = forced or record.forced
-        return forced, any_record
 
     def set_aside(self, pieces: tuple[DamagedPiece, ...]) -> None:
         """Let the core set messages aside that lie in damaged bytes."""
@@ -181,8 +175,3 @@ class Committer:
                 # It was whole a moment ago; whoever asks again finds it set aside.
                 result = error
         to(action.request, result)
-
-    def fetch(self, pieces: Sequence[Piece]) -> Buffer:
-        """Bytes from the log or from the core, joined."""
-        ahead = self.verifying.read_ahead(pieces)
-        return ahead if ahead is not None else self.verifying.read(pieces)

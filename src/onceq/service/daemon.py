@@ -107,7 +107,8 @@ class Daemon:
     def run(self, work: Callable[[], None]) -> None:
         """See Gate: the loop is the only thread here."""
         work()
-        self._network.say()
+        if self.engine.unsaid:
+            self._network.say()
         if not self._scheduled:
             self._set_timer()
 

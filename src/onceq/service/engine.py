@@ -33,7 +33,7 @@ from onceq.core.decision import (
     Scrub,
     Transmit,
 )
-from onceq.core.inputs.inputs import Compose, OwnerGone, Tick
+from onceq.core.inputs.inputs import Compose, Input, OwnerGone, Tick
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.directory.contract import Directory
@@ -94,8 +94,8 @@ class Engine(Committer):
                 fills it pumps.
             fatal: Called once if the disk fails; the process must end then.
             background: For the slow half of checkpoints; None: they are written in the pump.
-            said: Called in each pump after everything that follows from its inputs was written;
-                for hosts that collect what is written.
+            said: Called in a pump after everything that follows from its inputs was written, if
+                the host has set ``unsaid``; for hosts that collect what is written.
             directory: Where public queues and lists are found; None: nowhere (workgroup mode).
             learned: Called with what the directory says, whenever that has changed.
             http: Its addresses for other managers over HTTP.
@@ -113,6 +113,8 @@ class Engine(Committer):
         self._entropy = entropy
         self._fatal = fatal
         self._said = said
+        self.unsaid = False
+        """Whether the host has collected something since ``said`` was called; the host's."""
         self.answers = Answers()
         self._next_owner = 1
         self.stopped = False
@@ -183,7 +185,7 @@ class Engine(Committer):
         """
         # What was asked is answered first: whoever got no answer would have to take it for in
         # doubt.
-        while self._inbox and not self.stopped:
+        while self.inbox and not self.stopped:
             self.pump()
         self.sessions.close_all("this queue manager stops")
         self.rates.tell(all_of_it=True)
@@ -234,23 +236,24 @@ class Engine(Committer):
     @property
     def has_work(self) -> bool:
         """Whether a pump would find anything to do."""
-        wanting = self.sessions.wanting
-        return not self.stopped and bool(self._inbox or (wanting and self.sessions.waiting))
+        return not self.stopped and bool(self.inbox or self.sessions.waiting)
 
     # ---- the loop -------------------------------------------------------------------------
 
     def pump(self) -> bool:
-        """Work off what is in the inbox now; True if there is more by then.
+        """Work off what is in the inbox now; True if there is more to do by then.
 
         One sync for all of it, if any of it needs one. A StorageFailure goes to ``fatal``; any
         other exception is a mistake of ours and leaves here, with the engine stopped.
         """
         if self.stopped:
             return False
-        inbox = self._inbox
+        inbox, sessions = self.inbox, self.sessions
+        items: list[Input] = []
         # So many and no more: what other threads add meanwhile belongs to the next pump, so this
         # one ends.
-        items = [inbox.popleft() for _ in range(len(inbox))]
+        for _ in range(len(inbox)):
+            items.append(inbox.popleft())
         answers = self.answers
         if answers.at_work:
             answers.begin()
@@ -263,12 +266,14 @@ class Engine(Committer):
             if answers.at_work:
                 answers.end()
             # After everything of this turn is durable: what is transmitted now may be among it.
-            self.sessions.drain(now)
-            if self._said is not None:
+            if sessions.wanting or sessions.dirty:
+                sessions.drain(now)
+            if self.unsaid and self._said is not None:
                 self._said()
             if self.due.look_us <= now.mono_us or self.due.position <= self.store.position:
                 self._keep_house(now)
-            self._pay()
+            if self.manager.owing:
+                self._pay()
             if self._behind:
                 self._catch_up()
         except StorageFailure as error:
@@ -282,7 +287,7 @@ class Engine(Committer):
             raise
         finally:
             self.pumping = False
-        return self.has_work
+        return bool(inbox or (sessions.wanting and sessions.waiting))
 
     def _keep_house(self, now: Now) -> None:
         """Look at everything that has a time of its own, and ask when that is wanted again."""

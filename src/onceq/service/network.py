@@ -105,16 +105,13 @@ class AsyncNetwork:
 
     def in_loop(self, work: Callable[[], None]) -> None:
         """Do something in the loop's thread: now if this is it."""
-        try:
-            here = asyncio.get_running_loop() is self.loop
-        except RuntimeError:
-            here = False
-        if here:
+        if asyncio._get_running_loop() is self.loop:
             work()
-        else:
-            # A loop that was closed meanwhile has no connections that would miss it.
-            with contextlib.suppress(RuntimeError):
-                self.loop.call_soon_threadsafe(work)
+            return
+        try:
+            self.loop.call_soon_threadsafe(work)
+        except RuntimeError:
+            pass  # a loop that was closed meanwhile has no connections that would miss it
 
     def use(self, wire: Wire | None, work: Callable[[], None]) -> None:
         """Let something that happened (on a wire) use the engine."""
@@ -132,11 +129,12 @@ class AsyncNetwork:
         if not wire.queued:
             wire.queued = True
             self._to_write.append(wire)
+            self.engine.unsaid = True
 
     def say(self) -> None:
         """Write, in the loop, what was queued on any wire. Any thread may call."""
-        if self._to_write:
-            self.in_loop(self._flush)
+        self.engine.unsaid = False
+        self.in_loop(self._flush)
 
     def _flush(self) -> None:
         while self._to_write:

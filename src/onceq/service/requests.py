@@ -33,14 +33,11 @@ def admit(
     request.check()
     request.owner, request.request = owner, number
     if isinstance(request, Receive):
-        request.wait_until_us = _until(request.wait_ms, clock) if request.wait_ms else 0
+        wait_us = request.wait_ms * 1000
+        if wait_us > 0:
+            wait_us += clock.read().mono_us
+        request.wait_until_us = FOR_EVER_US if wait_us < 0 else min(wait_us, FOR_EVER_US)
     elif isinstance(request, CreateQueue):
         request.instance = random(GUID_BYTES)
     elif isinstance(request, EditDirectory):
         request.guid = random(GUID_BYTES)
-
-
-def _until(wait_ms: int, clock: Clock) -> int:
-    if wait_ms < 0:
-        return FOR_EVER_US
-    return min(clock.read().mono_us + wait_ms * 1000, FOR_EVER_US)

@@ -105,7 +105,9 @@ class Sessions:
     _next: int = 1
     wanting: dict[int, None] = field(default_factory=dict)
     """Sessions for which the core has something to transmit, by number."""
-    _dirty: dict[int, _Link] = field(default_factory=dict)
+    dirty: dict[int, _Link] = field(default_factory=dict)
+    """Sessions that have something to write, by number."""
+    _now_us: int = 0  # when bytes came, or a pump that transmits began
     _timers: list[tuple[int, int]] = field(default_factory=list)
     _peers_wanted: dict[int, bytes] = field(default_factory=dict)
     _urls: dict[int, str] = field(default_factory=dict)
@@ -190,13 +192,17 @@ class Sessions:
         link = self._links.get(number)
         if link is None:
             return
-        events = link.session.receive(data, self.committer.clock.read().mono_us)
-        self._write(link)
+        self._now_us = self.committer.clock.read().mono_us
+        events = link.session.receive(data, self._now_us)
+        if link.session.output or link.session.timer_set:
+            self._write(link)
         if events:
             self._handle(link, events)
         self._unpersisted += len(data)
-        if self._unpersisted > UNPERSISTED_BYTES_MAX and self.pump():
-            self.committer.nudge()
+        if self._unpersisted > UNPERSISTED_BYTES_MAX:
+            self._unpersisted = 0
+            if self.pump():
+                self.committer.nudge()
 
     def gone(self, number: int, reason: str) -> None:
         """The connection is gone."""
@@ -224,9 +230,8 @@ class Sessions:
 
     def _exchanged(self, link: _Link) -> None:
         """Messages went across: whoever comes from there is no stranger any more."""
-        if not link.exchanged:
-            link.exchanged = True
-            self.known.exchanged(link.address, *([link.peer] if link.peer != NO_GUID else ()))
+        link.exchanged = True
+        self.known.exchanged(link.address, *([link.peer] if link.peer != NO_GUID else ()))
 
     def _handle(self, link: _Link, events: Sequence[protocol.Event]) -> None:
         submit = self.committer.submit
@@ -237,12 +242,10 @@ class Sessions:
             elif isinstance(happened, protocol.Acked):
                 if link.wants:
                     self.wanting[link.number] = None
-                self._exchanged(link)
-                submit(
-                    SessionAcked(
-                        link.number, happened.messages, happened.recoverable, happened.refused
-                    )
-                )
+                if not link.exchanged:
+                    self._exchanged(link)
+                counts = happened.messages, happened.recoverable
+                submit(SessionAcked(link.number, *counts, happened.refused))
             elif isinstance(happened, protocol.Opened):
                 link.told = True
                 link.peer = happened.peer_id
@@ -265,7 +268,7 @@ class Sessions:
 
     def _over(self, link: _Link, reason: str) -> None:
         self.wanting.pop(link.number, None)
-        self._dirty.pop(link.number, None)
+        self.dirty.pop(link.number, None)
         link.session.close(reason)
         if link.told:
             self.committer.rates.event(
@@ -309,23 +312,22 @@ class Sessions:
         """Messages received are durable."""
         link = self._links.get(action.session)
         if link is not None:
-            self._exchanged(link)
-            link.session.persisted(action.recoverable, self.committer.clock.read().mono_us)
-            self._answered(link)
+            if not link.exchanged:
+                self._exchanged(link)
+            session = link.session
+            session.persisted(action.recoverable, self._now_us)
+            if session.output or session.timer_set:
+                self.dirty[link.number] = link
+            if not isinstance(session, protocol.Session):
+                self._handle(link, session.more())
 
     def declined(self, action: Declined) -> None:
         """A message that came over HTTP was not taken."""
         link = self._links.get(action.session)
         if link is not None and not isinstance(link.session, protocol.Session):
             link.session.declined(action.status, action.reason)
-            self._answered(link)
-
-    def _answered(self, link: _Link) -> None:
-        self._dirty[link.number] = link
-        if not isinstance(link.session, protocol.Session):
-            events = link.session.more()
-            if events:
-                self._handle(link, events)
+            self.dirty[link.number] = link
+            self._handle(link, link.session.more())
 
     def close(self, action: CloseSession) -> None:
         """End a session."""
@@ -343,28 +345,27 @@ class Sessions:
             link.connection.close()
         self._links.clear()
         self.wanting.clear()
-        self._dirty.clear()
+        self.dirty.clear()
 
     def drain(self, now: Now) -> None:
         """Ask the core what to transmit on every session that wants and has room, and write.
 
         What several sessions are to transmit shares one sync, if it needs one.
         """
-        self._unpersisted = 0
         if self.wanting:
+            self._now_us = now.mono_us
             wanting, self.wanting = self.wanting, {}
             step = self.committer.manager.step
             decisions = []
             for number in wanting:
                 link = self._links.get(number)
-                if link is not None and link.session.room and link.connection.writable:
+                if link is not None and link.connection.writable and (room := link.session.room):
                     link.wants = False
-                    decisions.append(step(now, Room(number, link.session.room, ROOM_BYTES)))
+                    decisions.append(step(now, Room(number, room, ROOM_BYTES)))
             self.committer.settle(decisions)
-        if self._dirty:
-            dirty, self._dirty = self._dirty, {}
-            for link in dirty.values():
-                self._write(link)
+        dirty, self.dirty = self.dirty, {}
+        for link in dirty.values():
+            self._write(link)
 
     @property
     def waiting(self) -> bool:
@@ -381,7 +382,7 @@ class Sessions:
     def transmit(self, action: Transmit) -> None:
         """Send packets, with the previous numbers that hold now."""
         link = self._links.get(action.session)
-        if link is None or not link.session.opened:
+        if link is None:
             return
         data = self.committer.fetch(action.pieces)
         if action.relink or action.renumber:
@@ -393,20 +394,20 @@ class Sessions:
                 set_places(changed, at, count, stream, number, previous)
             data = changed
         link.session.send(
-            data, count=action.count, recoverable=action.recoverable,
-            now_us=self.committer.clock.read().mono_us,
-        )  # fmt: skip
+            data, count=action.count, recoverable=action.recoverable, now_us=self._now_us
+        )
         if action.more:
             link.wants = True
             self.wanting[link.number] = None
-        self._dirty[link.number] = link
+        self.dirty[link.number] = link
 
     def _write(self, link: _Link) -> None:
         """Hand on what the session has to say, and note when it wants to look at the time."""
-        output = link.session.take_output()
-        if output:
-            link.connection.write(output)
-        self._arm(link)
+        session = link.session
+        if session.output:
+            link.connection.write(session.take_output())
+        if session.timer_set:
+            self._arm(link)
 
     # ---- time -----------------------------------------------------------------------------
 
@@ -446,5 +447,4 @@ class Sessions:
                 events = link.session.tick(now.mono_us)
                 self._write(link)
                 self._handle(link, events)
-            else:
-                self._arm(link)
+            self._arm(link)

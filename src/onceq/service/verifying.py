@@ -44,17 +44,17 @@ class Verifying:
         self, manager: Manager, store: Store, clock: Clock, submit: Callable[[Input], None]
     ) -> None:
         self._manager, self._store, self._clock, self._submit = manager, store, clock, submit
+        self._space = manager.state.space
         self._ahead: dict[int, Buffer] = {}
         """What was read already, by the identity of the pieces."""
         self.kept = 0
         """Bytes read ahead since all was handed out."""
 
-    def read_ahead(self, pieces: Sequence[Piece]) -> Buffer | None:
-        """What was read of these pieces already; None if nothing was."""
-        return self._ahead.pop(id(pieces), None) if self._ahead else None
-
     def read(self, pieces: Sequence[Piece]) -> Buffer:
         """Bytes from the log or from the core, joined."""
+        # What was read already is handed out once.
+        if self._ahead and (ahead := self._ahead.pop(id(pieces), None)) is not None:
+            return ahead
         read = self._store.read
         if len(pieces) == 1:
             piece = pieces[0]
@@ -71,17 +71,25 @@ class Verifying:
 
     def _cold(self, pieces: Sequence[Piece]) -> bool:
         """Whether any of them may have to be read from the disk."""
-        warm = getattr(self._store, "remembered", 0)
-        return any(not isinstance(piece, bytes) and piece.address < warm for piece in pieces)
+        warm = self._store.remembered
+        for piece in pieces:
+            if not isinstance(piece, bytes) and piece.address < warm:
+                break
+        else:
+            return False
+        return True
 
     # ---- before a decision ----------------------------------------------------------------------
 
     def decide(self, now: Now, items: Sequence[Input]) -> list[Decision]:
         """Decide about what has come, in order; what it would remove is looked at first."""
-        step = self._manager.step
+        step, bases = self._manager.step, self._space.bases
         decisions: list[Decision] = []
         for item in items:
-            if isinstance(item, Receive) and not item.transaction and not item.peek:
+            if (
+                isinstance(item, Receive) and not item.transaction and not item.peek
+                and bases and bases[0] < self._store.remembered
+            ):  # fmt: skip
                 decisions += self._set_aside(now, item)
             decisions.append(step(now, item))
         return decisions

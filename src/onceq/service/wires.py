@@ -92,6 +92,8 @@ class Wire(ABC, asyncio.Protocol):
         self._queued_bytes = 0
         self._written_bytes = 0
         self._closing = False
+        self._full = False
+        """Whether somebody waits until little enough is queued."""
         self.queued = False
         """Whether the network knows that there is something to write."""
 
@@ -118,8 +120,13 @@ class Wire(ABC, asyncio.Protocol):
     def flush(self) -> None:
         """Write what was queued. ``queued`` is taken back first, so that nothing is missed."""
         self.queued = False
-        pieces = [self._pieces.popleft() for _ in range(len(self._pieces))]
+        pieces = []
+        for _ in range(len(self._pieces)):
+            pieces.append(self._pieces.popleft())
         self._written_bytes += sum(map(len, pieces))
+        if self._full:
+            self._full = False
+            self._drained()
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -129,6 +136,9 @@ class Wire(ABC, asyncio.Protocol):
             transport.close()
             # `close` waits for the other side to take the rest, which it may never do.
             self._network.loop.call_later(CLOSE_S_MAX, transport.abort)
+
+    def _drained(self) -> None:
+        """What was too much is being written."""
 
     def refuse(self, reason: str) -> None:
         """Cut the connection, and let it be known why."""
@@ -212,26 +222,21 @@ class PeerWire(Wire):
         """The outgoing queue that it was made for; 0: the other side has made it."""
         self._session = 0
         self._blocked = False
-        self._full = False
 
     @property
     def writable(self) -> bool:
         """See Connection."""
         if self._blocked or self._closing:
             return False
-        if self.queued_bytes < HIGH_WATER_BYTES:
+        if self._queued_bytes - self._written_bytes < HIGH_WATER_BYTES:
             return True
         # Noted before the look that counts: the loop may be writing it all just now.
         self._full = True
         return self.queued_bytes < HIGH_WATER_BYTES
 
-    def flush(self) -> None:
-        """See Wire."""
-        super().flush()
-        if self._full:
-            self._full = False
-            if not self._blocked:
-                self.resume_writing()
+    def _drained(self) -> None:
+        if not self._blocked:
+            self.resume_writing()
 
     def begin(self, address: str) -> None:
         """See Wire."""

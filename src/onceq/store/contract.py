@@ -81,6 +81,10 @@ class Store(Protocol):
     def synced(self) -> int:
         """Everything before this position survives a power cut."""
 
+    @property
+    def remembered(self) -> int:
+        """What was written from this address on is in memory, and is not read from the disk."""
+
     def records(self) -> Iterator[tuple[int, memoryview]]:
         """Position of the frame and payload of each record from the checkpoint on, in order.
 

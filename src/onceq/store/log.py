@@ -85,7 +85,7 @@ class LogStore:
         self._recent = Recent(CACHE_BYTES)
         self._pending: list[Buffer] = []
         self._unsynced: list[Segment] = []
-        self.position = self.synced = self._written = 0
+        self.position = self.synced = self.remembered = self._written = 0
         self._opened_at = 0
         self._epoch = 0
         self._checkpoint = checkpoints.Head(0, 0)
@@ -182,6 +182,7 @@ class LogStore:
         self._framing = Framing(self.store_id)
         self._verified = VerifiedLog(self._files, self._framing)
         self.position = self._written = self.synced = self._opened_at = judged.end
+        self.remembered = self._recent.first = judged.end
         self._epoch = judged.epoch + 1
         self._checkpoint = judged.head
         self._checkpoint_bytes = len(judged.recovered.checkpoint or b"")
@@ -230,6 +231,7 @@ class LogStore:
         self.position = position + total
         # Readable from now on, although it may be written only at the next flush.
         self._recent.add(position + FRAME_HEADER, payload, written=self._written)
+        self.remembered = self._recent.first
         return position
 
     def _roll(self, needed: int) -> None:
@@ -299,7 +301,7 @@ class LogStore:
             return
         segment = self._table[1][-1]
         try:
-            self._files.write(segment.file, segment.offset(self._written), self._pending)
+            self._files.write(segment.file, self._written + segment.shift, self._pending)
         except StorageFailure as error:
             self._die(error)
         self._pending = []
@@ -374,11 +376,6 @@ class LogStore:
         if looked.position >= segment.end and index + 1 < len(segments):
             looked.position = max(looked.position, segments[index + 1].base)
         return looked
-
-    @property
-    def remembered(self) -> int:
-        """What was written from this address on is in memory, and is not read from the disk."""
-        return max(self._recent.first, self._opened_at)
 
     def checkpoint(self, state: Sequence[Buffer], position: int) -> None:
         """See the contract."""

@@ -23,6 +23,7 @@ class MemoryStore:
         self._covered = 0
         self.position = 0
         self.synced = 0
+        self.remembered = 0
         self.syncs = 0
 
     @property

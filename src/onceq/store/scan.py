@@ -81,6 +81,8 @@ class Segment:
     Attributes:
         size: Bytes that the file has, or shall have.
         end: Log position up to which frames are in it.
+        limit: Log position at which no more fits.
+        shift: What is added to a log position for its place in the file.
     """
 
     base: int
@@ -88,15 +90,16 @@ class Segment:
     file: int
     size: int
     end: int
+    limit: int = field(init=False)
+    shift: int = field(init=False)
 
-    @property
-    def limit(self) -> int:
-        """Log position at which no more fits."""
-        return self.base + self.size - SEGMENT_HEADER
+    def __post_init__(self) -> None:
+        self.limit = self.base + self.size - SEGMENT_HEADER
+        self.shift = SEGMENT_HEADER - self.base
 
     def offset(self, position: int) -> int:
         """Where in the file a log position lies."""
-        return SEGMENT_HEADER + position - self.base
+        return position + self.shift
 
 
 NOWHERE: Final = (1 << 64) - 1

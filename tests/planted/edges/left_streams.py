@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from onceq.core.transfer import inquiry_answers, stranded, untold
+from onceq.core.transfer import inquiry_answers, stranded, transmit, untold
 from tests.planted.planted import Planted, edited
 
 LEFT = "tests/conformance/test_left_streams.py::test_"
@@ -40,6 +40,9 @@ _ROWS: tuple[tuple[str, ModuleType, str, str, str], ...] = (
      " and peer.extended and serves", " and serves", PLAIN),
     ("who-does-not-answer-is-asked-each-minute", untold,
      "AGAIN_S << min(ends.asked, 16)", "AGAIN_S", LESS),
+    ("expired-messages-let-the-next-stream-leave", transmit, "start=start, end=last + 1,",
+     "start=start,", "tests/conformance/test_lives.py::test_a_later_stream_waits_for_what_expired_"
+     "ones_stood_between"),
     ("an-answer-does-not-make-asking-frequent-again", untold,
      "        ends.asked = 0\n        ahead", "        ahead", LESS),
 )  # fmt: skip

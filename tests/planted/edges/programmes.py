@@ -135,10 +135,10 @@ def doubt_of_another(patch: pytest.MonkeyPatch) -> None:
     def add(self: Doubts, stream: int, number: int, doubt: Doubt) -> None:
         before = len(self)
         original(self, stream, number, doubt)
-        if self._places and len(self) == before:
-            place = next(iter(self._places))
-            self._places[place] = self._places[place]
-            first, known = self._places[place]
+        if self.places and len(self) == before:
+            place = next(iter(self.places))
+            self.places[place] = self.places[place]
+            first, known = self.places[place]
             self._streams[first][known].counter = doubt.counter
 
     original = Doubts.add
@@ -161,14 +161,13 @@ def wishes_lost_when_compacted(patch: pytest.MonkeyPatch) -> None:
 def lower_before_higher(patch: pytest.MonkeyPatch) -> None:
     """A small message of a lower priority is handed out before a large one that does not fit."""
 
-    def ranges(self: Positions, state: int, start: int, *, end: int | None = None,
-               count_max: int = 1 << 62) -> Any:  # fmt: skip
+    def first(self: Positions, state: int, start: int, stop: int) -> int:
         if sys._getframe(1).f_code is receive._choose.__code__:
-            return iter(())
-        return original(self, state, start, end=end, count_max=count_max)
+            return stop
+        return original(self, state, start, stop)
 
-    original = Positions.ranges
-    patch.setattr(Positions, "ranges", ranges)
+    original = Positions.first
+    patch.setattr(Positions, "first", first)
 
 
 def head_before_the_gap(patch: pytest.MonkeyPatch) -> None:

@@ -155,7 +155,7 @@ def test_sixteen_threads_share_syncs(app: App) -> None:
         done = [pool.submit(app.send, b"x")]
         until(lambda: syncs.count)
         done += [pool.submit(app.send, b"x") for _ in range(others)]
-        until(lambda: len(engine._inbox) >= others)
+        until(lambda: len(engine.inbox) >= others)
         enough.set()
         for each in done:
             each.result(30)
@@ -269,7 +269,7 @@ def test_when_the_disk_fails_everybody_is_told_and_nobody_gets_an_answer(make: M
         first = pool.submit(app.send, b"never said to be there")
         until(lambda: syncs.count)
         second = pool.submit(app.send, b"never even tried")
-        until(lambda: app.host.engine._inbox)
+        until(lambda: app.host.engine.inbox)
         both.set()
         for each in (first, second):
             with pytest.raises(SyncFailed):

@@ -21,6 +21,7 @@ from onceq.client.plans.unit_of_work import Unit
 from onceq.client.plans.xa import Deciding
 from onceq.client.session import Session
 from onceq.errors import (
+    DecidedByHand,
     InDoubt,
     OnceqError,
     PartnerLost,
@@ -62,6 +63,8 @@ class Model:
         trouble = self.trouble.get(verb, "")
         if trouble.endswith("before"):
             raise Crash if trouble.startswith("crash") else ConnectionError(verb)
+        if self.state.endswith("by hand"):
+            raise DecidedByHand(f"it was {self.state}")
         if self.state not in needs:
             raise UnknownBranch(f"{verb} of what is {self.state}")
         self.state = state
@@ -85,12 +88,14 @@ class Model:
         self._do("rollback", "rolled back", needs=("at work", "prepared"))
 
     def forget(self, xid: Xid) -> None:
-        raise AssertionError(f"{xid} was decided by nobody else")
+        assert self.state.endswith("by hand"), f"{xid} was decided by nobody else"
+        self.state = "forgotten"
 
     def recover(self, prefix: bytes = b"") -> list[Xid]:
         if not self.reachable:
             raise ConnectionError(self.name)
-        return [Xid(ONCEQ_FORMAT, GTRID, self.name.encode())] if self.state == "prepared" else []
+        listed = self.state == "prepared" or self.state.endswith("by hand")
+        return [Xid(ONCEQ_FORMAT, GTRID, self.name.encode())] if listed else []
 
     def close(self) -> None:
         """Nothing to give up."""
@@ -366,3 +371,36 @@ def test_a_round_is_a_list_of_calls_that_anybody_may_carry_out() -> None:
             call = calls.send(call())
     assert len(done) == 6, "decisions, two lists, a decision, a commit, and that it is done"
     assert end.value.value.forgotten == [GTRID]
+
+
+@pytest.mark.parametrize("how", ["committed by hand", "rolled back by hand"])
+def test_what_was_decided_by_hand_is_told_once_and_then_forgotten(how: str) -> None:
+    """It is never called committed; the decision stays until the resource has forgotten it."""
+    home, models = Home(committed=True, working=False), [Model("0", state="committed"), Model("1")]
+    models[1].state = how
+    recovery = Recovery(home, models)
+    told = recovery.step(0.0)
+    assert [(name, said) for name, _, said in told.by_hand] == [("1", f"it was {how}")]
+    assert (told.committed, told.rolled_back) == ([], [])
+    assert (models[1].state, home.forgotten) == (how, False)
+    forgotten = recovery.step(1.0)
+    assert (forgotten.by_hand, forgotten.committed) == ([], [])
+    assert (models[1].state, home.forgotten) == ("forgotten", True)
+    assert recovery.step(2.0).clean
+
+
+def test_a_decision_by_hand_is_told_of_after_a_crash_too() -> None:
+    """Recovery that is made anew, after a crash, does not forget what it has not told of."""
+    home = Home(committed=True, working=False)
+    model = Model("1", state="rolled back by hand")
+    for _ in range(2):
+        assert len(Recovery(home, [model]).step(0.0).by_hand) == 1
+    assert model.state == "rolled back by hand"
+
+
+def test_a_dry_run_forgets_nothing() -> None:
+    home, model = Home(committed=True, working=False), Model("1", state="committed by hand")
+    recovery = Recovery(home, [model])
+    recovery.step(0.0)
+    recovery.step(1.0, dry_run=True)
+    assert (model.state, home.forgotten) == ("committed by hand", False)

@@ -9,6 +9,7 @@ from typing import Any
 from onceq.core.decision import Action, Decision, Record
 from onceq.core.inputs.inputs import Input
 from onceq.core.management.sparse_segments import Sparse
+from onceq.core.state.state import State
 from onceq.errors import StorageFailure
 from onceq.model.limits import Settings
 from onceq.model.log import frame_size
@@ -75,11 +76,13 @@ class Script:
         self.identity = Identity(OWN, "OWN", 1)
         self.position = 0
         self.decide: Callable[[Input], Decision | None] = lambda item: None
+        self.owing = False
         self.seen: list[Input] = []
         self.timer: int | None = None
         self.recovered: list[bytes] = []
         self.on_recover: Callable[[], Decision] = Decision
-        self.state = b"state"
+        self.image = b"state"
+        self.state = State(self.identity)
         self.lives: dict[tuple[int, int], int] = {}
         self.parts: list[Any] = []
 
@@ -107,7 +110,7 @@ class Script:
         return self.timer
 
     def snapshot(self) -> list[Buffer]:
-        return [self.state]
+        return [self.image]
 
     def live(self, base: int, end: int) -> bool:
         return self.live_bytes(base, end) > 0

@@ -248,10 +248,11 @@ def test_what_is_said_is_written_before_housekeeping_begins() -> None:
     house.core.decide = lambda item: house.core.decision(
         Answer(house.owner, 1, None), records="x" * 100
     )
-    house.core.state = b""
+    house.core.image = b""
     house.engine.settings = type(house.engine.settings)(checkpoint_log_bytes=10)
     house.pass_s(2)
     house.engine.submit(ask(1))
+    house.engine.unsaid = True
     house.engine.pump()
     kinds = [note.split()[0] for note in notes]
     assert kinds.index("answer") < kinds.index("said") < kinds.index("checkpoint")

@@ -100,7 +100,7 @@ def on_disk(background: Elsewhere | None = None, settings: Settings = SMALL) -> 
         fatal=house.failures.append,
         background=background,
     )
-    house.core.state = b""
+    house.core.image = b""
     return house.start()
 
 
@@ -122,7 +122,7 @@ def look_on(house: House) -> None:
 
 def test_a_checkpoint_is_made_when_enough_log_was_written() -> None:
     house = House(settings=SMALL).start()
-    house.core.state = b""
+    house.core.image = b""
     write(house, 500)
     assert "reclaim" not in house.notes
     write(house, 600)
@@ -138,7 +138,7 @@ def test_a_small_state_is_written_more_often_than_the_setting_asks(
 ) -> None:
     monkeypatch.setattr(upkeep, "SMALL_STATE_LOG_BYTES", 300)
     house = House(settings=SMALL).start()
-    house.core.state = b"s" * 10
+    house.core.image = b"s" * 10
     write(house, 290)
     assert "reclaim" in house.notes, "64 bytes for the log, and eight times the state"
     house.notes.clear()
@@ -148,7 +148,7 @@ def test_a_small_state_is_written_more_often_than_the_setting_asks(
 
 def test_a_large_state_is_not_written_for_a_little_log() -> None:
     house = House(settings=SMALL).start()
-    house.core.state = b"s" * 2_000
+    house.core.image = b"s" * 2_000
     write(house, 1_100)
     assert "reclaim" in house.notes
     house.notes.clear()
@@ -158,7 +158,7 @@ def test_a_large_state_is_not_written_for_a_little_log() -> None:
 
 def test_looks_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     house = House(settings=SMALL).start()
-    house.core.state = b""
+    house.core.image = b""
     write(house, 10)
     looked: list[int] = []
 
@@ -293,7 +293,7 @@ def test_a_sparse_segment_is_emptied_once_and_its_messages_written_again(
 ) -> None:
     monkeypatch.setattr(upkeep, "SLACK_BYTES", 100)
     house = House(settings=SMALL).start()
-    house.core.state = b""
+    house.core.image = b""
     address = house.store.position + FRAME_HEADER
     house.core.lives = {(0, frame_size(1_100)): 3}
     write(house, 1_100)

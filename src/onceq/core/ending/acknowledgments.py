@@ -30,7 +30,7 @@ from onceq.core.step.message_numbers import take_numbers
 from onceq.core.step.step import Step
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
-from onceq.model.limits import ACKS_AT_ONCE, ANSWER_QUEUES_MAX, ANSWERS_EACH_BYTES, PACKET_BYTES_MAX
+from onceq.model.limits import ACKS_AT_ONCE, ANSWER_QUEUES_MAX, ANSWERS_EACH_BYTES
 from onceq.model.message import Acknowledge, Delivery, Message, Properties
 from onceq.model.run import Buffer, Run
 from onceq.model.time import NEVER_S
@@ -138,7 +138,7 @@ def owed(step: Step, bytes_max: int) -> Live | None:
 
 def pay(step: Step, item: Compose) -> None:
     """Make the acknowledgments of messages that the engine has read."""
-    lane = step.state.all_queues[ACKS_OWED].lane(0)
+    lane = step.state.all_queues[ACKS_OWED].lanes[0]
     build = ChangeBuilder(step)
     mail = _AcknowledgmentBuilder(build)
     for counter, packet in zip(item.counters, item.packets, strict=True):
@@ -147,7 +147,7 @@ def pay(step: Step, item: Compose) -> None:
         build.move(RangeChange(Op.END, ACKS_OWED, 0, counter, 1))
     mail.post()
     # If a lazy record is lost in a crash, what it has paid is owed again, and made again.
-    build.record(forced=any(not put.flags & PUT_EXPRESS for put in build.change.puts))
+    step.record(build.change, forced=any(not put.flags & PUT_EXPRESS for put in build.change.puts))
 
 
 def asked_by(reason: MessageClass) -> Acknowledge:
@@ -233,7 +233,7 @@ def _put(
         transactional=False,
         message_class=reason,
     )
-    if made.packet_bytes(len(body)) > PACKET_BYTES_MAX:
+    if len(body) > made.body_max:
         body = b""
     (packet,) = encode_run(made, Run.of([body]), first_message=number)
     flags = 0 if original.delivery is Delivery.RECOVERABLE else PUT_EXPRESS

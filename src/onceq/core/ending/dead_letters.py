@@ -88,13 +88,13 @@ def own_dead_letter_queue(step: Step, properties: Properties, *, transactional: 
 
 
 def journal_copy(build: ChangeBuilder, queue: Queue, move: RangeChange) -> tuple[CopyTo, ...]:
-    """The queue's journal takes a copy of what is received from it (Q-11), if it has room (Q-14).
+    """The journal of a queue that keeps one takes a copy of what is received from it (Q-11), if it
+    has room (Q-14).
 
     What belongs together here is copied together or not at all.
     """
-    above = queue.parent or queue
-    journal = above.journal
-    if not queue.properties.journal or journal is None:
+    journal = (queue.parent or queue).journal
+    if journal is None:
         return ()
     quota_kb = journal.properties.quota_kb
     if quota_kb < QUOTA_UNLIMITED_KB and (

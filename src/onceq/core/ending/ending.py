@@ -26,7 +26,7 @@ from onceq.core.ending.dead_letters import (
 from onceq.core.ending.final_acknowledgments import tell_end, tell_sender
 from onceq.core.ending.table import FATES, Ending, Fate, Side, When
 from onceq.core.state.position_block import PURGING, Range
-from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Queue
+from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Queue
 from onceq.core.state.records import (
     PUT_ACK_RECEIVE,
     PUT_ACKS,
@@ -85,35 +85,31 @@ def end_range(build: ChangeBuilder, move: RangeChange, ending: Ending, reason: i
         reason: The class that says how it ends; other managers may tell of classes of their own.
     """
     queue = build.step.state.all_queues[move.queue]
-    transactional = _transactional(queue, move.lane)
-    if ending is Ending.RECEIVED and isinstance(queue, Queue):
-        move.copies_to = journal_copy(build, queue, move)
-    for w, first, count in queue.wants(move.lane).parts(move.first, move.count):
+    wanting = queue.wanting.get(move.lane)
+    # Who this manager is for the messages; where nobody asked, source and target keep the same.
+    if isinstance(queue, Queue):
+        here, transactional = Side.BOTH, queue.properties.transactional
+        if queue.properties.journal and ending is Ending.RECEIVED:
+            move.copies_to = journal_copy(build, queue, move)
+    else:
+        here, transactional = Side.SOURCE, move.lane == TRANSACTIONAL_LANE
+    parts: list[tuple[ReportRequest | None, int, int]] = [(None, move.first, move.count)]
+    if wanting is not None:
+        parts = wanting.parts(move.first, move.count)
+    for w, first, count in parts:
         part = move
         if count != move.count:
             part = RangeChange(
                 move.op, move.queue, move.lane, first, count, move.reason, 0, 0,
                 move.copies_to, move.note,
             )  # fmt: skip
-        fate = FATES[_side(queue, w), transactional, ending]
+        came = here is Side.BOTH and w is not None and w.source != NO_GUID
+        fate = FATES[Side.TARGET if came else here, transactional, ending]
         if fate.awaits and w is not None and w.flags & PUT_FINAL:
             part.op = Op.AWAIT
-        elif w is not None or fate.unasked:
+        elif w is not None or fate.kept or When.ALWAYS in (fate.dead_letter, fate.told):
             _carry_out(build, fate, w, part, reason, transactional=transactional)
         build.move(part)
-
-
-def _side(queue: AnyQueue, w: ReportRequest | None) -> Side:
-    """Who this manager is for a range; where nobody asked, source and target keep the same."""
-    if isinstance(queue, OutgoingQueue):
-        return Side.SOURCE
-    return Side.BOTH if w is None or w.source == NO_GUID else Side.TARGET
-
-
-def _transactional(queue: AnyQueue, lane: int) -> bool:
-    if isinstance(queue, Queue):
-        return queue.properties.transactional
-    return lane == TRANSACTIONAL_LANE
 
 
 def _carry_out(
@@ -187,7 +183,7 @@ def gave_up(
 
 def purged_meanwhile(build: ChangeBuilder, lock: RangeChange) -> None:
     """A transaction aborts: what was purged while it was locked ends now (X-19)."""
-    lane = build.step.state.all_queues[lock.queue].lane(lock.lane)
+    lane = build.step.state.all_queues[lock.queue].lanes[lock.lane]
     purged: list[Range] = list(lane.ranges(PURGING, lock.first, end=lock.first + lock.count))
     for first, count in purged:
         move = RangeChange(Op.END, lock.queue, lock.lane, first, count)

@@ -1,4 +1,4 @@
-"""What a send asks to be told, as flags of its puts; and what becomes of messages that do not fit.
+"""What a send asks to be told, as flags of its puts.
 
 Upholds: I12, I13 (what was not asked for is not told), I14.
 """
@@ -21,7 +21,6 @@ from onceq.core.state.records import (
 )
 from onceq.core.step.batches import Target
 from onceq.core.step.step import Step
-from onceq.model.classes import MessageClass
 from onceq.model.message import PRIORITY_DEFAULT, Acknowledge, Delivery, Journal, Properties
 
 SYSTEM_NAMES = frozenset(("admin_queue$", "notify_queue$", "order_queue$"))
@@ -74,18 +73,3 @@ def flags_of(
     if transactional and properties.journal & (Journal.DEADLETTER if over_http else Journal(3)):
         flags |= PUT_FINAL
     return flags
-
-
-def refused(step: Step, queue: Queue, *, transactional: bool) -> MessageClass | None:
-    """Why a queue of this manager does not take a message when it takes effect; None if it does.
-
-    The queue may have been deleted since the send. A message of the wrong kind is refused here
-    as it would be on arrival elsewhere (Q-4).
-    """
-    if queue.number not in step.state.all_queues:
-        return MessageClass.NACK_BAD_DESTINATION_QUEUE
-    if queue.properties.transactional == transactional:
-        return None
-    if transactional:
-        return MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
-    return MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE

@@ -112,11 +112,6 @@ class Fate:
     final: When = When.NEVER
     told: When = When.NEVER
 
-    @property
-    def unasked(self) -> bool:
-        """Whether anything is due where nobody asked for anything."""
-        return self.kept or When.ALWAYS in (self.dead_letter, self.told)
-
 
 _ASKED: Final = When.ASKED
 _LETTER: Final = Fate(dead_letter=_ASKED, told=_ASKED)

@@ -63,23 +63,13 @@ def trace_arrival(
     report(build, event, ids, hops, lines, asked=asked)
 
 
-def trace_sent(build: ChangeBuilder, sends: Sequence[CheckedBatch], first: int) -> int:
-    """Report what this change sends, from message number ``first`` on, as far as it is traced.
-
-    Returns:
-        How many messages it sends.
-    """
-    sent = 0
-    for p in sends:
-        count = len(p.item.bodies.lengths)
-        if p.item.properties.trace:
-            begin, guid = first + sent, build.step.identity.guid
-            ids = [MessageId(guid, number) for number in range(begin, begin + count)]
-            for target in p.targets:
-                event = ARRIVED if isinstance(target.queue, Queue) else SENT
-                report(build, event, ids, [0] * count, [f"queue: {target.text}"])
-        sent += count
-    return sent
+def trace_sent(build: ChangeBuilder, batch: CheckedBatch, first: int) -> None:
+    """Report a traced batch that this change sends, from message number ``first`` on."""
+    count, guid = len(batch.item.bodies), build.step.identity.guid
+    ids = [MessageId(guid, number) for number in range(first, first + count)]
+    for target in batch.targets:
+        event = ARRIVED if isinstance(target.queue, Queue) else SENT
+        report(build, event, ids, [0] * count, [f"queue: {target.text}"])
 
 
 def report(

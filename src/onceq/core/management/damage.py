@@ -60,7 +60,7 @@ def spoiled(step: Step, item: Spoiled) -> None:
             for start, size in _ours(step, item, queue, index, state, first, count):
                 _aside(build, queue, index, state, start, size)
                 told.append((title_of(queue), lookup_id(index, start), size))
-    build.record()
+    step.record(build.change)
     for number, lookup, size, address in item.gone:
         was_in = step.state.all_queues.get(number)
         title = title_of(was_in) if was_in is not None else str(number)

@@ -18,7 +18,7 @@ RATE_DIGITS = 18
 
 def damages(step: Step) -> list[DamageView]:
     """What was set aside, but for what has turned out to have arrived meanwhile."""
-    lane = step.state.all_queues[DAMAGED].lane(0)
+    lane = step.state.all_queues[DAMAGED].lanes[0]
     found: list[DamageView] = []
     for entry in step.state.damages:
         count, reason = entry.count, entry.reason

@@ -71,7 +71,7 @@ def _nowhere(step: Step, outgoing: OutgoingQueue) -> None:
     for index, lane in outgoing.lanes.items():
         for first, count in lane.ranges(AVAILABLE, 0):
             gave_up(build, outgoing, index, first, count, reason)
-    build.record()
+    step.record(build.change)
     inquire(step, outgoing)
 
 

@@ -86,7 +86,7 @@ def _sequence(outgoing: OutgoingQueue, counter: int) -> SequenceInfo:
 def _next(step: Step, outgoing: OutgoingQueue) -> SequenceInfo:
     """What the next message will get: where all is acknowledged, or the stream is one of an earlier
     life, a stream of its own (EOD-12, EOD-14)."""
-    if not outgoing.goes_on(step.state.stamp):
+    if not outgoing.given(step.state.stamp):
         return SequenceInfo(step.state.stamp << 32 | step.state.next_ordinal, 1, 0)
     return _sequence(outgoing, outgoing.ordered_lane.next)
 

@@ -137,7 +137,7 @@ def _end_all(step: Step, queue: AnyQueue, reason: MessageClass) -> None:
             for first, count in lane.ranges(state, 0):
                 move = RangeChange(Op.END, queue.number, index, first, count)
                 end_range(build, move, Ending.NOT_RECEIVED, reason)
-    build.record()
+    step.record(build.change)
 
 
 def purge(step: Step, item: PurgeQueue) -> None:
@@ -156,7 +156,7 @@ def purge(step: Step, item: PurgeQueue) -> None:
                 end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_QUEUE_PURGED)
             for first, size in lane.ranges(LOCKED, 0):
                 build.move(RangeChange(Op.PURGE, queue.number, index, first, size))
-    build.record()
+    step.record(build.change)
     if isinstance(queue, OutgoingQueue):
         queue.pace.due_us = queue.pace.timeouts = 0
         inquire(step, queue)
@@ -267,8 +267,7 @@ def _forget_unanswered(step: Step) -> int:
         if moves:
             change.moves += moves
             given_up[str(outgoing.name)] = sum(move.count for move in moves)
-    if change.moves:
-        step.record(change)
+    step.record(change)
     for name, count in given_up.items():
         step.act_notice("acknowledgments for a stranger were given up by an operator",
                         queue=name, messages=count)  # fmt: skip

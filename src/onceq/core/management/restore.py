@@ -88,7 +88,7 @@ def _set_aside(step: Step) -> int:
         for index, lane in step.state.all_queues[number].lanes.items():
             for first, count in lane.ranges(AVAILABLE, 0):
                 build.move(RangeChange(Op.RELEASE, number, index, first, count))
-    build.record()
+    step.record(build.change)
     return aside
 
 

@@ -140,7 +140,7 @@ def outgoing_view(step: Step, outgoing: OutgoingQueue) -> OutgoingView:
     unheard = sum(count for _, count in lane.ranges(AVAILABLE, lane.head, end=sent + 1))
     peer = step.sessions.peers.get(outgoing.session)
     resend_in = (pace.due_us - now.mono_us) / 1e6 if pace.due_us else -1.0
-    goes_on = outgoing.goes_on(step.state.stamp)
+    goes_on = outgoing.given(step.state.stamp) > 0
     return OutgoingView(
         destination=str(outgoing.name),
         state=state_of(step, outgoing),
@@ -201,7 +201,7 @@ def _elsewhere(outgoing: OutgoingQueue) -> int:
     return sum(
         count
         for index, last in outgoing.elsewhere.items()
-        for _, count in outgoing.lane(index).ranges(
+        for _, count in outgoing.lanes[index].ranges(
             AVAILABLE, outgoing.transmitted.get(index, 0) + 1, end=last + 1
         )
     )

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from onceq.core.names.resolve import computer_of, destinations, one_name, public_queue
-from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.names.resolve import computer_of, destinations, one_name
+from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
 from onceq.core.state.state import ORDER_QUEUE_NUMBER, queue_key_of, stream_key_of_number
 from onceq.core.step.batches import Target
 from onceq.core.step.step import Step
@@ -143,29 +143,33 @@ def _list_element(step: Step, name: FormatName) -> Element:
     return Element.of(name)
 
 
-def arrival_key(step: Step, address: Address) -> tuple[str, Queue | None]:
+def arrival_key(step: Step, address: Address, sent_to: str = "") -> tuple[str, Queue | None]:
     """Where an arrived packet wants to go: the key of its stream, and the queue if there is one.
 
     The TCP connection has reached us, so the host part of a direct name is not compared
     (MS-MQQB 3.1.5.8.5). But it is part of the key: a sender numbers by the name that it uses,
     so that two spellings of one queue are two streams (U10).
+
+    Args:
+        sent_to: The URL that its sender has used, if a redirection has made this address of it.
     """
     state = step.state
+    queue: AnyQueue | None = None
     if address.kind == 7 and address.direct[:4].upper() == "HTTP":
         (name,) = parse_format_name(f"DIRECT={address.direct}")
-        queue = state.queues.get(queue_key(name.private, name.queue))
-        return name.direct.casefold(), queue if queue is not None and not queue.system else None
-    if address.kind == 7:
+        key, queue = name.direct.casefold(), state.queues.get(queue_key(name.private, name.queue))
+    elif address.kind == 7:
         key = address.direct.casefold()
         queue = state.queues.get(key.partition("\\")[2])
-        return key, queue if queue is not None and not queue.system else None
-    if address.kind == 3 and address.number != ORDER_QUEUE_NUMBER:
-        target = state.all_queues.get(address.number)
-        key = stream_key_of_number(address.number)
-        return key, target if isinstance(target, Queue) and not target.system else None
-    if address.kind == 5:
-        return public_key(address.guid), public_queue(step, address.guid)
-    return f"#{address.kind}:{address.guid.hex()}", None
+    elif address.kind == 3 and address.number != ORDER_QUEUE_NUMBER:
+        key, queue = stream_key_of_number(address.number), state.all_queues.get(address.number)
+    elif address.kind == 5:
+        key, queue = public_key(address.guid), state.public.get(address.guid)
+    else:
+        key = f"#{address.kind}:{address.guid.hex()}"
+    if not isinstance(queue, Queue) or queue.system:
+        queue = None
+    return sent_to.casefold() or key, queue
 
 
 def public_key(guid: bytes) -> str:

@@ -63,17 +63,8 @@ def is_local(step: Step, name: FormatName) -> bool:
         queue = None if step.names.directory is None else step.names.directory.queues.get(name.guid)
         if queue is not None:
             return queue.computer.casefold() == step.identity.name.casefold()
-        return public_queue(step, name.guid) is not None
+        return name.guid in step.state.public
     return False
-
-
-def public_queue(step: Step, guid: bytes) -> Queue | None:
-    """The public queue of this manager that has a GUID."""
-    for queue in step.state.queues.values():
-        properties = queue.properties
-        if properties.instance == guid and not properties.private and not queue.system:
-            return queue
-    return None
 
 
 def read_directory(step: Step, what: str) -> Snapshot:
@@ -102,7 +93,7 @@ def local_queue(step: Step, name: FormatName) -> Queue:
     if name.kind is Kind.MACHINE or (of_computer and name.suffix in _SYSTEM):
         queue = state.all_queues.get(_SYSTEM.get(name.suffix, 0))
     elif name.kind is Kind.PUBLIC and name.suffix is Suffix.NONE:
-        queue = public_queue(step, name.guid)
+        queue = state.public.get(name.guid)
     elif name.suffix is Suffix.JOURNAL:
         queue = local_queue(step, replace(name, suffix=Suffix.NONE)).journal
     elif name.suffix is not Suffix.NONE:

@@ -85,7 +85,7 @@ def post_receipt(step: Step, progress: Progress, name: str) -> None:
     outgoing = _way(step, name, progress.source)
     if outgoing is None:
         return
-    lane = outgoing.lane(RECEIPT_LANE)
+    lane = outgoing.lanes[RECEIPT_LANE]
     if lane.available >= HTTP_RECEIPTS_MAX:
         return
     build = ChangeBuilder(step)
@@ -103,4 +103,4 @@ def post_receipt(step: Step, progress: Progress, name: str) -> None:
         outgoing.number, Run.of((packet,)), lane=RECEIPT_LANE, expires=step.reach_by_s(),
         flags=PUT_EXPRESS,
     )  # fmt: skip
-    build.record(forced=False)
+    step.record(build.change, forced=False)

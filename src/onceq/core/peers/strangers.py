@@ -16,6 +16,7 @@ Upholds: I24.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from onceq.core.names.resolve import index_by_guid
 from onceq.core.state.link_states import Link
@@ -119,14 +120,17 @@ def retry_s(step: Step, outgoing: OutgoingQueue) -> float:
 # ---- forgetting ----------------------------------------------------------------------------------
 
 
+SWEPT_FROM: Final = STRANGER_QUEUES_MAX * 3 // 4
+"""If there are so many outgoing queues for strangers, the empty ones are forgotten."""
+
+
 def sweep(step: Step) -> None:
-    """Forget outgoing queues for strangers that are empty, when there are many; called where no
-    change is under construction."""
-    if len(step.state.answering) * 4 >= STRANGER_QUEUES_MAX * 3:
-        # Asked for every run that comes; of outgoing queues there may be far more than these.
-        answering = (step.state.all_queues[number] for number in step.state.answering)
-        empty = [one for one in answering if isinstance(one, OutgoingQueue) and not len(one)]
-        forget(step, idle(step, empty) if empty else [], forced=False)
+    """Forget outgoing queues for strangers that are empty; called where no change is under
+    construction."""
+    # Of outgoing queues there may be far more than these.
+    answering = (step.state.all_queues[number] for number in step.state.answering)
+    empty = [one for one in answering if isinstance(one, OutgoingQueue) and not len(one)]
+    forget(step, idle(step, empty) if empty else [], forced=False)
 
 
 def idle(step: Step, among: Iterable[OutgoingQueue]) -> list[OutgoingQueue]:

@@ -159,13 +159,7 @@ def _possible(
 
 
 def speaks_for(step: Step, peer: Peer, run: ArrivedRun) -> str:
-    """Why a session may not bring a run; "" if it may.
-
-    Over HTTP nobody proves who he is, here as everywhere: what comes there is known by the address
-    that it was posted to, and mixes with no stream of a session.
-    """
-    if run.source == peer.peer or peer.http:
-        return ""
+    """Why a session may not bring a run of another manager; "" if it may."""
     routers = {router_name(via) for via in step.names.routes_to.values()}
     if any(step.state.bindings.guid_of(name) == peer.peer for name in routers):
         return ""

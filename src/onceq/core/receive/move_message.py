@@ -59,7 +59,7 @@ def move(step: Step, item: MoveMessage) -> None:
         change.moves.append(
             RangeChange(Op.SHIFT, source.number, index, counter, 1, to=target.number)
         )
-        place = target.lane(index).next
+        place = target.lanes[index].next
         step.record(change)
         step.answer(item.owner, item.request, lookup_id(index, place))
         return

@@ -75,7 +75,7 @@ def _sift(step: Step, queue: Queue, places: Sequence[Place]) -> None:
     moved = sum(_divert(build, queue, index, counter) for index, counter in worn)
     if not moved:
         return
-    build.record()
+    step.record(build.change)
     step.notice(
         "messages moved aside: received too often in vain", queue.title, queue=queue.title,
         messages=moved,
@@ -187,5 +187,4 @@ def bring_back(step: Step, queue: Queue, *, before_s: int) -> None:
                 if _due(lane, counter, after_s) <= before_s:
                     move = RangeChange(Op.SHIFT, sub.number, index, counter, 1, to=queue.number)
                     change.moves.append(move)
-    if change.moves:
-        step.record(change)
+    step.record(change)

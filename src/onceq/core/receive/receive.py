@@ -65,7 +65,7 @@ def receive(step: Step, item: Receive) -> None:
     if not item.cursor and (item.lookup or item.seek):
         _by_lookup(step, item, queue)
         return
-    if isinstance(queue, Queue):
+    if step.state.next_expiry <= step.now.wall_s and isinstance(queue, Queue):
         expire(step, queue)
     if _serve(step, item, queue):
         return
@@ -79,7 +79,7 @@ def receive(step: Step, item: Receive) -> None:
         raise InsufficientResources(f"{WAITING_READERS_MAX} receives are waiting already")
     assert isinstance(queue, Queue)
     if queue.number not in step.state.all_queues:
-        # A subqueue that ``_source`` made up: now that somebody waits at it, it has to be there.
+        # A subqueue that ``_absent`` made up: now that somebody waits at it, it has to be there.
         made = subqueues.ensure(step, item.queue)
         assert made is not None, "only a subqueue can be missing"
         queue = made
@@ -90,7 +90,10 @@ def receive(step: Step, item: Receive) -> None:
 def _checked(step: Step, item: Receive) -> AnyQueue:
     if item.handle:
         check_alive(step, item)
-    queue = _source(step, item)
+    try:
+        queue: AnyQueue = find_source(step, item.queue)
+    except QueueNotFound as error:
+        queue = _absent(step, item, error)
     if isinstance(queue, OutgoingQueue) and not item.peek:
         raise UnsupportedFormatName(
             f"{item.queue} is an outgoing queue: it can only be peeked; 'outgoing remove' takes a "
@@ -106,7 +109,7 @@ def _checked(step: Step, item: Receive) -> AnyQueue:
             raise TransactionUsage(
                 f"{item.queue} is not transactional: it cannot be received from in a transaction"
             )
-    if isinstance(queue, Queue):
+    if isinstance(queue, Queue) and (item.handle or queue.handles):
         check_receive(step, queue, item)
     if item.cursor:
         cursors.check(step, item, queue)
@@ -115,24 +118,22 @@ def _checked(step: Step, item: Receive) -> AnyQueue:
     return queue
 
 
-def _source(step: Step, item: Receive) -> AnyQueue:
-    """Where to take from. In a transaction that is never another computer (RCV-11)."""
-    try:
-        return find_source(step, item.queue)
-    except QueueNotFound:
-        (name,) = one_name(item.queue)
-        if not is_local(step, name):
-            if item.transaction:
-                raise TransactionUsage(
-                    f"{item.queue} is not a queue of {step.identity.name}: only a local queue can "
-                    "be received from in a transaction"
-                ) from None
-            raise
-        if not name.subqueue:
-            raise
-        # A subqueue that is not there is empty (Q-30); it is made if anybody waits at it.
-        parent = subqueues.parent_of(step, name)
-        return Queue(0, step.state.space, parent.properties, parent=parent, sub=name.subqueue)
+def _absent(step: Step, item: Receive, error: QueueNotFound) -> Queue:
+    """What stands for a queue that is not there; ``error`` if nothing does. In a transaction that
+    is never one of another computer (RCV-11)."""
+    (name,) = one_name(item.queue)
+    if not is_local(step, name):
+        if item.transaction:
+            raise TransactionUsage(
+                f"{item.queue} is not a queue of {step.identity.name}: only a local queue can "
+                "be received from in a transaction"
+            ) from None
+        raise error
+    if not name.subqueue:
+        raise error
+    # A subqueue that is not there is empty (Q-30); it is made if anybody waits at it.
+    parent = subqueues.parent_of(step, name)
+    return Queue(0, step.state.space, parent.properties, parent=parent, sub=name.subqueue)
 
 
 def foresee(step: Step, item: Receive) -> tuple[Extent, ...]:
@@ -178,7 +179,10 @@ def _choose(item: Receive, queue: AnyQueue) -> list[Place]:
     places: list[Place] = []
     after_lane, after = place_of(item.after) if item.after else (-1, 0)
     passed = bool(item.after)
-    for index, lane in ordered(queue):
+    lanes = queue.lanes.items() if len(queue.lanes) == 1 else ordered(queue)
+    for index, lane in lanes:
+        if not lane.available:
+            continue
         start = 0
         if passed:
             if index != after_lane:
@@ -199,7 +203,7 @@ def _choose(item: Receive, queue: AnyQueue) -> list[Place]:
             break
         # What comes next here does not fit: nothing of a later lane may come before it (Q-22), and
         # a reader that goes on behind the last would pass it over.
-        if taken and any(lane.ranges(AVAILABLE, sum(taken[-1]), count_max=1)):
+        if taken and lane.first(AVAILABLE, sum(taken[-1]), lane.next) < lane.next:
             break
     if isinstance(queue, Queue):
         if item.peek and queue.shown:
@@ -229,8 +233,26 @@ def _hand_out(step: Step, item: Receive, queue: AnyQueue, places: list[Place]) -
 
 def handed(queue: AnyQueue, places: list[Place]) -> Handed:
     """Where the packets of some places lie, and what is known beside them."""
-    if len(places) == 1 and places[0][2] == 1:
-        return _handed_one(queue, places[0])
+    if len(places) != 1 or places[0][2] != 1:
+        return _handed_runs(queue, places)
+    ((index, counter, _),) = places
+    lane = queue.lanes[index]
+    address, size, arrived = lane.place_in_log(counter)
+    reason = lane.classes.get(counter) if lane.classes else None
+    return Handed(
+        (Extent(address, size),),
+        array(LENGTH_TYPE, (size,)),
+        array("Q", (lookup_id(index, counter),)),
+        array("I", (arrived,)),
+        array("I", (lane.aborts.get(counter, 0) if lane.aborts else 0,)),
+        ((0, reason),) if reason is not None else (),
+        ((0, *lane.moved[counter]),) if counter in lane.moved else (),
+        ((0, lane.notes[counter]),) if counter in lane.notes else (),
+    )
+
+
+def _handed_runs(queue: AnyQueue, places: list[Place]) -> Handed:
+    """The same for several messages."""
     pieces: list[Piece] = []
     lengths, lookups = array(LENGTH_TYPE), array("Q")
     arrived, aborts = array("I"), array("I")
@@ -265,24 +287,6 @@ def handed(queue: AnyQueue, places: list[Place]) -> Handed:
     )  # fmt: skip
 
 
-def _handed_one(queue: AnyQueue, place: Place) -> Handed:
-    """The same for one message."""
-    index, counter, _ = place
-    lane = queue.lanes[index]
-    address, size, arrived = lane.place_in_log(counter)
-    reason = lane.classes.get(counter) if lane.classes else None
-    return Handed(
-        (Extent(address, size),),
-        array(LENGTH_TYPE, (size,)),
-        array("Q", (lookup_id(index, counter),)),
-        array("I", (arrived,)),
-        array("I", (lane.aborts.get(counter, 0) if lane.aborts else 0,)),
-        ((0, reason),) if reason is not None else (),
-        ((0, *lane.moved[counter]),) if counter in lane.moved else (),
-        ((0, lane.notes[counter]),) if counter in lane.notes else (),
-    )
-
-
 def lock(
     step: Step, owner: int, number: int, queue: AnyQueue, places: list[Place], change: Change
 ) -> None:
@@ -305,7 +309,7 @@ def _take_out(step: Step, queue: AnyQueue, places: list[Place]) -> None:
     for index, first, count in places:
         move = RangeChange(Op.REMOVE, queue.number, index, first, count)
         end_range(build, move, Ending.RECEIVED, MessageClass.ACK_RECEIVE)
-    build.record()
+    step.record(build.change)
 
 
 def _by_lookup(step: Step, item: Receive, queue: AnyQueue) -> None:
@@ -350,8 +354,7 @@ def remove(step: Step, item: Remove, queue: Queue) -> None:
     if item.transaction:
         change = Change(step.now.wall_s)
         lock(step, item.owner, item.transaction, queue, places, change)
-        if change.moves:
-            step.record(change, forced=False)
+        step.record(change, forced=False)
     else:
         _take_out(step, queue, places)
     step.answer(item.owner, item.request, sum(place[2] for place in places))
@@ -380,22 +383,19 @@ def _wake_later(step: Step, item: Receive) -> None:
 
 
 def serve_waiting(step: Step, queue: Queue) -> None:
-    """Give what has become available to those who wait for it."""
-    expire(step, queue)
+    """Give what has become available to those who wait for it: to those that look first."""
+    if step.state.next_expiry <= step.now.wall_s:
+        expire(step, queue)
     for peek in (True, False):
-        _serve_round(step, queue, peek=peek)
-
-
-def _serve_round(step: Step, queue: Queue, *, peek: bool) -> None:
-    for key, item in list(queue.waiting.items()):
-        if item.peek is not peek or not (queue.available or queue.shown):
-            continue
-        try:
-            if not _serve(step, item, queue):
+        for key, item in list(queue.waiting.items()):
+            if item.peek is not peek or not (queue.available or queue.shown):
                 continue
-        except OnceqError as error:
-            step.answer(item.owner, item.request, error)
-        step.readers.leave(key)
+            try:
+                if not _serve(step, item, queue):
+                    continue
+            except OnceqError as error:
+                step.answer(item.owner, item.request, error)
+            step.readers.leave(key)
 
 
 def timed_out(step: Step, key: tuple[int, int]) -> None:
@@ -441,4 +441,4 @@ def expire(step: Step, queue: Queue) -> None:
                 Op.END, queue.number, index, first, count, MessageClass.NACK_RECEIVE_TIMEOUT
             )
             end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_RECEIVE_TIMEOUT)
-    build.record()
+    step.record(build.change)

@@ -111,8 +111,7 @@ def claim(step: Step, item: Claim) -> None:
         places.append((index, counter, count))
     change = Change(step.now.wall_s)
     lock(step, item.owner, item.transaction, queue, places, change)
-    if change.moves:
-        step.record(change, forced=False)
+    step.record(change, forced=False)
     step.answer(item.owner, item.request, sum(place[2] for place in places))
 
 

@@ -100,7 +100,7 @@ def checked_size(
         largest, total = largest_of(lengths), total_of(lengths)
     size = 0
     for made in templates:
-        if made.packet_bytes(largest) > PACKET_BYTES_MAX:
+        if largest > made.body_max:
             raise BodyTooLarge(
                 f"a body of {largest} bytes with {made.overhead} bytes of headers is larger than "
                 f"the {PACKET_BYTES_MAX} bytes of a packet; send it in parts"

@@ -43,7 +43,7 @@ def store_packets(step: Step, tx: Transaction) -> tuple[list[StoredPackets], int
     message = take_numbers(step, change, sum(len(p.item.bodies) for p in tx.sends))
     laid: list[StoredPackets] = []
     for part in in_order(tx.sends, message):
-        packets = part.encode(transaction=transaction)
+        packets, _ = part.packets(transaction)
         laid.append(StoredPackets(packets.lengths, len(packets.data), data=packets.data))
     runs = iter(laid)
     for p in tx.sends:

@@ -19,7 +19,7 @@ def check_quota(step: Step, target: Target, size: int, *, transactional: bool) -
     numbers for it: one that is always under way never begins anew (EOD-12)."""
     queue = target.queue
     if isinstance(queue, Queue):
-        if over_quota(step, queue, size):
+        if queue.properties.quota_kb != QUOTA_UNLIMITED_KB and over_quota(step, queue, size):
             queue_full(step, queue)
             raise InsufficientResources(
                 f"queue {queue.properties.name} is at its quota of {queue.properties.quota_kb} KB"
@@ -32,9 +32,8 @@ def check_quota(step: Step, target: Target, size: int, *, transactional: bool) -
 
 
 def over_quota(step: Step, queue: Queue, size: int) -> bool:
-    """Whether a queue of this manager has no room for so many more bytes."""
-    quota_kb = queue.properties.quota_kb
-    return quota_kb != QUOTA_UNLIMITED_KB and step.holding(queue) + size > quota_kb << 10
+    """Whether a queue of this manager that has a quota has no room for so many more bytes."""
+    return step.holding(queue) + size > queue.properties.quota_kb << 10
 
 
 def queue_full(step: Step, queue: Queue) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from onceq.core.ending.acknowledgments import on_arrival
 from onceq.core.ending.dead_letters import own_dead_letter_queue
@@ -20,11 +21,10 @@ from onceq.core.ending.ending import AtHand, end_at_hand
 from onceq.core.ending.report_flags import (
     flags_of,
     lane_of,
-    refused,
     without_quiet_queues,
 )
 from onceq.core.ending.table import FATES, Ending, Side
-from onceq.core.ending.trace_reports import trace_queue
+from onceq.core.ending.trace_reports import trace_queue, trace_sent
 from onceq.core.names.packet_names import address_of, answer_address, check_answers, lists_of
 from onceq.core.names.resolve import destinations
 from onceq.core.peers.lives import next_stream
@@ -51,6 +51,12 @@ from onceq.packet.encode import encode_run
 from onceq.packet.templates import Template, template
 
 TRANSACTION_NUMBERS = 1 << 20
+_NO_QUEUE: Final = MessageClass.NACK_BAD_DESTINATION_QUEUE
+_WRONG_KIND: Final = {
+    True: MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE,
+    False: MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE,
+}
+"""Why a queue does not take a message, by whether that was sent in a transaction."""
 
 
 def prepare(
@@ -64,8 +70,9 @@ def prepare(
     Raises:
         OnceqError: Whatever is wrong with it; the whole batch is refused.
     """
-    check_batch(item)
     properties = item.properties
+    if properties is not PLAIN or item.own is not None:
+        check_batch(item)
     if transactional and step.settings.xact_dead_letter_always:
         properties = replace(properties, journal=properties.journal | Journal.DEADLETTER)
         item = replace(item, properties=properties)
@@ -82,7 +89,12 @@ def prepare(
             properties = replace(properties, time_to_reach_queue=reach, time_to_be_received=receive)
             item = replace(item, properties=properties)
     sent_s = step.now.wall_s - item.age_s
-    route = _route(step, item, sent_s, transactional)
+    # To look for PLAIN by its identity costs less than to add up its fields.
+    key = (item.destination, sent_s, transactional, None if properties is PLAIN else properties)
+    route = step.names.routes.get(key)
+    if route is None:
+        route = _route(step, item, sent_s, transactional)
+        step.names.keep_route(key, route)
     targets, templates = route.targets, route.templates
     if properties.admin_queue:
         check_answers(step, targets, properties.admin_queue)
@@ -127,21 +139,16 @@ def _deadline(sent_s: int, lifetime_s: int) -> int:
 
 
 def _route(step: Step, item: SendItem, sent_s: int, transactional: bool) -> Route:
-    """Destinations, the headers for each, and deadlines; those of one second serve all its
-    batches."""
-    properties = None if item.properties is PLAIN else item.properties
-    key = (item.destination, sent_s, transactional, properties)
-    known = step.names.routes.get(key)
-    if known is None:
-        targets = destinations(step, item.destination, transactional=transactional)
-        lists = lists_of(step, item.destination, item.properties)
-        made = tuple(
-            _template(step, target, item.properties, lists, sent_s, transactional=transactional)
-            for target in targets
-        )
-        known = Route(targets, made, _deadlines(step.settings, item.properties, sent_s))
-        step.names.keep_route(key, known)
-    return known
+    """Destinations, the headers for each, and deadlines; those of one second serve all batches
+    with the same properties."""
+    destination, properties = item.destination, item.properties
+    targets = destinations(step, destination, transactional=transactional)
+    lists = lists_of(step, destination, properties)
+    made = tuple(
+        _template(step, target, properties, lists, sent_s, transactional=transactional)
+        for target in targets
+    )
+    return Route(targets, made, _deadlines(step.settings, properties, sent_s))
 
 
 def _template(
@@ -167,31 +174,35 @@ def _template(
 # ---- taking effect -----------------------------------------------------------------------
 
 
-def add_puts(build: ChangeBuilder, sends: list[CheckedBatch], *, transaction: int) -> int:
+def add_puts(
+    build: ChangeBuilder, sends: list[CheckedBatch], *, transaction: int
+) -> tuple[int, int]:
     """Turn sends into packets with their numbers, in order; ``transaction`` 0 means none.
 
     Returns:
-        The number of the first message.
+        The number of the first message, and how many there are.
     """
-    numbering = _PutBuilder(build)
     # A prepare writes the packets of all batches of a branch or of none: the first one tells.
     written = sends[0].written if sends else None
-    if written is not None:
-        for one in in_order(sends, written.message):
-            _add_put(numbering, one, transaction)
-        return written.message
+    count = 0
+    for p in sends:
+        count += len(p.item.bodies.lengths)
+    first = written.message if written else take_numbers(build.step, build.change, count)
+    acks: list[tuple[Run, int, int]] = []
     if len(sends) == 1 and len(sends[0].targets) == 1:
-        first_message = take_numbers(build.step, build.change, len(sends[0].item.bodies.lengths))
-        _add_put(numbering, DestinationBatch(sends[0], 0, first_message, True, True), transaction)
-        if numbering.acks:
-            numbering.acknowledge()
-        return first_message
-    count = sum(len(p.item.bodies) for p in sends)
-    first_message = take_numbers(build.step, build.change, count)
-    for one in in_order(sends, first_message):
-        _add_put(numbering, one, transaction)
-    numbering.acknowledge()
-    return first_message
+        _add_put(build, DestinationBatch(sends[0], 0, first, True, True), transaction, acks)
+    else:
+        for part in in_order(sends, first):
+            _add_put(build, part, transaction, acks)
+    # What has arrived here, or was refused, is acknowledged behind all puts (ACK-17).
+    for packets, level, reason in acks:
+        on_arrival(build, packets, level, reason)
+    message = first
+    for p in sends:
+        if p.item.properties.trace:
+            trace_sent(build, p, message)
+        message += len(p.item.bodies.lengths)
+    return first, count
 
 
 @dataclass(slots=True)
@@ -210,14 +221,22 @@ class DestinationBatch:
     first: bool
     last: bool
 
-    def encode(self, *, transaction: int, stream: int = 0, first_number: int = 0) -> Run:
-        """Its packets; ``transaction`` 0 means none."""
+    def packets(self, transaction: int, stream: int = 0, first_number: int = 0) -> tuple[Run, int]:
+        """Its packets; of what is written already the lengths, and the log address.
+
+        Args:
+            transaction: Number of the sending transaction; 0: there is none.
+        """
         p = self.prepared
-        return encode_run(
+        if p.written is not None:
+            laid = p.written.runs[self.index]
+            return Run(b"", laid.lengths), laid.address
+        made = encode_run(
             p.templates[self.index], p.item.bodies, first_message=self.message, stream=stream,
             first_number=first_number, transaction=transaction % TRANSACTION_NUMBERS,
             first=self.first, last=self.last, own=p.item.own,
         )  # fmt: skip
+        return made, 0
 
 
 def in_order(sends: Sequence[CheckedBatch], message: int) -> list[DestinationBatch]:
@@ -241,39 +260,28 @@ def in_order(sends: Sequence[CheckedBatch], message: int) -> list[DestinationBat
     return parts
 
 
-class _PutBuilder:
-    """Streams and numbers of several puts that stand in one change."""
-
-    __slots__ = ("acks", "build", "streams")
-
-    def __init__(self, build: ChangeBuilder) -> None:
-        self.build = build
-        self.streams: dict[int, tuple[int, int]] = {}
-        self.acks: list[tuple[Run, int, int]] = []
-        """What has arrived here, or was refused, and shall be acknowledged (behind all puts)."""
-
-    def acknowledge(self) -> None:
-        """Tell of arrivals and refusals on this computer (ACK-17)."""
-        for packets, level, reason in self.acks:
-            on_arrival(self.build, packets, level, reason)
-
-    def stream(self, outgoing: OutgoingQueue, counter: int) -> tuple[int, int]:
-        """Stream and number of the message that gets ``counter`` (EOD-4, EOD-12)."""
-        known = self.streams.get(outgoing.number)
-        if known is None:
-            if outgoing.goes_on(self.build.step.state.stamp):
-                known = (outgoing.stream, outgoing.base)
-            else:
-                known = (next_stream(self.build.step, self.build.change), counter - 1)
-            self.streams[outgoing.number] = known
-        stream, base = known
-        return stream, counter - base
+def _number(build: ChangeBuilder, outgoing: OutgoingQueue, counter: int) -> tuple[int, int]:
+    """Stream and number of the message that gets ``counter`` (EOD-4, EOD-12)."""
+    known = build.streams.get(outgoing.number)
+    if known is None:
+        if outgoing.given(build.step.state.stamp):
+            known = (outgoing.stream, outgoing.base)
+        else:
+            known = (next_stream(build.step, build.change), counter - 1)
+        build.streams[outgoing.number] = known
+    stream, base = known
+    return stream, counter - base
 
 
-def _add_put(numbering: _PutBuilder, part: DestinationBatch, transaction: int) -> None:
+def _add_put(
+    build: ChangeBuilder, part: DestinationBatch, transaction: int,
+    acks: list[tuple[Run, int, int]],
+) -> None:  # fmt: skip
+    """Put one batch into the change for one of its targets; what is to be acknowledged is added to
+    ``acks``."""
     p, message = part.prepared, part.message
     target, properties = p.targets[part.index], p.item.properties
-    build, queue, transactional = numbering.build, target.queue, bool(transaction)
+    queue, transactional = target.queue, bool(transaction)
     deadlines = p.deadlines
     stream, number, expires = 0, 0, deadlines.receive_by
     lane, flags = 0 if transactional else lane_of(properties), 0
@@ -281,10 +289,13 @@ def _add_put(numbering: _PutBuilder, part: DestinationBatch, transaction: int) -
         properties = without_quiet_queues(build.step, target, properties)
         flags = flags_of(properties, target, transactional=transactional, once=deadlines.once)
     if isinstance(queue, Queue):
-        reason = refused(build.step, queue, transactional=transactional)
-        if reason:
-            packets, address = _packets(part, transaction)
-            _end_here(numbering, part, properties, packets, transaction, address, reason)
+        # The queue may have been deleted since the send. A message of the wrong kind is refused as
+        # it would be on arrival elsewhere (Q-4).
+        there = queue.number in build.step.state.all_queues
+        if not there or queue.properties.transactional != transactional:
+            reason = _WRONG_KIND[transactional] if there else _NO_QUEUE
+            packets, address = part.packets(transaction)
+            _end_here(build, part, properties, packets, transaction, acks, address, reason)
             return
     else:
         expires = deadlines.expires
@@ -292,8 +303,8 @@ def _add_put(numbering: _PutBuilder, part: DestinationBatch, transaction: int) -
             lane = TRANSACTIONAL_LANE
     counter = build.next_counter(queue, lane)
     if isinstance(queue, OutgoingQueue) and transactional:
-        stream, number = numbering.stream(queue, counter)
-    packets, address = _packets(part, transaction, stream, number)
+        stream, number = _number(build, queue, counter)
+    packets, address = part.packets(transaction, stream, number)
     build.put(
         Put(
             queue.number, lane, counter, packets, stream, number, expires,
@@ -304,23 +315,12 @@ def _add_put(numbering: _PutBuilder, part: DestinationBatch, transaction: int) -
         properties.acknowledge
         or (properties.journal and FATES[Side.BOTH, transactional, Ending.ARRIVED].journal)
     ):
-        _end_here(numbering, part, properties, packets, transaction)
-
-
-def _packets(
-    part: DestinationBatch, transaction: int, stream: int = 0, number: int = 0
-) -> tuple[Run, int]:
-    """The packets of a part; of what is written already the lengths, and the log address."""
-    written = part.prepared.written
-    if written is None:
-        return part.encode(transaction=transaction, stream=stream, first_number=number), 0
-    laid = written.runs[part.index]
-    return Run(b"", laid.lengths), laid.address
+        _end_here(build, part, properties, packets, transaction, acks)
 
 
 def _end_here(
-    numbering: _PutBuilder, part: DestinationBatch, properties: Properties, packets: Run,
-    transaction: int, address: int = 0, reason: int = 0,
+    build: ChangeBuilder, part: DestinationBatch, properties: Properties, packets: Run,
+    transaction: int, acks: list[tuple[Run, int, int]], address: int = 0, reason: int = 0,
 ) -> None:  # fmt: skip
     """Messages enter a queue of this manager, or cannot (for a reason): keep and tell what is due,
     as if they had come from elsewhere (Q-4, X-1)."""
@@ -334,9 +334,9 @@ def _end_here(
         level=properties.acknowledge if properties.admin_queue else 0,
         express=properties.delivery == Delivery.EXPRESS and not transaction,
         own=part.prepared.dead_letter_queue, message=part.message, address=address,
-        later=numbering.acks,
+        later=acks,
     )  # fmt: skip
-    end_at_hand(numbering.build, what, ending, reason)
+    end_at_hand(build, what, ending, reason)
 
 
 def prepared_all(

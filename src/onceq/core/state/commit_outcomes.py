@@ -120,7 +120,7 @@ class Fences:
         self._barred: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
         """Session: highest number barred, and when (monotonic us) that was last told; in the
         order of that."""
-        self.barred_s = 0
+        self.barred_s = -1
         """Sessions that began up to this second are barred unless they have committed."""
 
     def __len__(self) -> int:
@@ -131,7 +131,8 @@ class Fences:
         found = self._barred.get(id.session)
         if found is not None and id.number <= found[0]:
             return True
-        return began_s(id.session) <= self.barred_s and id.session not in outcomes
+        whole = self.barred_s >= 0 and began_s(id.session) <= self.barred_s
+        return whole and id.session not in outcomes
 
     def told(self, id: TransactionId, outcomes: Outcomes, now: Now, age_s: int) -> None:
         """Somebody is about to be told that this commit did not happen, or is not remembered.

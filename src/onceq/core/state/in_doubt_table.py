@@ -45,19 +45,20 @@ class Doubts:
 
     def __init__(self) -> None:
         self._streams: dict[int, dict[int, Doubt]] = {}
-        self._places: dict[Place, tuple[int, int]] = {}
+        self.places: dict[Place, tuple[int, int]] = {}
+        """Where each stands: its stream and number."""
         self._of: dict[int, dict[int, None]] = {}
         """Outgoing queue to the streams of its doubts."""
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self.places)
 
     def add(self, stream: int, number: int, doubt: Doubt) -> None:
         """One more; it is not remembered if there are too many already."""
         if len(self) < DOUBTS_MAX:
             self._streams.setdefault(stream, {})[number] = doubt
             self._of.setdefault(doubt.outgoing, {})[stream] = None
-            self._places[doubt.queue, doubt.lane, doubt.counter] = (stream, number)
+            self.places[doubt.queue, doubt.lane, doubt.counter] = (stream, number)
 
     def find(self, stream: int, number: int) -> Doubt | None:
         """The doubt about a message."""
@@ -91,19 +92,19 @@ class Doubts:
 
     def at(self, place: Place) -> Doubt | None:
         """The doubt about a dead letter."""
-        key = self._places.get(place)
+        key = self.places.get(place)
         return self.find(*key) if key is not None else None
 
     def forget(self, queue: int, lane: int, first: int, count: int) -> None:
         """These dead letters are gone, or certain."""
         # Either may be larger by far: a purge of millions, or millions of doubts.
-        if count > len(self._places):
-            gone = [p for p in self._places if p[:2] == (queue, lane)]
+        if count > len(self.places):
+            gone = [p for p in self.places if p[:2] == (queue, lane)]
             places = [p for p in gone if first <= p[2] < first + count]
         else:
             places = [(queue, lane, counter) for counter in range(first, first + count)]
         for place in places:
-            key = self._places.pop(place, None)
+            key = self.places.pop(place, None)
             if key is not None:
                 numbers = self._streams[key[0]]
                 outgoing = numbers.pop(key[1]).outgoing

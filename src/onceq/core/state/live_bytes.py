@@ -31,33 +31,34 @@ class Live:
 class Space:
     """Live bytes by region of the log."""
 
-    __slots__ = ("_bases", "_live", "total")
+    __slots__ = ("_live", "bases", "region_end", "total")
 
     def __init__(self) -> None:
-        self._bases: list[int] = []
+        self.bases: list[int] = []
+        """Where the regions begin, in order; nothing before the first of them is needed."""
         self._live: dict[int, int] = {}
+        self.region_end = 0
+        """The first record with messages that begins here or later begins a region."""
         self.total = 0
 
-    def record(self, position: int) -> None:
-        """A record with messages begins at ``position``; positions only grow."""
-        bases = self._bases
-        if not bases or position - bases[-1] >= REGION_BYTES:
-            # ``sub`` never drops the last region, because the next message may come to lie in it.
-            if bases and self._live[bases[-1]] == 0:
-                del self._live[bases.pop()]
-            bases.append(position)
-            self._live[position] = 0
+    def begin(self, position: int) -> None:
+        """A region begins, with the record at ``position``."""
+        bases = self.bases
+        # ``sub`` never drops the last region, because the next message may come to lie in it.
+        if bases and self._live[bases[-1]] == 0:
+            del self._live[bases.pop()]
+        self.restore(position)
 
     def add(self, address: int, size: int) -> None:
         """Bytes at ``address`` are needed from now on."""
-        bases = self._bases
+        bases = self.bases
         base = bases[-1] if address >= bases[-1] else bases[bisect_right(bases, address) - 1]
         self._live[base] += size
         self.total += size
 
     def sub(self, address: int, size: int) -> None:
         """Bytes at ``address`` are not needed any more."""
-        bases = self._bases
+        bases = self.bases
         index = bisect_right(bases, address) - 1
         base = bases[index]
         left = self._live[base] - size
@@ -70,24 +71,25 @@ class Space:
 
     def one_region(self, start: int, end: int) -> bool:
         """Whether bytes from ``start`` up to ``end`` lie in one region."""
-        bases = self._bases
+        bases = self.bases
         return start >= bases[-1] or bisect_right(bases, start) == bisect_left(bases, end)
 
     def restore(self, base: int) -> None:
         """A region of a checkpoint, in order; its bytes are added as its messages are."""
-        self._bases.append(base)
+        self.bases.append(base)
         self._live[base] = 0
+        self.region_end = base + REGION_BYTES
 
     def prune(self) -> None:
         """Forget regions of a checkpoint in which nothing turned out to live."""
-        for base in self._bases[:-1]:
+        for base in self.bases[:-1]:
             if self._live[base] == 0:
                 del self._live[base]
-        self._bases = [base for base in self._bases if base in self._live]
+        self.bases = [base for base in self.bases if base in self._live]
 
     def live_bytes(self, base: int, end: int) -> int:
         """Live bytes of all regions that begin in [base, end), and of one that reaches in."""
-        bases = self._bases
+        bases = self.bases
         first = bisect_left(bases, base)
         if first and (first == len(bases) or bases[first] > base):
             first -= 1
@@ -95,4 +97,4 @@ class Space:
 
     def dump(self) -> list[tuple[int, int]]:
         """Region bases and live bytes, for checks."""
-        return [(base, self._live[base]) for base in self._bases]
+        return [(base, self._live[base]) for base in self.bases]

@@ -110,6 +110,8 @@ class Peer:
     peer: bytes
     address: str
     outgoing: set[int] = field(default_factory=set)
+    served: int = 0
+    """The outgoing queue that something was last taken from, or tried to be."""
     messages: int = 0
     recoverable: int = 0
     acks: dict[tuple[bytes, str], None] = field(default_factory=dict)

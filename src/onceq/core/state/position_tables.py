@@ -82,30 +82,34 @@ class PositionTables:
         at = counter - block.base
         return block.states[at] if at < len(block.states) else REMOVED
 
+    def first(self, state: int, start: int, stop: int) -> int:
+        """The first position in that state from ``start`` on; ``stop`` if there is none before."""
+        at, key = max(start, self.head), bytes((state,))
+        while at < stop:
+            block = self._chunks.get(at >> CHUNK_SHIFT)
+            if block is None:
+                at = self._next_block(at)
+                continue
+            index = block.states.find(key, max(at - block.base, 0))
+            if index >= 0:
+                return min(block.base + index, stop)
+            at = ((at >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT
+        return stop
+
     def ranges(
         self, state: int, start: int, *, end: int | None = None, count_max: int = 1 << 62
     ) -> Iterator[Range]:
         """Ranges of positions in that state, from counter ``start`` on, in order."""
         stop = self.next if end is None else min(end, self.next)
-        at, left, key = max(start, self.head), count_max, bytes((state,))
-        while at < stop and left > 0:
-            block = self._chunks.get(at >> CHUNK_SHIFT)
-            if block is None:
-                at = self._next_block(at)
-                continue
-            if at < block.base:
-                at = block.base
-                continue
-            here = min(stop - block.base, len(block.states))
-            index = block.states.find(key, at - block.base, here)
-            if index < 0:
-                at = ((at >> CHUNK_SHIFT) + 1) << CHUNK_SHIFT
-                continue
-            part = block.states[index : min(here, index + left)]
+        at, left, key = start, count_max, bytes((state,))
+        while left > 0 and (at := self.first(state, at, stop)) < stop:
+            block = self._chunks[at >> CHUNK_SHIFT]
+            index = at - block.base
+            part = block.states[index : min(stop - block.base, index + left)]
             count = len(part) - len(part.lstrip(key))
-            yield block.base + index, count
+            yield at, count
             left -= count
-            at = block.base + index + count
+            at += count
 
     def _next_block(self, counter: int) -> int:
         """Where to go on after a hole in the chunks."""
@@ -113,18 +117,22 @@ class PositionTables:
         later = bisect_right(keys, counter >> CHUNK_SHIFT)
         return keys[later] << CHUNK_SHIFT if later < len(keys) else self.next
 
-    def take(self, *, count_max: int, bytes_max: int, start: int = 0) -> list[Range]:
-        """Available messages in order: at most so many and so large, but one at least."""
+    def take(
+        self, *, count_max: int, bytes_max: int, start: int = 0, end: int = 1 << 62
+    ) -> list[Range]:
+        """Available messages in order, before counter ``end``: at most so many and so large, but
+        one at least."""
+        end = min(end, self.next)
         if count_max == 1:
-            for first, _ in self.ranges(AVAILABLE, max(self.cursor, start), count_max=1):
-                # Only a search from the cursor on has seen that nothing before is available.
-                if start <= self.cursor:
-                    self.cursor = first
-                return [(first, 1)]
-            return []
+            at = self.first(AVAILABLE, max(self.cursor, start), end)
+            # Only a search from the cursor on has seen that nothing before is available.
+            if start <= self.cursor:
+                self.cursor = max(self.cursor, at)
+            return [(at, 1)] if at < end else []
         found: list[Range] = []
         left = bytes_max
-        for first, count in self.ranges(AVAILABLE, max(self.cursor, start), count_max=count_max):
+        first_wanted = max(self.cursor, start)
+        for first, count in self.ranges(AVAILABLE, first_wanted, end=end, count_max=count_max):
             if not found and start <= self.cursor:
                 self.cursor = first
             size = self.size(first, count)
@@ -141,10 +149,8 @@ class PositionTables:
 
     def first_available(self) -> int:
         """The first available position; ``next`` if there is none."""
-        for first, _ in self.ranges(AVAILABLE, self.cursor, count_max=1):
-            self.cursor = first
-            return first
-        return self.next
+        self.cursor = self.first(AVAILABLE, self.cursor, self.next)
+        return self.cursor
 
     def _fitting(self, first: int, count: int, size: int) -> int:
         """How many messages of a range (inside one chunk) fit into ``size`` bytes."""
@@ -192,6 +198,10 @@ class PositionTables:
 
     def extents(self, first: int, count: int) -> list[Extent]:
         """Where the packets of a range lie, in order, neighbours joined."""
+        if count == 1:
+            block = self._chunks[first >> CHUNK_SHIFT]
+            a = first - block.base
+            return [Extent(block.addresses[a], block.lengths[a])]
         found: list[Extent] = []
         for block, a, b in self._parts(first, count):
             start = block.addresses[a]

@@ -30,6 +30,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, insort
 
+from onceq.core.state.live_bytes import Space
 from onceq.core.state.position_block import (
     AVAILABLE,
     AWAITING,
@@ -68,18 +69,41 @@ class Positions(PositionTables):
             The counter of the first.
         """
         count, first = len(lengths), self.next
-        if count == 1 and not express:
-            self._append_one(address, lengths[0], arrived, expires)
-            return first
-        size = total_of(lengths)
+        if count != 1 or express:
+            size = self._append_run(address, lengths, arrived, expires, express=express)
+        else:
+            # The one message that many transactions consist of.
+            block = self._chunks.get(first >> CHUNK_SHIFT) or self._new_block(first)
+            addresses, size = block.addresses, lengths[0]
+            if addresses and address < addresses[-1]:
+                block.rising = False
+            block.reach_known = None
+            addresses.append(address)
+            block.lengths.append(size)
+            block.arrived.append(arrived)
+            block.expires.append(expires)
+            block.states.append(AVAILABLE)
+            block.live += 1
+            if expires < block.next_expiry:
+                block.next_expiry = expires
+        self.next += count
+        self.available += count
+        self.bytes += size
+        if expires < self.next_expiry:
+            self.next_expiry = expires
+        self.space.add(address, size)
+        return first
+
+    def _append_run(
+        self, address: int, lengths: array[int], arrived: int, expires: int, *, express: bool
+    ) -> int:
+        """Add the rows of a run; returns its bytes."""
         addresses = array("Q", starts_of(lengths, address))
         addresses.pop()
-        done = 0
+        done, count = 0, len(lengths)
         while done < count:
-            at = first + done
-            block = self._chunks.get(at >> CHUNK_SHIFT)
-            if block is None:
-                block = self._put_block(PositionBlock(at))
+            at = self.next + done
+            block = self._chunks.get(at >> CHUNK_SHIFT) or self._new_block(at)
             take = min(count - done, CHUNK - (at & (CHUNK - 1)))
             if block.addresses and addresses[done] < block.addresses[-1]:
                 block.rising = False
@@ -95,43 +119,13 @@ class Positions(PositionTables):
             if express:
                 block.express = (block.express or set()) | set(range(at, at + take))
             done += take
-        self.next += count
-        self.available += count
-        self.bytes += size
-        if expires < self.next_expiry:
-            self.next_expiry = expires
-        self.space.add(address, size)
-        return first
+        return total_of(lengths)
 
-    def _append_one(self, address: int, size: int, arrived: int, expires: int) -> None:
-        """What ``append`` does, for the one message that many transactions consist of."""
-        counter = self.next
-        block = self._chunks.get(counter >> CHUNK_SHIFT)
-        if block is None:
-            block = self._put_block(PositionBlock(counter))
-        addresses = block.addresses
-        if addresses and address < addresses[-1]:
-            block.rising = False
-        block.reach_known = None
-        addresses.append(address)
-        block.lengths.append(size)
-        block.arrived.append(arrived)
-        block.expires.append(expires)
-        block.states.append(AVAILABLE)
-        block.live += 1
-        if expires < block.next_expiry:
-            block.next_expiry = expires
-        self.next = counter + 1
-        self.available += 1
-        self.bytes += size
-        if expires < self.next_expiry:
-            self.next_expiry = expires
-        self.space.add(address, size)
-
-    def _put_block(self, block: PositionBlock) -> PositionBlock:
-        key = block.base >> CHUNK_SHIFT
-        self._chunks[key] = block
-        insort(self._keys, key)
+    def _new_block(self, base: int) -> PositionBlock:
+        """A chunk behind all others, for the message that gets counter ``base``."""
+        key = base >> CHUNK_SHIFT
+        block = self._chunks[key] = PositionBlock(base)
+        self._keys.append(key)
         return block
 
     def skip_to(self, counter: int) -> None:
@@ -183,9 +177,39 @@ class Positions(PositionTables):
         Args:
             keep_bytes: The packets live on elsewhere (a dead-letter queue took them over).
         """
-        if count == 1:
-            self._remove_one(first, keep_bytes)
+        if count != 1:
+            self._remove_run(first, count, keep_bytes)
             return
+        key = first >> CHUNK_SHIFT
+        block = self._chunks[key]
+        at = first - block.base
+        states, size = block.states, block.lengths[at]
+        state = states[at]
+        assert state != REMOVED, "removed twice"
+        if state == AVAILABLE:
+            self.available -= 1
+        else:
+            self._count(state, -1)
+        states[at] = REMOVED
+        block.live -= 1
+        self.bytes -= size
+        if not keep_bytes:
+            self.space.sub(block.addresses[at], size)
+        if block.express is not None:
+            block.express.discard(first)
+        if self.aborts or self.classes or self.moved:
+            self._forget(first, 1)
+        if not block.live:
+            del self._chunks[key], self._keys[bisect_left(self._keys, key)]
+        if first == self.head:
+            # Nothing lives before the head: what lives in this chunk stands behind, in a next row.
+            if block.live and states[at + 1] != REMOVED:
+                self.head = first + 1
+            else:
+                self.head = self._first_kept() if self._chunks else self.next
+            self.cursor = max(self.cursor, self.head)
+
+    def _remove_run(self, first: int, count: int, keep_bytes: bool) -> None:
         for block, a, b in self._parts(first, count):
             states = block.states
             here = states.count(REMOVED, a, b)
@@ -201,41 +225,16 @@ class Positions(PositionTables):
             if block.express is not None:
                 block.express -= set(range(block.base + a, block.base + b))
         if self.aborts or self.classes or self.moved:
-            for counter in range(first, first + count):
-                self.aborts.pop(counter, None)
-                self.classes.pop(counter, None)
-                self.notes.pop(counter, None)
-                self.moved.pop(counter, None)
+            self._forget(first, count)
         self._trim(first, count)
 
-    def _remove_one(self, counter: int, keep_bytes: bool) -> None:
-        """What ``remove`` does, for one message."""
-        key = counter >> CHUNK_SHIFT
-        block = self._chunks[key]
-        at = counter - block.base
-        states, size = block.states, block.lengths[at]
-        assert states[at] != REMOVED, "removed twice"
-        self._count(states[at], -1)
-        states[at] = REMOVED
-        block.live -= 1
-        self.bytes -= size
-        if not keep_bytes:
-            self.space.sub(block.addresses[at], size)
-        if block.express is not None:
-            block.express.discard(counter)
-        if self.moved:
-            self.moved.pop(counter, None)
-        if self.aborts or self.classes:
+    def _forget(self, first: int, count: int) -> None:
+        """Forget what is known of some messages beside their rows."""
+        for counter in range(first, first + count):
             self.aborts.pop(counter, None)
             self.classes.pop(counter, None)
             self.notes.pop(counter, None)
-        after = at + 1
-        # Nothing lives before the head: what lives in this chunk stands behind, in a next row.
-        if block.live and counter == self.head and states[after] != REMOVED:
-            self.head = counter + 1
-            self.cursor = max(self.cursor, self.head)
-        else:
-            self._trim(counter, 1)
+            self.moved.pop(counter, None)
 
     def _free(self, block: PositionBlock, a: int, b: int, size: int) -> None:
         start = block.addresses[a]
@@ -326,7 +325,8 @@ class Positions(PositionTables):
 
     def restore(self, block: PositionBlock) -> None:
         """Put a chunk from a checkpoint into its place and count what is in it."""
-        self._put_block(block)
+        self._chunks[block.base >> CHUNK_SHIFT] = block
+        insort(self._keys, block.base >> CHUNK_SHIFT)
         states = block.states
         for state in KEPT:
             self._count(state, states.count(state))
@@ -348,3 +348,17 @@ class Positions(PositionTables):
             min(expires) if whole else min((expires[i] for i in kept), default=NEVER_S)
         )
         self.next_expiry = min(self.next_expiry, block.next_expiry)
+
+
+class Lanes(dict[int, Positions]):
+    """The lanes of a queue by index, each made when first used."""
+
+    __slots__ = ("_space",)
+
+    def __init__(self, space: Space) -> None:
+        super().__init__()
+        self._space = space
+
+    def __missing__(self, index: int) -> Positions:
+        lane = self[index] = Positions(self._space)
+        return lane

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from onceq.core.state.link_states import LINKS, Link, LinkEvent
 from onceq.core.state.live_bytes import Space
 from onceq.core.state.peer_table import Peer as Peer
 from onceq.core.state.peer_table import Progress as Progress
 from onceq.core.state.peer_table import Reset as Reset
-from onceq.core.state.positions import Positions
+from onceq.core.state.positions import Lanes, Positions
 from onceq.core.state.report_requests import NOBODY, ReportRequests
 from onceq.model.connection import ConnectionStatus
 from onceq.model.fixed import fixed
@@ -60,24 +61,16 @@ class Handle:
 class AnyQueue:
     """Something with lanes and a number."""
 
-    __slots__ = ("lanes", "number", "space", "wanting")
+    __slots__ = ("lanes", "number", "wanting")
 
     def __init__(self, number: int, space: Space) -> None:
         self.number = number
-        self.space = space
-        self.lanes: dict[int, Positions] = {}
+        self.lanes = Lanes(space)
         self.wanting: dict[int, ReportRequests] = {}
 
     def wants(self, index: int) -> ReportRequests:
         """Who wants to know how the messages of a lane end."""
         return self.wanting.get(index, NOBODY)
-
-    def lane(self, index: int) -> Positions:
-        """The lane of that index, made when first used."""
-        lane = self.lanes.get(index)
-        if lane is None:
-            lane = self.lanes[index] = Positions(self.space)
-        return lane
 
     def __len__(self) -> int:
         return sum(map(len, self.lanes.values()))
@@ -189,6 +182,7 @@ class Stretch:
 
 
 _OPEN_END = 1 << 62
+_AVAILABLE = attrgetter("available")
 
 
 @fixed
@@ -343,7 +337,7 @@ class OutgoingQueue(AnyQueue):
     @property
     def ordered_lane(self) -> Positions:
         """The lane of transactional messages."""
-        return self.lane(TRANSACTIONAL_LANE)
+        return self.lanes[TRANSACTIONAL_LANE]
 
     @property
     def ever_sent(self) -> int:
@@ -361,24 +355,21 @@ class OutgoingQueue(AnyQueue):
         lane = self.lanes.get(TRANSACTIONAL_LANE)
         return lane.available if lane is not None else 0
 
-    def goes_on(self, stamp: int) -> bool:
-        """Whether the next message continues the stream that was begun last: not if that is
-        drained (EOD-12), nor if another life has begun it (I7).
-
-        Args:
-            stamp: The present one, the high half of the streams that begin now.
-        """
-        lane = self.lanes.get(TRANSACTIONAL_LANE)
-        return lane is not None and lane.available > 0 and self.stream >> 32 == stamp
-
     def of_earlier_life(self, stamp: int) -> bool:
         """Whether what is transmitted now was begun by a life before the present one."""
         return self.unacknowledged > 0 and self.head.stream >> 32 != stamp
 
     def given(self, stamp: int) -> int:
-        """Numbers given in the stream that the next message continues; 0 if it begins another."""
+        """Numbers given in the stream that the next message continues. 0: it begins another,
+        because the last one is drained (EOD-12), or another life has begun it (I7).
+
+        Args:
+            stamp: The present one, the high half of the streams that begin now.
+        """
         lane = self.lanes.get(TRANSACTIONAL_LANE)
-        return lane.next - 1 - self.base if lane is not None and self.goes_on(stamp) else 0
+        if lane is None or not lane.available or self.stream >> 32 != stamp:
+            return 0
+        return lane.next - 1 - self.base
 
     def base_of(self, stream: int) -> int | None:
         """The base of a stream of which messages are here."""
@@ -432,7 +423,7 @@ class OutgoingQueue(AnyQueue):
 
     def pending(self) -> bool:
         """Whether anything waits here that the peer has not acknowledged."""
-        return any(lane.available for lane in self.lanes.values())
+        return any(map(_AVAILABLE, self.lanes.values()))
 
     def tried(self, status: ConnectionStatus, at_s: int, address: str, reason: str = "") -> None:
         """Remember how an attempt to connect goes; its end takes the place of its beginning."""

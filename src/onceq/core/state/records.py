@@ -17,10 +17,8 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import chain
 
 from onceq.core.state.branch_table import KIND_PREPARE, Branch, Marks, decode_branch, decode_marks
 from onceq.core.state.record_reader import HAS_MORE, NAMED, Reader
@@ -210,20 +208,6 @@ class Change:
     moved: list[Relocated] = field(default_factory=list)
     marks: Marks | None = None
 
-    def carriers(self) -> Iterator[Put | Relocated]:
-        """Everything in it that brings packets, in the order of their bytes."""
-        return chain(self.puts, self.moved)
-
-    def _version(self) -> int:
-        for advance in self.advances:
-            if advance.message:
-                return VERSION_NAMED
-        for seen in self.seen:
-            if seen.sent:
-                return VERSION_NAMED
-        laid = self.marks is not None and any(p.address for p in self.puts)
-        return VERSION_LAID if laid else VERSION
-
     def encode(self) -> tuple[bytes, list[int]]:
         """Bytes of the record.
 
@@ -231,43 +215,12 @@ class Change:
             The payload, and for each put and then each moved the offset of its packets in the
             payload (0: they are not in it).
         """
-        outcome, version = self.outcome, self._version()
-        parts: list[Buffer] = [
-            *([] if self.marks is None else [_marked(self.marks, version)]),
-            _HEAD.pack(
-                KIND_CHANGE,
-                version,
-                len(self.advances),
-                self.wall_s,
-                self.next_message,
-                self.next_ordinal,
-                self.next_transaction,
-                len(self.moves),
-                len(self.puts),
-                len(self.seen),
-                len(self.moved),
-                outcome.number if outcome else 0,
-                outcome.session if outcome else NO_GUID,
-            ),
-        ]
-        self._encode_tables(parts)
-        if not (self.puts or self.moved):
-            return b"".join(parts), []
-        at = sum(map(len, parts))
-        offsets: list[int] = []
-        for item in self.carriers():
-            offsets.append(0 if isinstance(item, Put) and item.address else at)
-            at += len(item.packets.data)
-            parts.append(item.packets.data)
-        return b"".join(parts), offsets
-
-    def _encode_tables(self, parts: list[Buffer]) -> None:
-        """What stands between the head of a record and its packets."""
-        add = parts.append
+        outcome, marks = self.outcome, b""
+        tables: list[Buffer] = []
+        add = tables.append
         for m in self.moves:
-            copies_to = m.copies_to
             # One field for both: a class has 16 bits.
-            note = m.reason | m.note << 16
+            note, copies_to = m.reason | m.note << 16, m.copies_to
             add(
                 _MOVE.pack(
                     m.op, m.lane, m.to_lane, len(copies_to), note, m.queue, m.first, m.count, m.to
@@ -275,38 +228,56 @@ class Change:
             )
             for copy in copies_to:
                 add(_COPY.pack(*copy))
-        for a in self.advances:
-            size, key = _named(a.key, a.message)
-            add(_ADVANCE.pack(a.source, a.stream, a.last, a.first, size) + key)
-        for s in self.seen:
-            size, key = _named(s.key, s.sent)
-            add(_SEEN.pack(s.source, len(s.numbers), size) + key)
-            add(s.numbers.tobytes())
+        version = self._encode_streams(tables) if self.advances or self.seen else VERSION
         for p in self.puts:
+            lengths, flags = p.packets.lengths, p.flags | _PUT_LAID if p.address else p.flags
             add(
                 _PUT.pack(
-                    p.lane,
-                    p.flags | _PUT_LAID if p.address else p.flags,
-                    p.reason,
-                    p.queue,
-                    p.first,
-                    p.stream,
-                    p.number,
-                    p.expires,
-                    p.confirm_by,
-                    p.message,
-                    p.dead_letter_queue,
-                    len(p.packets.lengths),
-                    p.source,
+                    p.lane, flags, p.reason, p.queue, p.first, p.stream, p.number, p.expires,
+                    p.confirm_by, p.message, p.dead_letter_queue, len(lengths), p.source,
                 )
-            )
-            add(p.packets.lengths.tobytes())
+            )  # fmt: skip
+            add(lengths.tobytes())
             if p.address:
                 add(_ADDRESS.pack(p.address))
         for v in self.moved:
             add(_MOVED.pack(v.queue, v.lane, len(v.counters)))
             add(v.counters.tobytes())
             add(v.packets.lengths.tobytes())
+        if self.marks is not None:
+            if version == VERSION and any(p.address for p in self.puts):
+                version = VERSION_LAID
+            marks = _marked(self.marks, version)
+        head = _HEAD.pack(
+            KIND_CHANGE, version, len(self.advances), self.wall_s, self.next_message,
+            self.next_ordinal, self.next_transaction, len(self.moves), len(self.puts),
+            len(self.seen), len(self.moved), outcome.number if outcome else 0,
+            outcome.session if outcome else NO_GUID,
+        )  # fmt: skip
+        parts = [marks, head, *tables]
+        at = sum(map(len, parts))
+        offsets: list[int] = []
+        carriers: list[Put | Relocated] = [*self.puts, *self.moved]
+        for item in carriers:
+            offsets.append(0 if isinstance(item, Put) and item.address else at)
+            at += len(item.packets.data)
+            parts.append(item.packets.data)
+        return b"".join(parts), offsets
+
+    def _encode_streams(self, tables: list[Buffer]) -> int:
+        """What the record says of the streams of senders; returns the version that this needs."""
+        version = VERSION
+        for a in self.advances:
+            size, key = _named(a.key, a.message)
+            tables.append(_ADVANCE.pack(a.source, a.stream, a.last, a.first, size) + key)
+            if a.message:
+                version = VERSION_NAMED
+        for s in self.seen:
+            size, key = _named(s.key, s.sent)
+            tables += (_SEEN.pack(s.source, len(s.numbers), size) + key, s.numbers.tobytes())
+            if s.sent:
+                version = VERSION_NAMED
+        return version
 
 
 def _named(key: str, value: int) -> tuple[int, bytes]:
@@ -379,7 +350,8 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
 
 def _take_packets(reader: Reader, change: Change) -> list[int]:
     offsets: list[int] = []
-    for item in change.carriers():
+    carriers: list[Put | Relocated] = [*change.puts, *change.moved]
+    for item in carriers:
         if isinstance(item, Put) and item.address:
             offsets.append(0)
             continue

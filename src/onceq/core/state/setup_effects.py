@@ -29,6 +29,9 @@ def _queue(state: State, setup: setups.QueueMade) -> None:
 
 def _queue_set(state: State, setup: setups.QueueSet) -> None:
     queue = state.queues[queue_key_of(setup.properties)]
+    if not setup.properties.private:
+        state.public.pop(queue.properties.instance, None)
+        state.public[setup.properties.instance] = queue
     for each in (queue, *queue.subs.values()):
         each.properties = setup.properties
     assert queue.journal is not None
@@ -37,6 +40,8 @@ def _queue_set(state: State, setup: setups.QueueSet) -> None:
 
 def _drop_queue(state: State, setup: setups.QueueDropped) -> None:
     queue = state.queues.pop(setup.key)
+    if not queue.properties.private:
+        state.public.pop(queue.properties.instance, None)
     for sub in list(queue.subs.values()):
         state.drop_subqueue(sub.number)
     assert queue.journal is not None
@@ -158,7 +163,7 @@ def _streams(state: State, setup: setups.StreamsGoOn) -> None:
 
 def _skip(state: State, setup: setups.PlacesSkipped) -> None:
     for number, index, counter in setup.lanes:
-        state.all_queues[number].lane(index).skip_to(counter)
+        state.all_queues[number].lanes[index].skip_to(counter)
 
 
 def _restored(state: State, setup: setups.StorePutBack) -> None:

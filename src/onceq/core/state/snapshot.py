@@ -234,7 +234,7 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
     for values in lanes:
         queue = state.all_queues[values["holder"]]
         index = values["lane"]
-        lane = queue.lane(index)
+        lane = queue.lanes[index]
         lane.next = values["next"]
         lane.aborts = dict(map(tuple, values["aborts"]))
         lane.classes = dict(map(tuple, values["classes"]))

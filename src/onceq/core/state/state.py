@@ -86,6 +86,8 @@ class State:
         self.space = Space()
         self.all_queues: dict[int, AnyQueue] = {}
         self.queues: dict[str, Queue] = {}
+        self.public: dict[bytes, Queue] = {}
+        """By GUID."""
         self.subqueues: dict[int, Queue] = {}
         self.outgoing: dict[str, OutgoingQueue] = {}
         self.aliases: dict[str, OutgoingQueue] = {}
@@ -141,8 +143,8 @@ class State:
 
     def apply(self, change: Change, position: int, offsets: list[int]) -> None:
         """Let a change happen; its record's frame lies at ``position`` in the log."""
-        if offsets:
-            self.space.record(position)
+        if offsets and position >= self.space.region_end:
+            self.space.begin(position)
         if change.next_message:
             self.next_message = change.next_message
         if change.next_ordinal:
@@ -158,7 +160,7 @@ class State:
             if move.op == Op.SHIFT:
                 shift(self, move, change.wall_s)
                 # What was locked past its time was not counted while it was.
-                into = self.all_queues[move.to].lane(move.lane)
+                into = self.all_queues[move.to].lanes[move.lane]
                 self.next_expiry = min(self.next_expiry, into.next_expiry)
             else:
                 self._move(move, change.wall_s)
@@ -186,7 +188,7 @@ class State:
 
     def _put(self, put: Put, address: int, wall_s: int) -> None:
         queue = self.all_queues[put.queue]
-        lane = queue.lane(put.lane)
+        lane = queue.lanes[put.lane]
         first = lane.append(
             address,
             put.packets.lengths,
@@ -251,7 +253,7 @@ class State:
 
     def _move(self, move: RangeChange, wall_s: int) -> None:
         queue, op = self.all_queues[move.queue], move.op
-        lane, transition = queue.lane(move.lane), TRANSITIONS.get(op)
+        lane, transition = queue.lanes[move.lane], TRANSITIONS.get(op)
         if transition is None:
             raise DamagedRecord(f"a record of an unknown operation {op}")
         if transition.ends:
@@ -293,7 +295,7 @@ class State:
 
     def take_out(self, queue: AnyQueue, index: int, first: int, count: int) -> None:
         queue.lanes[index].remove(first, count)
-        if self.doubts:
+        if self.doubts.places:
             self.doubts.forget(queue.number, index, first, count)
         wanting = queue.wanting.get(index)
         if wanting is None:
@@ -308,7 +310,7 @@ class State:
             return
         assert isinstance(queue, OutgoingQueue)
         # The packets are handed over after this: they will get the next counters there.
-        place = self.all_queues[move.to].lane(move.to_lane).next
+        place = self.all_queues[move.to].lanes[move.to_lane].next
         for at in range(move.count):
             counter = move.first + at
             arrived = lane.state(counter) == AWAITING
@@ -321,7 +323,7 @@ class State:
         """Remember where messages were that are set aside now."""
         self.damages.add(
             title_of(queue), lookup_id(move.lane, move.first), move.count,
-            first=self.all_queues[DAMAGED].lane(0).next, bytes=lane.size(move.first, move.count),
+            first=self.all_queues[DAMAGED].lanes[0].next, bytes=lane.size(move.first, move.count),
             address=lane.place_in_log(move.first)[0], at_s=wall_s, reason=move.reason,
         )  # fmt: skip
 
@@ -358,7 +360,7 @@ class State:
         It arrives there now, so that a dead letter says when its message ended.
         """
         number, index, reason = copy
-        target, expires = self.all_queues[number].lane(index), NEVER_S
+        target, expires = self.all_queues[number].lanes[index], NEVER_S
         if number == DOUBTS_KEPT:
             expires = min(wall_s + DOUBT_AGE_S, NEVER_S - 1)
             self.next_expiry = min(self.next_expiry, expires)
@@ -387,14 +389,15 @@ class State:
             known.popitem(last=False)
 
     def _moved(self, moved: Relocated, address: int) -> None:
-        lane = self.all_queues[moved.queue].lane(moved.lane)
+        lane = self.all_queues[moved.queue].lanes[moved.lane]
         lane.relocate(list(moved.counters), address, moved.packets.lengths)
 
     def apply_branch(self, branch: Branch, position: int) -> None:
         """A branch of an external transaction is prepared; its record lies at ``position``."""
         self.next_number = max(self.next_number, branch.number + 1)
         if branch.laid:
-            self.space.record(position)
+            if position >= self.space.region_end:
+                self.space.begin(position)
             self.next_message = branch.next_message
             self.next_transaction = branch.next_transaction
         self.branches.add(branch)
@@ -405,7 +408,7 @@ class State:
         if entry is not None and entry.first:
             queue = self.all_queues[DAMAGED]
             end = entry.first + entry.count
-            for first, count in list(queue.lane(0).ranges(AVAILABLE, entry.first, end=end)):
+            for first, count in list(queue.lanes[0].ranges(AVAILABLE, entry.first, end=end)):
                 self.take_out(queue, 0, first, count)
         if entry is not None:
             self.damages.drop(number)
@@ -415,6 +418,8 @@ class State:
         queue = Queue(properties.number, self.space, properties)
         self.all_queues[queue.number] = queue
         self.queues[queue_key_of(properties)] = queue
+        if not properties.private:
+            self.public[properties.instance] = queue
         self.next_number = max(self.next_number, queue.number + 1)
         number = queue.number | JOURNAL_BIT
         queue.journal = Queue(number, self.space, journal_of(properties), system=True)

@@ -34,7 +34,7 @@ class QueueTables(Protocol):
 def shift(state: QueueTables, move: RangeChange, wall_s: int) -> None:
     """Take a range out of one queue and put it behind what is in another."""
     queue, target = state.all_queues[move.queue], state.all_queues[move.to]
-    lane, into = queue.lane(move.lane), target.lane(move.lane)
+    lane, into = queue.lanes[move.lane], target.lanes[move.lane]
     begin = into.next
     for counter in range(move.first, move.first + move.count):
         address, length, arrived = lane.place_in_log(counter)

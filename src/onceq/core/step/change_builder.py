@@ -26,9 +26,9 @@ from onceq.model.time import NEVER_S
 
 
 class ChangeBuilder:
-    """See the module. ``record`` ends it; nothing is in effect before."""
+    """See the module. Nothing is in effect before ``Step.record`` is given the change."""
 
-    __slots__ = ("_coming", "_next", "change", "step")
+    __slots__ = ("_coming", "_next", "change", "step", "streams")
 
     def __init__(self, step: Step, outcome: TransactionId | None = None) -> None:
         self.step = step
@@ -37,12 +37,14 @@ class ChangeBuilder:
         """Queue and lane to the counter behind what is put there."""
         self._coming: dict[int, int] = {}
         """Queue to the bytes that come there, put or handed on."""
+        self.streams: dict[int, tuple[int, int]] = {}
+        """Outgoing queue to the stream that it goes on with, and the base of its numbers."""
 
     # ---- what comes in ------------------------------------------------------------------------
 
     def next_counter(self, queue: AnyQueue, lane: int) -> int:
         """The counter that the next message gets in a lane."""
-        return self._next.get((queue.number, lane)) or queue.lane(lane).next
+        return self._next.get((queue.number, lane)) or queue.lanes[lane].next
 
     def put(self, put: Put) -> None:
         """Messages come into a queue; ``put.first`` is what ``next_counter`` said."""
@@ -104,14 +106,3 @@ class ChangeBuilder:
     def holding(self, queue: Queue) -> int:
         """Bytes in a queue, those promised to it, and those that the change brings."""
         return self.step.holding(queue) + self._coming.get(queue.number, 0)
-
-    # ---- the end ------------------------------------------------------------------------------
-
-    def record(self, *, forced: bool = True) -> None:
-        """Put the change on record and apply it, if there is anything in it."""
-        change = self.change
-        if (
-            change.moves or change.puts or change.seen or change.advances or change.marks
-            or change.outcome
-        ):  # fmt: skip
-            self.step.record(change, forced=forced)

@@ -10,7 +10,7 @@ from collections import Counter
 
 from onceq.core.state.queues import Peer
 from onceq.core.step.identity_watch import Watch
-from onceq.model.limits import RETURN_ADDRESSES_MAX
+from onceq.model.limits import PEERS_REMEMBERED_MAX
 
 
 class Sessions:
@@ -32,14 +32,23 @@ class Sessions:
         """What peers said that does not count, and how often (``core/peers/trust.py``)."""
         self.watch = Watch()
 
+    def called(self, guid: bytes, name: str) -> None:
+        """A session has shown the computer name of a manager."""
+        _remember(self.computer_names, guid, name)
+
     def came_from(self, source: bytes, address: str) -> None:
         """Note where acknowledgments to a manager go: an address, or "" for its identity only."""
         known = self.return_to
         if known.get(source, "") == address:
             return
-        if not address:
+        if address:
+            _remember(known, source, address)
+        else:
             del known[source]
-            return
-        if len(known) >= RETURN_ADDRESSES_MAX:
-            del known[next(iter(known))]
-        known[source] = address
+
+
+def _remember(known: dict[bytes, str], guid: bytes, text: str) -> None:
+    """Note something of a manager; of too many the oldest goes (I24)."""
+    if guid not in known and len(known) >= PEERS_REMEMBERED_MAX:
+        del known[next(iter(known))]
+    known[guid] = text

@@ -90,22 +90,28 @@ class Step:
     # ---- the decision -------------------------------------------------------------------
 
     def record(self, change: Change, *, forced: bool = True) -> None:
-        """Put a change on record and apply it."""
+        """Put a change on record and apply it, if there is anything in it."""
+        if not (
+            change.moves or change.puts or change.seen or change.advances or change.moved
+            or change.marks or change.outcome or change.next_ordinal
+        ):  # fmt: skip
+            return
         payload, offsets = change.encode()
         head = next(filter(None, offsets), 0)
         position = self._append(payload, head, forced=forced)
         self.state.apply(change, position, offsets)
+        touched, subqueues = self.touched, self.state.subqueues
         for put in change.puts:
-            self.touched[put.queue] = None
-        if self.state.subqueues:
-            for move in change.moves:
-                if move.queue in self.state.subqueues:
-                    self.emptied[move.queue] = None
+            touched[put.queue] = None
         for move in change.moves:
+            if move.queue in subqueues:
+                self.emptied[move.queue] = None
             if move.to:
-                self.touched[move.to] = None
+                touched[move.to] = None
+            for number, _, _ in move.copies_to:
+                touched[number] = None
             if move.op in GIVES_BACK:
-                self.touched[move.queue] = None
+                touched[move.queue] = None
 
     def prepared(self, branch: Branch) -> None:
         """Put a promise on record."""

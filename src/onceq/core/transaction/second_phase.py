@@ -33,7 +33,7 @@ def carry_out(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> S
     result = take_effect(build, tx.sends, tx.receives)
     if tx.branch:
         build.change.marks = Marks(tx.branch, by_hand)
-    build.record()
+    step.record(build.change)
     return result
 
 
@@ -44,5 +44,5 @@ def undo_promised(step: Step, tx: Transaction, *, by_hand: Phase | None = None) 
     build = ChangeBuilder(step)
     back = put_back(build, tx.receives)
     build.change.marks = Marks(tx.branch, by_hand)
-    build.record()
+    step.record(build.change)
     given_back(step, back)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from onceq.core.ending.ending import end_range, purged_meanwhile
 from onceq.core.ending.table import Ending
-from onceq.core.ending.trace_reports import trace_sent
 from onceq.core.inputs.inputs import OwnerGone
 from onceq.core.receive.handles import forget_reader
 from onceq.core.receive.poison import given_back
@@ -83,10 +82,9 @@ def send(step: Step, item: Send) -> None:
     sends = prepared_all(step, item.items, None)
     build = ChangeBuilder(step)
     step.units.promise(sends, -1)
-    first = add_puts(build, sends, transaction=0)
-    count = trace_sent(build, sends, first)
+    first, count = add_puts(build, sends, transaction=0)
     express = all(put.flags & PUT_EXPRESS for put in build.change.puts)
-    build.record(forced=not express)
+    step.record(build.change, forced=not express)
     step.answer(item.owner, item.request, Sent(first, count))
 
 
@@ -125,7 +123,7 @@ def commit(step: Step, item: Commit) -> None:
         # queues are, and would count what was promised and what is put.
         step.units.promise(sends, -1)
     result = take_effect(build, sends, receives)
-    build.record()
+    step.record(build.change)
     step.answer(item.owner, item.request, result)
 
 
@@ -156,8 +154,8 @@ def take_effect(build: ChangeBuilder, sends: list[CheckedBatch], receives: list[
             build.change.next_transaction = number + 1
         else:
             number = written.transaction
-        first = add_puts(build, sends, transaction=number)
-        result = Sent(first, trace_sent(build, sends, first), number)
+        first, count = add_puts(build, sends, transaction=number)
+        result = Sent(first, count, number)
     for held in receives:
         # The queue may have been deleted since, and its messages with it.
         if held.queue in state.all_queues:
@@ -171,7 +169,7 @@ def _done(build: ChangeBuilder, held: HeldRange) -> None:
     queue = build.step.state.all_queues[number]
     if held.to:
         move = RangeChange(Op.SHIFT, number, index, first, count, to=held.to)
-        if queue.lane(index).state(first) == PURGING:
+        if queue.lanes[index].state(first) == PURGING:
             move = RangeChange(Op.END, number, index, first, count)
             end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_QUEUE_PURGED)
         else:
@@ -202,7 +200,7 @@ def undo(step: Step, tx: Transaction) -> None:
     build = ChangeBuilder(step)
     back = put_back(build, tx.receives)
     # Lost in a crash, it is decided again: a restart unlocks what nobody holds.
-    build.record(forced=False)
+    step.record(build.change, forced=False)
     if back:
         given_back(step, back)
 

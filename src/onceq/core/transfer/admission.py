@@ -13,6 +13,7 @@ from onceq.core.state.state import DEAD_XACT
 from onceq.core.step.step import Step
 from onceq.model.classes import MessageClass
 from onceq.model.limits import STRANGERS_SHARE, STREAMS_MAX
+from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet.arrived import ArrivedRun
@@ -52,15 +53,15 @@ def refusal_room(step: Step, run: ArrivedRun, refusal: int) -> bool:
 
 def fates(
     step: Step, queue: Queue | None, packets: Run, refusal: int
-) -> list[tuple[int, int, int]]:
-    """Parts of a run that share a fate: index of the first message, how many, and why they are
+) -> list[tuple[int, Run, int]]:
+    """Parts of a run that share a fate: index of the first message, the messages, and why they are
     refused (0: they are not). Only a quota parts a run: each message that fits enters (Q-19).
 
     Args:
         refusal: Why all of them together cannot enter; 0 if they can.
     """
     if refusal != MessageClass.NACK_QUEUE_EXCEED_QUOTA or len(packets) == 1:
-        return [(0, len(packets.lengths), refusal)]
+        return [(0, packets, refusal)]
     assert queue is not None
     room = queue.properties.quota_bytes - step.holding(queue)
     parts: list[tuple[int, int, int]] = []
@@ -72,7 +73,7 @@ def fates(
             parts[-1] = (first, count + 1, fate)
         else:
             parts.append((index, 1, fate))
-    return parts
+    return [(first, packets.part(first, count), fate) for first, count, fate in parts]
 
 
 def refusal_of(step: Step, run: ArrivedRun, queue: Queue | None, size: int) -> int:
@@ -89,7 +90,7 @@ def refusal_of(step: Step, run: ArrivedRun, queue: Queue | None, size: int) -> i
     if _too_late(step, run):
         return MessageClass.NACK_REACH_QUEUE_TIMEOUT
     # The last question: ``fates`` parts a run only if nothing but the quota refuses it.
-    if over_quota(step, queue, size):
+    if queue.properties.quota_kb != QUOTA_UNLIMITED_KB and over_quota(step, queue, size):
         queue_full(step, queue)
         return MessageClass.NACK_QUEUE_EXCEED_QUOTA
     return 0

@@ -28,7 +28,7 @@ from onceq.core.peers.duplicate_identity import ended_elsewhere, sent_more, twic
 from onceq.core.peers.http_receipts import learn_address
 from onceq.core.peers.lives import gave
 from onceq.core.peers.refusals import turn_away
-from onceq.core.peers.strangers import sweep, unasked_room
+from onceq.core.peers.strangers import SWEPT_FROM, sweep, unasked_room
 from onceq.core.peers.trust import (
     believes_final_ack,
     believes_order_ack,
@@ -78,8 +78,12 @@ def arrived(step: Step, item: Arrived) -> None:
         return
     run = item.run
     # First, because later a change may be under construction that puts into what this drops.
-    sweep(step)
-    reason = speaks_for(step, peer, run)
+    if len(step.state.answering) >= SWEPT_FROM:
+        sweep(step)
+    # Over HTTP nobody proves who he is, here as everywhere: what comes there is known by the
+    # address that it was posted to, and mixes with no stream of a session.
+    own = run.source == peer.peer or peer.http
+    reason = "" if own else speaks_for(step, peer, run)
     if reason:
         meet_routers(step)
         step.act(CloseSession(item.session, reason))
@@ -118,11 +122,11 @@ def arrived(step: Step, item: Arrived) -> None:
         )
         return
     elif run.transactional:
-        if not _ordered(step, peer, _unheard(step, run)):
+        if not _ordered(step, peer, run):
             step.act(CloseSession(item.session, "too many message streams, or outgoing queues"))
             return
     else:
-        if not _plain(step, _unheard(step, run)):
+        if not _plain(step, run):
             step.act(CloseSession(item.session, "no room for dead letters of others now"))
             return
     # Not reached by what was turned away for now: the sender forgets messages outside transactions
@@ -145,7 +149,7 @@ def _http_takes(step: Step, session: int, run: ArrivedRun) -> bool:
     A repetition needs no room and no queue: its sender must hear that it has arrived, whatever has
     become of the queue since.
     """
-    key, queue = _place(step, run)
+    key, queue = arrival_key(step, run.destination, run.sent_to)
     if _known(step, run, key):
         return True
     if not room_for(step, run):
@@ -161,16 +165,6 @@ def _http_takes(step: Step, session: int, run: ArrivedRun) -> bool:
     return True
 
 
-def _place(step: Step, run: ArrivedRun) -> tuple[str, Queue | None]:
-    """The key of the stream of a run, and its queue.
-
-    A sender numbers by the name that it uses. So two addresses of one queue are two streams, also
-    where a redirection makes one of the other.
-    """
-    key, queue = arrival_key(step, run.destination)
-    return run.sent_to.casefold() or key, queue
-
-
 def _known(step: Step, run: ArrivedRun, key: str) -> bool:
     """Whether everything in a run is a repetition of what was accepted before."""
     if not run.transactional:
@@ -180,11 +174,8 @@ def _known(step: Step, run: ArrivedRun, key: str) -> bool:
     return progress is not None and run.stream == progress.stream and last <= progress.last
 
 
-def _unheard(step: Step, run: ArrivedRun) -> ArrivedRun:
+def _unheard(step: Step, run: ArrivedRun, queue: Queue | None) -> ArrivedRun:
     """Without what its destination gives no answer to (Q-17)."""
-    if not step.settings.quiet_system_queues:
-        return run
-    _, queue = arrival_key(step, run.destination)
     if queue is None or not quiet(step, queue.properties.name):
         return run
     return replace(run, acknowledge=0, wants=0, dead_letter=False)
@@ -195,10 +186,14 @@ def _unheard(step: Step, run: ArrivedRun) -> ArrivedRun:
 
 def _ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     """Judge a run of a stream and store or refuse what is next; False if there is no place."""
-    key, queue = _place(step, run)
+    key, queue = arrival_key(step, run.destination, run.sent_to)
+    if step.settings.quiet_system_queues:
+        run = _unheard(step, run, queue)
     direct = run.destination.kind == DIRECT
-    step.sessions.came_from(run.source, peer.address if direct and peer.peer == run.source else "")
-    progress = step.state.progress.get((run.source, key))
+    address = peer.address if direct and peer.peer == run.source else ""
+    if step.sessions.return_to.get(run.source, "") != address:
+        step.sessions.came_from(run.source, address)
+    progress, accepted = step.state.progress.get((run.source, key)), step.sessions.watch.accepted
     stream, last = (progress.stream, progress.last) if progress is not None else (0, 0)
     count = len(run.message_numbers)
     if run.stream > stream and refused_as_future(step, peer, run.source, run.stream):
@@ -211,7 +206,7 @@ def _ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     if (
         judgment.duplicates
         and progress is not None
-        and step.sessions.watch.accepted.contradict(progress, run.first_number, run.message_numbers)
+        and accepted.contradict(progress, run.first_number, run.message_numbers)
     ):
         judgment = contradicted()
     if step.settings.history:
@@ -222,7 +217,7 @@ def _ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
         if progress is None and not stream_room(step, run.source):
             return False
         skip = judgment.duplicates
-        packets = run.packets.part(skip, count - skip)
+        packets = run.packets.part(skip, count - skip) if skip else run.packets
         refusal = refusal_of(step, run, queue, len(packets.data))
         # Over HTTP ``_http_takes`` has declined what would be refused, unless it is only too late.
         if refusal and not run.http and not refusal_room(step, run, refusal):
@@ -237,14 +232,12 @@ def _ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
             undone_restores.came(step, run, progress, skip)
         # A record for each part: after a crash in between the progress is at the end of a part, and
         # the sender brings the rest again.
-        for first, size, why in fates(step, queue, packets, refusal):
-            _take(step, run, key, queue, packets.part(first, size), skip + first, why)
+        for first, part, why in fates(step, queue, packets, refusal):
+            _take(step, run, key, queue, part, skip + first, why)
         # Looked up anew: the first run of a stream has made the entry when its record was applied.
         progress = step.state.progress[run.source, key]
         new = run.message_numbers[skip:]
-        step.sessions.watch.accepted.note(
-            run.source, key, run.stream, run.first_number + skip, new
-        )  # fmt: skip
+        accepted.note(run.source, key, run.stream, run.first_number + skip, new)
         progress.rejects = progress.stale_stream = 0
         progress.duplicates += skip
     elif progress is not None:
@@ -327,7 +320,7 @@ def _take(
         end_at_hand(build, what, _ending(refusal), refusal)
     if run.trace is not None:
         trace_arrival(build, run, range(skip, skip + count), refusal=refusal)
-    build.record()
+    step.record(build.change)
 
 
 def _ending(refusal: int) -> Ending:
@@ -351,9 +344,10 @@ def _store(
     mine = run.message_numbers[skip : skip + count]
     # A put names the first message number alone; those of later ends are counted on from it.
     for size in _consecutive(mine) if run.wants else (count,):
+        part = packets if size == count else packets.part(at, size)
         build.put(
             Put(
-                queue.number, 0, build.next_counter(queue, 0), packets.part(at, size), run.stream,
+                queue.number, 0, build.next_counter(queue, 0), part, run.stream,
                 number + at, expires, NEVER_S, flags, 0, run.message_numbers[skip + at],
                 run.source,
             )
@@ -378,7 +372,9 @@ def _consecutive(numbers: array[int]) -> list[int]:
 def _plain(step: Step, run: ArrivedRun) -> bool:
     """Messages that are not transactional: once, as far as the history reaches (EOD-27); False if
     there is no room for their dead letters."""
-    key, queue = _place(step, run)
+    key, queue = arrival_key(step, run.destination, run.sent_to)
+    if step.settings.quiet_system_queues:
+        run = _unheard(step, run, queue)
     new = new_places(step, run, key)
     if not new:
         return True
@@ -390,9 +386,8 @@ def _plain(step: Step, run: ArrivedRun) -> bool:
     refusal = refusal_of(step, run, queue, size)
     if refusal and run.dead_letter and not unasked_room(step, DEAD_LETTER, size):
         return False
-    for first, count, why in fates(step, queue, packets, refusal):
-        part = new[first : first + count]
-        _take_plain(step, run, key, queue, packets.part(first, count), part, why)
+    for first, part, why in fates(step, queue, packets, refusal):
+        _take_plain(step, run, key, queue, part, new[first : first + len(part.lengths)], why)
     return True
 
 
@@ -426,4 +421,4 @@ def _take_plain(
     if run.trace is not None:
         trace_arrival(build, run, places, refusal=refusal)
     # Express messages do not survive a crash, so nobody waits for the disk on their account.
-    build.record(forced=run.recoverable)
+    step.record(build.change, forced=run.recoverable)

@@ -8,12 +8,11 @@ Upholds: I4 (accepted at most once), I5 (commit order), I24 (bounded memory).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from onceq.core.transfer.incoming_states import VERDICTS, Standing, StreamState, Verdict
+from onceq.model.fixed import fixed
 
-from onceq.core.transfer.incoming_states import VERDICTS, Standing, StreamState, Verdict, state_of
 
-
-@dataclass(frozen=True, slots=True)
+@fixed
 class Judgment:
     """Verdicts on one run: its first ``duplicates`` messages are repetitions, the rest is judged
     by ``verdict``."""
@@ -38,11 +37,13 @@ def judge(
     Returns:
         ACCEPT: all but the first ``duplicates`` messages are next. Otherwise none is.
     """
-    state, known = state_of(stream, arrived), 0
-    if state is StreamState.NEW:
+    known = 0
+    if arrived > stream:
+        state = StreamState.NEW
         standing = Standing.AHEAD if previous else Standing.FIRST
     else:
-        known = min(max(last - number + 1, 0), count) if state is StreamState.PRESENT else 0
+        state = StreamState.PRESENT if arrived == stream else StreamState.LEFT
+        known = min(max(last - number + 1, 0), count) if arrived == stream else 0
         if known == count:
             standing = Standing.REPEATED
         # A smaller previous number is no gap: the head of what is unacknowledged names 0, whatever

@@ -89,7 +89,7 @@ def keep(step: Step, run: ArrivedRun, packets: Run, outgoing: OutgoingQueue) -> 
     build.put_copy(outgoing.number, packets, lane=FORWARD_LANE, expires=expires, flags=flags)
     if run.trace is not None:
         trace_arrival(build, run, range(len(run.packets)), event=FORWARDED)
-    build.record(forced=run.recoverable)
+    step.record(build.change, forced=run.recoverable)
 
 
 def _refuse(step: Step, run: ArrivedRun) -> None:
@@ -120,7 +120,7 @@ def _refuse(step: Step, run: ArrivedRun) -> None:
         number=run.first_number + first, messages=numbers[first:end],
     )  # fmt: skip
     end_at_hand(build, what, Ending.REFUSED, refusal)
-    build.record()
+    step.record(build.change)
 
 
 def hopped(packets: Run) -> Run | None:

@@ -51,7 +51,7 @@ def pass_on(step: Step, session: int, run: ArrivedRun, *, room: bool) -> bool:
     if run.receipts:
         _learn(step, run)
     if not _waits(step, run, outgoing):
-        counter = outgoing.lane(FORWARD_LANE).next
+        counter = outgoing.lanes[FORWARD_LANE].next
         keep(step, run, packets, outgoing)
         _remember(step, run, outgoing, counter)
     return True
@@ -80,7 +80,7 @@ def _waits(step: Step, run: ArrivedRun, outgoing: OutgoingQueue) -> bool:
     if known is None:
         return False
     number, counter = known
-    return number == outgoing.number and outgoing.lane(FORWARD_LANE).state(counter) == AVAILABLE
+    return number == outgoing.number and outgoing.lanes[FORWARD_LANE].state(counter) == AVAILABLE
 
 
 def _remember(step: Step, run: ArrivedRun, outgoing: OutgoingQueue, counter: int) -> None:

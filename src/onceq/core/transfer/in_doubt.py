@@ -162,7 +162,7 @@ def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
                 _never_certain(build, doubt)
             else:
                 _certain(build, doubt, arrived=arrived)
-    build.record()
+    step.record(build.change)
     for number in concerned:
         outgoing = step.state.all_queues.get(number)
         if isinstance(outgoing, OutgoingQueue) and not doubts.streams_of(number):
@@ -205,7 +205,7 @@ def settled_by(step: Step, ack: FinalAck) -> bool:
         _settled(build, doubt, Ending.SETTLED_NOT_RECEIVED, ack.message_class)
     else:
         _received(build, doubt)
-    build.record()
+    step.record(build.change)
     return True
 
 
@@ -241,7 +241,7 @@ def _received(build: ChangeBuilder, doubt: Doubt) -> None:
         _fate(Ending.SETTLED_RECEIVED).journal and doubt.flags & PUT_JOURNAL
         and journal_room(build, build.size(move))
     )  # fmt: skip
-    state = build.step.state.all_queues[doubt.queue].lane(doubt.lane).state(doubt.counter)
+    state = build.step.state.all_queues[doubt.queue].lanes[doubt.lane].state(doubt.counter)
     if state == AVAILABLE:
         move.to = JOURNAL if copied else 0
         build.move(move)
@@ -262,7 +262,7 @@ def give_up(step: Step) -> None:
         for first, count in lane.expired(step.now.wall_s, (AVAILABLE,)):
             for counter in range(first, first + count):
                 _stays(build, step.state.doubts.at((DOUBTS_KEPT, index, counter)), index, counter)
-    build.record()
+    step.record(build.change)
 
 
 def _never_told(step: Step, outgoing: OutgoingQueue) -> None:
@@ -272,7 +272,7 @@ def _never_told(step: Step, outgoing: OutgoingQueue) -> None:
     for doubt in step.state.doubts.of_outgoing(outgoing.number):
         if doubt.queue == DOUBTS_KEPT and not doubt.flags & PUT_FINAL:
             _stays(build, doubt, doubt.lane, doubt.counter)
-    build.record()
+    step.record(build.change)
 
 
 def _stays(build: ChangeBuilder, doubt: Doubt | None, index: int, counter: int) -> None:

@@ -111,10 +111,3 @@ ANSWERS: Final[Mapping[Verdict, Answer]] = {
     Verdict.CONFLICT: Answer(acknowledged=False, clash=True),
 }
 """What a receiver does about each verdict. Acknowledged is what it has accepted, never more."""
-
-
-def state_of(present: int, stream: int) -> StreamState:
-    """The state of a stream, for a receiver that is in another one, in this one, or in none (0)."""
-    if stream > present:
-        return StreamState.NEW
-    return StreamState.PRESENT if stream == present else StreamState.LEFT

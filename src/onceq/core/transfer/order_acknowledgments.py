@@ -37,7 +37,7 @@ def schedule_ack(step: Step, progress: Progress) -> None:
         due = now
     else:
         due = min(
-            step.later_us(settings.order_ack_delay_s),
+            now + int(settings.order_ack_delay_s * 1_000_000),
             progress.acked_us + int(settings.order_ack_delay_s_max * 1_000_000),
         )
     progress.due_us = due

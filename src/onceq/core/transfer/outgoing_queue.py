@@ -39,11 +39,12 @@ PROBE_MESSAGES = 64
 
 def start_if_possible(step: Step, outgoing: OutgoingQueue) -> None:
     """Let an outgoing queue move if it can: transmit, or connect."""
-    if held(step, outgoing) or not outgoing.pending():
+    if not outgoing.pending():
         return
     if outgoing.session:
+        # Whether it is held is asked when the session has room.
         step.act(Ready(outgoing.session))
-    elif outgoing.link is Link.NONE:
+    elif outgoing.link is Link.NONE and not held(step, outgoing):
         connect(step, outgoing)
 
 
@@ -107,7 +108,7 @@ def attach(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
     outgoing.happens(LinkEvent.ATTACH, session=peer.session)
     outgoing.tried(ConnectionStatus.ESTABLISHED, step.now.wall_s, peer.address)
     if outgoing.name.protocol == "OS":
-        step.sessions.computer_names[peer.peer] = outgoing.name.host
+        step.sessions.called(peer.peer, outgoing.name.host)
     outgoing.connected_s = step.now.wall_s
     outgoing.trouble.reason = ""
     outgoing.trouble.attempts = 0
@@ -222,8 +223,9 @@ def last_allowed(step: Step, outgoing: OutgoingQueue) -> int:
     if outgoing.pace.timeouts:
         window = min(window, PROBE_MESSAGES)
     first = lane.first_available()
+    last = min(first + window, lane.next) - 1
     # The next stream makes the receiver leave this one (EOD-24): it waits until this has drained.
-    return min(first + window - 1, lane.next - 1, outgoing.stretch(first).end)
+    return last if first > outgoing.base else min(last, outgoing.stretch(first).end)
 
 
 def about_to_leave(step: Step, outgoing: OutgoingQueue, lane: int, last: int) -> None:
@@ -313,7 +315,7 @@ def order_acked(step: Step, ack: OrderAck) -> None:
     if not build.change.moves:
         return
     # Lost in a crash, these messages are transmitted and acknowledged once more.
-    build.record(forced=False)
+    step.record(build.change, forced=False)
     await_ends(step, outgoing)
     outgoing.turned_away = None
     pace = outgoing.pace
@@ -347,7 +349,7 @@ def final_acked(step: Step, ack: FinalAck) -> None:
         ending = Ending.IN_DOUBT  # its receiver does not know either
     move = RangeChange(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, reason)
     end_range(build, move, ending, reason)
-    build.record()
+    step.record(build.change)
 
 
 # ---- expiry ------------------------------------------------------------------------------
@@ -359,7 +361,7 @@ def expire(step: Step, outgoing: OutgoingQueue) -> None:
     for index, lane in outgoing.lanes.items():
         for first, count in lane.expired(step.now.wall_s, (AVAILABLE, AWAITING)):
             gave_up(build, outgoing, index, first, count, TOO_LATE)
-    build.record()
+    step.record(build.change)
     if build.change.moves:
         settled_down(step, outgoing)
 
@@ -381,4 +383,4 @@ def _attempt_over(step: Step, outgoing: OutgoingQueue) -> None:
             if w.flags & PUT_ONCE:
                 for first, count in lane.ranges(AVAILABLE, w.first, end=w.end):
                     gave_up(build, outgoing, index, first, count, TOO_LATE)
-    build.record()
+    step.record(build.change)

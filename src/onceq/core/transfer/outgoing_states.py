@@ -69,7 +69,10 @@ def state_of(step: Step, outgoing: OutgoingQueue) -> str:
 def held(step: Step, outgoing: OutgoingQueue) -> bool:
     """Whether nothing may leave, and no link be made: paused, disconnected by an operator, or
     locked."""
-    return bool(outgoing.paused_s or step.state.offline_s) or locked(step, outgoing)
+    return bool(
+        outgoing.paused_s or step.state.offline_s
+        or (step.settings.hardened and locked(step, outgoing))
+    )  # fmt: skip
 
 
 def locked(step: Step, outgoing: OutgoingQueue) -> bool:

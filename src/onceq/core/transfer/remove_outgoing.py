@@ -40,7 +40,7 @@ def take_out(step: Step, item: Remove, outgoing: OutgoingQueue) -> None:
             for first, size in lane.ranges(state, low, end=high):
                 gave_up(build, outgoing, index, first, size, MessageClass.NACK_DELETED)
                 count += size
-    build.record()
+    step.record(build.change)
     if count:
         settled_down(step, outgoing)
         inquire(step, outgoing)

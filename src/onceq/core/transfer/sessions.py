@@ -133,7 +133,7 @@ def acked(step: Step, item: SessionAcked) -> None:
         queue = step.state.all_queues.get(number)
         if not isinstance(queue, OutgoingQueue):
             continue
-        lane = queue.lane(index)
+        lane = queue.lanes[index]
         gone = released.setdefault((number, index), set())
         for at, size in lane.ranges(AVAILABLE, first, end=first + count):
             # What was transmitted twice on this session stands here twice (after a resume).
@@ -156,4 +156,4 @@ def acked(step: Step, item: SessionAcked) -> None:
         peer.plain.clear()
         peer.plain.extend(kept)
     # Lost in a crash, these messages go out once more, and are known as repetitions (EOD-27).
-    build.record(forced=False)
+    step.record(build.change, forced=False)

@@ -206,7 +206,7 @@ def _resolve(step: Step, outgoing: OutgoingQueue) -> None:
         elif first <= last:
             move = RangeChange(Op.END, number, lane, first, count, NOT_DELIVERED)
             end_range(build, move, Ending.LEFT_BEHIND, NOT_DELIVERED)
-    build.record()
+    step.record(build.change)
     outgoing.told.clear()
     outgoing.stranded_s = 0
     outgoing.rewind()

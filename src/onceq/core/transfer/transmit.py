@@ -19,10 +19,11 @@ Upholds: I8 (true links), I24 (no more than there is room for), I26 (no gap that
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from onceq.core.decision import Observed, Piece, Sight, Transmit
 from onceq.core.inputs.inputs import Room
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.positions import Positions
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_queue import about_to_leave, last_allowed, start_clock
@@ -54,11 +55,6 @@ class _Load:
         self.renumber: list[tuple[int, int, int, int, int]] = []
         self.count = self.recoverable = self.size = 0
 
-    def leaving(self, outgoing: OutgoingQueue, lane: int) -> None:
-        """Note what had been transmitted of a lane before, should this never leave."""
-        number, last = outgoing.number, outgoing.transmitted.get(lane, 0)
-        self.before.setdefault((number, lane), (number, lane, last))
-
     @property
     def full(self) -> bool:
         return self.count >= self.messages or self.size >= self.bytes
@@ -74,7 +70,11 @@ def room(step: Step, item: Room) -> None:
         _load_notes(peer, load)
         _load_acks(step, peer, load)
         more = bool(peer.acks or peer.notes or peer.warning)
-    for number in sorted(peer.outgoing):
+    # Each queue in turn, behind the one that was served last: one that is always full holds up no
+    # other. Sorted, because sets have no order, and the same inputs give the same decisions (I27).
+    numbers = sorted(peer.outgoing)
+    turn = bisect_right(numbers, peer.served)
+    for number in numbers[turn:] + numbers[:turn]:
         outgoing = step.state.all_queues.get(number)
         if not isinstance(outgoing, OutgoingQueue) or held(step, outgoing):
             continue
@@ -83,9 +83,10 @@ def room(step: Step, item: Room) -> None:
         for lane in (7, 6, 5, 4, 3, 2, 1, TRANSACTIONAL_LANE, 0):
             if lane not in outgoing.lanes:
                 continue
-            if load.full:
+            if load.count >= load.messages or load.size >= load.bytes:
                 more = True
                 break
+            peer.served = number
             if lane == TRANSACTIONAL_LANE:
                 more |= _load_ordered(step, outgoing, load)
             else:
@@ -135,22 +136,17 @@ def _load_notes(peer: Peer, load: _Load) -> None:
         load.size += len(packet)
 
 
-def _take(
-    lane: Positions, start: int, load: _Load, *, last: int = 1 << 62
-) -> list[tuple[int, int]]:
-    count_max = min(load.messages - load.count, last - max(start, lane.cursor) + 1)
-    if count_max <= 0:
-        return []
-    return lane.take(count_max=count_max, bytes_max=max(load.bytes - load.size, 1), start=start)
-
-
 def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
     """Transactional messages from where we are; whether more would follow."""
     lane = outgoing.lanes[TRANSACTIONAL_LANE]
     if not lane.available:
         return False
-    last = last_allowed(step, outgoing)
-    for first, count in _take(lane, outgoing.sent + 1, load, last=last):
+    last, start = last_allowed(step, outgoing), outgoing.sent + 1
+    found = lane.take(
+        count_max=load.messages - load.count, bytes_max=max(load.bytes - load.size, 1),
+        start=start, end=last + 1,
+    )  # fmt: skip
+    for first, count in found:
         # In the log it has the stream and number that it had before it was moved to this stream.
         if first <= outgoing.moved_to:
             place = (*outgoing.place_of(first), outgoing.previous_of(first))
@@ -175,7 +171,8 @@ def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
             )
         outgoing.sent = first + count - 1
         # Before the mark moves: should a piece turn out to be unreadable, the old one is true.
-        load.leaving(outgoing, TRANSACTIONAL_LANE)
+        here, before = (outgoing.number, TRANSACTIONAL_LANE), outgoing.transmitted
+        load.before.setdefault(here, (*here, before.get(TRANSACTIONAL_LANE, 0)))
         about_to_leave(step, outgoing, TRANSACTIONAL_LANE, outgoing.sent)
         if not outgoing.pace.due_us:
             start_clock(step, outgoing)
@@ -190,7 +187,10 @@ def _load_plain(step: Step, peer: Peer, outgoing: OutgoingQueue, index: int, loa
     """
     lane = outgoing.lanes[index]
     start = outgoing.plain_sent.get(index, 0) + 1
-    for first, count in _take(lane, start, load):
+    found = lane.take(
+        count_max=load.messages - load.count, bytes_max=max(load.bytes - load.size, 1), start=start
+    )
+    for first, count in found:
         single = peer.http or lane.has_express(first, count)
         for counter in range(first, first + count) if single else (first,):
             part = 1 if single else count

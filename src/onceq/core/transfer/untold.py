@@ -16,6 +16,7 @@ Upholds: I11 (an end, also where a restore has undone it), I13, I24 (bounded ans
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -163,7 +164,7 @@ def _untold(step: Step, peer: Peer, outgoing: OutgoingQueue, one: StillOpen) -> 
                     _end(build, outgoing, counter, why)
                     count += 1
     if count:
-        build.record()
+        step.record(build.change)
         step.notice(
             "nobody will tell how acknowledged messages ended: they are in doubt",
             str(outgoing.name), queue=str(outgoing.name), messages=count,
@@ -204,8 +205,9 @@ def tell(step: Step, peer: Peer, asked: EndsAsked) -> None:
     for queue in step.state.all_queues.values():
         if isinstance(queue, Queue) and queue.wanting:
             _look(queue, peer.peer, parts)
+    memories, latest = _memories(step, peer.peer, parts)
     told = tuple(
-        _answer(step, peer, stream, _Asked(first, last), sorted(parts[stream]))
+        _answer(step, peer, memories[stream], latest, _Asked(first, last), sorted(parts[stream]))
         for stream, first, last in asked.streams
     )
     note(step, peer, ends_open(
@@ -238,7 +240,7 @@ def _numbers(w: ReportRequest, first: int, count: int) -> NumberRange:
 
 
 def _answer(
-    step: Step, peer: Peer, stream: int, asked: _Asked, here: list[NumberRange]
+    step: Step, peer: Peer, memory: Memory, latest: int, asked: _Asked, here: list[NumberRange]
 ) -> StillOpen:
     """About one stream: a bounded number of ranges, and up to where they say it all."""
     last, found = asked.last, list[NumberRange]()
@@ -253,29 +255,25 @@ def _answer(
             break
         else:
             found.append((first, end))
-    memory = _memory(step, peer.peer, stream)
-    if _never_came(step, peer.peer, stream, asked.last, memory) and undone_restores.is_of(
-        step, stream
-    ):
+    # What was acknowledged to its sender never came to this life of its receiver.
+    known = memory.since != NOBODY_KNOWS
+    never_came = asked.last > memory.last if known else memory.stream > latest
+    if never_came and undone_restores.is_of(step, memory.stream):
         undone_restores.note(step, peer.peer, undone_restores.CAME)
     return StillOpen(asked.first, last, memory, tuple(found))
 
 
-def _never_came(step: Step, source: bytes, stream: int, last: int, memory: Memory) -> bool:
-    """Whether what was acknowledged to a sender never came to this life of its receiver."""
-    if memory.since != NOBODY_KNOWS:
-        return last > memory.last
-    progress = step.state.progress.items()
-    return all(stream > p.stream for (sender, _), p in progress if sender == source)
-
-
-def _memory(step: Step, source: bytes, stream: int) -> Memory:
-    """What is known of a stream, whichever queue it led to."""
-    state = step.state
-    for (sender, _), progress in state.progress.items():
-        if sender == source and progress.stream == stream:
-            return state.memories.current(progress)
-    for (sender, _, number), memory in state.memories:
-        if sender == source and number == stream:
-            return replace(memory, closed=False)
-    return Memory(stream, NOBODY_KNOWS, 0, closed=False)
+def _memories(step: Step, source: bytes, streams: Iterable[int]) -> tuple[dict[int, Memory], int]:
+    """What is known of streams of a manager, whichever queue each led to; and the greatest stream
+    of it that anything came in. Both tables are walked once, however many streams are asked of."""
+    found = {stream: Memory(stream, NOBODY_KNOWS, 0, closed=False) for stream in streams}
+    latest = -1
+    for (sender, _, stream), memory in step.state.memories:
+        if sender == source and stream in found and found[stream].since == NOBODY_KNOWS:
+            found[stream] = replace(memory, closed=False)
+    present = [p for (sender, _), p in step.state.progress.items() if sender == source]
+    for progress in reversed(present):
+        latest = max(latest, progress.stream)
+        if progress.stream in found:
+            found[progress.stream] = step.state.memories.current(progress)
+    return found, latest

@@ -27,7 +27,7 @@ from onceq.testing.sim.clock import EPOCH_US, SimClock
 from onceq.testing.sim.disk import SimFiles
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.options import HOUR, MS, SECOND
-from onceq.testing.sim.recovery import Recovery
+from onceq.testing.sim.recovery import ArchivedStore, Recovery
 from onceq.testing.sim.trace import Violation
 
 T = TypeVar("T")
@@ -229,7 +229,7 @@ class Node:
         options = self.kernel.options
         if not self._created:
             identity = Identity(self.guid, self.name, EPOCH_US // SECOND)
-            store = LogStore.create(
+            store = ArchivedStore.create(
                 self.path, self.disk, store_id=self.guid, identity=identity.pack(),
                 segment_bytes=options.segment_bytes,
             )  # fmt: skip
@@ -237,7 +237,7 @@ class Node:
         else:
             if not self.disk.pending and self.rng.random() <= 0.3:
                 self.recovery.twice(self.disk.crash(Random(0)))
-            store = LogStore.open(self.path, self.disk, segment_bytes=options.segment_bytes)
+            store = ArchivedStore.open(self.path, self.disk, segment_bytes=options.segment_bytes)
         self.recovery.opened(store)
         if store.recovered.torn_bytes:
             self.kernel.marks[marks.TORN] += 1

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Sequence
 from typing import Any, Protocol
 
-from onceq.core.decision import Decision, Notice, Persisted
+from onceq.core.decision import Notice, Persisted
 from onceq.core.inputs.inputs import Arrived, Input, SessionOpened
 from onceq.core.manager import Manager
 from onceq.model.run import LENGTH_TYPE
@@ -49,11 +48,6 @@ class PacketFaultEngine(Engine):
         super().__init__(**parts)
         self._perform[Persisted] = self._persisted
         self._perform[Notice] = self._notice
-
-    def _append(self, decisions: Sequence[Decision]) -> tuple[bool, bool]:
-        """Also keep the records, for checks of recovery."""
-        self.node.recovery.archive.keep(decisions)
-        return super()._append(decisions)
 
     def submit(self, item: Input) -> None:
         """Let an input through; what a peer sent may suffer."""

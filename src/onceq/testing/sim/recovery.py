@@ -11,10 +11,9 @@ Watches: I22, and that nothing durable changes but by a record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
-from onceq.core.decision import Decision
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.replay import replay
@@ -48,14 +47,8 @@ class Archive:
         self._records.clear()
         self._before = checkpoint
 
-    def keep(self, decisions: Sequence[Decision]) -> None:
-        """These records are about to be written."""
-        for decision in decisions:
-            for record in decision.records:
-                self._records[record.position] = record.payload
-
     def add(self, position: int, record: bytes) -> None:
-        """This record stands there."""
+        """This record stands there, or is about to."""
         self._records[position] = record
 
     def cut(self, end: int) -> None:
@@ -67,6 +60,17 @@ class Archive:
         positions = sorted(at for at in self._records if end is None or at < end)
         records = ((at, memoryview(self._records[at])) for at in positions)
         return replayed(identity, self._before, records)
+
+
+class ArchivedStore(LogStore):
+    """The store, with an archive of what is appended to it. Set ``archive`` after opening it."""
+
+    archive: Archive
+
+    def append(self, payload: bytes, head: int = 0) -> int:
+        """See Store."""
+        self.archive.add(self.position, payload)
+        return super().append(payload, head)
 
 
 def replayed(
@@ -110,6 +114,8 @@ class Recovery:
 
     def opened(self, store: LogStore) -> None:
         """The store is open, and nothing was recovered from it yet."""
+        assert isinstance(store, ArchivedStore)
+        store.archive = self.archive
         if self.replaced:
             self.replaced = False
             self.archive.begin(store.recovered.checkpoint)

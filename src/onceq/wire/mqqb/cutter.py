@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import MalformedPacket
+from onceq.model.fixed import fixed
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.run import LENGTH_TYPE, Buffer
 from onceq.packet import layout as at
@@ -37,7 +36,7 @@ _LEAD = struct.Struct("<2sH4sI")
 _BEGINNING: Final = (b"\x10", at.SIGNATURE)
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class UserPackets:
     """Neighbouring user packets; ``carried`` came with the last of them, if it is given."""
 
@@ -46,11 +45,14 @@ class UserPackets:
     carried: SessionHeader | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class InternalPacket:
     """One packet that belongs to the session itself."""
 
     data: memoryview
+
+
+Piece = UserPackets | InternalPacket | MalformedPacket
 
 
 class Cutter:
@@ -68,40 +70,47 @@ class Cutter:
         """Bytes of a packet whose rest has not come yet."""
         return len(self._short) if self._long is None else len(self._long)
 
-    def feed(self, data: Buffer) -> Iterator[UserPackets | InternalPacket]:
-        """Cut what was read.
+    def feed(self, data: Buffer) -> list[Piece]:
+        """Cut what was read; gives whole packets.
 
         Args:
             data: ``bytes`` are taken as they are; any other buffer is copied once, because it
                 may change afterwards.
 
-        Raises:
-            MalformedPacket: What stands next is not a packet; everything before it was given.
+        Returns:
+            Whole packets in order; at the end a MalformedPacket if what stands next is none.
         """
         if not isinstance(data, bytes):
             data = bytes(data)
-        if self._long is not None:
-            missing = self._need - len(self._long)
-            if len(data) < missing:
-                self._long += data
-                return
-            view = memoryview(data)
-            # Exactly its own bytes: what follows is a view of the read and not moved.
-            self._long += view[:missing]
-            whole, self._long = memoryview(self._long), None
-            yield from self._cut(whole)
-            view = view[missing:]
-            if self._short or self._long is not None:
-                # A session header was expected behind the packet: it stands in what follows.
-                yield from self.feed(bytes(view))
-                return
-        else:
-            view = memoryview(self._short + data if self._short else data)
-        self._short = b""
-        yield from self._cut(view)
+        found: list[Piece] = []
+        try:
+            if self._long is None:
+                self._cut(memoryview(self._short + data if self._short else data), found)
+            else:
+                self._go_on(self._long, data, found)
+        except MalformedPacket as error:
+            found.append(error)
+        return found
 
-    def _cut(self, view: memoryview) -> Iterator[UserPackets | InternalPacket]:
-        """Give the whole packets of a buffer and keep what is left."""
+    def _go_on(self, begun: bytearray, data: bytes, found: list[Piece]) -> None:
+        """A long packet goes on, and may end."""
+        missing = self._need - len(begun)
+        view = memoryview(data)
+        # Exactly its own bytes: what follows is a view of the read and not moved.
+        begun += view[:missing]
+        if len(begun) < self._need:
+            return
+        self._long = None
+        self._cut(memoryview(begun), found)
+        if self._short or self._long is not None:
+            # A session header was expected behind the packet: it stands in what follows.
+            found += self.feed(bytes(view[missing:]))
+        else:
+            self._cut(view[missing:], found)
+
+    def _cut(self, view: memoryview, found: list[Piece]) -> None:
+        """Add the whole packets of a buffer and keep what is left."""
+        self._short = b""
         start, end, total = 0, 0, len(view)
         lengths = array(LENGTH_TYPE)
         unpack, signature = _LEAD.unpack_from, at.SIGNATURE
@@ -113,7 +122,7 @@ class Cutter:
                 or not PACKET_BYTES_MIN <= size <= PACKET_BYTES_MAX
             ):
                 if lengths:
-                    yield UserPackets(view[start:end], lengths)
+                    found.append(UserPackets(view[start:end], lengths))
                 raise _not_a_packet(view, end)
             if total - end < size:
                 break
@@ -122,22 +131,22 @@ class Cutter:
                 end += size
                 continue
             if lengths:
-                yield UserPackets(view[start:end], lengths)
+                found.append(UserPackets(view[start:end], lengths))
                 lengths = array(LENGTH_TYPE)
             if flags & at.BASE_INTERNAL:
-                yield InternalPacket(view[end : end + size])
+                found.append(InternalPacket(view[end : end + size]))
             else:
-                found = _carrying(view, end, size)
-                if found is None:
+                carrying = _carrying(view, end, size)
+                if carrying is None:
                     self._keep(view[end:], size + SESSION_HEADER_BYTES)
                     return
-                packets, extra = found
-                yield packets
+                packets, extra = carrying
+                found.append(packets)
                 end += extra
             end += size
             start = end
         if lengths:
-            yield UserPackets(view[start:end], lengths)
+            found.append(UserPackets(view[start:end], lengths))
         if end < total:
             rest = view[end:]
             _check_beginning(rest)

@@ -21,7 +21,7 @@ from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer, Run
 from onceq.packet.arrived import LastShape, cut
-from onceq.wire.mqqb.cutter import Cutter, UserPackets
+from onceq.wire.mqqb.cutter import Cutter, InternalPacket, UserPackets
 from onceq.wire.mqqb.events import Acked, Arrived, Closed, Event, Opened
 from onceq.wire.mqqb.internal import UNTOLD, Establish, Life, Parameters, SessionHeader, mark, parse
 from onceq.wire.mqqb.session_states import BEGIN, TAKES, State
@@ -69,11 +69,16 @@ class Session:
         self._state = BEGIN[initiator]
         self._cutter = Cutter()
         self._shape = LastShape()
-        self._output: list[Buffer] = []
+        self.output: list[Buffer] = []
+        """Bytes to be written, in order, until ``take_output`` hands them over."""
+        self.timer_set = True
+        """Whether a timer was set since ``next_timer`` was asked."""
         self._now = now_us
         self._window = min(max(settings.session_window_messages, 1), WINDOW_MAX)
         self._slow = False
-        self._peer_window = self._peer_window_full = 0
+        self._peer_window = 0
+        self._report_from = 1
+        """So many unreported messages are half of what the peer may have under way."""
         self._ack_ms = min(max(int(settings.session_ack_wait_s * 1000), ACK_MS[0]), ACK_MS[1])
         self._recoverable_ack_ms = RECOVERABLE_ACK_MS[0]
         self.peer_id = NO_GUID
@@ -123,7 +128,7 @@ class Session:
 
     def take_output(self) -> list[Buffer]:
         """Bytes to be written, in order; they are handed over once."""
-        output, self._output = self._output, []
+        output, self.output = self.output, []
         return output
 
     # ---- set-up ---------------------------------------------------------------------------
@@ -135,7 +140,7 @@ class Session:
         padding = bytes(512)
         if self._settings.settle_doubts:
             padding = mark(self._life).ljust(512, b"\0")
-        self._output.append(Establish(self._own, self._expected, stamp, padding=padding).encode())
+        self.output.append(Establish(self._own, self._expected, stamp, padding=padding).encode())
         self._state = State.WAITING_ESTABLISH
 
     def _establish(self, packet: Establish, after: State) -> list[Event]:
@@ -150,7 +155,7 @@ class Session:
         answer = Establish(
             packet.client, self._own, packet.stamp_ms, system, refused, begin.ljust(512, b"\x5a")
         )
-        self._output.append(answer.encode())
+        self.output.append(answer.encode())
         if clash:
             return [self._clash()]
         if refused:
@@ -174,7 +179,7 @@ class Session:
         trip_ms = (self._now // MS_US - packet.stamp_ms) & 0xFFFF_FFFF
         low, high = RECOVERABLE_ACK_MS
         self._recoverable_ack_ms = min(max(8 * trip_ms, low), high)
-        self._output.append(
+        self.output.append(
             Parameters(self._recoverable_ack_ms, self._ack_ms, self._window).encode()
         )
         self._state = after
@@ -197,18 +202,20 @@ class Session:
     def _parameters(self, packet: Parameters, after: State) -> list[Event]:
         if packet.refused:
             return [self._close("the other queue manager refused the parameters")]
-        self._peer_window = self._peer_window_full = packet.window
+        self._peer_window = packet.window
+        self._report_from = max(min(self._window, packet.window) // 2, 1)
         self._told = (0, 0, packet.window)
         if not self._initiator:
             self._ack_ms = min(max(packet.ack_ms, ACK_MS[0]), ACK_MS[1])
             low, high = RECOVERABLE_ACK_MS
             self._recoverable_ack_ms = min(max(packet.recoverable_ack_ms, low), high)
-            self._output.append(
+            self.output.append(
                 Parameters(packet.recoverable_ack_ms, packet.ack_ms, self._window).encode()
             )
         self._state = after
         self._init_due = 0
         self._idle_due = self._now + int(self._settings.session_idle_s * 1_000_000)
+        self.timer_set = True
         return [Opened(self.peer_id, self.extended, life=self.peer_life)]
 
     # ---- receiving ------------------------------------------------------------------------
@@ -225,10 +232,12 @@ class Session:
             for piece in self._cutter.feed(data):
                 if isinstance(piece, UserPackets):
                     self._user(piece, events)
-                else:
+                elif isinstance(piece, InternalPacket):
                     self._internal(parse(piece.data), events)
-                if self.closed:
-                    break
+                    if self.closed:
+                        break
+                else:
+                    raise piece
         except PeerError as error:
             events.append(self._fail(error))
         return events
@@ -262,16 +271,11 @@ class Session:
         if piece.carried is not None:
             carrying = 1 if runs[-1].recoverable else 0
             self._session_header(piece.carried, events, carrying=(1, carrying))
-        if self._received - self._reported >= self._report_from():
+        if self._slow or self._received - self._reported >= self._report_from:
             self._report()
         elif not self._ack_due:
             self._ack_due = self._now + self._ack_ms * MS_US // 2
-
-    def _report_from(self) -> int:
-        """So many unreported messages are half of what the peer may have under way."""
-        if self._slow:
-            return 1
-        return max(min(self._window, self._peer_window_full) // 2, 1)
+            self.timer_set = True
 
     def persisted(self, recoverable: int, now_us: int) -> None:
         """So many more of the recoverable messages received, in order, are safe on disk."""
@@ -287,6 +291,7 @@ class Session:
             due = now_us + self._recoverable_ack_ms * MS_US
             if not self._ack_due or due < self._ack_due:
                 self._ack_due = due
+                self.timer_set = True
 
     def _report(self) -> None:
         """Send a SessionAck with everything that can be said now."""
@@ -300,7 +305,7 @@ class Session:
             # that the peer knows to be on disk.
             base, ahead = COUNTER - 1, min(ahead, FLAG_BITS - 1)
             flags = (1 << ahead + 1) - 1
-        self._output.append(
+        self.output.append(
             SessionHeader(
                 self._received % COUNTER, base, flags, self._sent % COUNTER,
                 self._sent_recoverable % COUNTER, 1 if self._slow else self._window,
@@ -381,23 +386,17 @@ class Session:
         self._sent_recoverable += recoverable
         self._user_traffic = True
         self._user_us = self._now
-        self._output.append(packets.data if isinstance(packets, Run) else packets)
+        self.output.append(packets.data if isinstance(packets, Run) else packets)
         if not self._wait_due and self._sent > self._acked:
             self._wait_due = now_us + self._wait_us()
             self._heard = False
+            self.timer_set = True
 
     def _wait_us(self) -> int:
         return self._ack_ms * MS_US * self._wait_factor
 
-    def slow(self, now_us: int) -> None:
-        """Ask the peer for one message at a time (Q-8, memory shortage)."""
-        self._set_slow(True, now_us)
-
-    def resume(self, now_us: int) -> None:
-        """Ask the peer for a full window again."""
-        self._set_slow(False, now_us)
-
-    def _set_slow(self, slow: bool, now_us: int) -> None:
+    def slow(self, now_us: int, *, slow: bool = True) -> None:
+        """Ask the peer for one message at a time (Q-8, memory shortage), or for a full window."""
         if self._slow != slow and self._state is State.OPEN:
             self._now = now_us
             self._slow = slow
@@ -407,6 +406,7 @@ class Session:
 
     def next_timer(self) -> int | None:
         """Monotonic microseconds at which ``tick`` has something to do, or None."""
+        self.timer_set = False
         if self._state is State.CLOSED:
             return None
         due = (self._init_due, self._ack_due, self._wait_due, self._idle_due)

@@ -71,6 +71,8 @@ class Posting:
 
     extended = False
     peer_id = NO_GUID
+    timer_set = True
+    """Each post and each answer sets it anew."""
 
     def __init__(
         self, *, url: str, own_id: bytes, names: Names, settings: Settings, now_us: int,
@@ -90,7 +92,7 @@ class Posting:
         self._settings = settings
         self._http = h11.Connection(h11.CLIENT)
         self._queue: deque[_Waiting] = deque()
-        self._output: list[Buffer] = []
+        self.output: list[Buffer] = []
         self._sent = self._acked = self._acked_recoverable = 0
         self._status = 0
         self._due = 0
@@ -114,7 +116,7 @@ class Posting:
 
     def take_output(self) -> list[Buffer]:
         """Bytes to be written, in order; they are handed over once."""
-        output, self._output = self._output, []
+        output, self.output = self.output, []
         return output
 
     def start(self) -> None:
@@ -167,7 +169,7 @@ class Posting:
     def _say(self, event: Any) -> None:
         data = self._http.send(event)
         if data:
-            self._output.append(data)
+            self.output.append(data)
 
     def receive(self, data: Buffer, now_us: int) -> list[Event]:
         """Bytes from the other side."""
@@ -262,13 +264,15 @@ class Taking:
 
     extended = False
     peer_id = NO_GUID
+    timer_set = True
+    """See Posting."""
 
     def __init__(self, *, own_id: bytes, names: Names, settings: Settings, now_us: int) -> None:
         self._own = own_id
         self._names = names
         self._settings = settings
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=32 << 10)
-        self._output: list[Buffer] = []
+        self.output: list[Buffer] = []
         self._request: h11.Request | None = None
         self._entity: list[bytes] = []
         self._size = 0
@@ -277,11 +281,6 @@ class Taking:
         self._used_us = self._begun_us = now_us
         self._told = False
         self._closed = False
-
-    @property
-    def opened(self) -> bool:
-        """Whether it is not over."""
-        return not self._closed
 
     room = 0
     """Nothing is sent here but answers."""
@@ -292,7 +291,7 @@ class Taking:
 
     def take_output(self) -> list[Buffer]:
         """See Posting."""
-        output, self._output = self._output, []
+        output, self.output = self.output, []
         return output
 
     def start(self) -> None:
@@ -425,7 +424,7 @@ class Taking:
     def _say(self, event: Any) -> None:
         data = self._http.send(event)
         if data:
-            self._output.append(data)
+            self.output.append(data)
 
     def next_timer(self) -> int | None:
         """When an unused connection, or one with half a request, is closed."""

@@ -114,7 +114,7 @@ def built(work: Callable[[Stage, ChangeBuilder], None]) -> Situation:
     def run(stage: Stage) -> None:
         build = ChangeBuilder(stage.manager._step)
         work(stage, build)
-        build.record()
+        build.step.record(build.change)
 
     return run
 

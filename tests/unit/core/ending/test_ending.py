@@ -187,7 +187,7 @@ def test_final_acknowledgments_of_any_class(journal: int, message_class: int) ->
     assert len(own) == int(negative and bool(journal & 1))
     assert len(state.all_queues[JOURNAL]) == int(not negative and bool(journal & 2))
     assert not len(state.all_queues[DEAD_XACT])
-    assert list(own.lane(0).classes.values()) == [message_class] * len(own)
-    assert not state.all_queues[JOURNAL].lane(0).classes, "a copy is what it was"
+    assert list(own.lanes[0].classes.values()) == [message_class] * len(own)
+    assert not state.all_queues[JOURNAL].lanes[0].classes, "a copy is what it was"
     outgoing_queue.final_acked(core.manager._step, ack)
     assert len(own) <= 1, "told again, it means nothing"

@@ -72,7 +72,7 @@ def test_under_another_identity_nothing_that_waited_is_sent() -> None:
     state = core.manager.state
     (dead,) = [queue for queue in state.queues.values() if queue.title == "system$;deadxact"]
     assert len(dead) == 4
-    assert set(dead.lane(0).classes.values()) == {0x800C}
+    assert set(dead.lanes[0].classes.values()) == {0x800C}
     assert state.restored is not None
     assert (state.restored.previous, state.restored.aside) == (OLD.hex(), 4)
 

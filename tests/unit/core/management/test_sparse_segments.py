@@ -20,12 +20,12 @@ SIZE = 100
 def state_of(count: int, *, shuffled: bool, seed: int = 1) -> State:
     """Two queues with messages of one size, in log order or in any."""
     state, draw = State(Identity(b"A" * 16, "A", 1)), Random(seed)
-    state.space.record(0)
+    state.space.begin(0)
     for number in (DEAD_LETTER, JOURNAL):
         places = list(range(count))
         if shuffled:
             draw.shuffle(places)
-        lane = state.all_queues[number].lane(0)
+        lane = state.all_queues[number].lanes[0]
         start = 0 if number == DEAD_LETTER else count * SIZE
         for place in places:
             lane.append(start + place * SIZE, array("I", (SIZE,)), arrived=1)
@@ -77,7 +77,7 @@ def test_everything_is_found_once_however_often_the_search_is_broken_off(
     state = state_of(count, shuffled=shuffled)
     base, end = SIZE * 700, SIZE * (count + 900)
     wanted = everything(state, base, end)
-    state.space.record(end + 1_000)
+    state.space.begin(end + 1_000)
     found, longest = found_in_pieces(
         state, base, end, positions_max=positions_max, bytes_max=bytes_max
     )

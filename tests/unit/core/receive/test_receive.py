@@ -339,3 +339,15 @@ def test_what_was_held_past_its_time_expires_where_it_is_moved_to(core: Core) ->
     core.ask(requests.Commit(1))
     core.pass_time(1)
     assert not core.present()
+
+
+@pytest.mark.parametrize("peek", [False, True])
+def test_a_receive_that_waits_for_copies_gets_them_as_they_are_made(core: Core, peek: bool) -> None:
+    core.ask(requests.SetQueue(Q, {"journal": True}))
+    asked = requests.Receive(f"{Q};journal", wait_until_us=LONG_US, peek=peek)
+    assert core.ask(asked, owner=1) is WAITS
+    request = core.asked
+    send(core, b"1")
+    assert got(core, request) == 0
+    core.ask(requests.Receive(Q))
+    assert got(core, request) == 1

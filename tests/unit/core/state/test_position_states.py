@@ -19,8 +19,8 @@ NOW_S = 1_700_000_000
 def state_with(position: int) -> State:
     """One message of a system queue, in that state."""
     state = State(Identity(b"A" * 16, "A", 1))
-    state.space.record(0)
-    lane = state.all_queues[JOURNAL].lane(0)
+    state.space.begin(0)
+    lane = state.all_queues[JOURNAL].lanes[0]
     lane.append(100, array("I", [50]), arrived=NOW_S)
     if position == REMOVED:
         lane.append(150, array("I", [50]), arrived=NOW_S)
@@ -34,7 +34,7 @@ def apply(state: State, op: int) -> int:
     """Let an operation happen to that message; returns the state that it is in then."""
     to = DEAD_LETTER if op == Op.SHIFT else 0
     state.apply(Change(NOW_S, moves=[RangeChange(op, JOURNAL, 0, 1, 1, to=to)]), 0, [])
-    return state.all_queues[JOURNAL].lane(0).state(1)
+    return state.all_queues[JOURNAL].lanes[0].state(1)
 
 
 @pytest.mark.parametrize("op", list(Op))
@@ -69,8 +69,8 @@ def test_what_gives_back_are_the_ends_of_a_receive_that_did_not_commit() -> None
 
 def test_a_range_of_which_a_part_is_gone_is_given_back_in_part() -> None:
     state = State(Identity(b"A" * 16, "A", 1))
-    state.space.record(0)
-    lane = state.all_queues[JOURNAL].lane(0)
+    state.space.begin(0)
+    lane = state.all_queues[JOURNAL].lanes[0]
     lane.append(100, array("I", [10] * 4), arrived=NOW_S)
     for op, first, count in (
         (Op.LOCK, 1, 4),

@@ -15,7 +15,7 @@ from onceq.model.run import Extent
 
 def lane(*runs: tuple[int, list[int]]) -> Positions:
     space = Space()
-    space.record(0)
+    space.begin(0)
     made = Positions(space)
     for address, lengths in runs:
         made.append(address, array("I", lengths), arrived=7)
@@ -106,7 +106,7 @@ def test_against_a_list(seed: int) -> None:
     """Random appends, locks, returns and removals, over chunk borders, against a plain list."""
     rng = random.Random(seed)
     space = Space()
-    space.record(0)
+    space.begin(0)
     made = Positions(space)
     states: dict[int, int] = {}
     sizes: dict[int, int] = {}
@@ -115,7 +115,8 @@ def test_against_a_list(seed: int) -> None:
         action = rng.choice(("append", "append", "lock", "unlock", "remove", "take"))
         if action == "append":
             lengths = [rng.randint(1, 9) for _ in range(rng.choice((1, 3, 50, 1500)))]
-            space.record(address)
+            if address >= space.region_end:
+                space.begin(address)
             first = made.append(address, array("I", lengths), arrived=1)
             for offset, size in enumerate(lengths):
                 states[first + offset], sizes[first + offset] = AVAILABLE, size

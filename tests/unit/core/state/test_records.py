@@ -100,7 +100,8 @@ def test_changes_round_trip(change: Change) -> None:
     again, places = found
     assert places == offsets
     assert again == change
-    for carrier, place in zip(again.carriers(), places, strict=True):
+    carriers: list[Put | Relocated] = [*again.puts, *again.moved]
+    for carrier, place in zip(carriers, places, strict=True):
         data = bytes(carrier.packets.data)
         assert raw[place : place + len(data)] == data
 

@@ -364,7 +364,7 @@ def test_slow_and_resume() -> None:
         pair.run()
         assert (pair.a.room, pair.acked(pair.a)) == (1, (count, 0))
     pair.told[pair.a].clear()
-    pair.b.resume(0)
+    pair.b.slow(0, slow=False)
     pair.run()
     assert pair.a.room == 64
     assert [type(event) for event in pair.told[pair.a]] == [Acked]
