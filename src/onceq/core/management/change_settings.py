@@ -11,6 +11,7 @@ from __future__ import annotations
 from onceq.core.inputs.settings import Reconfigure
 from onceq.core.step.step import Step
 from onceq.core.transaction import abandoned_branches, idle_timeout
+from onceq.core.transfer.outgoing_queue import start_if_possible
 
 
 def reconfigure(step: Step, item: Reconfigure) -> None:
@@ -18,6 +19,10 @@ def reconfigure(step: Step, item: Reconfigure) -> None:
     step.settings = item.settings
     step.names.routes_to = item.routes
     step.names.changed()
+    # What was held, or had a full window, may leave by the new settings.
+    for peer in step.sessions.peers.values():
+        for number in sorted(peer.outgoing):
+            start_if_possible(step, step.state.outgoing_numbered(number))
     idle_timeout.watch(step)
     for tx in list(step.units.branches.values()):
         abandoned_branches.watch(step, tx)

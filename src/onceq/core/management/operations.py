@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from onceq.core.decision import CloseSession, Hold, Ready, Reload
+from onceq.core.decision import CloseSession, Hold, Reload
 from onceq.core.ending.ending import end_range, gave_up
 from onceq.core.ending.table import Ending
 from onceq.core.management import damage_views
@@ -205,10 +205,7 @@ def steer(step: Step, item: SteerOutgoing) -> None:
     else:
         outgoing.sent = 0
         outgoing.happens(LinkEvent.WAKE)
-        if outgoing.session:
-            step.act(Ready(outgoing.session))
-        else:
-            start_if_possible(step, outgoing)
+        start_if_possible(step, outgoing)
     step.answer(item.owner, item.request, None)
 
 

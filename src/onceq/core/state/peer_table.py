@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from onceq.core.state.turns import Turns
+
 
 @dataclass(frozen=True, slots=True)
 class Reset:
@@ -110,8 +112,8 @@ class Peer:
     peer: bytes
     address: str
     outgoing: set[int] = field(default_factory=set)
-    served: int = 0
-    """The outgoing queue that something was last taken from, or tried to be."""
+    turns: Turns = field(default_factory=Turns)
+    """Those of them of which something may leave."""
     messages: int = 0
     recoverable: int = 0
     acks: dict[tuple[bytes, str], None] = field(default_factory=dict)

@@ -220,11 +220,16 @@ class PositionTables:
     def last_before(self, counter: int, state: int = AVAILABLE) -> int:
         """The nearest position before ``counter`` in that state; 0 if there is none."""
         state_byte = bytes((state,))
+        lowest = self.cursor if state == AVAILABLE else self.head
+        if counter <= lowest:
+            return 0
         for at in range(bisect_right(self._keys, (counter - 1) >> CHUNK_SHIFT) - 1, -1, -1):
             block = self._chunks[self._keys[at]]
             index = block.states.rfind(state_byte, 0, max(counter - block.base, 0))
             if index >= 0:
                 return block.base + index
+            if block.base <= lowest:
+                break
         return 0
 
     def place_in_log(self, counter: int) -> tuple[int, int, int]:

@@ -21,6 +21,8 @@ class Sessions:
         """By number of the session."""
         self.of: dict[bytes, set[int]] = {}
         """Numbers of the sessions with a manager."""
+        self.full_windows: set[int] = set()
+        """Numbers of the outgoing queues of which more waits than may be under way."""
         self.computer_names: dict[bytes, str] = {}
         """Computer names of other managers, as far as a session has shown them."""
         self.return_to: dict[bytes, str] = {}

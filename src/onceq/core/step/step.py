@@ -101,6 +101,7 @@ class Step:
         position = self._append(payload, head, forced=forced)
         self.state.apply(change, position, offsets)
         touched, subqueues = self.touched, self.state.subqueues
+        full_windows = self.sessions.full_windows
         for put in change.puts:
             touched[put.queue] = None
         for move in change.moves:
@@ -110,7 +111,8 @@ class Step:
                 touched[move.to] = None
             for number, _, _ in move.copies_to:
                 touched[number] = None
-            if move.op in GIVES_BACK:
+            # Whatever ends a message makes room for the next one.
+            if move.op in GIVES_BACK or move.queue in full_windows:
                 touched[move.queue] = None
 
     def prepared(self, branch: Branch) -> None:

@@ -43,9 +43,18 @@ def start_if_possible(step: Step, outgoing: OutgoingQueue) -> None:
         return
     if outgoing.session:
         # Whether it is held is asked when the session has room.
-        step.act(Ready(outgoing.session))
+        has_turn(step, outgoing)
     elif outgoing.link is Link.NONE and not held(step, outgoing):
         connect(step, outgoing)
+
+
+def has_turn(step: Step, outgoing: OutgoingQueue) -> None:
+    """Something of an outgoing queue may leave on its session."""
+    peer = step.sessions.peers.get(outgoing.session)
+    if peer is not None:
+        step.sessions.full_windows.discard(outgoing.number)
+        peer.turns.note(outgoing.number)
+        step.act(Ready(peer.session))
 
 
 def connect(step: Step, outgoing: OutgoingQueue) -> None:
@@ -105,6 +114,7 @@ def attach(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
     before = step.sessions.peers.get(outgoing.session)
     if before is not None:
         before.outgoing.discard(outgoing.number)
+        before.turns.drop(outgoing.number)
     outgoing.happens(LinkEvent.ATTACH, session=peer.session)
     outgoing.tried(ConnectionStatus.ESTABLISHED, step.now.wall_s, peer.address)
     if outgoing.name.protocol == "OS":
@@ -114,7 +124,7 @@ def attach(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
     outgoing.trouble.attempts = 0
     outgoing.rewind()
     peer.outgoing.add(outgoing.number)
-    step.act(Ready(peer.session))
+    has_turn(step, outgoing)
 
 
 def lost(
@@ -131,6 +141,7 @@ def lost(
     goes on waiting until its time, and only then a new session is made (EOD-17).
     """
     outgoing.happens(LinkEvent.LOSE)
+    step.sessions.full_windows.discard(outgoing.number)
     nothing_leaves(step, outgoing)
     # Asked before ``rewind``, which forgets what was sent.
     if idle and outgoing.pace.due_us and outgoing.sent >= last_allowed(step, outgoing):
@@ -309,7 +320,7 @@ def order_acked(step: Step, ack: OrderAck) -> None:
         outgoing.last_ack_count = 1
         outgoing.last_ack_s = step.now.wall_s
     build = ChangeBuilder(step)
-    for first, count in lane.ranges(AVAILABLE, lane.head, end=end):
+    for first, count in lane.ranges(AVAILABLE, lane.first_available(), end=end):
         handed_over(build, outgoing.number, TRANSACTIONAL_LANE, first, count)
     # A repeated acknowledgment is no progress: time-outs go on being counted.
     if not build.change.moves:
@@ -323,8 +334,6 @@ def order_acked(step: Step, ack: OrderAck) -> None:
     outgoing.sent = max(outgoing.sent, end - 1)
     if lane.available and outgoing.session:
         start_clock(step, outgoing)
-        if outgoing.sent < lane.next - 1:
-            start_if_possible(step, outgoing)
     else:
         pace.due_us = 0
 

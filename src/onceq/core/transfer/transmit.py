@@ -19,8 +19,6 @@ Upholds: I8 (true links), I24 (no more than there is room for), I26 (no gap that
 
 from __future__ import annotations
 
-from bisect import bisect_right
-
 from onceq.core.decision import Observed, Piece, Sight, Transmit
 from onceq.core.inputs.inputs import Room
 from onceq.core.state.position_block import AVAILABLE
@@ -70,27 +68,17 @@ def room(step: Step, item: Room) -> None:
         _load_notes(peer, load)
         _load_acks(step, peer, load)
         more = bool(peer.acks or peer.notes or peer.warning)
-    # Each queue in turn, behind the one that was served last: one that is always full holds up no
-    # other. Sorted, because sets have no order, and the same inputs give the same decisions (I27).
-    numbers = sorted(peer.outgoing)
-    turn = bisect_right(numbers, peer.served)
-    for number in numbers[turn:] + numbers[:turn]:
-        outgoing = step.state.all_queues.get(number)
-        if not isinstance(outgoing, OutgoingQueue) or held(step, outgoing):
-            continue
-        # Lanes are priorities. Transactional messages, of priority 0 (Q-6), have one of their own;
-        # lanes 7 and 6 also have acknowledgments, and what passes through.
-        for lane in (7, 6, 5, 4, 3, 2, 1, TRANSACTIONAL_LANE, 0):
-            if lane not in outgoing.lanes:
-                continue
-            if load.count >= load.messages or load.size >= load.bytes:
-                more = True
-                break
-            peer.served = number
-            if lane == TRANSACTIONAL_LANE:
-                more |= _load_ordered(step, outgoing, load)
-            else:
-                more |= _load_plain(step, peer, outgoing, lane, load)
+    # Each queue once. One that is held comes back when it is not held any more.
+    for _ in range(len(peer.turns)):
+        if load.full:
+            break
+        outgoing = step.state.all_queues.get(peer.turns.next())
+        if (
+            isinstance(outgoing, OutgoingQueue) and not held(step, outgoing)
+            and _load_queue(step, peer, outgoing, load)
+        ):  # fmt: skip
+            peer.turns.note(outgoing.number)
+    more = more or len(peer.turns) > 0
     if load.count:
         peer.messages += load.count
         peer.recoverable += load.recoverable
@@ -101,6 +89,23 @@ def room(step: Step, item: Room) -> None:
                 tuple(load.before.values()),
             )
         )  # fmt: skip
+
+
+def _load_queue(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) -> bool:
+    """What an outgoing queue has for its session; whether more of it may leave at once."""
+    more = False
+    # Lanes are priorities. Transactional messages, of priority 0 (Q-6), have one of their own;
+    # lanes 7 and 6 also have acknowledgments, and what passes through.
+    for lane in (7, 6, 5, 4, 3, 2, 1, TRANSACTIONAL_LANE, 0):
+        if lane not in outgoing.lanes:
+            continue
+        if load.full:
+            return True
+        if lane == TRANSACTIONAL_LANE:
+            more |= _load_ordered(step, outgoing, load)
+        else:
+            more |= _load_plain(step, peer, outgoing, lane, load)
+    return more
 
 
 def _load_acks(step: Step, peer: Peer, load: _Load) -> None:
@@ -137,7 +142,7 @@ def _load_notes(peer: Peer, load: _Load) -> None:
 
 
 def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
-    """Transactional messages from where we are; whether more would follow."""
+    """Transactional messages from where we are; whether more may follow at once."""
     lane = outgoing.lanes[TRANSACTIONAL_LANE]
     if not lane.available:
         return False
@@ -176,11 +181,13 @@ def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
         about_to_leave(step, outgoing, TRANSACTIONAL_LANE, outgoing.sent)
         if not outgoing.pace.due_us:
             start_clock(step, outgoing)
-    return outgoing.sent < last
+    if lane.first(AVAILABLE, max(start, last + 1), lane.next) < lane.next:
+        step.sessions.full_windows.add(outgoing.number)
+    return lane.first(AVAILABLE, outgoing.sent + 1, last + 1) <= last
 
 
 def _load_plain(step: Step, peer: Peer, outgoing: OutgoingQueue, index: int, load: _Load) -> bool:
-    """Other messages of one priority; whether more would follow.
+    """Other messages of one priority; whether more follow.
 
     A range is noted as one, and ends as one. Where each message may end for itself (express ones,
     and everything over HTTP, where each has its own answer) it is noted by itself.
@@ -211,4 +218,4 @@ def _load_plain(step: Step, peer: Peer, outgoing: OutgoingQueue, index: int, loa
         # Of messages of which nobody wants to know the end none is ever in doubt: no mark needed.
         if index in outgoing.wanting:
             about_to_leave(step, outgoing, index, first + count - 1)
-    return outgoing.plain_sent.get(index, 0) < lane.next - 1 and lane.available > 0
+    return lane.first(AVAILABLE, outgoing.plain_sent.get(index, 0) + 1, lane.next) < lane.next

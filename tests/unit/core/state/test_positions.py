@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import random
 from array import array
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from onceq.core.state.live_bytes import Space
-from onceq.core.state.position_block import AVAILABLE, CHUNK, LOCKED, REMOVED, PositionBlock, Range
+from onceq.core.state.position_block import (
+    AVAILABLE,
+    AWAITING,
+    CHUNK,
+    LOCKED,
+    REMOVED,
+    PositionBlock,
+    Range,
+)
 from onceq.core.state.positions import Positions
 from onceq.model.run import Extent
+from tests.unit.core.effort import stays_the_same
 
 
 def lane(*runs: tuple[int, list[int]]) -> Positions:
@@ -166,3 +177,23 @@ def test_behind_a_gap_nothing_seems_to_stand_before() -> None:
     assert made.head == CHUNK
     made.remove(CHUNK, 1)
     assert made.head == made.next == CHUNK + 1
+
+
+def behind_those_that_wait_for_their_end(blocks: int) -> Positions:
+    """A lane with so many blocks of messages that were acknowledged, and a few that were not."""
+    made = lane()
+    for at in range(blocks):
+        made.append(at * CHUNK, array("I", [1] * CHUNK), arrived=7)
+    made.set_state(1, blocks * CHUNK - 10, AVAILABLE, AWAITING)
+    return made
+
+
+def test_what_is_acknowledged_already_is_not_searched() -> None:
+    def before_the_first(blocks: int) -> Callable[[], object]:
+        made = behind_those_that_wait_for_their_end(blocks)
+        first = made.first_available()
+        assert made.last_before(first) == 0
+        assert made.last_before(first + 1) == first
+        return partial(made.last_before, first)
+
+    stays_the_same(before_the_first, small=2, large=50)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
-from onceq.core.decision import Decision, Transmit
+from onceq.core.decision import Decision, Ready, Transmit
 from onceq.core.inputs import inputs
+from onceq.core.inputs.settings import Reconfigure
+from onceq.core.state.position_block import AVAILABLE, AWAITING, CHUNK
+from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, lookup_id
 from onceq.model import requests
+from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
+from onceq.model.limits import Settings
 from onceq.model.message import PLAIN
 from onceq.model.run import LENGTH_TYPE, Run
-from tests.unit.core.alone import Core
+from onceq.packet.acks import final_acks, order_ack
+from onceq.packet.arrived import cut
+from tests.unit.core.alone import IDENTITY, Core
+from tests.unit.core.effort import stays_the_same
 
 PEER = b"P" * 16
+OPENED = inputs.SessionOpened(1, PEER, "10.0.0.9", 0, True, False, b"x" * 16, 100)
 
 
 class Sender(Core):
@@ -20,13 +32,28 @@ class Sender(Core):
 
     def __post_init__(self) -> None:
         self.sent: list[int] = []
+        self.asks = False
         super().__post_init__()
 
     def kept(self, decision: Decision) -> None:
         super().kept(decision)
+        self.asks = any(isinstance(action, Ready) for action in decision.actions)
         for action in decision.actions:
             if isinstance(action, Transmit):
                 self.sent += [number for number, _, _ in action.before]
+
+    def window(self, messages: int) -> None:
+        """So many messages of a stream may be under way from now on."""
+        self.step(Reconfigure(replace(Settings(), unacknowledged_messages_max=messages), {}))
+
+    def outgoing(self, at: int = 0) -> OutgoingQueue:
+        return list(self.manager.state.outgoing.values())[at]
+
+    def room(self) -> int:
+        """Let the session take what it may; how many messages that is."""
+        before = sum(one.ever_sent for one in self.manager.state.outgoing.values())
+        self.step(inputs.Room(1, 1_000, 1 << 20))
+        return sum(one.ever_sent for one in self.manager.state.outgoing.values()) - before
 
     def send(self, queue: int, count: int) -> None:
         name = f"PRIVATE={guid_text(PEER)}\\{queue:08x}"
@@ -38,7 +65,7 @@ class Sender(Core):
 
 def test_a_queue_that_is_always_full_holds_up_no_other() -> None:
     core = Sender()
-    core.step(inputs.SessionOpened(1, PEER, "10.0.0.9", 0, True, False, b"x" * 16, 100))
+    core.step(OPENED)
     core.send(1, 100)
     core.send(2, 100)
     core.send(3, 100)
@@ -46,3 +73,109 @@ def test_a_queue_that_is_always_full_holds_up_no_other() -> None:
         core.step(inputs.Room(1, 4, 1 << 20))
     one, two, three = sorted(set(core.sent))
     assert core.sent == [one, two, three, one, two, three]
+
+
+def one_of_many(count: int) -> Callable[[], None]:
+    """A session serves many outgoing queues, and one of them has a message."""
+    core = Sender()
+    core.step(OPENED)
+    for queue in range(count):
+        core.send(queue, 1)
+        core.room()
+    core.send(1, 1)
+    return partial(core.step, inputs.Room(1, 64, 1 << 20))
+
+
+def test_a_session_looks_only_into_queues_that_have_something() -> None:
+    stays_the_same(one_of_many, small=10, large=500)
+
+
+def test_a_queue_with_a_full_window_is_not_looked_into() -> None:
+    def make(count: int) -> Callable[[], None]:
+        core = Sender()
+        core.step(OPENED)
+        core.window(1)
+        for queue in range(count):
+            core.send(queue, 2)
+            core.room()
+        core.send(count, 1)
+        return partial(core.step, inputs.Room(1, 64, 1 << 20))
+
+    stays_the_same(make, small=10, large=500)
+
+
+def told_of_the_end(core: Sender, number: int) -> inputs.Arrived:
+    """The final acknowledgment of a message, which its order acknowledgment has not come before."""
+    run = final_acks(
+        [1], own=PEER, own_message=1, sent_time=core.now().wall_s,
+        destination_manager=IDENTITY.guid, message_class=MessageClass.ACK_RECEIVE,
+        stream=core.outgoing().stream, number=number, source=IDENTITY.guid,
+    )  # fmt: skip
+    (arrived,) = cut(run.data, run.lengths)
+    return inputs.Arrived(1, arrived)
+
+
+def test_a_final_acknowledgment_that_comes_first_makes_room_in_a_full_window() -> None:
+    core = Sender()
+    core.step(OPENED)
+    core.window(2)
+    core.send(1, 4)
+    assert (core.room(), core.room()) == (2, 0)
+    core.step(told_of_the_end(core, 1))
+    assert core.asks, "nobody says that the third message may leave"
+    assert core.room() == 1
+
+
+def test_a_message_that_is_taken_out_makes_room_in_a_full_window() -> None:
+    core = Sender()
+    core.step(OPENED)
+    core.window(2)
+    core.send(1, 4)
+    core.room()
+    lookup = lookup_id(TRANSACTIONAL_LANE, 1)
+    assert core.ask(requests.Remove(str(core.outgoing().name), 0, lookup, lookup)) == 1
+    assert core.asks
+    assert core.room() == 1
+
+
+def test_a_larger_window_lets_more_leave_at_once() -> None:
+    core = Sender()
+    core.step(OPENED)
+    core.window(2)
+    core.send(1, 4)
+    core.room()
+    core.window(3)
+    assert core.asks
+    assert core.room() == 1
+
+
+def test_what_was_paused_leaves_when_it_goes_on() -> None:
+    core = Sender()
+    core.step(OPENED)
+    core.send(1, 2)
+    name = str(core.outgoing().name)
+    core.ask(requests.SteerOutgoing(name, requests.Steer.PAUSE))
+    assert core.room() == 0
+    core.ask(requests.SteerOutgoing(name, requests.Steer.RESUME))
+    assert core.asks
+    assert core.room() == 2
+
+
+def test_an_order_acknowledgment_passes_over_what_waits_for_its_end() -> None:
+    def make(blocks: int) -> Callable[[], None]:
+        core = Sender()
+        core.step(OPENED)
+        count = blocks * CHUNK
+        core.send(1, count)
+        while core.room():
+            pass
+        core.outgoing().ordered_lane.set_state(1, count - 2, AVAILABLE, AWAITING)
+        core.outgoing().ordered_lane.first_available()
+        run = order_ack(
+            own=PEER, own_message=1, sent_time=core.now().wall_s, address="",
+            destination_manager=IDENTITY.guid, stream=core.outgoing().stream, number=count,
+        )  # fmt: skip
+        (arrived,) = cut(run, array(LENGTH_TYPE, [len(run)]))
+        return partial(core.step, inputs.Arrived(1, arrived))
+
+    stays_the_same(make, small=1, large=8)
