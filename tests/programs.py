@@ -91,8 +91,11 @@ def within_reach(
         return root
     copy = (place or _passing_folder)()
     for part in parts:
-        if (root / part).exists():
+        if (root / part).is_dir():
             shutil.copytree(root / part, copy / part, symlinks=True)
+        elif (root / part).exists():
+            (copy / part).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / part, copy / part)
     for path in (copy, *copy.rglob("*")):
         if not path.is_symlink():
             mode = path.stat().st_mode
@@ -153,35 +156,49 @@ def mariadb_root() -> tuple[Path, Path, dict[str, str]]:
             if (folder / "mysql_system_tables.sql").exists():
                 return server, folder, dict(os.environ)
         raise NoServer(f"{server} has no mysql_system_tables.sql beside it")
-    root = CACHE / "mariadb"
-    if not (root / "usr/sbin/mariadbd").exists():
-        _unpack(root)
-    root = within_reach(CACHE, ("mariadb",), "mariadb/usr/sbin/mariadbd") / "mariadb"
-    libraries = f"{root}/usr/lib/x86_64-linux-gnu:{root}/lib/x86_64-linux-gnu"
-    for folder in root.glob("usr/lib/*-linux-gnu"):
-        libraries = f"{folder}:{root}/lib/{folder.name}"
-    env = {**os.environ, "LD_LIBRARY_PATH": libraries}
+    root, env = debian("mariadb", PACKAGES, "usr/sbin/mariadbd")
     run(root / "usr/sbin/mariadbd", "--no-defaults", "--version", env=env)
     return root / "usr/sbin/mariadbd", root / "usr/share/mysql", env
 
 
-def _unpack(root: Path) -> None:
+# ---- packages of Debian ------------------------------------------------------------------------
+
+
+def debian(name: str, packages: tuple[str, ...], program: str) -> tuple[Path, dict[str, str]]:
+    """Where Debian's packages are unpacked, and the environment in which their programs find their
+    libraries.
+
+    Args:
+        name: Of the folder for them.
+        packages: What the programs need beside a small Debian.
+        program: The path of one of them, from that folder.
+    """
+    if not (CACHE / name / program).exists():
+        _unpack(CACHE / name, packages)
+    root = within_reach(CACHE, (name,), f"{name}/{program}") / name
+    libraries = f"{root}/usr/lib/x86_64-linux-gnu:{root}/lib/x86_64-linux-gnu"
+    for folder in root.glob("usr/lib/*-linux-gnu"):
+        libraries = f"{folder}:{root}/lib/{folder.name}"
+    return root, {**os.environ, "LD_LIBRARY_PATH": libraries}
+
+
+def _unpack(root: Path, packages: tuple[str, ...]) -> None:
     """Fetch Debian's packages and unpack them, whole or not at all."""
     if not (shutil.which("apt-get") and shutil.which("dpkg")):
-        raise NoServer("no MariaDB server is installed, and there is no Debian to take one from")
+        raise NoServer(f"no {root.name} is installed, and there is no Debian to take one from")
     root.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root.parent) as work:
         for again in (False, True):
             if again and os.geteuid() == 0:
                 subprocess.run(["apt-get", "-q", "update"], capture_output=True, check=False)
             done = subprocess.run(
-                ["apt-get", "-q", "download", *PACKAGES], cwd=work, capture_output=True, text=True,
+                ["apt-get", "-q", "download", *packages], cwd=work, capture_output=True, text=True,
                 check=False,
             )  # fmt: skip
             if done.returncode == 0:
                 break
         else:
-            raise NoServer(f"MariaDB's packages cannot be had: {done.stderr.strip()[-300:]}")
+            raise NoServer(f"packages of {root.name} cannot be had: {done.stderr.strip()[-300:]}")
         for package in Path(work).glob("*.deb"):
             subprocess.run(["dpkg", "-x", package, Path(work) / "root"], check=True)
         with contextlib.suppress(OSError):  # another process was faster

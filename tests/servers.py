@@ -54,8 +54,8 @@ STARTS_MAX = 200
 class Server:
     """A process with a folder. Subclasses say what it is."""
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="onceq-server-", dir=PUBLIC))
+    def __init__(self, within: Path = PUBLIC) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="onceq-server-", dir=within))
         if os.geteuid() == 0:
             shutil.chown(self.folder, NOBODY)
         self.port = free_port()
@@ -134,14 +134,15 @@ class Postgres(Server):
 
     haunted = "pre-existing shared memory block"
 
-    def __init__(self, *, prepared: int = 20) -> None:
+    def __init__(self, *, prepared: int = 20, within: Path = PUBLIC) -> None:
         """Make a new cluster; it is not started.
 
         Args:
             prepared: Its max_prepared_transactions.
+            within: Where its folder is made.
         """
         bin_ = postgres_bin()
-        super().__init__()
+        super().__init__(within)
         self.prepared = prepared
         self._bin = bin_
         self.data = self.folder / "data"
@@ -300,9 +301,9 @@ class MariaDB(Server):
 
 
 @contextlib.contextmanager
-def postgres(**settings: int) -> Iterator[Postgres]:
+def postgres(*, prepared: int = 20) -> Iterator[Postgres]:
     """A server with the databases ``one`` and ``two``, for the time of a block."""
-    with Postgres(**settings) as server:
+    with Postgres(prepared=prepared) as server:
         server.start()
         for name in ("one", "two"):
             server.sql(f"CREATE DATABASE {name}")

@@ -46,6 +46,7 @@ FOLDERS: Final = {
 FILES: Final = {
     "daemon/test_backup_programme.py": REST,
     "daemon/test_bench.py": REST,
+    "daemon/test_bench_peers.py": REST,
     "daemon/test_demo.py": REST,
     "daemon/test_liar.py": REST,
     "docs/test_site.py": REST,

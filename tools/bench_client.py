@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import onceq
 from onceq.cli.measure import Bodies, receive, send
@@ -20,7 +20,8 @@ SENDER_SHIFT = 40
 """Numbers of messages begin with the number of their sender."""
 
 
-def _go() -> None:
+def go() -> None:
+    """Say that this client is ready, and wait until all others are."""
     print("ready", flush=True)
     if not sys.stdin.readline():
         sys.exit(1)  # the driver has gone
@@ -34,7 +35,7 @@ def _send(options: dict[str, Any]) -> dict[str, float]:
         Bodies(options["size"], first=(options["first"] + at) << SENDER_SHIFT)
         for at in range(len(links))
     ]
-    _go()
+    go()
 
     def work(at: int) -> None:
         rate = send(
@@ -59,7 +60,7 @@ def _receive(options: dict[str, Any]) -> dict[str, float]:
     """One receiver of so many messages, which come from one sender."""
     with onceq.connect(options["where"]) as qm:
         bodies = Bodies(options["size"], first=options["first"] << SENDER_SHIFT)
-        _go()
+        go()
         began = time.monotonic()
         rate = receive(
             qm, options["queue"], bodies, per_commit=options["per_commit"],
@@ -71,16 +72,23 @@ def _receive(options: dict[str, Any]) -> dict[str, float]:
 class Client:
     """A process that runs one of the above."""
 
+    program = Path(__file__)
+
     def __init__(self, what: str, **options: Any) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__)), what, json.dumps(options)],
+            [sys.executable, str(self.program), what, json.dumps(options)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         assert self._process.stdout is not None
         self._out = self._process.stdout
-        if self._out.readline() != "ready\n":
+        try:
+            said = self._out.readline()
+        except BaseException:
+            self._process.kill()
+            raise
+        if said != "ready\n":
             self.stop()
-            raise RuntimeError(f"a client that should {what} did not start")
+            raise RuntimeError(f"a client that should {what} did not start: {said.strip()}")
 
     def go(self) -> None:
         """Begin."""
@@ -101,6 +109,13 @@ class Client:
             raise RuntimeError(f"a client ended with exit code {self._process.returncode}")
         found: dict[str, float] = json.loads(said)
         return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self.stop()
 
     def stop(self) -> None:
         """End it if it has not ended."""

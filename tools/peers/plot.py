@@ -1,0 +1,59 @@
+"""A picture of a run: messages a second, by messages a transaction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from peers.rounds import SIZES
+from peers.summary import Run, figure
+from peers.systems import SYSTEMS
+
+PANELS = (("sent by one client", "send"), ("received by one client", "receive"),
+          ("sent and received at once", "through"))  # fmt: skip
+COLOURS = (
+    "#c0392b", "#e67e22", "#8e44ad", "#2c6fbb", "#138d75", "#7f8c8d", "#b7950b", "#5d4037",
+    "#4a69bd", "#1c1c1c",
+)  # fmt: skip
+
+
+def draw(run: Run, path: Path) -> None:
+    """Write it as SVG; the same run gives the same bytes."""
+    with matplotlib.rc_context({"svg.hashsalt": "onceq", "font.size": 9}):
+        picture = Figure(figsize=(11, 4.2), layout="constrained")
+        panels = picture.subplots(1, len(PANELS), sharey=True)
+        for panel, (title, way) in zip(panels, PANELS, strict=True):
+            for colour, name in zip(COLOURS, SYSTEMS, strict=False):
+                _line(panel, run, name, way, colour)
+            panel.set(xscale="log", yscale="log", title=title, xlabel="messages a transaction")
+            panel.set_xticks(SIZES, [f"{per:,}" for per in SIZES])
+            panel.grid(True, alpha=0.3)
+        panels[0].set_ylabel("messages a second")
+        handles: dict[str, Any] = {}
+        for panel in panels:
+            for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+                handles.setdefault(label, handle)
+        picture.legend(list(handles.values()), list(handles), loc="outside right upper")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        picture.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+
+
+def _line(panel: Any, run: Run, name: str, way: str, colour: str) -> None:
+    """One system, with its least and greatest as bars."""
+    outcome = run.outcomes.get(name)
+    found = [figure(outcome, f"{way} {per}") for per in SIZES] if outcome else []
+    known = [(per, one) for per, one in zip(SIZES, found, strict=False) if one is not None]
+    if not known:
+        return
+    middle = [one.median for _, one in known]
+    below = [one.median - one.least for _, one in known]
+    above = [one.greatest - one.median for _, one in known]
+    ours = name.startswith("onceq")
+    panel.errorbar(
+        [per for per, _ in known], middle, yerr=[below, above], label=SYSTEMS[name].title,
+        color=colour, marker="o", markersize=3, linewidth=2.2 if ours else 1.2, capsize=2,
+        linestyle="-" if SYSTEMS[name].transactions else "--",
+    )  # fmt: skip

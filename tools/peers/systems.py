@@ -1,0 +1,47 @@
+"""All systems, by name. A module of one is read only when it is asked for: its client library may
+be missing."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+
+from tests.programs import NoServer
+
+from peers.contract import System
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A system that can be measured.
+
+    Attributes:
+        place: Module and class.
+        title: In tables.
+        transactions: Whether the messages of one send, or one receive, take effect all or none.
+    """
+
+    place: str
+    title: str
+    transactions: bool = True
+
+
+SYSTEMS = {
+    "onceq": Entry("managers:Daemon", "onceq, daemon"),
+    "onceq-embedded": Entry("managers:Embedded", "onceq, embedded"),
+    "onceq-two": Entry("managers:TwoManagers", "onceq, over two daemons"),
+    "postgresql": Entry("postgresql:PostgresTable", "PostgreSQL, table"),
+    "redis": Entry("redis_streams:RedisStreams", "Redis, stream"),
+}
+"""In the order of the tables."""
+
+
+def system(name: str) -> type[System]:
+    """The class of a system; raises NoServer if its client library is not there."""
+    module, _, kind = SYSTEMS[name].place.partition(":")
+    try:
+        found: type[System] = getattr(importlib.import_module(f"peers.{module}"), kind)
+    except ImportError as error:
+        raise NoServer(f"{error}; pip install 'onceq[bench]' brings it") from None
+    assert found.name == name
+    return found
