@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceq.core.management import change_settings
-from onceq.core.transfer import transmit
+from onceq.core.transfer import transmit, untold
 from tests.planted.planted import Planted, edited
 
 TRANSMIT = "tests/unit/core/transfer/test_transmit.py::"
@@ -20,4 +20,8 @@ PLANTED = (
             edited(change_settings,
                    "start_if_possible(step, step.state.outgoing_numbered(number))", "pass"),
             TRANSMIT + "test_a_larger_window_lets_more_leave_at_once"),
+    Planted("a-question-about-many-streams-begins-anew",
+            edited(untold, "entries, asked = [], s.base + 1", "entries, asked = [], 1"),
+            "tests/unit/core/state/test_earlier_streams.py::"
+            "test_a_question_about_many_streams_goes_on_later"),
 )  # fmt: skip

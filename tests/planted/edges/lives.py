@@ -6,9 +6,10 @@ from array import array
 from typing import Any
 
 from onceq.core.peers import lives
+from onceq.core.state.earlier_streams import Stretch
 from onceq.core.state.last_accepted import Accepted
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import OutgoingQueue, Peer, Progress, Stretch
+from onceq.core.state.queues import OutgoingQueue, Peer, Progress
 from onceq.core.state.records import Advance, Change
 from onceq.core.state.setups import LifeBegun
 from onceq.core.state.state import State

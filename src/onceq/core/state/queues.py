@@ -8,9 +8,11 @@ and starts anew with it.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+from onceq.core.state.earlier_streams import OPEN_END, EarlierStreams, Stretch
 from onceq.core.state.link_states import LINKS, Link, LinkEvent
 from onceq.core.state.live_bytes import Space
 from onceq.core.state.peer_table import Peer as Peer
@@ -154,11 +156,13 @@ class Ends:
         due_us: When; 0: no such timer runs.
         asked: How often it was asked without an answer.
         begin: By stream: the first number that the next question is about; all are if none is here.
+        goes_on: The position from which on is asked next, if not all could be asked about at once.
     """
 
     due_us: int = 0
     asked: int = 0
     begin: dict[int, int] = field(default_factory=dict)
+    goes_on: int = 0
 
 
 @dataclass(slots=True)
@@ -171,17 +175,6 @@ class Trouble:
     attempts: int = 0
 
 
-@fixed
-class Stretch:
-    """Positions of an outgoing queue that belong to one stream: those behind ``base``, up to
-    ``end``. Their numbers follow: number = counter - base."""
-
-    stream: int
-    base: int
-    end: int
-
-
-_OPEN_END = 1 << 62
 _AVAILABLE = attrgetter("available")
 
 
@@ -200,8 +193,7 @@ class OutgoingQueue(AnyQueue):
 
     In the transactional lane numbers follow counters: number = counter - base, within the stream
     that was begun last. ``old`` keeps the base of each earlier stream of which messages are still
-    here: they await their end, or wait to be transmitted, in streams of earlier lives of this
-    manager. ``also`` are other names, by key, of which a directory said that they mean the same
+    here. ``also`` are other names, by key, of which a directory said that they mean the same
     queue (EOD-3).
     """
 
@@ -251,7 +243,7 @@ class OutgoingQueue(AnyQueue):
         self.key = name.key()
         self.stream = 0
         self.base = 0
-        self.old: dict[int, int] = {}
+        self.old = EarlierStreams()
         self.also: dict[str, str] = {}
         self.paused_s = 0
         self.for_strangers = False
@@ -377,16 +369,26 @@ class OutgoingQueue(AnyQueue):
 
     def stretches(self) -> list[Stretch]:
         """The streams of which messages may be here, in the order in which they are sent."""
-        bases = sorted((base, stream) for stream, base in self.old.items())
-        bases.append((self.base, self.stream))
-        ends = [base for base, _ in bases[1:]] + [_OPEN_END]
-        return [Stretch(s, b, end) for (b, s), end in zip(bases, ends, strict=True)]
+        return list(self.stretches_from(0))
+
+    def stretches_from(self, counter: int) -> Iterator[Stretch]:
+        """Those that end at a position or behind it, in order."""
+        yield from self.old.behind(counter, self.base)
+        yield Stretch(self.stream, self.base, OPEN_END)
 
     def stretch(self, counter: int) -> Stretch:
         """The stream that a position belongs to."""
         if counter > self.base:
-            return Stretch(self.stream, self.base, _OPEN_END)
-        return next(s for s in self.stretches() if s.base < counter <= s.end)
+            return Stretch(self.stream, self.base, OPEN_END)
+        found = self.old.at(counter, self.base)
+        assert found is not None, "no stream has that position"
+        return found
+
+    def stretch_of(self, stream: int) -> Stretch | None:
+        """The positions of a stream of which messages are here."""
+        if stream == self.stream:
+            return Stretch(stream, self.base, OPEN_END)
+        return self.old.of(stream, self.base)
 
     def place_of(self, counter: int) -> tuple[int, int]:
         """Stream and number of a position, which may belong to a stream left behind."""

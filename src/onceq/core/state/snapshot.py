@@ -111,7 +111,7 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _outgoing(state: State) -> list[list[Any]]:
     return [
-        [o.number, str(o.name), o.stream, o.base, list(o.old.items()), o.paused_s, o.fence,
+        [o.number, str(o.name), o.stream, o.base, o.old.items(), o.paused_s, o.fence,
          o.moved_to]
         for o in state.outgoing.values()
     ]  # fmt: skip
@@ -154,7 +154,8 @@ def restore(state: State, checkpoint: bytes) -> None:
         outgoing.stream, outgoing.base, outgoing.paused_s = stream, base, paused_s
         # Until ``marks`` says otherwise: checkpoints of older versions have none.
         outgoing.left_known = False
-        outgoing.old = dict(map(tuple, old))
+        for earlier, its_base in old:
+            outgoing.old.add(earlier, its_base)
         for known in (*outgoing.old, *((stream,) if stream else ())):
             state.streams[known] = outgoing
     state.bindings.load(head.get("bound", ()))

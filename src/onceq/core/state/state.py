@@ -216,8 +216,10 @@ class State:
         """Keep the relation of counters and numbers (EOD-4, EOD-12)."""
         if put.stream != outgoing.stream:
             if outgoing.stream:
-                outgoing.old[outgoing.stream] = outgoing.base
-            self._forget_streams(outgoing, first)
+                outgoing.old.add(outgoing.stream, outgoing.base)
+            # Nothing is here any more of those that are let go of.
+            for stream in outgoing.old.forget(outgoing.ordered_lane.head, first - 1):
+                del self.streams[stream]
             outgoing.stream = put.stream
             outgoing.base = first - put.number
             self.streams[put.stream] = outgoing
@@ -226,29 +228,20 @@ class State:
                 f"stream {put.stream:#x} is at {first - outgoing.base}, its record at {put.number}"
             )
 
-    def _forget_streams(self, outgoing: OutgoingQueue, first: int) -> None:
-        """Forget the streams of which nothing is here any more; another begins at ``first``."""
-        head, end = outgoing.ordered_lane.head, first - 1
-        for base, stream in sorted(((b, s) for s, b in outgoing.old.items()), reverse=True):
-            if end < head or end <= base:
-                del outgoing.old[stream]
-                del self.streams[stream]
-            end = base
-
     def move_stream(self, outgoing: OutgoingQueue, stream: int, first: int, last: int) -> None:
         """What waits from ``first`` to ``last`` goes on in another stream, with its own numbers;
         streams that were begun behind it stay as they are."""
-        for s in outgoing.stretches():
+        for s in list(outgoing.stretches_from(first - 1)):
             if first - 1 <= s.base < last:
                 self.streams.pop(s.stream, None)
-                outgoing.old.pop(s.stream, None)
+                outgoing.old.drop(s.stream)
         self.streams[stream] = outgoing
         outgoing.moved_to, outgoing.fence = last, 0
         if outgoing.base >= last:
-            outgoing.old[stream] = first - 1
+            outgoing.old.add(stream, first - 1)
             return
         if outgoing.base < first - 1:
-            outgoing.old[outgoing.stream] = outgoing.base
+            outgoing.old.add(outgoing.stream, outgoing.base)
         outgoing.stream, outgoing.base = stream, first - 1
 
     def _move(self, move: RangeChange, wall_s: int) -> None:

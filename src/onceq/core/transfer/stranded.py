@@ -31,8 +31,9 @@ from onceq.core.ending.table import Ending
 from onceq.core.peers import refusals, undone_restores
 from onceq.core.peers.duplicate_identity import STREAM, note, rise, strange
 from onceq.core.peers.lives import gave, next_stream
+from onceq.core.state.earlier_streams import Stretch
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer, Stretch
+from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.setups import Fenced, StreamMoved
 from onceq.core.state.state import IN_DOUBT
@@ -117,7 +118,7 @@ def _waiting(outgoing: OutgoingQueue) -> list[Stretch]:
     lane = outgoing.ordered_lane
     return [
         s
-        for s in outgoing.stretches()
+        for s in outgoing.stretches_from(lane.first_available())
         if s.stream and any(lane.ranges(AVAILABLE, s.base + 1, end=s.end + 1, count_max=1))
     ]
 

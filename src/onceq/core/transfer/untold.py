@@ -16,7 +16,7 @@ Upholds: I11 (an end, also where a restore has undone it), I13, I24 (bounded ans
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,6 +26,7 @@ from onceq.core.ending.table import Ending
 from onceq.core.peers import undone_restores
 from onceq.core.peers.refusals import note
 from onceq.core.peers.trust import FORGED, disbelieve, serves
+from onceq.core.state.earlier_streams import Stretch
 from onceq.core.state.link_states import Link
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.state.queues import (
@@ -34,7 +35,6 @@ from onceq.core.state.queues import (
     OutgoingQueue,
     Peer,
     Queue,
-    Stretch,
 )
 from onceq.core.state.records import PUT_FINAL, Op, RangeChange
 from onceq.core.state.report_requests import ReportRequest
@@ -59,7 +59,10 @@ from onceq.packet.settle import (
 AGAIN_S: Final = 60
 """Seconds after which a question that was not answered is asked again; then twice as many."""
 NO_ROOM_S: Final = 2
-"""Seconds after which it is asked, if too much else waited to be asked on the session."""
+"""Seconds after which it goes on, if that was too much at once, or too much else waited on the
+session."""
+STREAMS_AT_ONCE: Final = 1_024
+"""Streams of one outgoing queue that are looked through for a question; then it goes on later."""
 ANSWERED_EVERY_US: Final = 1_000_000
 """Whoever asks more often on one session is not answered: all queues are looked through for it."""
 _HERE: Final = (AVAILABLE, LOCKED, PURGING)
@@ -84,23 +87,42 @@ def ask(step: Step, outgoing: OutgoingQueue) -> None:
     ends, peer = outgoing.ends, step.sessions.peers.get(outgoing.session)
     if not outgoing.ordered_lane.awaiting:
         return
-    room = True
+    start, ends.goes_on = ends.goes_on, 0
     if peer is not None and peer.extended and serves(step, peer, outgoing, peer.peer):
-        entries = tuple(
-            (s.stream, max(first - s.base, ends.begin.get(s.stream, 0)), last - s.base)
-            for s, first, last in _awaited(outgoing)
-        )
-        for at in range(0, len(entries), INQUIRY_STREAMS_MAX):
-            asked = EndsAsked(entries[at : at + INQUIRY_STREAMS_MAX])
-            room = room and note(step, peer, ends_asked(
-                asked, own=step.identity.guid, own_message=step.passing_number(),
-                sent_time=step.now.wall_s, destination_manager=peer.peer,
-            ))  # fmt: skip
-    if room:
+        ends.goes_on = _ask_from(step, peer, outgoing, start)
+    if not ends.goes_on:
         await_ends(step, outgoing, min(AGAIN_S << min(ends.asked, 16), ENDS_ASKED_S))
         ends.asked += 1
     else:
         await_ends(step, outgoing, NO_ROOM_S)
+
+
+def _ask_from(step: Step, peer: Peer, outgoing: OutgoingQueue, start: int) -> int:
+    """Ask about streams from a position on, a bounded number of them; returns the position from
+    which the next question goes on, 0 if that were all."""
+    entries: list[tuple[int, int, int]] = []
+    asked = max(start, 1)
+    for looked, s in enumerate(outgoing.stretches_from(start)):
+        if len(entries) == INQUIRY_STREAMS_MAX or looked == STREAMS_AT_ONCE:
+            if not _post(step, peer, entries):
+                return asked
+            entries, asked = [], s.base + 1
+        if looked == STREAMS_AT_ONCE:
+            return asked
+        span = _awaited(outgoing, s)
+        if s.stream and span is not None:
+            first, last = span
+            begin = outgoing.ends.begin.get(s.stream, 0)
+            entries.append((s.stream, max(first - s.base, begin), last - s.base))
+    return 0 if _post(step, peer, entries) else asked
+
+
+def _post(step: Step, peer: Peer, entries: Sequence[tuple[int, int, int]]) -> bool:
+    """Let a question leave, if it is about anything; whether there was room for it."""
+    return not entries or note(step, peer, ends_asked(
+        EndsAsked(tuple(entries)), own=step.identity.guid, own_message=step.passing_number(),
+        sent_time=step.now.wall_s, destination_manager=peer.peer,
+    ))  # fmt: skip
 
 
 def on_timer(step: Step, number: int) -> None:
@@ -117,30 +139,29 @@ def on_timer(step: Step, number: int) -> None:
     ask(step, outgoing)
 
 
-def _awaited(outgoing: OutgoingQueue) -> list[tuple[Stretch, int, int]]:
-    """The streams of which ends are awaited, with the first and the last such position."""
-    found = []
-    for s in outgoing.stretches():
-        ranges = list(outgoing.ordered_lane.ranges(AWAITING, s.base + 1, end=s.end + 1))
-        if s.stream and ranges:
-            found.append((s, ranges[0][0], sum(ranges[-1]) - 1))
-    return found
+def _awaited(outgoing: OutgoingQueue, s: Stretch) -> tuple[int, int] | None:
+    """The first and the last position of a stream of which the end is awaited."""
+    lane = outgoing.ordered_lane
+    end = min(s.end + 1, lane.next)
+    first = lane.first(AWAITING, s.base + 1, end)
+    return (first, lane.last_before(end, AWAITING)) if first < end else None
 
 
 def hear(step: Step, peer: Peer, said: EndsOpen) -> None:
     """The receiver has told of which messages the end will be told."""
     for one in said.streams:
         outgoing = step.state.streams.get(one.memory.stream)
-        if outgoing is None:
+        s = outgoing.stretch_of(one.memory.stream) if outgoing is not None else None
+        if outgoing is None or s is None:
             continue
         if not serves(step, peer, outgoing, peer.peer):
             disbelieve(step, peer, FORGED, queue=str(outgoing.name))
             continue
-        _untold(step, peer, outgoing, one)
+        _untold(step, peer, outgoing, s, one)
         ends, stream = outgoing.ends, one.memory.stream
         ends.asked = 0
-        ahead = {s.stream: last - s.base for s, _, last in _awaited(outgoing)}
-        if ahead.get(stream, 0) > one.last:
+        span = _awaited(outgoing, s)
+        if span is not None and span[1] - s.base > one.last:
             ends.begin[stream] = one.last + 1  # it had no room for more
             await_ends(step, outgoing, AGAIN_S)
         else:
@@ -150,10 +171,9 @@ def hear(step: Step, peer: Peer, said: EndsOpen) -> None:
             await_ends(step, outgoing)
 
 
-def _untold(step: Step, peer: Peer, outgoing: OutgoingQueue, one: StillOpen) -> None:
+def _untold(step: Step, peer: Peer, outgoing: OutgoingQueue, s: Stretch, one: StillOpen) -> None:
     """End the wait for what nobody will tell the end of."""
     build = ChangeBuilder(step)
-    s = next(s for s in outgoing.stretches() if s.stream == one.memory.stream)
     lane, count = outgoing.ordered_lane, 0
     for first, last in _outside(one.open, one.first, one.last):
         end = min(s.base + last, s.end) + 1

@@ -18,6 +18,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final, cast
 
+from onceq.core.state.earlier_streams import EarlierStreams
 from onceq.core.state.live_bytes import Space
 from onceq.core.state.position_block import PositionBlock
 from onceq.core.state.positions import Positions
@@ -28,6 +29,7 @@ from onceq.core.state.state import State
 FLEETING: Final[Mapping[type, frozenset[str]]] = {
     # Hints that may be too early, never too late; and places that follow from the tables.
     State: frozenset({"next_expiry"}),
+    EarlierStreams: frozenset({"_order", "_start"}),
     Positions: frozenset({"next_expiry", "cursor", "head"}),
     PositionBlock: frozenset({"next_expiry", "reach_known", "rising"}),
     # Of the running process: waiting readers, open handles, the session, pace and troubles.

@@ -1,0 +1,123 @@
+"""The earlier streams of an outgoing queue: against a table that is walked, and what they cost."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from onceq.core.inputs import inputs
+from onceq.core.state.earlier_streams import COMPACT_AT, EarlierStreams, Stretch
+from onceq.core.state.position_block import AVAILABLE, AWAITING
+from onceq.core.transfer import untold
+from onceq.model import requests
+from onceq.model.identity import guid_text
+from onceq.model.message import PLAIN
+from onceq.model.run import LENGTH_TYPE, Run
+from onceq.packet.settle import EndsOpen, Memory, StillOpen
+from tests.unit.core.alone import Core
+from tests.unit.core.effort import stays_the_same
+
+PEER = b"P" * 16
+
+
+class Walked:
+    """The same, with every question answered by looking at all of them."""
+
+    def __init__(self) -> None:
+        self.bases: dict[int, int] = {}
+
+    def stretches(self, end: int) -> list[Stretch]:
+        order = sorted((base, stream) for stream, base in self.bases.items())
+        ends = [base for base, _ in order[1:]] + [end]
+        return [Stretch(s, b, stop) for (b, s), stop in zip(order, ends, strict=False)]
+
+    def forget(self, head: int, end: int) -> set[int]:
+        gone = set()
+        for base, stream in sorted(((b, s) for s, b in self.bases.items()), reverse=True):
+            if end < head or end <= base:
+                del self.bases[stream]
+                gone.add(stream)
+            end = base
+        return gone
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_against_a_table_that_is_walked(seed: int) -> None:
+    draw = random.Random(seed)
+    made, walked, present, head = EarlierStreams(), Walked(), 0, 1
+    for stream in range(1, 2 * COMPACT_AT if seed == 0 else 200):
+        made.add(stream, present)
+        walked.bases[stream] = present
+        present += draw.choice((0, 1, 1, 3, 10))
+        assert set(made.forget(head, present)) == walked.forget(head, present)
+        if walked.bases and draw.random() < 0.1:
+            gone = draw.choice(list(walked.bases))
+            made.drop(gone)
+            del walked.bases[gone]
+        every = walked.stretches(present)
+        assert list(made.behind(0, present)) == every
+        assert set(made.items()) == set(walked.bases.items())
+        for _ in range(3):
+            counter = draw.randrange(present + 1)
+            found = made.at(counter, present)
+            assert found == next((s for s in every if s.base < counter <= s.end), None)
+            later = list(made.behind(counter, present))
+            assert later == [s for s in every if s.end >= counter]
+        if every:
+            one = draw.choice(every)
+            assert made.of(one.stream, present) == one
+        head = draw.randrange(head, present + 2) if draw.random() < 0.3 else head
+
+
+def sends(core: Core) -> None:
+    tx = core.asked + 1
+    core.ask(requests.Begin(tx))
+    name = f"PRIVATE={guid_text(PEER)}\\00000001"
+    bodies = Run(b"x", array(LENGTH_TYPE, [1]))
+    core.ask(requests.Commit(tx, (requests.SendItem(name, PLAIN, bodies=bodies),)))
+
+
+def with_streams(count: int) -> Core:
+    """Each message was acknowledged before the next was sent, and waits for its end."""
+    core = Core()
+    core.step(inputs.SessionOpened(1, PEER, "10.0.0.9", 0, True, False, b"x" * 16, 100))
+    for _ in range(count):
+        sends(core)
+        core.step(inputs.Room(1, 10, 1 << 20))
+        (outgoing,) = core.manager.state.outgoing.values()
+        lane = outgoing.ordered_lane
+        lane.set_state(lane.next - 1, 1, AVAILABLE, AWAITING)
+    return core
+
+
+def test_a_new_stream_costs_the_same_behind_many() -> None:
+    stays_the_same(lambda count: partial(sends, with_streams(count)), small=10, large=500)
+
+
+def test_what_is_told_of_one_stream_costs_the_same_among_many() -> None:
+    def make(count: int) -> Callable[[], None]:
+        core = with_streams(count)
+        step, (outgoing,) = core.manager._step, core.manager.state.outgoing.values()
+        stream = next(iter(outgoing.old))
+        said = EndsOpen((StillOpen(1, 1, Memory(stream, 1, 1, closed=True), ((1, 1),)),))
+        return partial(untold.hear, step, step.sessions.peers[1], said)
+
+    stays_the_same(make, small=10, large=500)
+
+
+def test_a_question_about_many_streams_goes_on_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(untold, "STREAMS_AT_ONCE", 20)
+    core = with_streams(50)
+    step, (outgoing,) = core.manager._step, core.manager.state.outgoing.values()
+    peer = step.sessions.peers[1]
+    asked: list[int] = []
+    for _ in range(3):
+        peer.notes.clear()
+        untold.ask(step, outgoing)
+        asked.append(len(peer.notes))
+    assert asked == [2, 2, 1]
+    assert not outgoing.ends.goes_on
