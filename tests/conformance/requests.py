@@ -28,7 +28,8 @@ def _said(item: Request, now_us: int) -> Request:
         return replace(item, wait_ms=-(-(item.wait_until_us - now_us) // 1000))
     if isinstance(item, requests.CreateQueue):
         return replace(item, values=changed(item.properties))
-    if isinstance(item, (requests.Send, requests.Commit, requests.PrepareBranch)):
+    batches = (requests.Send, requests.Commit, requests.PrepareBranch, requests.Promise)
+    if isinstance(item, batches):
         items = [replace(part, values=changed(part.properties)) for part in item.items]
         return replace(item, items=items)
     return item

@@ -198,9 +198,9 @@ class Stage:
             assert len(set(outcomes.values())) == 1, f"{story}: {outcomes}"
             there = self.there = outcomes[bases[0].kind]
             expected = [f"{number}.{k}" for k in range(messages)] if there else []
-            assert [m.text for m in _all(home, OUT)] == expected, story
-            assert [m.text for m in _all(other, OUT)] == expected, story
-            waiting = [m.text for m in _all(home, IN)]
+            assert [m.text for m in all_of(home, OUT)] == expected, story
+            assert [m.text for m in all_of(other, OUT)] == expected, story
+            waiting = [m.text for m in all_of(home, IN)]
             assert waiting == ([] if there else [f"{number}"]), story
             if told == "committed":
                 assert there, story
@@ -233,7 +233,7 @@ def _close(connection: Any) -> None:
         connection.close()
 
 
-def _all(qm: Any, queue: str) -> list[onceq.Message]:
+def all_of(qm: Any, queue: str) -> list[onceq.Message]:
     """What is in a queue and free to be taken; it is taken."""
     try:
         return list(qm.receive_many(queue, 1000, timeout=0))

@@ -144,6 +144,8 @@ def _advice_here(qm: QueueManager, branch: BranchView) -> str:
         return "compare with the decision of its coordinator, then tx forget"
     if phase != "prepared":
         return "its application is at work; it is rolled back if that goes away"
+    if branch.agent:
+        return f"a row of {branch.agent} decides; recovery asks for it"
     decider = decider_of(Xid.parse(branch.xid).gtrid)
     if decider is None:
         return "its coordinator decides; by hand only if that never comes back"

@@ -13,16 +13,18 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from onceq.client.plans.last_agent import ByRow
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.plans.xa import Deciding
 from onceq.client.results import MessageIds
-from onceq.errors import OnceqError, RolledBack
+from onceq.errors import EnlistRefused, InDoubt, OnceqError, RolledBack
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.partners.contract import AnyPartner
 from onceq.partners.deciding import Made, Step, Steps, What, committing, undoing
 from onceq.partners.driving import Call, Calls, call, translated
+from onceq.partners.last_agent import LastAgent, committing_by_row, is_last_agent
 
 T = TypeVar("T")
 
@@ -34,6 +36,7 @@ class Partners:
         deciding: The unit of work whose commit decides for them.
         votes: What they have voted, as far as they were asked.
         open: Whether they may still be rolled back from here.
+        by_row: The unit of work, if a row in the only partner's database decides.
     """
 
     def __init__(self, deciding: Deciding) -> None:
@@ -41,6 +44,7 @@ class Partners:
         self._all: list[tuple[AnyPartner, Xid]] = []
         self.votes: list[Vote] = []
         self.open = True
+        self.by_row: ByRow | None = None
 
     def __len__(self) -> int:
         return len(self._all)
@@ -67,13 +71,27 @@ class Partners:
     def _verb(self, step: Step) -> Call:
         """What a step asks of a partner."""
         partner, xid = self._all[step.partner]
+        if step.what is What.RECORD:
+            assert self.by_row is not None
+            return partial(partner.record, self.by_row.row)
         return partial(getattr(partner, step.what.value), xid)
 
     def home(self, tx: AnyTransaction, what: What) -> object:
         """Do a step of the home manager; the result, or what to await for it."""
         if what is What.DECIDE:
             return tx.run(tx._state.commit())
+        if self.by_row is not None:
+            return self._home_by_row(tx, self.by_row, what)
         return tx._manager.run(self.deciding.told(what.value))
+
+    def _home_by_row(self, tx: AnyTransaction, by_row: ByRow, what: What) -> object:
+        if what is What.PROMISE:
+            return tx.run(by_row.promise())
+        if what is What.FULFIL:
+            # On its own connection, so that whoever asks on it next finds it done.
+            return tx.run(by_row.fulfil())
+        # Its connection may be gone, and need not be there for these.
+        return tx._manager.run(by_row.undo() if what is What.BREAK else by_row.leave())
 
     def abandon(self, indices: Iterable[int] | None = None) -> None:
         """Cut the connections of those (or all) whose outcome will come from recovery: some
@@ -98,6 +116,9 @@ class AnyHome(Protocol):
 
     def partner_for(self, connection: object, /) -> AnyPartner:
         """What takes part for a connection."""
+
+    def look_after_rows(self, last: LastAgent, /) -> None:
+        """Recover branches that rows in the database of a last agent decide from now on."""
 
     def look_after(self, partner: AnyPartner, /) -> None:
         """Recover the resource of a partner from now on."""
@@ -162,6 +183,19 @@ def enlist(tx: AnyTransaction, connection: Any) -> Calls[Any]:
     if tx._partners is None:
         tx._partners = Partners(Deciding(tx._state))
     partners = tx._partners
+    last = is_last_agent(partner)
+    if len(partners) and (last or partners.by_row is not None):
+        raise EnlistRefused(
+            "a database that is the last agent is the only partner of its transaction; with "
+            "several, enlist connections that take part in two-phase commit"
+        )
+    if last:
+        by_row = ByRow(tx._state, partner.name)
+        yield partial(partner.begin, by_row.xid)
+        partners.by_row = by_row
+        partners.add(partner, by_row.xid)
+        tx._manager.look_after_rows(partner)
+        return partner.connection if connection is partner else connection
     xid = yield from call(tx.run, partners.deciding.enlist(partner.name))
     yield partial(partner.begin, xid)
     partners.add(partner, xid)
@@ -177,6 +211,8 @@ def commit(tx: AnyTransaction, partners: Partners) -> Calls[MessageIds]:
         yield from partners.roll_back()
         return (yield from call(tx.run, unit.commit()))
 
+    if partners.by_row is not None:
+        return (yield from _commit_by_row(tx, partners))
     steps = committing(len(partners), partners.votes, idle=unit.idle)
     try:
         made = yield from partners.carry_out(steps, partial(partners.home, tx))
@@ -201,6 +237,29 @@ def commit(tx: AnyTransaction, partners: Partners) -> Calls[MessageIds]:
         tx._manager.recover_soon()
     ids: MessageIds = made.result
     return ids
+
+
+def _commit_by_row(tx: AnyTransaction, partners: Partners) -> Calls[MessageIds]:
+    unit = tx._state
+    partners.open = False
+    steps = committing_by_row(idle=unit.idle)
+    try:
+        made = yield from partners.carry_out(steps, partial(partners.home, tx))
+    except BaseException as error:
+        if unit.decided or not isinstance(error, OnceqError) or isinstance(error, InDoubt):
+            partners.abandon()
+            tx._manager.recover_soon()
+        elif not unit.over:
+            yield tx.abort
+        raise
+    if made.result is None and not made.pending:
+        if not unit.over:
+            yield tx.abort
+        return MessageIds(unit.session.source)
+    if made.pending:
+        tx.pending = [unit.session.name]
+        tx._manager.recover_soon()
+    return unit.sent if unit.sent is not None else MessageIds(unit.session.source)
 
 
 def abort(tx: AnyTransaction) -> Calls[None]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
-from onceq.client.plans import xa
+from onceq.client.plans import last_agent, xa
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
 from onceq.model.branch import Decision
 from onceq.model.identity import guid_text
+from onceq.model.views.branches import BranchView
 from onceq.model.xid import Xid
 
 T = TypeVar("T")
@@ -49,6 +50,26 @@ class ManagerDecider:
     def done(self, gtrid: bytes) -> None:
         """See Decider."""
         self._manager.run(xa.done(self._session, gtrid))
+
+
+class ManagerPromiser:
+    """A queue manager with branches that rows decide; see ``last_recovery.Promiser``."""
+
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
+        self._session = manager._state
+
+    def promises(self) -> list[BranchView]:
+        """See Promiser."""
+        return self._manager.run(last_agent.promises(self._session))
+
+    def commit(self, xid: Xid) -> None:
+        """See Promiser."""
+        self._manager.run(xa.commit(self._session, xid))
+
+    def rollback(self, xid: Xid) -> None:
+        """See Promiser."""
+        self._manager.run(xa.rollback(self._session, xid))
 
 
 class ManagerResource:

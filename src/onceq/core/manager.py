@@ -61,7 +61,14 @@ from onceq.core.state.records import Change, Relocated
 from onceq.core.state.replay import replay
 from onceq.core.state.state import ACKS_OWED, DOUBTS_KEPT, State
 from onceq.core.step.step import Step, Timer
-from onceq.core.transaction import abandoned_branches, groups, idle_timeout, unit_of_work, xa_branch
+from onceq.core.transaction import (
+    abandoned_branches,
+    groups,
+    idle_timeout,
+    last_agent,
+    unit_of_work,
+    xa_branch,
+)
 from onceq.core.transfer import (
     arrival,
     in_doubt,
@@ -106,6 +113,7 @@ from onceq.model.requests import (
     OpenCursor,
     OpenQueue,
     PrepareBranch,
+    Promise,
     PurgeQueue,
     Receive,
     Reject,
@@ -310,6 +318,7 @@ def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
         OpenQueue: handles.open_queue,
         OwnerGone: unit_of_work.owner_gone,
         PrepareBranch: xa_branch.prepare,
+        Promise: last_agent.promise,
         PurgeQueue: operations.purge,
         PutBack: restore.put_back,
         Receive: receive.receive,

@@ -24,6 +24,22 @@ class Sent(NamedTuple):
     transaction: int = 0
 
 
+class Promised(NamedTuple):
+    """A transaction is a prepared branch; a row in a database decides it.
+
+    Attributes:
+        number: Of the branch: later ones of this manager have higher numbers.
+        first_message: Number of the first message that it sends; 0 if its commit gives that.
+        messages: How many.
+        transaction: As of ``Sent``; 0 if its commit gives that.
+    """
+
+    number: int
+    first_message: int = 0
+    messages: int = 0
+    transaction: int = 0
+
+
 class Opened(NamedTuple):
     """A queue is open: the handle, and what the name led to.
 

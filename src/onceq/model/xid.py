@@ -9,6 +9,10 @@ Branches that are committed as one *group* (``core/transaction/groups.py``) carr
 the manager on which they are, and ``group.`` at the front of their ``bqual``. The number in their
 ``gtrid`` is 12 hexadecimal digits that all attempts at one batch have in common, and 12 that one
 attempt has for itself.
+
+A branch whose outcome is a row in a database, its *last agent* (``partners/last_agent.py``), has an
+``r`` before the number, so that nobody takes it for one that a queue manager decides, and its
+``bqual`` is ``row.`` with the name of the database.
 """
 
 from __future__ import annotations
@@ -32,8 +36,12 @@ TAG_BYTES: Final = 6
 GROUP_MARK: Final = b"group."
 """At the front of the branch qualifier of a group's branch."""
 
+ROW_MARK: Final = b"row."
+"""At the front of the branch qualifier of a branch that a row in a database decides."""
+
 _OURS = re.compile(rb"onceq-([0-9a-f]{32})-([0-9a-f]{1,24})")
 _GROUP = re.compile(rb"(onceq-[0-9a-f]{32}-[0-9a-f]{12})[0-9a-f]{12}")
+_BY_ROW = re.compile(rb"onceq-([0-9a-f]{32})-r([0-9a-f]{1,24})")
 _TAG = re.compile(rb"[0-9a-f]{12}")
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./$@+=")
 _ESCAPE = re.compile(r"%([0-9a-fA-F]{2})|([^%:])")
@@ -139,3 +147,18 @@ def is_group_prefix(raw: bytes, manager: bytes) -> bool:
     return len(tag) == 2 * TAG_BYTES == len(raw) - len(PREFIX) - 2 * GUID_BYTES - 1 and (
         _TAG.fullmatch(tag) is not None
     )
+
+
+def xid_by_row(manager: bytes, number: int, agent: str) -> Xid:
+    """The branch at ``manager`` (a GUID) whose outcome is a row in the database ``agent``."""
+    gtrid = f"{PREFIX}{manager.hex()}-r{number:x}".encode()
+    return Xid(ONCEQ_FORMAT, gtrid, ROW_MARK + agent.encode("ascii"))
+
+
+def agent_of(xid: Xid) -> str:
+    """The database whose row decides a branch; empty if none does."""
+    if xid.format_id != ONCEQ_FORMAT or not xid.bqual.startswith(ROW_MARK):
+        return ""
+    if _BY_ROW.fullmatch(xid.gtrid) is None:
+        return ""
+    return xid.bqual.removeprefix(ROW_MARK).decode("ascii", "replace")

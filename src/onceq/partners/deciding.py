@@ -26,7 +26,7 @@ from onceq.model.branch import Vote
 
 
 class What(Enum):
-    """What a step asks for; all but DECIDE and DONE of one partner."""
+    """What a step asks for: of one partner, or (partner -1) of the home manager."""
 
     PREPARE = "prepare"
     """Result: a Vote."""
@@ -35,6 +35,15 @@ class What(Enum):
     COMMIT = "commit"
     COMMIT_ONE_PHASE = "commit_one_phase"
     ROLLBACK = "rollback"
+    PROMISE = "promise"
+    """Prepare the home manager's transaction as a branch. Result: ``Promised``; None: it has
+    nothing to decide. This and what follows: only with a last agent (``last_agent.py``)."""
+    RECORD = "record"
+    """Commit a partner with the row that decides."""
+    FULFIL = "fulfil"
+    """Commit the home manager's branch. Result: what its commit gives."""
+    BREAK = "break"
+    """Roll the home manager's branch back."""
     DONE = "done"
     """All partners have carried the decision out: the manager may forget it."""
     LEAVE = "leave"
@@ -84,7 +93,7 @@ def committing(count: int, votes: list[Vote] | None = None, *, idle: bool = Fals
         OnceqError: The home manager refused its commit; everything was undone.
     """
     if idle and count == 1:
-        return (yield from _one_phase())
+        return (yield from one_phase())
     votes = [] if votes is None else votes
     for index in range(count):
         try:
@@ -117,7 +126,7 @@ def committing(count: int, votes: list[Vote] | None = None, *, idle: bool = Fals
     return made
 
 
-def _one_phase() -> Steps:
+def one_phase() -> Steps:
     """There is one partner and nobody else: no promise is needed."""
     try:
         yield Step(What.COMMIT_ONE_PHASE, 0)

@@ -10,10 +10,11 @@ from typing import Any, cast
 
 from onceq.errors import EnlistRefused, InvalidParameter, PartnerRefused
 from onceq.partners.contract import AnyPartner, Resource
+from onceq.partners.last_agent import is_last_agent
 
 KNOWN = (
-    "a connection of psycopg 3, PyMySQL or mariadb; a session, connection or engine of SQLAlchemy; "
-    "a queue manager; or a partner of your own (docs/reference/partners.md)"
+    "a connection of psycopg 3, PyMySQL, mariadb or sqlite3; a session, connection or engine of "
+    "SQLAlchemy; a queue manager; or a partner of your own (docs/reference/partners.md)"
 )
 ADDRESSES = "write postgresql://user@host:port/name or mariadb://user@host:port/name"
 _SECRET = re.compile(r"(?<=//)([^:@/\s]*):[^@/\s]*(?=@)|(password\s*=\s*)('[^']*'|\S+)")
@@ -31,7 +32,8 @@ def partner_for(what: Any, *, tasks: bool = False) -> AnyPartner:
         EnlistRefused: It is nothing that could be a partner, or of the wrong kind.
     """
     made = _made(what)
-    if not tasks and inspect.iscoroutinefunction(made.prepare):
+    ending = made.record if is_last_agent(made) else made.prepare
+    if not tasks and inspect.iscoroutinefunction(ending):
         raise EnlistRefused(
             f"a {type(what).__qualname__} belongs to async code: enlist it in a transaction of an "
             "AsyncQueueManager"
@@ -43,7 +45,7 @@ def _made(what: object) -> AnyPartner:
     maker = _maker(cast(Hashable, type(what)))  # (mypy thinks that types have no hash)
     if maker is not None:
         return maker(what)
-    if all(callable(getattr(what, verb, None)) for verb in _VERBS):
+    if is_last_agent(what) or all(callable(getattr(what, verb, None)) for verb in _VERBS):
         return what
     raise EnlistRefused(
         f"{type(what).__module__}.{type(what).__qualname__} cannot be enlisted; enlist {KNOWN}"
@@ -72,10 +74,9 @@ def _maker(connection: type) -> Callable[[Any], AnyPartner] | None:
 
                 return functools.partial(sqlalchemy_partner, driver=_made)
             case "sqlite3", "Connection":
-                raise PartnerRefused(
-                    "SQLite has no two-phase commit, so it cannot take part with others; see "
-                    "docs/how-to/databases.md for what can be done without"
-                )
+                from onceq.partners.sqlite_last import SqliteLast
+
+                return SqliteLast
             case "psycopg2", _:
                 raise PartnerRefused("psycopg2 is not supported; use psycopg 3 (package psycopg)")
     return None

@@ -28,6 +28,8 @@ from onceq.model.branch import Decision
 from onceq.model.xid import PREFIX, Xid, decider_of
 from onceq.partners.contract import Resource
 from onceq.partners.driving import Calls, drive
+from onceq.partners.last_agent import Agent
+from onceq.partners.last_recovery import Promiser, settle
 
 WAIT_S_MIN: Final = 1.0
 WAIT_S_MAX: Final = 60.0
@@ -89,6 +91,7 @@ class Recovery:
     def __init__(self, decider: Decider, resources: Iterable[Resource] = ()) -> None:
         self._decider = decider
         self._resources: dict[str, Resource] = {}
+        self._agents: dict[str, tuple[Agent, Promiser]] = {}
         self._unmet: dict[str, Resource] = {}
         self._due_s: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
@@ -112,6 +115,28 @@ class Recovery:
             return False
         self._resources[name] = resource
         return True
+
+    def add_agent(self, agent: Agent, promiser: Promiser, name: str = "") -> bool:
+        """Look after branches that rows in a database decide; False (and it is closed) if one of
+        that name is known.
+
+        Args:
+            promiser: The manager whose branches they are.
+            name: As of ``add``.
+
+        Raises:
+            PartnerLost: It cannot be asked.
+        """
+        name = name or agent.name
+        if name in self._agents:
+            agent.close()
+            return False
+        self._agents[name] = agent, promiser
+        return True
+
+    def knows_agent(self, name: str) -> bool:
+        """Whether that last agent is looked after."""
+        return name in self._agents
 
     def add_unmet(self, resource: Resource, label: str) -> None:
         """Look after a resource as soon as it can be asked for its name.
@@ -152,6 +177,7 @@ class Recovery:
         throws in what was raised."""
         report = Report()
         yield from self._meet(now_s, report)
+        yield from self._settle_rows(now_s, report, dry_run=dry_run)
         decisions = dict((yield self._decider.open_decisions))
         left: dict[str, set[bytes]] = {}
         for name, resource in list(self._resources.items()):
@@ -174,6 +200,21 @@ class Recovery:
             else:
                 report.waiting[gtrid] = partners
         return report
+
+    def _settle_rows(self, now_s: float, report: Report, *, dry_run: bool) -> Calls[None]:
+        for name, (agent, promiser) in list(self._agents.items()):
+            key = f"{name} (rows)"
+            if now_s < self._due_s.get(key, 0.0):
+                report.failed[key] = self._reasons[key]
+                continue
+            found = yield promiser.promises
+            try:
+                yield from settle(promiser, agent, name, found, report, dry_run=dry_run)
+            except Exception as error:  # noqa: BLE001 - any driver's errors
+                self._failed(key, report, error)
+                self._put_off(key, now_s)
+            else:
+                self._waits_s.pop(key, None)
 
     def _put_off(self, name: str, now_s: float) -> None:
         wait_s = self._waits_s.get(name, WAIT_S_MIN)
@@ -246,6 +287,8 @@ class Recovery:
         """Give up all connections."""
         for resource in (*self._resources.values(), *self._unmet.values()):
             resource.close()
+        for agent, _ in self._agents.values():
+            agent.close()
 
     def next_s(self, now_s: float, report: Report) -> float:
         """Seconds until the next round is worth while."""

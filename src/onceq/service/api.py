@@ -46,9 +46,17 @@ from onceq.wire.app.requests import read
 
 _HELLO = int(Code.HELLO)
 _RECEIVES: Final = frozenset((int(Code.RECEIVE), int(Code.FETCH)))
-_SENDS: Final = frozenset((int(Code.SEND), int(Code.COMMIT), int(Code.PREPARE)))
+_SENDS: Final = frozenset(map(int, (Code.SEND, Code.COMMIT, Code.PREPARE, Code.PROMISE)))
 _QUIET: Final = frozenset(
-    (Code.BEGIN, Code.ABORT, Code.CLOSE, Code.CANCEL, Code.UNCURSOR, Code.DECIDE)
+    (
+        Code.BEGIN,
+        Code.ABORT,
+        Code.CLOSE,
+        Code.CANCEL,
+        Code.UNCURSOR,
+        Code.DECIDE,
+        Code.BRANCH,
+    )
 )
 """What may be asked with request number 0, which asks for no answer."""
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from onceq.client.link import AsyncAsking
 from onceq.client.plans import xa
 from onceq.client.plans.plan import Plan
-from onceq.client.recovering import ManagerDecider, ManagerResource
+from onceq.client.recovering import ManagerDecider, ManagerPromiser, ManagerResource
 from onceq.client.tasks.branches import AsyncBranch, branch
 from onceq.client.tasks.connected import AsyncConnected
 from onceq.client.tasks.running import Home
@@ -23,6 +23,7 @@ from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.partners.contract import AnyPartner, AsyncPartner, Resource
 from onceq.partners.finding import partner_for
+from onceq.partners.last_agent import LastAgent
 from onceq.partners.recovery import WAIT_S_MIN, Recovery
 
 T = TypeVar("T")
@@ -124,14 +125,28 @@ class AsyncRecovering(AsyncConnected):
 
     def look_after(self, partner: AnyPartner) -> None:
         """Let a task look after the resource of a partner from now on."""
+        recovery = self._looking()
+        if not recovery.knows(partner.name):
+            resource = partner.resource()
+            if resource is not None:
+                recovery.add(resource, partner.name)
+            self._recovery_soon.set()
+
+    def look_after_rows(self, last: LastAgent) -> None:
+        """Let the task look after branches that rows in that database decide."""
+        recovery = self._looking()
+        if not recovery.knows_agent(last.name):
+            agent = last.agent()
+            if agent is not None:
+                recovery.add_agent(agent, ManagerPromiser(_InLoop(self)), last.name)
+            self._recovery_soon.set()
+
+    def _looking(self) -> Recovery:
+        """Recovery, which the task goes through from time to time."""
         if self._recovery is None:
             self._recovery = self.recovery()
             self._recovery_task = asyncio.create_task(self._recover(self._recovery))
-        if not self._recovery.knows(partner.name):
-            resource = partner.resource()
-            if resource is not None:
-                self._recovery.add(resource, partner.name)
-            self._recovery_soon.set()
+        return self._recovery
 
     def recover_soon(self) -> None:
         """Let the task look now."""

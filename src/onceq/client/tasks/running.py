@@ -12,6 +12,7 @@ from onceq.client.link import AsyncAsking
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
 from onceq.partners.contract import AnyPartner, AsyncPartner
+from onceq.partners.last_agent import LastAgent
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -44,6 +45,9 @@ class Home(Runner, Protocol):
 
     def look_after(self, partner: AnyPartner) -> None:
         """Recover the resource of a partner from now on."""
+
+    def look_after_rows(self, last: LastAgent) -> None:
+        """Recover branches that rows in the database of a last agent decide from now on."""
 
     def recover_soon(self) -> None:
         """Recover now."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from onceq.client.link import Link
-from onceq.client.recovering import ManagerDecider, ManagerResource
+from onceq.client.recovering import ManagerDecider, ManagerPromiser, ManagerResource
 from onceq.client.threads.branches import Branch, branch
 from onceq.client.threads.connected import Connected
 from onceq.client.threads.running import Home
@@ -22,6 +22,7 @@ from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.partners.contract import AnyPartner, Partner, Resource
 from onceq.partners.finding import partner_for
+from onceq.partners.last_agent import LastAgent
 from onceq.partners.recovery import WAIT_S_MIN, Recovery, Report
 
 
@@ -142,15 +143,30 @@ class Recovering(Connected):
         with self._recovery_lock:
             if self._recovery is not None and self._recovery.knows(partner.name):
                 return
-            first = self._recovery is None
-            recovery = self._recovery = self._recovery or self.recovery()
             resource = partner.resource()
+            recovery = self._recovery or self.recovery()
             if resource is not None:
                 recovery.add(resource, partner.name)
-            if first:
-                name = f"onceq recovery {self.name}"
-                threading.Thread(target=self._recover, name=name, daemon=True).start()
-            self._recovery_soon.set()
+            self._look_with(recovery)
+
+    def look_after_rows(self, last: LastAgent) -> None:
+        """Let the thread look after branches that rows in that database decide."""
+        with self._recovery_lock:
+            if self._recovery is not None and self._recovery.knows_agent(last.name):
+                return
+            agent = last.agent()
+            recovery = self._recovery or self.recovery()
+            if agent is not None:
+                recovery.add_agent(agent, ManagerPromiser(self), last.name)
+            self._look_with(recovery)
+
+    def _look_with(self, recovery: Recovery) -> None:
+        first = self._recovery is None
+        self._recovery = recovery
+        if first:
+            name = f"onceq recovery {self.name}"
+            threading.Thread(target=self._recover, name=name, daemon=True).start()
+        self._recovery_soon.set()
 
     def recover_soon(self) -> None:
         """Let the thread look now."""

@@ -5,13 +5,26 @@ from __future__ import annotations
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.model.views.branches import BranchView, DecisionView, GroupView
+from onceq.model.xid import agent_of
 
 
 def branches(step: Step) -> list[BranchView]:
     """Every branch: at work, ended, prepared, and decided by hand."""
     found = [_view(step, tx) for tx in step.units.branches.values()]
     found += [
-        BranchView(str(b.xid), b.by_hand.value, b.prepared_s, 0, 0, 0, (), ())
+        BranchView(
+            str(b.xid),
+            b.by_hand.value,
+            b.prepared_s,
+            0,
+            0,
+            0,
+            (),
+            (),
+            b.number,
+            agent_of(b.xid),
+            False,
+        )
         for b in step.state.branches
         if b.by_hand is not None
     ]
@@ -31,6 +44,9 @@ def _view(step: Step, tx: Transaction) -> BranchView:
         received=sum(held.count for held in tx.receives),
         queues=tuple(titles),
         destinations=tuple(dict.fromkeys(p.item.destination for p in tx.sends)),
+        number=tx.branch,
+        agent=agent_of(tx.xid) if tx.xid is not None else "",
+        at_work=tx.xid is not None and tx.xid.gtrid in step.units.telling,
     )
 
 

@@ -35,7 +35,7 @@ from onceq.errors import (
 from onceq.model.branch import Phase
 from onceq.model.classes import MessageClass
 from onceq.model.limits import OPEN_TRANSACTIONS_MAX
-from onceq.model.requests import Abort, AskOutcome, Begin, Commit, Send
+from onceq.model.requests import Abort, AskOutcome, Begin, Commit, Promise, Send
 from onceq.model.results import Outcome, Sent
 from onceq.model.time import SECOND_US
 
@@ -102,7 +102,7 @@ def commit(step: Step, item: Commit) -> None:
         if tx.xid is not None:
             raise BranchState("a branch of an external transaction is committed by who began that")
         before = tx.bytes
-        sends = tx.sends + _last_sends(step, item, tx)
+        sends = tx.sends + last_sends(step, item, tx)
         # Only what earlier sends have added: what the commit brings along was never counted.
         step.units.open_bytes -= before
         if sends:
@@ -127,9 +127,9 @@ def commit(step: Step, item: Commit) -> None:
     step.answer(item.owner, item.request, result)
 
 
-def _last_sends(step: Step, item: Commit, tx: Transaction) -> list[CheckedBatch]:
-    """What a commit brings along, prepared. If a send was refused, now or before, and not because
-    it was wrong in itself, the transaction is undone instead.
+def last_sends(step: Step, item: Commit | Promise, tx: Transaction) -> list[CheckedBatch]:
+    """What a commit or a promise brings along, prepared. If a send was refused, now or before, and
+    not because it was wrong in itself, the transaction is undone instead.
 
     Raises:
         SendFailed: It was.

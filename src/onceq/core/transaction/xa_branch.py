@@ -68,14 +68,14 @@ from onceq.model.requests import (
     RollbackBranch,
     StartBranch,
 )
-from onceq.model.xid import Xid, group_of
+from onceq.model.xid import Xid, agent_of, group_of
 
 # ---- work --------------------------------------------------------------------------------
 
 
 def start(step: Step, item: StartBranch) -> None:
     """Associate a transaction number with a branch."""
-    _admitted(step)
+    admitted(step)
     if item.how is Join.NEW:
         if item.xid in step.units.branches or step.state.branches.get(item.xid) is not None:
             raise DuplicateBranch(f"there is a branch {item.xid} already")
@@ -116,7 +116,8 @@ def _at_work(tx: Transaction, item: EndBranch | PrepareBranch) -> bool:
     return tx.phase is Phase.ACTIVE
 
 
-def _admitted(step: Step) -> None:
+def admitted(step: Step) -> None:
+    """Raises NoCoordinator if this manager takes no part in external transactions."""
     if not step.settings.external_transactions:
         raise NoCoordinator(
             f"{step.identity.name} takes no part in external transactions: its setting "
@@ -148,7 +149,7 @@ def _unknown(step: Step, xid: Xid) -> Exception:
 def prepare(step: Step, item: PrepareBranch) -> None:
     """Promise both outcomes, in one record (XTX-3)."""
     tx = _known(step, item.xid)
-    phase = into(Verb.PREPARE, item.xid, tx.phase)
+    into(Verb.PREPARE, item.xid, tx.phase)
     at_work = _at_work(tx, item)
     if item.items:
         if not at_work:
@@ -173,6 +174,14 @@ def prepare(step: Step, item: PrepareBranch) -> None:
     if over is not None:
         undo(step, tx)
         raise over
+    put_on_record(step, tx)
+    step.answer(item.owner, item.request, Vote.PREPARED)
+
+
+def put_on_record(step: Step, tx: Transaction) -> Branch:
+    """Promise both outcomes of a unit of work that is a branch, in one record; raises RolledBack
+    if there are too many promises."""
+    assert tx.xid is not None
     if len(step.state.branches) >= PREPARED_MAX:
         undo(step, tx)
         raise RolledBack(
@@ -181,14 +190,14 @@ def prepare(step: Step, item: PrepareBranch) -> None:
         )
     laid, message, transaction = store_packets(step, tx)
     branch = Branch(
-        step.state.next_number, item.xid, step.now.wall_s, [note_of(p) for p in tx.sends],
+        step.state.next_number, tx.xid, step.now.wall_s, [note_of(p) for p in tx.sends],
         [list(astuple(held)) for held in tx.receives],
         [] if laid else [messages_of(p) for p in tx.sends], laid, message, transaction,
     )  # fmt: skip
     step.prepared(branch)
-    tx.phase, tx.branch, tx.used_us = phase, branch.number, step.now.mono_us
+    tx.phase, tx.branch, tx.used_us = Phase.PREPARED, branch.number, step.now.mono_us
     abandoned_branches.watch(step, tx)
-    step.answer(item.owner, item.request, Vote.PREPARED)
+    return branch
 
 
 def _last_sends(step: Step, item: PrepareBranch, tx: Transaction) -> None:
@@ -245,6 +254,7 @@ def commit(step: Step, item: CommitBranch) -> None:
             undo(step, tx)
             raise RolledBack(f"branch {item.xid} had failed, and was rolled back")
     result = carry_out(step, tx, by_hand=by_hand)
+    _told(step, item.xid)
     if item.by_hand:
         _decided_by_hand(step, item.xid, "committed")
     step.answer(item.owner, item.request, result)
@@ -263,9 +273,16 @@ def rollback(step: Step, item: RollbackBranch) -> None:
         step.answer(item.owner, item.request, None)
         return
     undo_promised(step, tx, by_hand=by_hand)
+    _told(step, item.xid)
     if item.by_hand:
         _decided_by_hand(step, item.xid, "rolled back")
     step.answer(item.owner, item.request, None)
+
+
+def _told(step: Step, xid: Xid) -> None:
+    """Where a row decides, nobody is at work any more when the outcome is told here."""
+    if agent_of(xid):
+        step.units.telling.pop(xid.gtrid, None)
 
 
 def _decided_by_hand(step: Step, xid: Xid, how: str) -> None:
@@ -288,7 +305,7 @@ def forget(step: Step, item: ForgetBranch) -> None:
 
 def enlist(step: Step, item: Enlist) -> None:
     """The commit of this transaction will decide for a partner, too."""
-    _admitted(step)
+    admitted(step)
     tx = step.units.find(item.owner, item.transaction, step.now)
     if tx.xid is not None:
         raise EnlistRefused("a branch of an external transaction decides for nobody")

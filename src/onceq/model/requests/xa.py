@@ -19,7 +19,7 @@ from onceq.model.limits import (
 )
 from onceq.model.requests.batch import SendItem
 from onceq.model.requests.request import Request
-from onceq.model.xid import Xid
+from onceq.model.xid import Xid, agent_of
 
 VERSION_MAX: Final = (1 << 63) - 1
 """Of a group: 64 bits with a sign, as batches have them."""
@@ -62,6 +62,30 @@ class PrepareBranch(Request):
 
     def check(self) -> None:
         """See Request."""
+        for item in self.items:
+            item.check()
+
+
+@dataclass(slots=True)
+class Promise(Request):
+    """Make an open transaction a prepared branch whose outcome is a row in a database.
+
+    Answer: ``Promised``, once durable; None if it has nothing to decide, and is over. Like a
+    commit it brings the last sends along; a transaction in which one is refused is undone.
+
+    Attributes:
+        xid: As ``xid_by_row`` makes it.
+        items: To be sent by it at the last.
+    """
+
+    transaction: int
+    xid: Xid
+    items: Sequence[SendItem] = ()
+
+    def check(self) -> None:
+        """See Request."""
+        if not agent_of(self.xid):
+            raise InvalidParameter(f"{self.xid} names no database whose row decides it")
         for item in self.items:
             item.check()
 

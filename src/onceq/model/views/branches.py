@@ -24,6 +24,9 @@ class BranchView(View):
         received: How many it has received and holds.
         queues: Those from which it has received.
         destinations: Names to which it sends.
+        number: Of this manager, once it is prepared.
+        agent: The database whose row decides it; empty: none does.
+        at_work: Whether the application that has prepared it for such a row is still connected.
     """
 
     xid: str = ""
@@ -34,6 +37,9 @@ class BranchView(View):
     received: int = 0
     queues: tuple[str, ...] = ()
     destinations: tuple[str, ...] = ()
+    number: int = 0
+    agent: str = ""
+    at_work: bool = False
 
 
 @dataclass(frozen=True, slots=True)

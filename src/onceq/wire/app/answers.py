@@ -19,7 +19,7 @@ from onceq.model import requests
 from onceq.model.branch import Decision, Vote
 from onceq.model.limits import CLIENT_FRAME_BYTES_MAX
 from onceq.model.requests import Grip, Request, Steer
-from onceq.model.results import Opened, Outcome, Sent
+from onceq.model.results import Opened, Outcome, Promised, Sent
 from onceq.model.run import Buffer
 from onceq.model.views.branches import GroupResult
 from onceq.model.views.looks import LOOKS
@@ -43,6 +43,7 @@ RESULTS: Final[Mapping[type[Request], object]] = {
     requests.Fetch: Batch,
     requests.AskOutcome: Outcome,
     requests.PrepareBranch: Vote,
+    requests.Promise: Promised | None,
     requests.CommitBranch: Sent,
     requests.CommitGroup: GroupResult,
     requests.AskDecision: Decision,
@@ -57,12 +58,13 @@ RESULTS: Final[Mapping[type[Request], object]] = {
 properties, which clients look up as a view."""
 
 _ERRORS: Final = every()
-_SIMPLE: Final = (NoneType, int, Sent, Opened)
+_SIMPLE: Final = (NoneType, int, Sent, Opened, Promised)
 """What is encoded as it is."""
 _FIELDS: Final[Mapping[object, int]] = {
     Sent: len(Sent._fields),
     Sent | None: len(Sent._fields),
     Opened: len(Opened._fields),
+    Promised | None: len(Promised._fields),
 }
 """Answers that cross as lists, with how many fields are known of them here. The decoder refuses a
 tuple that is longer, and a queue manager of a later version may say more."""

@@ -68,6 +68,7 @@ class Code(IntEnum):
     GROUP = 28
     HOLD = 29
     STREAM = 30
+    PROMISE = 31
 
 
 ANSWER: Final = 0x100

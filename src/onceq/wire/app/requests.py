@@ -67,6 +67,7 @@ CODES: Final[dict[type[Request], Code]] = {
     requests.LeaveDecision: Code.DECIDE,
     requests.DecisionDone: Code.DECIDE,
     requests.PrepareBranch: Code.PREPARE,
+    requests.Promise: Code.PROMISE,
     requests.CommitGroup: Code.GROUP,
     requests.RollbackGroup: Code.GROUP,
     requests.ForgetGroup: Code.GROUP,
@@ -188,6 +189,7 @@ _EXPLICIT: Final[dict[int, type[Row]]] = {
     Code.SEND: _Send,
     Code.COMMIT: _Commit,
     Code.PREPARE: _Prepare,
+    Code.PROMISE: _Prepare,
     Code.OUTCOME: _Outcome,
     Code.BRANCH: _Branch,
     Code.DECIDE: _Decide,
@@ -236,6 +238,11 @@ def _commit(row: _Commit, data: memoryview) -> Request:
 def _prepare(row: _Prepare, data: memoryview) -> Request:
     items = _items(row.items, data)
     return requests.PrepareBranch(Xid(row.format_id, row.gtrid, row.bqual), row.transaction, items)
+
+
+def _promise(row: _Prepare, data: memoryview) -> Request:
+    items = _items(row.items, data)
+    return requests.Promise(row.transaction, Xid(row.format_id, row.gtrid, row.bqual), items)
 
 
 def _outcome(row: _Outcome, _: memoryview) -> Request:
@@ -330,6 +337,7 @@ _READERS: Final[dict[int, Callable[[Any, memoryview], Request]]] = {
     Code.SEND: _send,
     Code.COMMIT: _commit,
     Code.PREPARE: _prepare,
+    Code.PROMISE: _promise,
     Code.OUTCOME: _outcome,
     Code.BRANCH: _branch,
     Code.DECIDE: _decide,
@@ -385,6 +393,8 @@ _WRITERS: Final[dict[type[Request], Callable[[Any], tuple[Row, Sequence[SendItem
     requests.Send: lambda r: (_Send(r.transaction, _rows(r.items)), r.items),
     requests.Commit: lambda r: (_Commit(r.transaction, *_id(r.id), _rows(r.items)), r.items),
     requests.PrepareBranch: lambda r: (
+        _Prepare(r.transaction, *_xid(r.xid), _rows(r.items)), r.items),
+    requests.Promise: lambda r: (
         _Prepare(r.transaction, *_xid(r.xid), _rows(r.items)), r.items),
     requests.AskOutcome: lambda r: (_Outcome(*_id(r.id)), ()),
     requests.StartBranch: lambda r: (_Branch("start", r.transaction, *_xid(r.xid), r.how), ()),

@@ -12,7 +12,7 @@ from onceq.model import requests
 from onceq.model.branch import Decision, Vote
 from onceq.model.identity import TransactionId
 from onceq.model.queue import QueueProperties
-from onceq.model.results import Opened, Outcome, Sent
+from onceq.model.results import Opened, Outcome, Promised, Sent
 from onceq.model.run import Run
 from onceq.model.views import looks
 from onceq.model.views.branches import GroupResult
@@ -49,6 +49,8 @@ def look(what: str) -> requests.Look:
         (OPEN, Opened(4, True, None, places=(7, 9))),
         (requests.AskOutcome(TransactionId(b"S" * 16, 1)), Outcome.UNKNOWN),
         (requests.PrepareBranch(XID, 1), Vote.READ_ONLY),
+        (requests.Promise(1, XID), Promised(5, 7, 2, 9)),
+        (requests.Promise(1, XID), None),
         (PURGE, 17),
         (requests.Abort(1), None),
         (requests.AskDecision(b"g"), Decision.OPEN),

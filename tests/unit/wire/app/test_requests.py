@@ -15,7 +15,7 @@ from onceq.model.identity import TransactionId
 from onceq.model.message import PLAIN
 from onceq.model.requests import Access, Grip, PickBy, Request, Seek, SendItem, Share
 from onceq.model.run import Run
-from onceq.model.xid import ONCEQ_FORMAT, Xid
+from onceq.model.xid import ONCEQ_FORMAT, Xid, xid_by_row
 from onceq.packet.own import own_headers
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code, Parser
@@ -72,6 +72,7 @@ SAID: dict[str, Request] = {
     "leave": requests.LeaveDecision(b"g"),
     "done": requests.DecisionDone(b"g"),
     "prepare": requests.PrepareBranch(XID, 3, [ITEM]),
+    "promise": requests.Promise(3, xid_by_row(bytes(16), 7, "sqlite:/x"), [ITEM]),
     "group-commit": requests.CommitGroup(
         "app", "q", 3, PREFIX,
         [Xid(ONCEQ_FORMAT, b"g", b"group.0"), Xid(ONCEQ_FORMAT, b"h", b"group.1")],

@@ -1,0 +1,54 @@
+"""A transaction whose outcome is a row in a database, which commits after this manager.
+
+The database is the *last agent* (``partners/last_agent.py``): it keeps the decision, so it needs
+no promise, and commits once. This manager promises before that: the open transaction becomes a
+prepared branch like any other, in one record, under an identifier that says whose row decides it.
+That is not of the form that this manager decides, so that no time and no recovery of
+decisions ends it: only the verbs commit and rollback do, from the application, or from whoever has
+asked the database.
+
+While the application is connected it is at work, and its branch is nobody else's (``telling``).
+
+Upholds: I20 (what is promised is a branch like any other), I21; XTX-16.
+"""
+
+from __future__ import annotations
+
+from onceq.core.step.step import Step
+from onceq.core.transaction.unit_of_work import last_sends, release
+from onceq.core.transaction.xa_branch import admitted, put_on_record
+from onceq.errors import BranchState, DuplicateBranch, EnlistRefused
+from onceq.model.branch import Phase
+from onceq.model.requests import Promise
+from onceq.model.results import Promised
+
+
+def promise(step: Step, item: Promise) -> None:
+    """Promise both outcomes of an open transaction, which a row decides."""
+    admitted(step)
+    if item.xid in step.units.branches or step.state.branches.get(item.xid) is not None:
+        raise DuplicateBranch(f"there is a branch {item.xid} already")
+    tx = step.units.find(item.owner, item.transaction, step.now)
+    if tx.xid is not None:
+        raise BranchState("a branch of an external transaction is prepared by who began that")
+    if tx.gtrid:
+        raise EnlistRefused("this manager decides for that transaction; no row does")
+    before = tx.bytes
+    tx.sends += last_sends(step, item, tx)
+    step.units.open_bytes += tx.bytes - before
+    if not (tx.sends or tx.receives):
+        release(step, tx)
+        step.answer(item.owner, item.request, None)
+        return
+    del step.units.transactions[tx.owner, tx.number]
+    tx.phase, tx.xid = Phase.ENDED, item.xid
+    step.units.branches[item.xid] = tx
+    branch = put_on_record(step, tx)
+    step.units.telling[item.xid.gtrid] = item.owner
+    count = sum(len(batch.item.bodies) for batch in tx.sends)
+    answer = Promised(branch.number, 0, count)
+    if branch.laid:
+        answer = Promised(
+            branch.number, branch.next_message - count, count, branch.next_transaction - 1
+        )
+    step.answer(item.owner, item.request, answer)

@@ -1,0 +1,202 @@
+"""SQLite as the last agent: a connection of ``sqlite3``, which has no two-phase commit.
+
+A database is known by the place of its file. What is not in a file, or is not synced at a commit,
+cannot decide for others.
+
+Upholds: I21 as far as the contract asks (``last_agent.py``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from onceq.errors import EnlistRefused, PartnerLost, PartnerRefused
+from onceq.model.xid import Xid
+from onceq.partners.contract import short_name
+from onceq.partners.last_agent import ABORTED, COMMITTED, TABLE, Row
+
+MAKE: Final = (
+    f"CREATE TABLE IF NOT EXISTS {TABLE} (manager TEXT NOT NULL, number INTEGER NOT NULL, "
+    "id TEXT NOT NULL, outcome TEXT NOT NULL, PRIMARY KEY (manager, number, id)) WITHOUT ROWID"
+)
+_INSERT: Final = f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?)"
+_INSERT_IF_NONE: Final = f"INSERT OR IGNORE INTO {TABLE} VALUES (?, ?, ?, ?)"
+_IS_COMMITTED: Final = (
+    f"SELECT outcome = ? FROM {TABLE} WHERE manager = ? AND number = ? AND id = ?"
+)
+_FULL: Final = 2
+"""PRAGMA synchronous: from here on a commit is synced."""
+_NOT_DONE: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_FULL)
+"""Errors, without their finer parts, of a commit that did not happen."""
+WAIT_S: Final = 2.0
+"""How long recovery waits for whoever writes; then it tries again later."""
+
+
+class SqliteLast:
+    """A connection of ``sqlite3`` that decides. See LastAgent."""
+
+    def __init__(self, connection: sqlite3.Connection, *, name: str = "") -> None:
+        """Take a connection outside any transaction.
+
+        Args:
+            name: Another name than the database has by its place, which is to be the same for ever
+                and for everybody who recovers it.
+        """
+        self.connection = connection
+        self._name = name
+        self._path = ""
+
+    @property
+    def name(self) -> str:
+        """``sqlite:`` and the place of its file. See LastAgent."""
+        return self._name or short_name("sqlite", self._path)
+
+    def check(self) -> None:
+        """See LastAgent."""
+        connection = self.connection
+        if getattr(connection, "autocommit", None) is False:
+            raise PartnerRefused(
+                "the SQLite connection was opened with autocommit=False, where it is always in a "
+                "transaction; open it without"
+            )
+        if connection.in_transaction:
+            raise PartnerRefused(
+                "the SQLite connection is in a transaction already; commit it or roll it back "
+                "first, or enlist the connection before it writes"
+            )
+        with _voting():
+            # Its row factory may be the application's.
+            cursor = sqlite3.Cursor(connection)
+            cursor.row_factory = None
+            files = cursor.execute("PRAGMA database_list").fetchall()
+            ((synced,),) = cursor.execute("PRAGMA synchronous").fetchall()
+            path = next(file for _, name, file in files if name == "main")
+            if not path:
+                raise EnlistRefused("a SQLite database that is not in a file cannot decide")
+            if synced < _FULL:
+                raise EnlistRefused(
+                    "the SQLite connection does not sync its commits, so they cannot decide; "
+                    "execute PRAGMA synchronous = FULL"
+                )
+            cursor.execute(MAKE)
+            connection.commit()
+        self._path = str(Path(path).resolve())
+
+    def begin(self, xid: Xid) -> None:
+        """See LastAgent."""
+        with _voting():
+            self.connection.execute("BEGIN")
+
+    def record(self, row: Row) -> None:
+        """See LastAgent."""
+        self._check_open()
+        try:
+            with _voting():
+                self.connection.execute(_INSERT, (row.manager, row.number, row.id, COMMITTED))
+        except PartnerRefused:
+            self.connection.rollback()
+            raise
+        self._commit()
+
+    def commit_one_phase(self, xid: Xid) -> None:
+        """See LastAgent."""
+        self._check_open()
+        self._commit()
+
+    def _check_open(self) -> None:
+        if not self.connection.in_transaction:
+            raise PartnerRefused(
+                "the transaction was ended by a statement (COMMIT or ROLLBACK) on the enlisted "
+                "SQLite connection, or by an error; let the transaction that it is enlisted in "
+                "do that"
+            )
+
+    def _commit(self) -> None:
+        try:
+            with _voting():
+                self.connection.execute("COMMIT")
+        except PartnerRefused:
+            self.connection.rollback()
+            raise
+
+    def rollback(self, xid: Xid) -> None:
+        """See LastAgent."""
+        self.connection.rollback()
+
+    def abandon(self) -> None:
+        """See LastAgent. A connection cannot be cut; what it still does, recovery finds."""
+        with contextlib.suppress(sqlite3.Error):
+            self.connection.interrupt()
+
+    def agent(self) -> SqliteAgent:
+        """See LastAgent."""
+        return SqliteAgent(self._path, name=self._name)
+
+
+class SqliteAgent:
+    """A SQLite database for recovery, over a connection of its own. See Agent."""
+
+    def __init__(self, path: str, *, name: str = "", wait_s: float = WAIT_S) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            name: See SqliteLast.
+            wait_s: How long (seconds) whoever writes is waited for.
+        """
+        self._wait_s = wait_s
+        self._path = path
+        self.name = name or short_name("sqlite", str(Path(path).resolve()))
+        self._connection: sqlite3.Connection | None = None
+
+    def settle(self, row: Row) -> bool:
+        """See Agent."""
+        key = row.manager, row.number, row.id
+        with self._asking() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(MAKE)
+            connection.execute(_INSERT_IF_NONE, (*key, ABORTED))
+            ((committed,),) = connection.execute(_IS_COMMITTED, (COMMITTED, *key)).fetchall()
+            connection.execute("COMMIT")
+        return bool(committed)
+
+    def close(self) -> None:
+        """See Agent."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[sqlite3.Connection]:
+        try:
+            if self._connection is None:
+                # A file that is away is not made: an empty one would answer "aborted".
+                where = f"{Path(self._path).absolute().as_uri()}?mode=rw"
+                self._connection = sqlite3.connect(
+                    where,
+                    uri=True,
+                    timeout=self._wait_s,
+                    isolation_level=None,
+                    check_same_thread=False,
+                )
+                self._connection.execute("PRAGMA synchronous = FULL")
+            yield self._connection
+        except sqlite3.Error as error:
+            self.close()
+            raise PartnerLost(f"SQLite says: {error} ({self._path})") from error
+
+
+@contextlib.contextmanager
+def _voting() -> Iterator[None]:
+    """What errors of SQLite mean before its commit and in it."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _NOT_DONE or code == sqlite3.SQLITE_ERROR:
+            raise PartnerRefused(f"SQLite says: {error}") from error
+        raise PartnerLost(f"SQLite says: {error}") from error

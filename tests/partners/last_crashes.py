@@ -1,0 +1,317 @@
+"""A transaction that a row in a database decides, with crashes at every point (P11).
+
+The home manager has a message that the transaction takes; the database is its last agent. At a
+point of the commit *ours* (the manager) is killed, *theirs* (the server of the database) crashes,
+both do, or the application goes away; what was killed is started again at once. A commit of the
+database may also be *slow*: its row is written, the application is gone, and it is carried through
+only in the middle of recovery. Afterwards recovery runs until it finds nothing more to do, and both
+must have one outcome, nothing may be left prepared, and no lock held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import psycopg
+
+import onceq
+from onceq.client.recovering import ManagerPromiser
+from onceq.errors import InDoubt, OnceqError, RolledBack
+from onceq.partners.deciding import What
+from onceq.partners.last_agent import Agent, LastAgent, Row
+from onceq.partners.postgres_last import PostgresAgent, PostgresLast
+from onceq.partners.sqlite_last import SqliteAgent, SqliteLast
+from tests.daemon.applications import Daemon
+from tests.partners.crashes import IN, OUT, PAUSE_S, ROUNDS_MAX, Gone, all_of
+from tests.servers import Postgres
+
+POSTGRESQL, SQLITE = "postgresql", "sqlite"
+STEPS = ("promise", "record", "fulfil")
+POINTS = tuple(f"{when} {step}" for step in STEPS for when in ("before", "after"))
+CRASHES = ("ours", "theirs", "both", "application")
+SLOW = "in record"
+"""The point at which the row is written and not committed; what happens there is for how many
+rounds of recovery that stays so."""
+ERRORS = (psycopg.Error, sqlite3.Error)
+
+
+class LastBase(Protocol):
+    """A database that is a last agent, with a table ``done`` with a row for each case."""
+
+    kind: str
+
+    def connect(self) -> Any:
+        """As an application does."""
+
+    def last(self, connection: Any) -> LastAgent:
+        """Of such a connection."""
+
+    def agent(self) -> Agent:
+        """For recovery."""
+
+    def restart(self) -> None:
+        """Crash its server, and start it again."""
+
+    def insert(self, connection: Any, number: int) -> None:
+        """Write the row of a case."""
+
+    def write_decision(self, connection: Any, row: Row) -> None:
+        """Write our row, and do not commit."""
+
+    def commit(self, connection: Any) -> None:
+        """Commit all the same."""
+
+    def has(self, number: int) -> bool:
+        """Whether the row of a case is committed."""
+
+    def write_at_once(self, number: int, *, there: bool) -> None:
+        """Write or remove the row of a case; an error if a lock is held."""
+
+
+class LastPostgres:
+    kind = POSTGRESQL
+
+    def __init__(self, server: Postgres) -> None:
+        self.server = server
+        server.sql("CREATE TABLE IF NOT EXISTS done (number int PRIMARY KEY)")
+
+    def connect(self) -> Any:
+        return psycopg.connect(self.server.conninfo())
+
+    def last(self, connection: Any) -> LastAgent:
+        return PostgresLast(connection)
+
+    def agent(self) -> Agent:
+        return PostgresAgent(self.server.conninfo(), lock_ms=50)
+
+    def restart(self) -> None:
+        self.server.restart()
+
+    def insert(self, connection: Any, number: int) -> None:
+        connection.execute("INSERT INTO done VALUES (%s)", (number,))
+
+    def write_decision(self, connection: Any, row: Row) -> None:
+        connection.execute(
+            "INSERT INTO onceq_decisions VALUES (%s, %s, %s, 'committed')",
+            (row.manager, row.number, row.id),
+        )
+
+    def commit(self, connection: Any) -> None:
+        connection.pgconn.exec_(b"COMMIT")
+
+    def has(self, number: int) -> bool:
+        return bool(self.server.sql(f"SELECT number FROM done WHERE number = {number}"))
+
+    def write_at_once(self, number: int, *, there: bool) -> None:
+        with psycopg.connect(self.server.conninfo(), autocommit=True) as connection:
+            connection.execute("SET lock_timeout = '2s'")
+            connection.execute(_write(number, there=there).encode())
+
+
+class LastSqlite:
+    kind = SQLITE
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with contextlib.closing(self.connect()) as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS done (number int PRIMARY KEY)")
+            connection.commit()
+
+    def connect(self) -> Any:
+        return sqlite3.connect(self.path, timeout=2)
+
+    def last(self, connection: Any) -> LastAgent:
+        return SqliteLast(connection)
+
+    def agent(self) -> Agent:
+        return SqliteAgent(str(self.path), wait_s=0.05)
+
+    def restart(self) -> None:
+        """There is no server."""
+
+    def insert(self, connection: Any, number: int) -> None:
+        connection.execute("INSERT INTO done VALUES (?)", (number,))
+
+    def write_decision(self, connection: Any, row: Row) -> None:
+        connection.execute(
+            "INSERT INTO onceq_decisions VALUES (?, ?, ?, 'committed')",
+            (row.manager, row.number, row.id),
+        )
+
+    def commit(self, connection: Any) -> None:
+        connection.execute("COMMIT")
+
+    def has(self, number: int) -> bool:
+        with contextlib.closing(self.connect()) as connection:
+            found = connection.execute("SELECT * FROM done WHERE number = ?", (number,)).fetchall()
+        return bool(found)
+
+    def write_at_once(self, number: int, *, there: bool) -> None:
+        with contextlib.closing(self.connect()) as connection, connection:
+            connection.execute(_write(number, there=there))
+
+
+def _write(number: int, *, there: bool) -> str:
+    if there:
+        return f"DELETE FROM done WHERE number = {number}"
+    return f"INSERT INTO done VALUES ({number})"
+
+
+class _Watched:
+    """A last agent that says where it is."""
+
+    def __init__(self, last: LastAgent, base: LastBase, at: Callable[[str], None]) -> None:
+        self._last = last
+        self._base = base
+        self._at = at
+        self.connection = last.connection
+        self.slow = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._last, name)
+
+    def abandon(self) -> None:
+        if not self.slow:
+            self._last.abandon()
+
+    def record(self, row: Row) -> None:
+        self._at("before record")
+        if self.slow:
+            self._base.write_decision(self.connection, row)
+            raise Gone
+        self._last.record(row)
+        self._at("after record")
+
+
+class LastStage:
+    """A daemon and a database, for many cases one after another."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Daemon(folder / "l", name="LASTHOME")
+        self.home.start()
+        self.count = 0
+        self.there = False
+        with onceq.connect(self.home.where) as home:
+            home.create_queue(IN, transactional=True)
+            home.create_queue(OUT, transactional=True)
+
+    def close(self) -> None:
+        self.home.kill()
+
+    def crash(self, what: str, base: LastBase) -> None:
+        """Let it happen; what was killed runs again."""
+        if what == "application":
+            raise Gone
+        if what in ("ours", "both"):
+            self.home.kill()
+        if what in ("theirs", "both"):
+            base.restart()
+        if what in ("ours", "both"):
+            self.home.start()
+
+    def case(self, plan: dict[str, str], base: LastBase, *, messages: int = 1) -> str:
+        """One transaction, with crashes by point; returns what the application was told."""
+        self.count += 1
+        number = self.count
+        slow = int(plan[SLOW]) if SLOW in plan else None
+        connection = base.connect()
+        reached: list[str] = []
+
+        def at(point: str) -> None:
+            reached.append(point)
+            if point in plan:
+                self.crash(plan[point], base)
+
+        with onceq.connect(self.home.where) as home:
+            home.send(IN, f"{number}", transactional=True)
+            told = self._attempt(home, base, connection, number, messages, at, slow)
+        still = slow is not None and told == "gone" and "before record" in reached
+        if not still:
+            _close(connection)
+        story = f"case {number} ({base.kind}), {plan}, told {told}, reached {reached}"
+        with onceq.connect(self.home.where) as home:
+            self._recover(home, base, story, connection if still else None, slow or 0)
+        _close(connection)
+        self._check(base, number, messages, told, story)
+        return told
+
+    def _attempt(
+        self, home: Any, base: LastBase, connection: Any, number: int, messages: int,
+        at: Callable[[str], None], slow: int | None,
+    ) -> str:  # fmt: skip
+        home.look_after_rows = lambda last: None  # recovery is run by hand, after the crash
+        home.recover_soon = lambda: None
+        try:
+            with home.transaction() as tx:
+                watched = _Watched(base.last(connection), base, at)
+                tx.enlist(watched)
+                assert tx.receive(IN, timeout=5).text == f"{number}"
+                base.insert(connection, number)
+                for index in range(messages):
+                    tx.send(OUT, f"{number}.{index}")
+                watched.slow = slow is not None
+                inner = tx._partners.home
+
+                def step(tx: Any, what: What) -> Any:
+                    at(f"before {what.value}")
+                    result = inner(tx, what)
+                    at(f"after {what.value}")
+                    return result
+
+                tx._partners.home = step
+            return "committed"
+        except Gone:
+            return "gone"
+        except RolledBack:
+            return "rolled back"
+        except InDoubt:
+            return "in doubt"
+        except (OnceqError, *ERRORS) as error:
+            return f"refused: {type(error).__name__}"
+
+    def _recover(self, home: Any, base: LastBase, story: str, slow: Any, rounds: int) -> None:
+        recovery = home.recovery()
+        recovery.add_agent(base.agent(), ManagerPromiser(home))
+        pause = threading.Event()
+        now = 0.0
+        for number in range(ROUNDS_MAX):
+            if slow is not None and number == rounds:
+                with contextlib.suppress(*ERRORS):
+                    base.commit(slow)
+                _close(slow)
+            report = recovery.step(now)
+            if report.clean and (slow is None or number >= rounds):
+                break
+            now += recovery.next_s(now, report)
+            if not report.clean:
+                pause.wait(PAUSE_S)
+        recovery.close()
+        assert report.clean, f"{story}: {report}"
+
+    def _check(self, base: LastBase, number: int, messages: int, told: str, story: str) -> None:
+        """Compare both places with each other and with what was told."""
+        with onceq.connect(self.home.where) as home:
+            assert home.branches() == [], story
+            there = self.there = base.has(number)
+            expected = [f"{number}.{k}" for k in range(messages)] if there else []
+            assert [m.text for m in all_of(home, OUT)] == expected, story
+            waiting = [m.text for m in all_of(home, IN)]
+            assert waiting == ([] if there else [f"{number}"]), story
+        if told == "committed":
+            assert there, story
+        if told.startswith(("rolled back", "refused")):
+            assert not there, story
+        try:
+            base.write_at_once(number, there=there)
+        except ERRORS as error:
+            raise AssertionError(f"{story}: {base.kind} holds a lock: {error}") from error
+
+
+def _close(connection: Any) -> None:
+    with contextlib.suppress(*ERRORS):
+        connection.close()

@@ -1,0 +1,236 @@
+"""A database as the last agent: PostgreSQL and SQLite, with kills at every point (P11)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import onceq
+import onceq.aio
+from onceq.errors import EnlistRefused, PartnerRefused, ReceiveTimeout, RolledBack
+from onceq.model.xid import xid_by_row
+from onceq.partners.last_agent import TABLE, Row, row_of
+from onceq.partners.postgres_last import AsyncPostgresLast, PostgresAgent, PostgresLast
+from tests.partners.last_crashes import (
+    CRASHES,
+    POINTS,
+    POSTGRESQL,
+    SLOW,
+    SQLITE,
+    LastBase,
+    LastPostgres,
+    LastSqlite,
+    LastStage,
+)
+from tests.scratch import scratch
+from tests.servers import Postgres
+
+pytestmark = pytest.mark.slow
+Q = r"private$\q"
+XID = xid_by_row(b"G" * 16, 1, "x")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with scratch(tmp_path_factory, "l") as made:
+        yield Path(made)
+
+
+@pytest.fixture(scope="module")
+def stage(folder: Path) -> Iterator[LastStage]:
+    made = LastStage(folder)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def base(request: pytest.FixtureRequest, folder: Path, kind: str) -> LastBase:
+    if kind == SQLITE:
+        return LastSqlite(folder / "done.db")
+    return LastPostgres(request.getfixturevalue("postgres"))
+
+
+of_each_kind = pytest.mark.parametrize("kind", [POSTGRESQL, SQLITE])
+
+
+@of_each_kind
+def test_without_any_crash(stage: LastStage, base: LastBase) -> None:
+    assert stage.case({}, base, messages=3) == "committed"
+
+
+@pytest.mark.parametrize("what", CRASHES)
+@pytest.mark.parametrize("point", POINTS)
+@of_each_kind
+def test_one_outcome_everywhere(stage: LastStage, base: LastBase, point: str, what: str) -> None:
+    told = stage.case({point: what}, base)
+    assert (told == "gone") == (what == "application")
+    if point in ("after record", "before fulfil", "after fulfil"):
+        assert stage.there
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+@of_each_kind
+def test_a_commit_that_lands_in_the_middle_of_recovery(
+    stage: LastStage, base: LastBase, rounds: int
+) -> None:
+    """Its row is written: whoever recovers waits for it, and finds it."""
+    assert stage.case({SLOW: str(rounds)}, base) == "gone"
+    assert stage.there
+
+
+@pytest.fixture
+def manager(folder: Path) -> Iterator[onceq.QueueManager]:
+    with onceq.open(str(folder / "e"), name="LASTIN", create=True) as made:
+        made.create_queue(Q, transactional=True, exist_ok=True)
+        yield made
+        made.purge(Q)
+
+
+def kept(postgres: Postgres, key: str) -> bool:
+    return bool(postgres.sql(f"select key from kept where key = '{key}'"))
+
+
+def test_a_server_without_prepared_transactions(manager: onceq.QueueManager, folder: Path) -> None:
+    with Postgres(prepared=0) as server:
+        server.start()
+        server.sql("create table kept (key text primary key)")
+        with psycopg.connect(server.conninfo()) as db, manager.transaction() as tx:
+            assert tx.enlist(PostgresLast(db)) is db
+            db.execute("insert into kept values ('a')")
+            tx.send(Q, "a")
+        assert kept(server, "a")
+        assert manager.receive(Q, timeout=5).text == "a"
+        assert [outcome for (outcome,) in server.sql(f"select outcome from {TABLE}")] == [
+            "committed"
+        ]
+
+
+def test_the_application_cannot_end_it_by_mistake(
+    manager: onceq.QueueManager, postgres: Postgres
+) -> None:
+    with psycopg.connect(postgres.conninfo()) as db:
+        with pytest.raises(KeyError), manager.transaction() as tx:
+            tx.enlist(PostgresLast(db))
+            db.execute("insert into kept values ('mistake')")
+            with pytest.raises(psycopg.ProgrammingError):
+                db.commit()
+            raise KeyError
+        with pytest.raises(RolledBack, match="ended by a statement"), manager.transaction() as tx:
+            tx.enlist(PostgresLast(db))
+            db.execute("insert into kept values ('mistake')")
+            db.execute("rollback")
+            tx.send(Q, "mistake")
+    assert not kept(postgres, "mistake")
+    assert manager.queue(Q).messages == 0
+
+
+@pytest.mark.parametrize("statement", ["insert into checked values ('a'), ('a')", "select 1 / 0"])
+def test_a_commit_that_the_database_refuses_undoes_all(
+    manager: onceq.QueueManager, postgres: Postgres, statement: str
+) -> None:
+    with psycopg.connect(postgres.conninfo()) as db:
+        for _ in range(2):
+            with pytest.raises(RolledBack), manager.transaction() as tx:
+                tx.enlist(PostgresLast(db))
+                tx.send(Q, "refused")
+                try:
+                    db.execute(statement.encode())
+                except psycopg.errors.DivisionByZero:
+                    pass
+        assert db.info.transaction_status.name == "IDLE"
+        db.execute("select 1")
+        db.commit()
+    assert manager.branches() == []
+    assert manager.queue(Q).messages == 0
+
+
+def test_a_transaction_with_nothing_in_the_queues_needs_no_row(
+    manager: onceq.QueueManager, postgres: Postgres
+) -> None:
+    with psycopg.connect(postgres.conninfo()) as db:
+        with manager.transaction() as tx:
+            tx.enlist(PostgresLast(db))
+            db.execute("insert into kept values ('idle')")
+        before = postgres.sql(f"select count(*) from {TABLE}")
+        with manager.transaction() as tx:
+            tx.enlist(PostgresLast(db))
+            with pytest.raises(ReceiveTimeout):
+                tx.receive(Q, timeout=0)
+            db.execute("insert into kept values ('idle too')")
+    assert kept(postgres, "idle")
+    assert kept(postgres, "idle too")
+    assert postgres.sql(f"select count(*) from {TABLE}") == before
+
+
+def test_tasks(postgres: Postgres, folder: Path) -> None:
+    async def work() -> None:
+        async with (
+            await onceq.aio.open(str(folder / "aio"), name="LASTAIO", create=True) as qm,
+            await psycopg.AsyncConnection.connect(postgres.conninfo()) as db,
+        ):
+            await qm.create_queue(Q, transactional=True)
+            async with qm.transaction() as tx:
+                await tx.enlist(AsyncPostgresLast(db))
+                await db.execute("insert into kept values ('task')")
+                await tx.send(Q, "task")
+            assert (await qm.receive(Q, timeout=5)).text == "task"
+            with pytest.raises(RolledBack):
+                async with qm.transaction() as tx:
+                    await tx.enlist(AsyncPostgresLast(db))
+                    await db.execute("insert into checked values ('a'), ('a')")
+                    await tx.send(Q, "refused")
+            assert (await qm.queue(Q)).messages == 0
+
+    asyncio.run(work())
+    assert kept(postgres, "task")
+
+
+def test_whose_commits_are_not_synced_cannot_decide(postgres: Postgres) -> None:
+    unsynced = psycopg.connect(postgres.conninfo(), options="-c synchronous_commit=off")
+    with unsynced as db, pytest.raises(EnlistRefused, match="synchronous_commit"):
+        PostgresLast(db).check()
+
+
+def test_a_user_who_may_make_no_table_is_told_what_to_make(postgres: Postgres) -> None:
+    postgres.sql("create database bare")
+    postgres.sql("create role guest login")
+    with psycopg.connect(postgres.conninfo("bare", "guest")) as db:
+        with pytest.raises(EnlistRefused, match=f"CREATE TABLE IF NOT EXISTS {TABLE}"):
+            PostgresLast(db).check()
+        assert db.info.transaction_status.name == "IDLE"
+
+
+def test_once_aborted_a_commit_that_comes_later_fails_on_the_key(postgres: Postgres) -> None:
+    with psycopg.connect(postgres.conninfo()) as db:
+        last = PostgresLast(db)
+        last.check()
+        row = row_of(XID, 7)
+        last.begin(XID)
+        db.execute("insert into kept values ('late')")
+        agent = PostgresAgent(postgres.conninfo())
+        assert agent.name == last.name
+        assert agent.settle(row) is False
+        with pytest.raises(PartnerRefused, match="duplicate key"):
+            last.record(row)
+        assert agent.settle(row) is False
+        assert agent.settle(Row(row.manager, 8, row.id)) is False
+        agent.close()
+    assert not kept(postgres, "late")
+
+
+def test_only_partner(manager: onceq.QueueManager, postgres: Postgres) -> None:
+    def connect() -> Any:
+        return psycopg.connect(postgres.conninfo())
+
+    with connect() as one, connect() as other:
+        with pytest.raises(EnlistRefused, match="only partner"), manager.transaction() as tx:
+            tx.enlist(PostgresLast(one))
+            tx.enlist(other)
+        with pytest.raises(EnlistRefused, match="only partner"), manager.transaction() as tx:
+            tx.enlist(other)
+            tx.enlist(PostgresLast(one))

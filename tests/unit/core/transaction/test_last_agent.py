@@ -1,0 +1,161 @@
+"""A transaction becomes a branch that a row in a database decides; and what that is worth here."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.core.inputs.inputs import OwnerGone
+from onceq.core.inputs.settings import Reconfigure
+from onceq.errors import (
+    BranchState,
+    DuplicateBranch,
+    EnlistRefused,
+    NoCoordinator,
+    OnceqError,
+    SendFailed,
+    TransactionOver,
+    UnknownBranch,
+)
+from onceq.model import requests
+from onceq.model.branch import Decision
+from onceq.model.limits import Settings
+from onceq.model.message import PLAIN
+from onceq.model.queue import QueueProperties
+from onceq.model.results import Promised, Sent
+from onceq.model.run import Run
+from onceq.model.views.branches import BranchView
+from onceq.model.xid import Xid, make_gtrid, xid_by_row
+from tests.unit.core.alone import IDENTITY, WAITS, Core
+
+Q, IN = "private$\\q", "private$\\in"
+NAME = "sqlite:/shop.db"
+XID = xid_by_row(IDENTITY.guid, 1, NAME)
+WEEK_S = 7 * 86_400
+
+
+def item(destination: str = Q, body: bytes = b"x") -> requests.SendItem:
+    return requests.SendItem(destination, PLAIN, Run.of([body]))
+
+
+@pytest.fixture
+def core() -> Core:
+    made = Core()
+    for name in ("q", "in"):
+        properties = QueueProperties(name, transactional=True, quota_kb=100)
+        made.ask(requests.CreateQueue(properties=properties, instance=b"I" * 16))
+    made.ask(requests.Commit(0, (item(IN),)))
+    return made
+
+
+def at_work(core: Core, *items: requests.SendItem) -> None:
+    """A transaction, number 1, that has taken a message."""
+    core.ask(requests.Begin(1))
+    taken = core.ask(requests.Receive(IN, 1))
+    assert not isinstance(taken, OnceqError)
+    assert taken is not WAITS
+    if items:
+        assert core.ask(requests.Send(1, items)) is None
+
+
+def views(core: Core) -> list[BranchView]:
+    found = core.ask(requests.Look("branches"))
+    assert isinstance(found, list)
+    return found
+
+
+def test_it_is_prepared_in_one_record_and_says_what_its_messages_are_called(core: Core) -> None:
+    at_work(core, item())
+    before = len(core.records)
+    promised = core.ask(requests.Promise(1, XID, (item(), item())))
+    assert isinstance(promised, Promised)
+    assert len(core.records) == before + 1
+    assert promised.messages == 3
+    (view,) = views(core)
+    assert (view.phase, view.agent, view.at_work) == ("prepared", NAME, True)
+    assert view.number == promised.number
+    assert core.present() == {"in held": 1}
+    sent = core.ask(requests.CommitBranch(XID))
+    assert sent == Sent(promised.first_message, 3, promised.transaction)
+    assert core.present() == {"q": 3}
+    assert views(core) == []
+
+
+def test_it_is_there_after_a_restart_and_time_does_not_end_it(core: Core) -> None:
+    at_work(core)
+    core.ask(requests.Promise(1, XID, (item(),)))
+    core.step(OwnerGone(owner=1))
+    core.pass_time(WEEK_S)
+    (view,) = views(core)
+    assert (view.phase, view.at_work) == ("prepared", False)
+    again = core.again()
+    assert [branch.xid for branch in again.state.branches] == [XID]
+    assert core.ask(requests.RollbackBranch(XID), owner=2) is None
+    assert core.present() == {"in": 1}
+
+
+def test_an_application_that_leaves_is_not_at_work(core: Core) -> None:
+    at_work(core)
+    core.ask(requests.Promise(1, XID, (item(),)))
+    assert core.ask(requests.LeaveDecision(XID.gtrid)) is None
+    (view,) = views(core)
+    assert not view.at_work
+
+
+@pytest.mark.parametrize("end", [requests.CommitBranch(XID), requests.RollbackBranch(XID)])
+def test_what_is_over_is_not_at_work(core: Core, end: requests.Request) -> None:
+    at_work(core)
+    core.ask(requests.Promise(1, XID, (item(),)))
+    core.ask(end)
+    assert core.ask(requests.AskDecision(XID.gtrid)) is Decision.ABORTED
+    assert isinstance(core.ask(requests.CommitBranch(XID)), UnknownBranch)
+
+
+def test_nothing_to_decide_is_over_at_once(core: Core) -> None:
+    core.ask(requests.Begin(1))
+    before = len(core.records)
+    assert core.ask(requests.Promise(1, XID)) is None
+    assert len(core.records) == before
+    assert views(core) == []
+    assert isinstance(core.ask(requests.Promise(1, XID)), TransactionOver)
+
+
+def test_messages_that_leave_get_their_identifiers_at_the_commit(core: Core) -> None:
+    core.ask(requests.Begin(1))
+    promised = core.ask(requests.Promise(1, XID, (item("DIRECT=OS:B\\private$\\x"),)))
+    assert isinstance(promised, Promised)
+    assert promised[1:] == (0, 1, 0)
+    sent = core.ask(requests.CommitBranch(XID))
+    assert isinstance(sent, Sent)
+    assert sent.first_message
+    assert sent.messages == 1
+
+
+def test_a_refused_send_undoes_all_of_it(core: Core) -> None:
+    at_work(core, item())
+    full = item(body=b"x" * 200_000)
+    assert isinstance(core.ask(requests.Promise(1, XID, (full,))), SendFailed)
+    assert core.present() == {"in": 1}
+    assert views(core) == []
+
+
+def test_a_wrong_send_changes_nothing(core: Core) -> None:
+    at_work(core, item())
+    wrong = requests.SendItem("DIRECT=", PLAIN, Run.of([b"x"]))
+    assert isinstance(core.ask(requests.Promise(1, XID, (wrong,))), OnceqError)
+    assert isinstance(core.ask(requests.Promise(1, XID)), Promised)
+
+
+def test_who_may_not(core: Core) -> None:
+    assert isinstance(core.ask(requests.Promise(5, XID)), TransactionOver)
+    other = Xid(7, b"g", b"b")
+    core.ask(requests.StartBranch(2, other))
+    assert isinstance(core.ask(requests.Promise(2, XID)), BranchState)
+    core.ask(requests.Begin(3))
+    core.ask(requests.Enlist(3, make_gtrid(b"G" * 16, 1), "db"))
+    assert isinstance(core.ask(requests.Promise(3, XID)), EnlistRefused)
+    at_work(core)
+    core.ask(requests.Promise(1, XID, (item(),)))
+    core.ask(requests.Begin(4))
+    assert isinstance(core.ask(requests.Promise(4, XID, (item(),))), DuplicateBranch)
+    core.step(Reconfigure(Settings(external_transactions=False), {}))
+    assert isinstance(core.ask(requests.Promise(4, XID)), NoCoordinator)
