@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import struct
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
+from operator import attrgetter
 
 from onceq.core.state.branch_table import KIND_PREPARE, Branch, Marks, decode_branch, decode_marks
 from onceq.core.state.record_reader import HAS_MORE, NAMED, Reader
@@ -208,6 +209,11 @@ class Change:
     moved: list[Relocated] = field(default_factory=list)
     marks: Marks | None = None
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is in it that needs a record."""
+        return not any(_contents(self))
+
     def encode(self) -> tuple[bytes, list[int]]:
         """Bytes of the record.
 
@@ -278,6 +284,17 @@ class Change:
             if s.sent:
                 version = VERSION_NAMED
         return version
+
+
+_contents = attrgetter(
+    *(
+        one.name
+        for one in fields(Change)
+        # The time of a record, and two counters that go with what is put or moved.
+        if one.name not in {"wall_s", "next_message", "next_transaction"}
+    )
+)
+"""A field that is added to a change counts, unless it is named here."""
 
 
 def _named(key: str, value: int) -> tuple[int, bytes]:

@@ -91,10 +91,7 @@ class Step:
 
     def record(self, change: Change, *, forced: bool = True) -> None:
         """Put a change on record and apply it, if there is anything in it."""
-        if not (
-            change.moves or change.puts or change.seen or change.advances or change.moved
-            or change.marks or change.outcome or change.next_ordinal
-        ):  # fmt: skip
+        if change.empty:
             return
         payload, offsets = change.encode()
         head = next(filter(None, offsets), 0)
