@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,10 @@ SENT_FIRST = (
 )
 NEVER_CAME = (
     "tests/conformance/test_clones.py::test_that_it_never_came_from_one_copy_is_no_proof_for_both"
+)
+AWAY = (
+    "tests/unit/core/peers/test_lives.py::"
+    "test_a_copy_that_was_away_when_two_were_found_is_told_when_it_is_back"
 )
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -69,12 +74,28 @@ def _not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said of a manager's own identity is not kept."""
     note = duplicate_identity.note
 
-    def of_others(step: Step, guid: bytes, what: str, **values: object) -> None:
+    def of_others(step: Step, guid: bytes, what: str, **values: Any) -> None:
         if guid != step.identity.guid:
             note(step, guid, what, **values)
 
     for module in (duplicate_identity, stranded):
         monkeypatch.setattr(module, "note", of_others)
+
+
+def _away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy that was away when two were found is not told when it is back."""
+    met = duplicate_identity.met
+
+    def found(step: Step) -> int:
+        return sum(clash.count for clash in step.sessions.watch.clashes.values())
+
+    def at_once(step: Step, peer: Peer) -> None:
+        before = found(step)
+        met(step, peer)
+        if found(step) == before:
+            peer.warning = b""
+
+    monkeypatch.setattr(sessions, "met", at_once)
 
 
 def _behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +142,7 @@ PLANTED = (
     Planted("two-copies-give-the-same-message-identifiers", _beside(_same_messages), SIM),
     Planted("two-copies-are-noticed-by-nobody", _beside(_deaf), SIM),
     Planted("a-copy-keeps-to-itself-that-it-is-one-of-two", _beside(_not_told), SIM),
+    Planted("a-copy-that-was-away-is-not-told", _away, AWAY),
     Planted("a-copy-stays-behind-the-streams-of-the-other", _beside(_behind), SIM),
     Planted("what-the-copy-has-sent-blocks-the-original", _impossible, SENT_FIRST),
     Planted("never-came-from-one-copy-is-proof-for-both", _proof_for_both, NEVER_CAME),

@@ -49,8 +49,17 @@ ANSWERED: Final = "another process with this identity answered where this one ca
 MORE: Final = "more was sent in its streams than its store knows of"
 
 
-def note(step: Step, guid: bytes, what: str, **values: object) -> None:
-    """Remember a clash, and tell the operator."""
+def note(step: Step, guid: bytes, what: str, *, new: bool = True, **values: object) -> None:
+    """Remember a clash, and tell the operator.
+
+    Args:
+        step: The step.
+        guid: The identity that two use.
+        what: How it was found.
+        new: Whether what waits here may have left elsewhere; False if the same other manager was
+            found before: what came since it does not have.
+        values: More for the notice.
+    """
     clash = step.sessions.watch.clashes.get(guid)
     if clash is None:
         if len(step.sessions.watch.clashes) >= CLASHES_MAX:
@@ -62,7 +71,7 @@ def note(step: Step, guid: bytes, what: str, **values: object) -> None:
         "identity-clash", guid.hex(), manager=guid_text(guid), name=step.name_of(guid),
         found=what, cure="end one of the two, or give the copy an identity of its own", **values,
     )  # fmt: skip
-    if guid == step.identity.guid:
+    if new and guid == step.identity.guid:
         _not_alone(step)
 
 
@@ -136,9 +145,14 @@ def met(step: Step, peer: Peer) -> None:
         peer.superseded = 0
         both = both or peer.stamp == known.stamp or peer.session > known.session
     last = tuple(firsts.items())[-LIVES_OF_ONE_MET_MAX:]
-    step.sessions.watch.met[peer.peer] = replace(step.sessions.watch.met[peer.peer], firsts=last)
+    copies = known.copies if known is not None else ()
+    watch = step.sessions.watch
+    watch.met[peer.peer] = replace(watch.met[peer.peer], firsts=last, copies=copies)
     if both:
         _both(step, peer)
+    elif peer.life in copies:
+        # It may have been away when two were found, or its session broke before it was told.
+        _warn(step, peer, peer)
 
 
 def _later(step: Step, peer: Peer, known: Met | None) -> None:
@@ -162,24 +176,30 @@ def acknowledged_more(step: Step, peer: Peer, messages: int) -> None:
 
 
 def _both(step: Step, peer: Peer) -> None:
-    """Two lives are at work: note it, and tell every life that is connected."""
+    """Two lives are at work: note it, and tell every life that is connected; the others are told
+    when they open a session."""
     note(step, peer.peer, LIVES, address=peer.address)
+    watch = step.sessions.watch
+    met = watch.met[peer.peer]
+    watch.met[peer.peer] = replace(met, copies=tuple(life for life, _ in met.firsts))
     for number in sorted(step.sessions.of.get(peer.peer, ())):
-        one = step.sessions.peers[number]
-        others = [
-            p for n in step.sessions.of[peer.peer] if (p := step.sessions.peers[n]).life != one.life
-        ]
-        met = step.sessions.watch.met[peer.peer]
-        life, stamp = (met.life, met.stamp) if met.life != one.life else (peer.life, peer.stamp)
-        if life == one.life and others:
-            life, stamp = others[0].life, others[0].stamp
-        if one.life and life != one.life and one.extended:
-            # Not among the notes: told at each session, it would take the room of questions.
-            one.warning = two_lives(
-                TwoLives(life, stamp), own=step.identity.guid, own_message=step.passing_number(),
-                sent_time=step.now.wall_s, destination_manager=peer.peer,
-            )  # fmt: skip
-            step.act(Ready(number))
+        _warn(step, step.sessions.peers[number], peer)
+
+
+def _warn(step: Step, one: Peer, heard: Peer) -> None:
+    """Tell one life of another one that was met: the latest, or the one that was heard just now, or
+    any that is connected."""
+    met = step.sessions.watch.met[one.peer]
+    connected = (step.sessions.peers[number] for number in step.sessions.of[one.peer])
+    lives = (met.life, heard.life, *(other.life for other in connected), *met.copies)
+    found = next((life for life in lives if life not in (b"", one.life)), b"")
+    if found and one.life and one.extended:
+        # Not among the notes: told at each session, it would take the room of questions.
+        one.warning = two_lives(
+            TwoLives(found, met.stamp), own=step.identity.guid, own_message=step.passing_number(),
+            sent_time=step.now.wall_s, destination_manager=one.peer,
+        )  # fmt: skip
+        step.act(Ready(one.session))
 
 
 def told(step: Step, peer: Peer, said: TwoLives) -> None:
@@ -192,8 +212,15 @@ def told(step: Step, peer: Peer, said: TwoLives) -> None:
         return
     if not peer.outgoing and not known(step, peer.peer):
         disbelieve(step, peer, HEARSAY)
-    else:
-        note(step, step.identity.guid, LIVES, told_by=step.name_of(peer.peer), at=peer.address)
+        return
+    told_of = step.sessions.watch.told_of
+    note(
+        step, step.identity.guid, LIVES, new=said.life not in told_of,
+        told_by=step.name_of(peer.peer), at=peer.address,
+    )  # fmt: skip
+    told_of[said.life] = None
+    if len(told_of) > LIVES_OF_ONE_MET_MAX:
+        del told_of[next(iter(told_of))]
 
 
 # ---- streams that nobody here has begun --------------------------------------------------------

@@ -21,6 +21,8 @@ class Met:
     session: int
     firsts: tuple[tuple[bytes, int], ...] = ()
     """The lives of it that were met last, and the first session with each."""
+    copies: tuple[bytes, ...] = ()
+    """Those of them that were met when two were found at work."""
 
 
 @dataclass(slots=True)
@@ -41,6 +43,8 @@ class Watch:
     """Message numbers of what was accepted last, by stream."""
     met: dict[bytes, Met] = field(default_factory=dict)
     """By GUID: the latest life of another manager."""
+    told_of: dict[bytes, None] = field(default_factory=dict)
+    """Other lives with our identity that others have told of."""
     clashes: dict[bytes, Clash] = field(default_factory=dict)
     """By GUID: identities that two managers use."""
     refused_ahead: dict[bytes, int] = field(default_factory=dict)

@@ -208,6 +208,28 @@ def test_two_lives_with_one_stamp_are_copies(core: Life) -> None:
     assert warnings == {1: TwoLives(b"y" * 16, 100), 2: TwoLives(b"x" * 16, 100)}
 
 
+def test_a_copy_that_was_away_when_two_were_found_is_told_when_it_is_back(core: Life) -> None:
+    core.opened(1, b"x", 100)
+    core.opened(3, b"y", 101)
+    core.step(inputs.SessionClosed(3, "broken"))
+    core.opened(4, b"x", 100)
+    assert len(core.clashes) == 1
+    peers = core.manager._step.sessions.peers
+    assert parse_settling(peers[4].warning) == TwoLives(b"y" * 16, 101)
+    core.opened(5, b"y", 101)
+    assert parse_settling(peers[5].warning) == TwoLives(b"x" * 16, 101)
+
+
+def test_a_later_start_is_not_taken_for_a_copy_that_was_away(core: Life) -> None:
+    core.opened(1, b"x", 100)
+    core.opened(2, b"y", 100)
+    core.step(inputs.SessionClosed(1, "broken"))
+    core.step(inputs.SessionClosed(2, "broken"))
+    core.opened(3, b"z", 105)
+    assert core.manager._step.sessions.peers[3].warning == b""
+    assert core.clashes[0][1] == 1
+
+
 def test_warnings_do_not_take_the_room_of_questions(core: Life) -> None:
     """A session with one of two copies begins with one, each time; what was to be asked on it was
     dropped then, where there was little room."""
@@ -236,6 +258,29 @@ def test_who_is_told_of_another_life_of_his_says_so(core: Life) -> None:
         (run,) = runs_of([packet])
         core.step(inputs.Arrived(1, run))
         assert len(core.clashes) == clashes
+
+
+def test_who_is_told_again_of_the_same_life_doubts_nothing_newer(core: Life) -> None:
+    """What came since is not among what the copy has."""
+    core.opened(1, b"x", 100)
+    core.manager.state.first_heard[PEER] = 0
+
+    def hears(life: bytes) -> int:
+        packet = two_lives(
+            TwoLives(life * 16, 5), own=PEER, own_message=1, sent_time=WALL_S,
+            destination_manager=IDENTITY.guid,
+        )  # fmt: skip
+        core.ask(requests.Send(0, (_item(),)))
+        (run,) = runs_of([packet])
+        core.step(inputs.Arrived(1, run))
+        (outgoing,) = core.manager.state.outgoing.values()
+        return max(outgoing.elsewhere.values())
+
+    first = hears(b"y")
+    assert first > 0
+    assert hears(b"y") == first
+    assert hears(b"z") > first
+    assert core.clashes[0][1] == 3
 
 
 # ---- streams that nobody here has begun ---------------------------------------------------------
