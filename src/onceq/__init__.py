@@ -7,121 +7,29 @@ is told why not.
             tx.send(r"private$\\orders", b"order 17")
 """
 
-from onceq import directory, errors
-from onceq.client.opening import connect
-from onceq.client.plans.sender_transaction import SenderTransaction
-from onceq.client.plans.tracking import Ending
-from onceq.client.reports import BackupReport, RestoreReport
-from onceq.client.results import MessageIds
-from onceq.client.stopping import stopping
-from onceq.client.threads import letters
-from onceq.client.threads.branches import Branch, Groups, Xa
-from onceq.client.threads.manager import QueueManager
-from onceq.client.threads.open_queue import Cursor, OpenQueue
-from onceq.client.threads.tracked import Tracked
-from onceq.client.threads.transaction import Transaction
-from onceq.embedded.data_directory import restore
-from onceq.embedded.opening import open
-from onceq.errors import InDoubt, OnceqError, ReceiveTimeout, SendFailed, ServiceNotAvailable
-from onceq.model import names
-from onceq.model.branch import Vote
-from onceq.model.identity import MessageId, TransactionId
-from onceq.model.limits import Settings
-from onceq.model.message import Acknowledge, Delivery, Journal, Message, Properties
-from onceq.model.results import Outcome
-from onceq.model.views.branches import BranchView, DecisionView, GroupResult, GroupView
-from onceq.model.views.managers import (
-    ClashView,
-    ClockAccepted,
-    DamageView,
-    ListView,
-    NameStep,
-    PeerView,
-    Reloaded,
-    Restored,
-    ScrubView,
-    StatusView,
-    TransactionView,
-    UndoneView,
-)
-from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo, SequenceInfo
-from onceq.model.views.queues import (
-    ConnectionView,
-    OutgoingView,
-    PutBackView,
-    QueueView,
-    StreamReset,
-    StreamView,
-)
-from onceq.model.views.view import View
-from onceq.model.xid import Xid
-from onceq.packet.batch import Batch
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from onceq.version import __version__ as __version__
 
-__all__ = [
-    "Acknowledge",
-    "BackupReport",
-    "Batch",
-    "Branch",
-    "BranchView",
-    "ClashView",
-    "ClockAccepted",
-    "ConnectionView",
-    "Cursor",
-    "DamageView",
-    "DecisionView",
-    "Delivery",
-    "Ending",
-    "GroupResult",
-    "GroupView",
-    "Groups",
-    "InDoubt",
-    "Journal",
-    "ListView",
-    "ManagementValue",
-    "Message",
-    "MessageId",
-    "MessageIds",
-    "NameStep",
-    "OnceqError",
-    "OpenQueue",
-    "Outcome",
-    "OutgoingView",
-    "PeerView",
-    "Properties",
-    "PutBackView",
-    "QueueManager",
-    "QueueView",
-    "ReceiveInfo",
-    "ReceiveTimeout",
-    "Reloaded",
-    "RestoreReport",
-    "Restored",
-    "ScrubView",
-    "SendFailed",
-    "SendInfo",
-    "SenderTransaction",
-    "SequenceInfo",
-    "ServiceNotAvailable",
-    "Settings",
-    "StatusView",
-    "StreamReset",
-    "StreamView",
-    "Tracked",
-    "Transaction",
-    "TransactionId",
-    "TransactionView",
-    "UndoneView",
-    "View",
-    "Vote",
-    "Xa",
-    "Xid",
-    "connect",
-    "directory",
-    "errors",
-    "letters",
-    "names",
-    "open",
-    "restore",
-    "stopping",
-]
+if TYPE_CHECKING:
+    from onceq.public import *  # noqa: F403
+    from onceq.public import __all__ as __all__
+else:  # a type checker shall refuse a name that is not there
+
+    def __getattr__(name: str) -> object:
+        """A public name, when it is first asked for.
+
+        Every module of the package imports the package itself, those of the daemon too, which has
+        no use for the client library: loading that took a twelfth of the time of its start.
+        """
+        public = import_module("onceq.public")
+        if name == "__all__" or name in public.__all__:
+            return getattr(public, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    public = import_module("onceq.public")
+    return [*public.__all__, "__version__"]

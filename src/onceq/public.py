@@ -1,0 +1,119 @@
+"""The names that ``import onceq`` gives; see there."""
+
+from onceq import directory, errors
+from onceq.client.opening import connect
+from onceq.client.plans.sender_transaction import SenderTransaction
+from onceq.client.plans.tracking import Ending
+from onceq.client.reports import BackupReport, RestoreReport
+from onceq.client.results import MessageIds
+from onceq.client.stopping import stopping
+from onceq.client.threads import letters
+from onceq.client.threads.branches import Branch, Groups, Xa
+from onceq.client.threads.manager import QueueManager
+from onceq.client.threads.open_queue import Cursor, OpenQueue
+from onceq.client.threads.tracked import Tracked
+from onceq.client.threads.transaction import Transaction
+from onceq.embedded.data_directory import restore
+from onceq.embedded.opening import open
+from onceq.errors import InDoubt, OnceqError, ReceiveTimeout, SendFailed, ServiceNotAvailable
+from onceq.model import names
+from onceq.model.branch import Vote
+from onceq.model.identity import MessageId, TransactionId
+from onceq.model.limits import Settings
+from onceq.model.message import Acknowledge, Delivery, Journal, Message, Properties
+from onceq.model.results import Outcome
+from onceq.model.views.branches import BranchView, DecisionView, GroupResult, GroupView
+from onceq.model.views.managers import (
+    ClashView,
+    ClockAccepted,
+    DamageView,
+    ListView,
+    NameStep,
+    PeerView,
+    Reloaded,
+    Restored,
+    ScrubView,
+    StatusView,
+    TransactionView,
+    UndoneView,
+)
+from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo, SequenceInfo
+from onceq.model.views.queues import (
+    ConnectionView,
+    OutgoingView,
+    PutBackView,
+    QueueView,
+    StreamReset,
+    StreamView,
+)
+from onceq.model.views.view import View
+from onceq.model.xid import Xid
+from onceq.packet.batch import Batch
+
+__all__ = [
+    "Acknowledge",
+    "BackupReport",
+    "Batch",
+    "Branch",
+    "BranchView",
+    "ClashView",
+    "ClockAccepted",
+    "ConnectionView",
+    "Cursor",
+    "DamageView",
+    "DecisionView",
+    "Delivery",
+    "Ending",
+    "GroupResult",
+    "GroupView",
+    "Groups",
+    "InDoubt",
+    "Journal",
+    "ListView",
+    "ManagementValue",
+    "Message",
+    "MessageId",
+    "MessageIds",
+    "NameStep",
+    "OnceqError",
+    "OpenQueue",
+    "Outcome",
+    "OutgoingView",
+    "PeerView",
+    "Properties",
+    "PutBackView",
+    "QueueManager",
+    "QueueView",
+    "ReceiveInfo",
+    "ReceiveTimeout",
+    "Reloaded",
+    "RestoreReport",
+    "Restored",
+    "ScrubView",
+    "SendFailed",
+    "SendInfo",
+    "SenderTransaction",
+    "SequenceInfo",
+    "ServiceNotAvailable",
+    "Settings",
+    "StatusView",
+    "StreamReset",
+    "StreamView",
+    "Tracked",
+    "Transaction",
+    "TransactionId",
+    "TransactionView",
+    "UndoneView",
+    "View",
+    "Vote",
+    "Xa",
+    "Xid",
+    "connect",
+    "directory",
+    "errors",
+    "letters",
+    "names",
+    "open",
+    "restore",
+    "stopping",
+]
