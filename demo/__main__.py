@@ -29,7 +29,7 @@ LINE_CHARS = 150
 def main(argv: list[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="demo", description=__doc__)
-    parser.add_argument("--flights", type=_count, metavar="N", help="only the first N flights")
+    parser.add_argument("--flights", type=_flights, metavar="N", help="only the first N flights")
     parser.add_argument("--keep", action="store_true", help="leave the queue managers running")
     parser.add_argument("--seed", type=int, default=2013, help="of sizes, aborts and faults")
     parser.add_argument("--report", type=Path, default=REPORT, help="directory for the picture")
@@ -50,11 +50,12 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
 
-def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise argparse.ArgumentTypeError("at least one flight")
-    return count
+def _flights(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of flights: give a whole number from 1, such as 5000"
+        )
+    return int(text)
 
 
 def _interrupt(number: int, frame: object) -> None:

