@@ -218,6 +218,8 @@ def main() -> int:
         found = WORK[sys.argv[1]](json.loads(sys.argv[2]))
     except WrongMessages as error:
         found = {"wrong": str(error)}
+    except Exception as error:  # noqa: BLE001 - whatever the client of a system raises, it has failed
+        found = {"failed": f"{type(error).__name__}: {error}"}
     print(json.dumps(found), flush=True)
     return 0
 

@@ -150,6 +150,8 @@ def _answer(client: PeerClient) -> Figures:
     found: dict[str, Any] = client.result()
     if "wrong" in found:
         raise WrongMessages(found["wrong"])
+    if "failed" in found:
+        raise RuntimeError(found["failed"])
     return found
 
 

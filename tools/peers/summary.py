@@ -100,6 +100,9 @@ def cell(found: Spread | None, *, whole: bool = True) -> str:
 
 def table(run: Run, columns: Columns, *, whole: bool = True) -> str:
     """In Markdown, in columns of one width: to be read in a terminal too."""
+    columns = tuple(
+        (title, of) for title, of in columns if any(figure(o, of) for o in run.outcomes.values())
+    )
     lines = [["", *(title for title, _ in columns)]]
     for name, outcome in run.outcomes.items():
         found = [figure(outcome, of) for _, of in columns]
@@ -183,8 +186,8 @@ def ratio_table(run: Run) -> str:
 # ---- all of it ---------------------------------------------------------------------------------
 
 STAR = (
-    "\\* has no transactions over several messages, or none was used: so many messages were sent,"
-    " or taken, in one go, and waited for together."
+    "\\* without transactions over several messages: so many were sent, or taken, in one go, and"
+    " waited for together."
 )
 
 
@@ -223,7 +226,10 @@ def text(run: Run) -> str:
     """Everything, for a terminal."""
     parts = [preface(run)]
     parts += [f"{title}\n{table(run, columns)}" for title, columns in TABLES.items()]
-    parts += [STAR.removeprefix("\\"), ratio_table(run), settings_table(run)]
+    parts.append(STAR.removeprefix("\\"))
+    if any(ratios(run)):
+        parts.append(ratio_table(run))
+    parts.append(settings_table(run))
     missing = absences(run)
     if missing:
         parts.append("NOT MEASURED\n" + "\n".join(missing))

@@ -32,6 +32,11 @@ SYSTEMS = {
     "onceq-two": Entry("managers:TwoManagers", "onceq, over two daemons"),
     "postgresql": Entry("postgresql:PostgresTable", "PostgreSQL, table"),
     "redis": Entry("redis_streams:RedisStreams", "Redis, stream"),
+    "kafka-transactions": Entry("kafka:KafkaTransactions", "Kafka, transactions"),
+    "kafka": Entry("kafka:Kafka", "Kafka, idempotent", transactions=False),
+    "rabbitmq": Entry("rabbitmq:QuorumQueue", "RabbitMQ, quorum queue", transactions=False),
+    "beanstalkd": Entry("beanstalkd:Beanstalkd", "beanstalkd", transactions=False),
+    "nats": Entry("jetstream:JetStream", "NATS JetStream", transactions=False),
 }
 """In the order of the tables."""
 
