@@ -3,8 +3,9 @@
 Each case takes a message, writes a row, sends messages to both managers, and is hit at up to three
 random points of its commit: ours killed, theirs crashed, both, or the application gone (P11). After
 each one all places are compared with each other and with what the application was told. Of the
-databases PostgreSQL takes part in a third of the cases, MariaDB in a third, and both at once in the
-rest; ``--database`` chooses.
+databases PostgreSQL takes part in a quarter of the cases, MariaDB in a quarter, both at once in a
+quarter, and in the rest one is the last agent of one manager: PostgreSQL or SQLite, whose commit
+may also land in the middle of recovery; ``--database`` chooses.
 """
 
 from __future__ import annotations
@@ -22,11 +23,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from tests.partners.bases import KINDS, MARIADB, POSTGRESQL, open_all  # noqa: E402
+from tests.partners import last_crashes  # noqa: E402
+from tests.partners.bases import KINDS, MARIADB, POSTGRESQL, Base, open_all  # noqa: E402
 from tests.partners.crashes import CRASHES, POINTS, SECOND, Stage  # noqa: E402
+from tests.servers import Postgres  # noqa: E402
 
-DATABASES = {POSTGRESQL: (POSTGRESQL,), MARIADB: (MARIADB,), "both": KINDS}
+LAST = "last-agent"
+DATABASES = {
+    POSTGRESQL: (POSTGRESQL,), MARIADB: (MARIADB,), "both": KINDS, LAST: (POSTGRESQL,)
+}  # fmt: skip
 TELL_EVERY = 50
+SLOW_SHARE = 0.2
+"""Of the cases of a last agent, those whose commit is slow."""
 
 
 def plan(rng: random.Random, kinds: tuple[str, ...]) -> dict[str, str]:
@@ -36,6 +44,57 @@ def plan(rng: random.Random, kinds: tuple[str, ...]) -> dict[str, str]:
     points = (*POINTS, *SECOND) if two else POINTS
     crashes = (*CRASHES, "application", *(kinds if two else ()))
     return {point: rng.choice(crashes) for point in rng.sample(points, count)}
+
+
+def plan_last(rng: random.Random) -> dict[str, str]:
+    """The same of a last agent, whose commit may be slow: for how many rounds of recovery."""
+    count = rng.choice((0, 1, 1, 1, 1, 2))
+    found = {
+        point: rng.choice(last_crashes.CRASHES) for point in rng.sample(last_crashes.POINTS, count)
+    }
+    if rng.random() < SLOW_SHARE:
+        found = {point: what for point, what in found.items() if point == "before promise"}
+        found[last_crashes.SLOW] = rng.choice("0123")
+    return found
+
+
+class Play:
+    """Both stages, and a case on one of them at a time."""
+
+    def __init__(self, folder: Path, bases: dict[str, Base], rng: random.Random) -> None:
+        self._rng = rng
+        self._bases = bases
+        self._stage = Stage(folder)
+        self._last = last_crashes.LastStage(folder)
+        self._lasts: list[last_crashes.LastBase] = [last_crashes.LastSqlite(folder / "done.db")]
+        if POSTGRESQL in bases:
+            server = bases[POSTGRESQL].server
+            assert isinstance(server, Postgres)
+            self._lasts.append(last_crashes.LastPostgres(server))
+        self.count = 0
+        self.hits: Counter[str] = Counter()
+
+    def case(self, name: str) -> str:
+        """One case with databases of that name; returns what the application was told."""
+        self.count += 1
+        messages = self._rng.choice((1, 1, 3, 20))
+        if name == LAST:
+            made = plan_last(self._rng)
+            self._hit(made)
+            return self._last.case(made, self._rng.choice(self._lasts), messages=messages)
+        kinds = DATABASES[name]
+        made = plan(self._rng, kinds)
+        self._hit(made)
+        return self._stage.case(made, [self._bases[kind] for kind in kinds], messages=messages)
+
+    def _hit(self, made: dict[str, str]) -> None:
+        for point, what in made.items():
+            self.hits["a slow commit" if point == last_crashes.SLOW else what] += 1
+
+    def close(self) -> None:
+        """Stop what runs."""
+        self._stage.close()
+        self._last.close()
 
 
 def main() -> int:
@@ -48,7 +107,6 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     rng = random.Random(options.seed)
     told: Counter[str] = Counter()
-    hits: Counter[str] = Counter()
     used: Counter[str] = Counter()
     begun = time.monotonic()
     wanted = [options.database] if options.database else list(DATABASES)
@@ -64,34 +122,30 @@ def main() -> int:
         wanted = [name for name in wanted if name not in lacking]
         if not wanted:
             return 2
-        stage = Stage(Path(folder))
+        play = Play(Path(folder), bases, rng)
         try:
             for number in range(1, options.cases + 1):
                 name = rng.choice(wanted)
-                kinds = DATABASES[name]
-                case = plan(rng, kinds)
                 used[name] += 1
-                hits.update(case.values())
-                messages = rng.choice((1, 1, 3, 20))
-                told[stage.case(case, [bases[kind] for kind in kinds], messages=messages)] += 1
+                told[play.case(name)] += 1
                 if sys.stderr.isatty() or number % TELL_EVERY == 0:
                     print(f"{number:,} of {options.cases:,} cases", file=sys.stderr, flush=True)
         except AssertionError as violation:
-            print(f"VIOLATION in case {stage.count}: {violation}", file=sys.stderr)
+            print(f"VIOLATION in case {play.count}: {violation}", file=sys.stderr)
             chosen = f" --database {options.database}" if options.database else ""
-            print(f"again: make two-phase CASES={stage.count} ARGS='--seed {options.seed}{chosen}'")
+            print(f"again: make two-phase CASES={play.count} ARGS='--seed {options.seed}{chosen}'")
             return 1
         except KeyboardInterrupt:
             print("interrupted; everything was stopped", file=sys.stderr)
             return 130
         finally:
-            stage.close()
+            play.close()
     rows = [
         ("cases", f"{options.cases:,}"),
         *((f"with {name}", f"{count:,}") for name, count in sorted(used.items())),
         *((f"NOT RUN with {name}", why) for name, why in lacking.items()),
         *((f"told: {what}", f"{count:,}") for what, count in sorted(told.items())),
-        *((f"hit: {what}", f"{count:,}") for what, count in sorted(hits.items())),
+        *((f"hit: {what}", f"{count:,}") for what, count in sorted(play.hits.items())),
         ("left prepared, locked, or of two outcomes", "0"),
         ("seconds", f"{time.monotonic() - begun:,.0f}"),
     ]
