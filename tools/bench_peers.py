@@ -22,10 +22,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-import msgspec  # noqa: E402
 
 from onceq.cli.measure import WrongMessages  # noqa: E402
-from peers import plot, programs, rounds, summary  # noqa: E402
+from peers import pages, plot, programs, rounds  # noqa: E402
+from peers.run import QUICK, Run, Scale  # noqa: E402
+from peers.summary import text as told  # noqa: E402
 from peers.systems import SYSTEMS  # noqa: E402
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -44,6 +45,8 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--no-fetch", action="store_true", help="use installed servers, and fetch none"
     )
+    parser.add_argument("--write", action="store_true", help="write the figures into docs/")
+    parser.add_argument("--kept", type=Path, help="a run.json to show, or write, instead of a run")
     parser.add_argument("--json", action="store_true", help="print every round, for a program")
     found = parser.parse_args()
     found.names = [name for name in found.only.split(",") if name] or list(SYSTEMS)
@@ -53,9 +56,9 @@ def options() -> argparse.Namespace:
     return found
 
 
-def measured(given: argparse.Namespace) -> summary.Run:
+def measured(given: argparse.Namespace) -> Run:
     """A run, with everything ended and removed."""
-    scale = rounds.QUICK if given.quick else rounds.Scale()
+    scale = QUICK if given.quick else Scale()
     changes = {name: getattr(given, name) for name in ("rounds", "seconds")}
     scale = dataclasses.replace(scale, **{name: v for name, v in changes.items() if v})
     line, end = ("\r{:70}", "") if sys.stderr.isatty() else ("{}", "\n")
@@ -74,7 +77,7 @@ def measured(given: argparse.Namespace) -> summary.Run:
         f"Python {platform.python_version()}"
     )
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return summary.Run(today, machine, scale, outcomes)
+    return Run(today, machine, scale, outcomes)
 
 
 def interrupted(number: int, frame: object) -> None:
@@ -91,21 +94,26 @@ def main() -> int:
     for number in SIGNALS:
         signal.signal(number, interrupted)
     try:
-        run = measured(given)
+        run = pages.decoded(given.kept.read_bytes()) if given.kept else measured(given)
     except KeyboardInterrupt:
         print("interrupted; everything was stopped", file=sys.stderr)
         return 130
     except WrongMessages as error:
         print(f"WRONG MESSAGES: {error}", file=sys.stderr)
         return 1
-    kept = msgspec.json.format(msgspec.json.encode(run), indent=1)
+    kept = pages.encoded(run)
     given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "run.json").write_bytes(kept + b"\n")
-    plot.draw(run, given.out / "plot.svg")
+    (given.out / "run.json").write_bytes(kept)
+    plot.draw(run, given.out / "plot.svg", pages.mark(kept))
+    if given.write:
+        pages.KEPT.write_bytes(kept)
+        plot.draw(run, pages.PICTURE, pages.mark(kept))
+        for path, text in pages.texts().items():
+            path.write_text(text)
     if given.json:
         print(kept.decode())
     else:
-        print(f"\n{summary.text(run)}")
+        print(f"\n{told(run)}")
         print(f"\nwritten: {given.out / 'run.json'}, {given.out / 'plot.svg'}")
     failed = [one for one in run.outcomes.values() if one.about is not None and one.reason]
     return 1 if failed else 0

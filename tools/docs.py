@@ -19,6 +19,7 @@ import docs_states
 import pictures
 from onceq import errors
 from onceq.model import limits, resultcodes
+from peers import pages
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -143,6 +144,7 @@ def wrapped(page: str) -> str:
 def texts() -> dict[Path, str]:
     """Everything that is written from the code, by file."""
     found = {REFERENCE / name: wrapped(make()) for name, make in PAGES.items()}
+    found |= pages.texts()
     return found | {pictures.PICTURES / name: dot for name, dot in docs_states.pictures().items()}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from peers.rounds import QUICK
+from peers.run import QUICK
 from peers.systems import SYSTEMS
 
 ROOT = Path(__file__).resolve().parents[2]

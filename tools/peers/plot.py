@@ -8,21 +8,26 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from peers.rounds import SIZES
-from peers.summary import Run, figure
+from peers.run import SIZES, Run
+from peers.summary import figure
 from peers.systems import SYSTEMS
 
 PANELS = (("sent by one client", "send"), ("received by one client", "receive"),
           ("sent and received at once", "through"))  # fmt: skip
 COLOURS = (
-    "#c0392b", "#e67e22", "#8e44ad", "#2c6fbb", "#138d75", "#7f8c8d", "#b7950b", "#5d4037",
-    "#4a69bd", "#1c1c1c",
+    "#c0392b", "#e67e22", "#8e44ad", "#2c6fbb", "#138d75", "#5d4037", "#bc8f6f", "#e377c2",
+    "#7f8c8d", "#1c1c1c",
 )  # fmt: skip
+TICKS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 
 
-def draw(run: Run, path: Path) -> None:
-    """Write it as SVG; the same run gives the same bytes."""
-    with matplotlib.rc_context({"svg.hashsalt": "onceq", "font.size": 9}):
+def draw(run: Run, path: Path, mark: str) -> None:
+    """Write it as SVG; the same run gives the same bytes.
+
+    Args:
+        mark: Stands in it, to tell which run it shows.
+    """
+    with matplotlib.rc_context({"svg.hashsalt": "onceq", "svg.fonttype": "none", "font.size": 9}):
         picture = Figure(figsize=(11, 4.2), layout="constrained")
         panels = picture.subplots(1, len(PANELS), sharey=True)
         for panel, (title, way) in zip(panels, PANELS, strict=True):
@@ -30,15 +35,20 @@ def draw(run: Run, path: Path) -> None:
                 _line(panel, run, name, way, colour)
             panel.set(xscale="log", yscale="log", title=title, xlabel="messages a transaction")
             panel.set_xticks(SIZES, [f"{per:,}" for per in SIZES])
+            panel.set_yticks(TICKS, [f"{rate:,}" for rate in TICKS])
+            panel.minorticks_off()
             panel.grid(True, alpha=0.3)
         panels[0].set_ylabel("messages a second")
         handles: dict[str, Any] = {}
         for panel in panels:
             for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
                 handles.setdefault(label, handle)
-        picture.legend(list(handles.values()), list(handles), loc="outside right upper")
+        shown = [entry.title for entry in SYSTEMS.values() if entry.title in handles]
+        picture.legend([handles[title] for title in shown], shown, loc="outside right upper")
         path.parent.mkdir(parents=True, exist_ok=True)
-        picture.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
+        picture.savefig(
+            path, format="svg", metadata={"Date": None, "Creator": None, "Description": mark}
+        )
 
 
 def _line(panel: Any, run: Run, name: str, way: str, colour: str) -> None:

@@ -11,7 +11,6 @@ import random
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,55 +18,15 @@ from tests.programs import NoServer
 
 from bench_peers_client import PeerClient
 from onceq.cli.measure import WrongMessages, sync_rate
-from peers.contract import About, System
+from peers.contract import System
+from peers.run import CLIENTS, Figures, Outcome, Scale
 from peers.server import signal_all
 from peers.systems import system
 
-SIZES = (1, 10, 100, 1000)
-CLIENTS = 16
 PROCESSES = 4
 """The sixteen clients are threads of so many processes."""
 YARD_S = 0.25
-SENDERS = 64
-"""Numbers of senders that one turn may use."""
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How much is measured.
-
-    Attributes:
-        sizes: Messages a transaction.
-        seconds: A sender sends for so long in each case,
-        messages: or so many messages, if that is less.
-    """
-
-    rounds: int = 5
-    sizes: tuple[int, ...] = SIZES
-    seconds: float = 0.6
-    messages: int = 120_000
-    warm: float = 1.0
-
-
-QUICK = Scale(rounds=1, sizes=(1, 100), seconds=0.02, messages=1_000, warm=0.0)
-
-Figures = dict[str, float]
 Say = Callable[[str], None]
-
-
-@dataclass
-class Outcome:
-    """What a run has found of one system.
-
-    Attributes:
-        rounds: Figures by name, one dictionary for each round.
-        reason: Why there are none, or no more.
-    """
-
-    name: str
-    about: About | None = None
-    rounds: list[Figures] = field(default_factory=list)
-    reason: str = ""
 
 
 class Turns:
@@ -171,6 +130,9 @@ def _started(
             outcome.about = chosen.about()
         except NoServer as error:
             outcome.reason = str(error)
+            continue
+        except ImportError as error:
+            outcome.reason = f"{error}: pip install 'onceq[bench]' brings it"
             continue
         turns.running[name] = chosen
         signal_all(chosen.pids(), signal.SIGSTOP)

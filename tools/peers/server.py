@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -36,6 +35,15 @@ def family(pid: int) -> list[int]:
     return found
 
 
+def lives(pid: int) -> bool:
+    """Whether a process has not ended, though nobody may have asked how it has."""
+    try:
+        fields = Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return fields[0] not in "ZX"
+
+
 def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
     """Those that are gone do not mind."""
     for pid in pids:
@@ -60,14 +68,20 @@ class Measured(Server):
         assert self.process is not None
         pids = self.pids()
         signal_all(pids, signal.SIGCONT)
-        signal_all(pids[:1], self.farewell)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(END_S)
-        until = time.monotonic() + END_S if self.farewell != signal.SIGKILL else 0.0
-        while time.monotonic() < until and any(map(_lives, pids[1:])):
+        if self.farewell != signal.SIGKILL:
+            signal_all(pids[:1], self.farewell)
+            self._await(pids)
+        signal_all(filter(lives, pids), signal.SIGKILL)
+        self._await(pids)
+
+    def _await(self, pids: list[int]) -> None:
+        """Until all of them have ended, or for a while."""
+        assert self.process is not None
+        until = time.monotonic() + END_S
+        while self.process.poll() is None or any(map(lives, pids)):
+            if time.monotonic() > until:
+                return
             time.sleep(LOOK_S)
-        signal_all(filter(_lives, pids), signal.SIGKILL)
-        self.process.wait(END_S)
 
 
 class Served(System):
@@ -89,7 +103,3 @@ class Served(System):
     def close(self) -> None:
         for server in reversed(self._servers):
             server.close()
-
-
-def _lives(pid: int) -> bool:
-    return Path("/proc", str(pid)).exists()

@@ -6,25 +6,10 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from peers.rounds import CLIENTS, SIZES, Outcome, Scale
+from peers.run import CLIENTS, SIZES, Outcome, Run
 from peers.systems import SYSTEMS
 
 OURS = "onceq"
-
-
-@dataclass
-class Run:
-    """A whole measurement, as it is kept.
-
-    Attributes:
-        made: The day.
-        machine: What it ran on.
-    """
-
-    made: str
-    machine: str
-    scale: Scale
-    outcomes: dict[str, Outcome]
 
 
 @dataclass(frozen=True)

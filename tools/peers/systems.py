@@ -6,8 +6,6 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 
-from tests.programs import NoServer
-
 from peers.contract import System
 
 
@@ -42,11 +40,8 @@ SYSTEMS = {
 
 
 def system(name: str) -> type[System]:
-    """The class of a system; raises NoServer if its client library is not there."""
+    """The class of a system; raises ImportError if its client library is not there."""
     module, _, kind = SYSTEMS[name].place.partition(":")
-    try:
-        found: type[System] = getattr(importlib.import_module(f"peers.{module}"), kind)
-    except ImportError as error:
-        raise NoServer(f"{error}; pip install 'onceq[bench]' brings it") from None
+    found: type[System] = getattr(importlib.import_module(f"peers.{module}"), kind)
     assert found.name == name
     return found

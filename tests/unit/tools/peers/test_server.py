@@ -7,7 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from peers.server import Measured, family, signal_all
+from peers.server import Measured, family, lives, signal_all
 
 FOREVER = ["tail", "-f", "/dev/null"]
 
@@ -31,17 +31,8 @@ def test_children_with_sessions_of_their_own_end_too(tmp_path: Path) -> None:
     finally:
         server.close()
     assert server.pids() == []
-    assert not any(running(pid) for pid in pids)
+    assert not any(map(lives, pids))
     assert list(tmp_path.iterdir()) == []
-
-
-def running(pid: int) -> bool:
-    """A process that has ended may wait for whoever adopted it."""
-    try:
-        said = Path("/proc", str(pid), "stat").read_text()
-    except FileNotFoundError:
-        return False
-    return said.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_a_family_is_a_process_and_what_it_has_started() -> None:

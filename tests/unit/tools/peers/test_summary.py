@@ -6,8 +6,8 @@ import msgspec
 
 from peers import summary
 from peers.contract import About
-from peers.rounds import Outcome, Scale
-from peers.summary import Run, Spread
+from peers.run import Outcome, Run, Scale
+from peers.summary import Spread
 
 
 def run(**figures: list[float]) -> Run:
