@@ -22,6 +22,7 @@ REST: Final = "rest"
 TIERS: Final = (QUICK, REST)
 
 FOLDERS: Final = {
+    "budgets": QUICK,
     "conformance": QUICK,
     "crash": QUICK,
     "daemon": QUICK,

@@ -37,6 +37,8 @@ from tests.conformance.strangers import InsideStranger
 __all__ = ["LATENCY_US", "AnswerLost", "Link", "Node", "World", "Worlds", "fast", "item", "lookups"]
 
 FAST = Settings(connect_retry_s=1.0)
+SEGMENT_BYTES = 1 << 16
+"""Small, so that tests see segments begin and end."""
 
 
 class _Died(BaseException):
@@ -186,7 +188,7 @@ class Node(Applications):
         self.failure: BaseException | None = None
         LogStore.create(
             "/store", self.files, store_id=b"S" * 16, identity=self.identity.pack(),
-            segment_bytes=1 << 16,
+            segment_bytes=SEGMENT_BYTES,
         ).close()  # fmt: skip
         self.start()
 
@@ -201,7 +203,7 @@ class Node(Applications):
     def start(self) -> None:
         assert self.engine is None
         self.life += 1
-        store = PointedStore.open("/store", self.files, segment_bytes=1 << 16)
+        store = PointedStore.open("/store", self.files, segment_bytes=SEGMENT_BYTES)
         assert isinstance(store, PointedStore)
         store.points = self.points = Points(self._reached)
         self.failure = None

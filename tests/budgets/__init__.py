@@ -1,0 +1,1 @@
+"""What an operation may cost, counted without noise."""
