@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +16,17 @@ import pymysql
 import pytest
 
 import onceq
-from onceq.errors import ConfigurationError
+from onceq.errors import ConfigurationError, PartnerLost
 from onceq.partners.contract import Resource
 from onceq.partners.deciding import What
 from onceq.partners.finding import without_secrets
+from onceq.partners.last_agent import Row
 from onceq.partners.mariadb import MariaResource
+from onceq.partners.postgres_last import PostgresLast
 from onceq.partners.postgresql import PostgresResource
+from onceq.partners.sqlite_last import SqliteLast
 from tests.daemon.applications import WAIT_S, Daemon
+from tests.daemon.shell import ONCEQ
 from tests.scratch import scratch
 from tests.servers import MariaDB, Postgres
 
@@ -198,3 +205,95 @@ def test_a_manager_without_queues_coordinates_databases(
     expected = [key] if at == "after" else []
     assert rows(postgres, key) == expected
     assert [k for (k,) in mariadb.sql(f"select k from kept where k = '{key}'")] == expected
+
+
+# ---- last agents -------------------------------------------------------------------------------
+
+
+def leave_promised(qm: Any, last: Any, insert: str, key: str, at: What) -> None:
+    """Die between the promise and the end, with the row written if ``at`` is FULFIL."""
+    qm.look_after_rows = lambda last: None
+    qm.recover_soon = lambda: None
+    with pytest.raises(Gone), qm.transaction() as tx:
+        tx.enlist(last).execute(insert, (key,))
+        tx.send(Q, key)
+        assert tx._partners is not None
+        inner = tx._partners.home
+
+        def home(tx: Any, what: What) -> Any:
+            if what is at:
+                raise Gone
+            return inner(tx, what)
+
+        tx._partners.home = home
+    last.connection.close()
+
+
+def test_a_daemon_asks_for_the_rows_of_a_dead_application(folder: Path) -> None:
+    """PostgreSQL without prepared transactions, and SQLite."""
+    daemon = Daemon(folder / "a")
+    file = folder / "till.db"
+    keys = ["postgres done", "postgres not", "sqlite done", "sqlite not"]
+    with Postgres(prepared=0) as server:
+        server.start()
+        server.sql("CREATE TABLE kept (key text primary key)")
+        with closing(sqlite3.connect(file)) as made:
+            made.execute("CREATE TABLE kept (key text primary key)")
+        with daemon, onceq.connect(daemon.where) as qm:
+            qm.create_queue(Q, transactional=True)
+            for key in keys:
+                # What is thrown out of the record itself leaves the row as it is.
+                at = What.FULFIL if key.endswith("done") else What.LEAVE
+                if key.startswith("sqlite"):
+                    last: Any = SqliteLast(sqlite3.connect(file))
+                    insert = "INSERT INTO kept VALUES (?)"
+                else:
+                    last = PostgresLast(psycopg.connect(server.conninfo()))
+                    insert = "INSERT INTO kept VALUES (%s)"
+                if at is What.LEAVE:
+                    last.record = lost
+                leave_promised(qm, last, insert, key, at)
+        (folder / "a" / "onceq.toml").write_text(
+            f'databases = ["{server.conninfo()}", "sqlite://{file}"]\n'
+        )
+        with daemon, onceq.connect(daemon.where) as qm:
+            until(lambda: not qm.branches())
+            found = {m.text for m in qm.receive_many(Q, 5, timeout=0)}
+        assert found == {"postgres done", "sqlite done"}
+        assert server.sql("SELECT key FROM kept") == [("postgres done",)]
+        with closing(sqlite3.connect(file)) as made:
+            assert made.execute("SELECT key FROM kept").fetchall() == [("sqlite done",)]
+    log = (folder / "a.log").read_text()
+    assert log.count("a branch left prepared was committed") == 2
+    assert log.count("a branch left prepared was rolled back") == 2
+    assert "cannot be asked" not in log
+
+
+def lost(row: Row) -> None:
+    raise PartnerLost("the connection")
+
+
+def tx(daemon: Daemon, *arguments: str, code: int = 0) -> str:
+    command = [*ONCEQ, "-q", daemon.where, "tx", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_by_hand(folder: Path) -> None:
+    """What the command does, for a file."""
+    daemon = Daemon(folder / "a")
+    file = folder / "till.db"
+    with daemon, onceq.connect(daemon.where) as qm:
+        qm.create_queue(Q, transactional=True)
+        with closing(sqlite3.connect(file)) as made:
+            made.execute("CREATE TABLE kept (key text primary key)")
+        last = SqliteLast(sqlite3.connect(file))
+        leave_promised(qm, last, "INSERT INTO kept VALUES (?)", "k", What.FULFIL)
+        where = ["--database", f"sqlite://{file}"]
+    with daemon, onceq.connect(daemon.where) as qm:
+        assert "a row of sqlite:" in tx(daemon, "list", *where)
+        assert "asking decides" in tx(daemon, "recover", "--dry-run", *where, code=1)
+        assert "committed at sqlite:" in tx(daemon, "recover", *where)
+        assert qm.branches() == []
+        assert qm.receive(Q, timeout=5).text == "k"

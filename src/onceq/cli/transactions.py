@@ -19,7 +19,7 @@ from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, Yes, dumped, ma
 from onceq.client.address import parse
 from onceq.client.opening import connect
 from onceq.client.pause import pause
-from onceq.client.recovering import ManagerResource
+from onceq.client.recovering import ManagerPromiser, ManagerResource
 from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.recovering import AbsentManager
 from onceq.client.why import duration
@@ -29,7 +29,7 @@ from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.views.branches import BranchView
 from onceq.model.xid import Xid, decider_of, group_of
 from onceq.partners.contract import Resource
-from onceq.partners.finding import resource_for, without_secrets
+from onceq.partners.finding import place_for
 from onceq.partners.recovery import WAIT_S_MAX, Report
 
 tx_app = typer.Typer(
@@ -40,7 +40,8 @@ Databases = Annotated[
     list[str] | None,
     typer.Option(
         "--database", "-d", metavar="DATABASE", show_default=False,
-        help="Look there, too: postgresql://user@host/name. May be given several times.",
+        help="Look there, too: postgresql://user@host/name, mariadb://user@host/name or "
+             "sqlite:///path. May be given several times.",
     ),
 ]  # fmt: skip
 Others = Annotated[
@@ -64,7 +65,8 @@ Decider = Annotated[
 
 
 def _resources(databases: list[str] | None) -> list[Resource]:
-    return [resource_for(text) for text in databases or ()]
+    found = (place_for(text).resource for text in databases or ())
+    return [resource for resource in found if resource is not None]
 
 
 # ---- looking -----------------------------------------------------------------------------------
@@ -293,7 +295,9 @@ def recover(
             _watch(connection, other or [], database or [])
         others = [stack.enter_context(_connected(where)) for where in other or ()]
         resources: list[Resource] = [ManagerResource(other) for other in others]
-        recovery = connection.recovery([*resources, *_resources(database)])
+        recovery = connection.recovery(resources)
+        for text in database or ():
+            recovery.add_place(place_for(text), ManagerPromiser(connection), now=True)
         report = recovery.step(time.monotonic(), dry_run=dry_run)
         recovery.close()
     if not dumped(_as_map(report), json):
@@ -316,7 +320,7 @@ def _watch(qm: QueueManager, others: list[str], databases: list[str]) -> NoRetur
         parse(place)  # what is no address at all is told now
         recovery.add_unmet(AbsentManager(partial(_connected, place)), place)
     for place in databases:
-        recovery.add_unmet(resource_for(place), without_secrets(place))
+        recovery.add_place(place_for(place), ManagerPromiser(qm))
     said: set[str] = set()
     count = len(others) + len(databases)
     out.note(f"{qm.name} looks after {count} partners of its transactions; Ctrl-C ends it")

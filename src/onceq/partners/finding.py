@@ -6,17 +6,21 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any, cast
 
 from onceq.errors import EnlistRefused, InvalidParameter, PartnerRefused
 from onceq.partners.contract import AnyPartner, Resource
-from onceq.partners.last_agent import is_last_agent
+from onceq.partners.last_agent import Agent, is_last_agent
 
 KNOWN = (
     "a connection of psycopg 3, PyMySQL, mariadb or sqlite3; a session, connection or engine of "
     "SQLAlchemy; a queue manager; or a partner of your own (docs/reference/partners.md)"
 )
-ADDRESSES = "write postgresql://user@host:port/name or mariadb://user@host:port/name"
+ADDRESSES = (
+    "write postgresql://user@host:port/name, mariadb://user@host:port/name or "
+    "sqlite:///path/of/file"
+)
 _SECRET = re.compile(r"(?<=//)([^:@/\s]*):[^@/\s]*(?=@)|(password\s*=\s*)('[^']*'|\S+)")
 _VERBS = ("check", "begin", "prepare", "commit", "commit_one_phase", "rollback", "forget")
 
@@ -87,30 +91,52 @@ def without_secrets(where: str) -> str:
     return _SECRET.sub(lambda match: f"{match[1] or match[2] or ''}…", where)
 
 
-def resource_for(where: str) -> Resource:
+@dataclass(frozen=True)
+class Place:
+    """A database at an address, as recovery sees it.
+
+    Attributes:
+        where: As it may be shown.
+        resource: What is prepared there; None: nothing can be.
+        agent: What was decided there; None: it is asked for no rows.
+    """
+
+    where: str
+    resource: Resource | None
+    agent: Agent | None
+
+
+def place_for(where: str) -> Place:
     """A database for recovery, by its address; raises InvalidParameter."""
-    scheme = where.partition("://")[0].casefold()
-    makers: dict[str, Callable[[str], Resource]] = {
+    scheme, _, rest = where.partition("://")
+    scheme = scheme.casefold()
+    shown = without_secrets(where)
+    if scheme == "sqlite" and rest.startswith("/"):
+        from onceq.partners.sqlite_last import SqliteAgent
+
+        return Place(shown, None, SqliteAgent(rest))
+    makers: dict[str, Callable[[str], tuple[Resource, Agent | None]]] = {
         "postgresql": _postgresql, "postgres": _postgresql, "mariadb": _mariadb, "mysql": _mariadb,
     }  # fmt: skip
     maker = makers.get(scheme) or (_postgresql if "dbname=" in where else None)
     if maker is None:
         raise InvalidParameter(f"{where} is not the address of a database: {ADDRESSES}")
     try:
-        return maker(where)
+        return Place(shown, *maker(where))
     except ImportError as error:
         raise InvalidParameter(
             f"its driver is not installed: pip install 'onceq[{maker.__name__.strip('_')}]'"
         ) from error
 
 
-def _postgresql(where: str) -> Resource:
+def _postgresql(where: str) -> tuple[Resource, Agent | None]:
+    from onceq.partners.postgres_last import PostgresAgent
     from onceq.partners.postgresql import PostgresResource
 
-    return PostgresResource(where)
+    return PostgresResource(where), PostgresAgent(where)
 
 
-def _mariadb(where: str) -> Resource:
+def _mariadb(where: str) -> tuple[Resource, Agent | None]:
     from onceq.partners.mariadb import resource_at
 
-    return resource_at(where)
+    return resource_at(where), None

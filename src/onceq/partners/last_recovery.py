@@ -60,8 +60,11 @@ def settle(
         xid = Xid.parse(view.xid)
         if view.agent != name:
             continue
-        if view.at_work or dry_run:
+        if view.at_work:
             report.at_work.append((name, xid))
+            continue
+        if dry_run:
+            stuck.append(PartnerLost("asking decides, so a dry run does not"))
             continue
         try:
             committed = yield partial(agent.settle, row_of(xid, view.number))

@@ -23,11 +23,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol
 
-from onceq.errors import DecidedByHand, PartnerLost, UnknownBranch
+from onceq.errors import DecidedByHand, PartnerLost, TwoPhaseForbidden, UnknownBranch
 from onceq.model.branch import Decision
 from onceq.model.xid import PREFIX, Xid, decider_of
 from onceq.partners.contract import Resource
-from onceq.partners.driving import Calls, drive
+from onceq.partners.driving import Call, Calls, drive
+from onceq.partners.finding import Place
 from onceq.partners.last_agent import Agent
 from onceq.partners.last_recovery import Promiser, settle
 
@@ -93,6 +94,9 @@ class Recovery:
         self._resources: dict[str, Resource] = {}
         self._agents: dict[str, tuple[Agent, Promiser]] = {}
         self._unmet: dict[str, Resource] = {}
+        self._unmet_agents: dict[str, tuple[Agent, Promiser]] = {}
+        self._also_agents: set[str] = set()
+        """Labels of those that can decide by rows."""
         self._due_s: dict[str, float] = {}
         self._reasons: dict[str, str] = {}
         self._waits_s: dict[str, float] = {}
@@ -146,18 +150,54 @@ class Recovery:
         """
         self._unmet[label] = resource
 
+    def add_place(self, place: Place, promiser: Promiser, *, now: bool = False) -> None:
+        """Look after a database as both, as soon as it can be asked for its name.
+
+        Args:
+            promiser: As of ``add_agent``.
+            now: It can be asked now.
+
+        Raises:
+            PartnerLost: It cannot.
+        """
+        if place.agent is not None:
+            self._unmet_agents[place.where] = place.agent, promiser
+            if now:
+                self._meet_agent(place.where, place.agent, promiser)
+        if place.resource is not None:
+            self._unmet[place.where] = place.resource
+            if now:
+                self._meet_resource(place.where, place.resource)
+
     def _meet(self, now_s: float, report: Report) -> Calls[None]:
-        for label, resource in list(self._unmet.items()):
+        makers: dict[str, list[Call]] = {}
+        for label, (agent, promiser) in self._unmet_agents.items():
+            makers.setdefault(label, []).append(partial(self._meet_agent, label, agent, promiser))
+        for label, resource in self._unmet.items():
+            makers.setdefault(label, []).append(partial(self._meet_resource, label, resource))
+        for label, calls in makers.items():
             if now_s < self._due_s.get(label, 0.0):
                 report.failed[label] = self._reasons[label]
                 continue
             try:
-                yield partial(self.add, resource)
+                yield from calls
             except Exception as error:  # noqa: BLE001 - any driver's errors
                 self._failed(label, report, error)
                 self._put_off(label, now_s)
-            else:
-                del self._unmet[label]
+
+    def _meet_agent(self, label: str, agent: Agent, promiser: Promiser) -> None:
+        self.add_agent(agent, promiser)
+        del self._unmet_agents[label]
+        self._also_agents.add(label)
+
+    def _meet_resource(self, label: str, resource: Resource) -> None:
+        try:
+            self.add(resource)
+        except TwoPhaseForbidden:
+            if label not in self._also_agents:
+                raise
+            resource.close()  # Nothing can be prepared there; it decides by rows.
+        del self._unmet[label]
 
     def knows(self, name: str) -> bool:
         """Whether that resource is looked after."""
@@ -287,7 +327,7 @@ class Recovery:
         """Give up all connections."""
         for resource in (*self._resources.values(), *self._unmet.values()):
             resource.close()
-        for agent, _ in self._agents.values():
+        for agent, _ in (*self._agents.values(), *self._unmet_agents.values()):
             agent.close()
 
     def next_s(self, now_s: float, report: Report) -> float:

@@ -20,10 +20,18 @@ from typing import cast
 
 from onceq.errors import ConfigurationError, InvalidParameter
 from onceq.model.branch import Decision
-from onceq.model.requests import AskDecision, DecisionDone, Look, Request
-from onceq.model.views.branches import DecisionView
-from onceq.partners.contract import Resource
-from onceq.partners.finding import resource_for, without_secrets
+from onceq.model.requests import (
+    AskDecision,
+    CommitBranch,
+    DecisionDone,
+    Look,
+    Request,
+    RollbackBranch,
+)
+from onceq.model.views.branches import BranchView, DecisionView
+from onceq.model.xid import Xid
+from onceq.partners.finding import Place, place_for, without_secrets
+from onceq.partners.last_recovery import promises_in
 from onceq.partners.recovery import WAIT_S_MAX, Recovery, Report
 from onceq.service.clock import Clock
 from onceq.service.logs import event
@@ -33,7 +41,7 @@ Ask = Callable[[Request], object]
 
 
 class Decider:
-    """This manager; see ``partners.recovery.Decider``."""
+    """This manager; see ``partners.recovery.Decider`` and ``partners.last_recovery.Promiser``."""
 
     def __init__(self, guid: bytes, ask: Ask) -> None:
         self.guid = guid
@@ -54,6 +62,18 @@ class Decider:
         """See Decider."""
         self._ask(DecisionDone(gtrid))
 
+    def promises(self) -> list[BranchView]:
+        """See Promiser."""
+        return promises_in(cast(list[BranchView], self._ask(Look("branches"))))
+
+    def commit(self, xid: Xid) -> None:
+        """See Promiser."""
+        self._ask(CommitBranch(xid))
+
+    def rollback(self, xid: Xid) -> None:
+        """See Promiser."""
+        self._ask(RollbackBranch(xid))
+
 
 class Recovering:
     """See the module."""
@@ -69,24 +89,25 @@ class Recovering:
         """
         self._clock = clock
         self._ask = ask
-        self._resources: dict[str, Resource] = {}
+        self._places: list[Place] = []
         for where in databases:
-            place = without_secrets(where)
+            shown = without_secrets(where)
             try:
-                self._resources[place] = resource_for(where)
+                self._places.append(place_for(where))
             except InvalidParameter as error:
                 raise ConfigurationError(
-                    f"databases: {place}: {error.text.replace(where, place)}"
+                    f"databases: {shown}: {error.text.replace(where, shown)}"
                 ) from None
         self._troubled: set[str] = set()
         self._over = threading.Event()
 
     def start(self, guid: bytes) -> None:
         """Begin at once, if there is anything to look after; ``guid`` is the manager's."""
-        self._recovery = Recovery(Decider(guid, self._ask))
-        for place, resource in self._resources.items():
-            self._recovery.add_unmet(resource, place)
-        if self._resources:
+        decider = Decider(guid, self._ask)
+        self._recovery = Recovery(decider)
+        for place in self._places:
+            self._recovery.add_place(place, decider)
+        if self._places:
             threading.Thread(target=self._run, name="onceq-recovery", daemon=True).start()
 
     def stop(self) -> None:

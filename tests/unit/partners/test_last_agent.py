@@ -27,6 +27,7 @@ from onceq.errors import (
     PartnerRefused,
     RolledBack,
     TransactionOver,
+    TwoPhaseForbidden,
     UnknownBranch,
 )
 from onceq.model.branch import Decision
@@ -35,6 +36,7 @@ from onceq.model.results import Promised
 from onceq.model.views.branches import BranchView
 from onceq.model.xid import ONCEQ_FORMAT, Xid, agent_of, decider_of, make_gtrid, xid_by_row
 from onceq.partners.deciding import What
+from onceq.partners.finding import Place
 from onceq.partners.last_agent import ABORTED, COMMITTED, Row, committing_by_row, row_of
 from onceq.partners.recovery import Recovery
 
@@ -374,7 +376,8 @@ def test_a_dry_run_writes_no_row() -> None:
     home, database = Home(state="prepared", working=False), Database(stage=UNDONE)
     recovery = Recovery(home)
     recovery.add_agent(database, home)
-    assert recovery.step(0.0, dry_run=True).at_work
+    (said,) = recovery.step(0.0, dry_run=True).failed.values()
+    assert "asking decides" in said
     assert (database.rows, home.state) == ({}, "prepared")
 
 
@@ -421,3 +424,46 @@ def test_the_row_has_the_number_of_the_branch() -> None:
     next(steps)
     record: Any = steps.send("promised")
     assert record.args == (made.row,)
+
+
+@dataclass
+class Forbidding:
+    """The same database as a resource: nothing can be prepared there."""
+
+    closed: bool = False
+
+    @property
+    def name(self) -> str:
+        raise TwoPhaseForbidden("max_prepared_transactions = 0")
+
+    def recover(self, prefix: bytes = b"") -> list[Xid]:
+        raise AssertionError("it was never met")
+
+    def commit(self, xid: Xid) -> None:
+        """Never asked."""
+
+    def rollback(self, xid: Xid) -> None:
+        """Never asked."""
+
+    def forget(self, xid: Xid) -> None:
+        """Never asked."""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_database_where_nothing_can_be_prepared_is_asked_for_rows_alone() -> None:
+    home, database, resource = Home(state="prepared", working=False), Database(), Forbidding()
+    recovery = Recovery(home)
+    recovery.add_place(Place("shop", resource, database), home)
+    report = recovery.step(0.0)
+    assert (report.rolled_back, report.clean) == ([(NAME, home.xid)], True)
+    assert resource.closed
+
+
+def test_a_database_that_is_no_last_agent_must_allow_promises() -> None:
+    recovery = Recovery(Home())
+    with pytest.raises(TwoPhaseForbidden):
+        recovery.add_place(Place("shop", Forbidding(), None), Home(), now=True)
+    assert list(recovery.step(0.0).failed) == ["shop"]
+    assert list(recovery.step(0.1).failed) == ["shop"]
