@@ -53,6 +53,7 @@ from onceq.core.receive import (
     receive_exact,
     subqueues,
 )
+from onceq.core.receive.expiry import expire
 from onceq.core.restart import restart
 from onceq.core.state import snapshot
 from onceq.core.state.live_bytes import Live
@@ -386,17 +387,23 @@ def _tick(step: Step, item: Tick) -> None:
 
 def _expire(step: Step) -> None:
     """End every message whose time is over."""
-    # A copy: to tell how a message ended may open an outgoing queue.
-    for queue in list(step.state.all_queues.values()):
-        if any(lane.next_expiry <= step.now.wall_s for lane in queue.lanes.values()):
-            if isinstance(queue, OutgoingQueue):
-                outgoing_queue.expire(step, queue)
-                in_doubt.inquire(step, queue)
-            elif queue.number == DOUBTS_KEPT:
-                in_doubt.give_up(step)
-            elif isinstance(queue, Queue):
-                receive.expire(step, queue)
-    step.state.find_next_expiry()
+    state, now_s = step.state, step.now.wall_s
+    due = state.expiry.due(now_s)
+    for number in dict.fromkeys(number for number, _ in sorted(due)):
+        queue = state.all_queues.get(number)
+        if queue is None or all(lane.next_expiry > now_s for lane in queue.lanes.values()):
+            continue
+        if isinstance(queue, OutgoingQueue):
+            outgoing_queue.expire(step, queue)
+            in_doubt.inquire(step, queue)
+        elif queue.number == DOUBTS_KEPT:
+            in_doubt.give_up(step)
+        elif isinstance(queue, Queue):
+            expire(step, queue)
+    state.next_expiry = state.expiry.next
+    for number, index in due:
+        if number in state.all_queues:
+            state.expires_by(number, index)
 
 
 _TIMERS: dict[Timer, Callable[[Step, Any], None]] = {

@@ -39,13 +39,14 @@ def open_cursor(step: Step, item: OpenCursor) -> None:
     number = step.readers.next_handle
     step.readers.next_handle += 1
     step.readers.cursors[number] = Cursor(item.owner, held.queue, item.handle)
+    held.cursors[number] = None
     step.answer(item.owner, item.request, number)
 
 
 def close_cursor(step: Step, item: CloseCursor) -> None:
     """Give a cursor back."""
-    find_cursor(step, item.owner, item.cursor)
-    del step.readers.cursors[item.cursor]
+    cursor = find_cursor(step, item.owner, item.cursor)
+    del step.readers.cursors[item.cursor], step.readers.handles[cursor.handle].cursors[item.cursor]
     step.answer(item.owner, item.request, None)
 
 

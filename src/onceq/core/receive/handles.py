@@ -25,8 +25,7 @@ def open_queue(step: Step, item: OpenQueue) -> None:
         handle, result = _open_to_send(step, item)
     else:
         handle, result = _open_to_receive(step, item)
-    step.readers.handles[step.readers.next_handle] = handle
-    step.readers.next_handle += 1
+    step.readers.opened(handle)
     step.answer(item.owner, item.request, result)
 
 
@@ -72,13 +71,15 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
     queue.handles[step.readers.next_handle] = handle
     turn = 0
     if item.share is Share.DENY_RECEIVE:
+        queue.denying[step.readers.next_handle] = handle
         turn = queue.turns = queue.turns + 1
     return handle, Opened(step.readers.next_handle, True, queue.properties.transactional, turn)
 
 
 def _check_sharing(queue: Queue, access: Access, share: Share) -> None:
     """The table of Q-41, for the one that comes later."""
-    for held in queue.handles.values():
+    # Whoever denies nothing is excluded only by those who do.
+    for held in (queue.handles if share is Share.DENY_RECEIVE else queue.denying).values():
         if held.access in (Access.SEND, Access.MOVE):
             continue
         excluded = held.share is Share.DENY_RECEIVE and (
@@ -120,9 +121,8 @@ def check_receive(step: Step, queue: Queue, item: Receive) -> None:
             raise InvalidHandle("the queue is not open for receiving")
         return
     if not item.peek:
-        for held in queue.handles.values():
-            if held.share is Share.DENY_RECEIVE:
-                raise denied(queue, held)
+        for held in queue.denying.values():
+            raise denied(queue, held)
 
 
 def check_alive(step: Step, item: Receive) -> None:
@@ -143,32 +143,35 @@ def close_queue(step: Step, item: CloseQueue) -> None:
 
 def check_sharing(queue: Queue, owner: int) -> None:
     """Whether an owner may take messages without a handle: nobody else denies it."""
-    for held in queue.handles.values():
-        if held.share is Share.DENY_RECEIVE and held.owner != owner:
+    for held in queue.denying.values():
+        if held.owner != owner:
             raise denied(queue, held)
 
 
 def close_handle(step: Step, number: int) -> None:
     """Give up a handle; receives that wait through it end (RCV-4)."""
-    handle = step.readers.handles.pop(number)
+    handle = step.readers.closed(number)
     queue = step.state.all_queues.get(handle.queue)
     if isinstance(queue, Queue):
         queue.handles.pop(number, None)
+        queue.denying.pop(number, None)
         if queue.parent is not None:
             step.emptied[queue.number] = None
-    for cursor in [n for n, cursor in step.readers.cursors.items() if cursor.handle == number]:
+    for cursor in handle.cursors:
         del step.readers.cursors[cursor]
-    for key in [k for k, receive in step.readers.waiting.items() if receive.handle == number]:
+    for key in list(step.readers.through.get(number, ())):
         step.answer(*key, OperationCancelled("the queue was closed while the receive waited"))
         step.readers.leave(key)
 
 
 def forget_reader(step: Step, owner: int) -> None:
     """A client is lost: its waits end, and its handles are closed."""
-    for key in [key for key in step.readers.waiting if key[0] == owner]:
+    waits = list(step.readers.of.get(owner, ()))
+    for key in waits:
         step.readers.leave(key)
+    if waits:
         step.emptied.update(dict.fromkeys(step.state.subqueues))
-    for number in [n for n, handle in step.readers.handles.items() if handle.owner == owner]:
+    for number in list(step.readers.handles_of.get(owner, ())):
         close_handle(step, number)
 
 

@@ -14,7 +14,7 @@ Upholds: I11 (a diverted message ends once, or not at all), I17.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
@@ -121,12 +121,19 @@ def alone(queue: Queue, places: list[Place]) -> list[Place]:
     found: list[Place] = []
     for index, first, count in places:
         lane = queue.lanes[index]
-        for counter in sorted(at for at in lane.aborts if first <= at < first + count):
+        for counter in _given_back_among(lane, first, count):
             if counter > first:
                 found.append((index, first, counter - first))
             return found or [(index, counter, 1)]
         found.append((index, first, count))
     return found
+
+
+def _given_back_among(lane: Positions, first: int, count: int) -> Iterable[int]:
+    """Those of a range that were given back before, in order. Either may be larger by far."""
+    if count < len(lane.aborts):
+        return (at for at in range(first, first + count) if at in lane.aborts)
+    return sorted(at for at in lane.aborts if first <= at < first + count)
 
 
 # ---- waiting for the next attempts -------------------------------------------------------

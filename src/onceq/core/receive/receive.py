@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from array import array
 from heapq import heapify
+from itertools import islice
 from typing import Final
 
 from onceq.core.decision import Handed, Piece
@@ -22,6 +23,7 @@ from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
 from onceq.core.names.resolve import find_source, is_local, one_name
 from onceq.core.receive import cursors, subqueues
+from onceq.core.receive.expiry import expire
 from onceq.core.receive.handles import check_alive, check_receive, check_sharing
 from onceq.core.receive.lookup import Place, ordered, visible, with_shown
 from onceq.core.receive.lookup import find as find_place
@@ -386,16 +388,29 @@ def serve_waiting(step: Step, queue: Queue) -> None:
     """Give what has become available to those who wait for it: to those that look first."""
     if step.state.next_expiry <= step.now.wall_s:
         expire(step, queue)
-    for peek in (True, False):
-        for key, item in list(queue.waiting.items()):
-            if item.peek is not peek or not (queue.available or queue.shown):
-                continue
-            try:
-                if not _serve(step, item, queue):
-                    continue
-            except OnceqError as error:
-                step.answer(item.owner, item.request, error)
+    for key, item in list(queue.looking.items()):
+        if (queue.available or queue.shown) and _over(step, item, queue):
             step.readers.leave(key)
+    # Each in its turn; those that only look, or look elsewhere, are passed over and stay.
+    passed = 0
+    while queue.available:
+        found = next(islice(queue.waiting.items(), passed, None), None)
+        if found is None:
+            break
+        key, item = found
+        if not item.peek and _over(step, item, queue):
+            step.readers.leave(key)
+        else:
+            passed += 1
+
+
+def _over(step: Step, item: Receive, queue: Queue) -> bool:
+    """Give a receive that waits what there is for it; whether it is answered."""
+    try:
+        return _serve(step, item, queue)
+    except OnceqError as error:
+        step.answer(item.owner, item.request, error)
+        return True
 
 
 def timed_out(step: Step, key: tuple[int, int]) -> None:
@@ -421,24 +436,3 @@ def _unused(step: Step, item: Receive) -> None:
     """Nobody waits here any more: a subqueue may go."""
     if ";" in item.queue:
         step.emptied.update(dict.fromkeys(step.state.subqueues))
-
-
-# ---- expiry ------------------------------------------------------------------------------
-
-
-def expire(step: Step, queue: Queue) -> None:
-    """Take out what was not received in time (TTBR); locked messages wait for their outcome."""
-    now_s = step.now.wall_s
-    for lane in queue.lanes.values():
-        if lane.next_expiry <= now_s:
-            break
-    else:
-        return
-    build = ChangeBuilder(step)
-    for index, lane in queue.lanes.items():
-        for first, count in lane.expired(step.now.wall_s, (AVAILABLE,)):
-            move = RangeChange(
-                Op.END, queue.number, index, first, count, MessageClass.NACK_RECEIVE_TIMEOUT
-            )
-            end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_RECEIVE_TIMEOUT)
-    step.record(build.change)

@@ -12,6 +12,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from onceq.core.state.expiry_times import ExpiryTimes
 from onceq.core.state.live_bytes import Space
 from onceq.core.state.position_block import (
     AVAILABLE,
@@ -33,6 +34,7 @@ class PositionTables:
     __slots__ = (
         "_chunks",
         "_keys",
+        "_soon",
         "aborts",
         "available",
         "awaiting",
@@ -64,6 +66,8 @@ class PositionTables:
         self.awaiting = 0
         self.bytes = 0
         self.next_expiry = NEVER_S
+        self._soon: ExpiryTimes[int] | None = None
+        """When something in which chunk expires, by key; None as long as nothing does."""
         self.aborts: dict[int, int] = {}
         self.classes: dict[int, int] = {}
         self.notes: dict[int, int] = {}

@@ -30,6 +30,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, insort
 
+from onceq.core.state.expiry_times import ExpiryTimes
 from onceq.core.state.live_bytes import Space
 from onceq.core.state.position_block import (
     AVAILABLE,
@@ -85,12 +86,10 @@ class Positions(PositionTables):
             block.states.append(AVAILABLE)
             block.live += 1
             if expires < block.next_expiry:
-                block.next_expiry = expires
+                self._expires_by(block, expires)
         self.next += count
         self.available += count
         self.bytes += size
-        if expires < self.next_expiry:
-            self.next_expiry = expires
         self.space.add(address, size)
         return first
 
@@ -115,7 +114,7 @@ class Positions(PositionTables):
             block.states += bytes(take)
             block.live += take
             if expires < block.next_expiry:
-                block.next_expiry = expires
+                self._expires_by(block, expires)
             if express:
                 block.express = (block.express or set()) | set(range(at, at + take))
             done += take
@@ -159,9 +158,8 @@ class Positions(PositionTables):
         """A range is no longer locked: what has expired meanwhile ends soon (CNF-3)."""
         for block, a, b in self._parts(first, count):
             soonest = min(block.expires[a:b])
-            if soonest != NEVER_S:
-                block.next_expiry = min(block.next_expiry, soonest)
-                self.next_expiry = min(self.next_expiry, soonest)
+            if soonest < block.next_expiry:
+                self._expires_by(block, soonest)
 
     def _count(self, state: int, change: int) -> None:
         if state == AVAILABLE:
@@ -303,23 +301,33 @@ class Positions(PositionTables):
 
     def expired(self, now_s: int, states: tuple[int, ...]) -> list[Range]:
         """Ranges in one of ``states`` whose time is over; sets ``next_expiry`` anew."""
-        if now_s < self.next_expiry:
+        if now_s < self.next_expiry or self._soon is None:
             return []
         found: list[Range] = []
-        soonest = NEVER_S
-        for block in self._chunks.values():
-            if block.next_expiry <= now_s:
-                block.next_expiry = scan_expired(block, now_s, states, found)
-            soonest = min(soonest, block.next_expiry)
-        self.next_expiry = soonest
-        return sorted(found)
+        for key in sorted(self._soon.due(now_s)):
+            block = self._chunks.get(key)
+            if block is not None:
+                if block.next_expiry <= now_s:
+                    block.next_expiry = scan_expired(block, now_s, states, found)
+                self._soon.note(key, block.next_expiry)
+        self.next_expiry = self._soon.next
+        return found
+
+    def _expires_by(self, block: PositionBlock, at_s: int) -> None:
+        """Something in a chunk expires sooner than anything there before."""
+        block.next_expiry = at_s
+        if self._soon is None:
+            self._soon = ExpiryTimes()
+        self._soon.note(block.base >> CHUNK_SHIFT, at_s)
+        if at_s < self.next_expiry:
+            self.next_expiry = at_s
 
     def set_expiry(self, first: int, count: int, expires: int) -> None:
         """Give a range another time to expire."""
         for block, a, b in self._parts(first, count):
             block.expires[a:b] = array("I", (expires,)) * (b - a)
-            block.next_expiry = min(block.next_expiry, expires)
-        self.next_expiry = min(self.next_expiry, expires)
+            if expires < block.next_expiry:
+                self._expires_by(block, expires)
 
     # ---- checkpoints --------------------------------------------------------------------
 
@@ -344,10 +352,9 @@ class Positions(PositionTables):
             kept = []
         for i in kept:
             add(addresses[i], lengths[i])
-        block.next_expiry = (
-            min(expires) if whole else min((expires[i] for i in kept), default=NEVER_S)
-        )
-        self.next_expiry = min(self.next_expiry, block.next_expiry)
+        soonest = min(expires) if whole else min((expires[i] for i in kept), default=NEVER_S)
+        if soonest < NEVER_S:
+            self._expires_by(block, soonest)
 
 
 class Lanes(dict[int, Positions]):

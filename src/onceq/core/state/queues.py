@@ -58,6 +58,8 @@ class Handle:
     who: str = ""
     """What its owner says of himself."""
     since_s: int = 0
+    cursors: dict[int, None] = field(default_factory=dict)
+    """Cursors that were made with it."""
 
 
 class AnyQueue:
@@ -94,8 +96,8 @@ class Queue(AnyQueue):
     """A queue of this manager: application queue or system queue."""
 
     __slots__ = (
-        "handles", "journal", "parent", "properties", "shown", "sub", "subs", "system", "turns",
-        "waiting",
+        "denying", "handles", "journal", "looking", "parent", "properties", "shown", "sub", "subs",
+        "system", "turns", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -118,7 +120,11 @@ class Queue(AnyQueue):
         """Where copies of received messages go, if its property says so (Q-11)."""
         self.system = system
         self.waiting: dict[tuple[int, int], Receive] = {}
+        self.looking: dict[tuple[int, int], Receive] = {}
+        """Those of them that only look."""
         self.handles: dict[int, Handle] = {}
+        self.denying: dict[int, Handle] = {}
+        """Those of them that deny others to receive from it."""
         self.turns = 0
         """How many have denied others to receive from it."""
         self.shown: set[tuple[int, int]] = set()

@@ -254,7 +254,7 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
             block.express = set(express) or None
             lane.restore(block)
         lane.find_head()
-        state.next_expiry = min(state.next_expiry, lane.next_expiry)
+        state.expires_by(queue.number, index)
 
 
 def _dump_wanting(w: ReportRequest) -> list[Any]:

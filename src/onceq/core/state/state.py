@@ -18,6 +18,7 @@ from dataclasses import replace
 from onceq.core.state.branch_table import Branch, Branches
 from onceq.core.state.commit_outcomes import Outcomes
 from onceq.core.state.damage_table import Damages
+from onceq.core.state.expiry_times import ExpiryTimes
 from onceq.core.state.group_table import Groups
 from onceq.core.state.in_doubt_table import Doubt, Doubts, Memories
 from onceq.core.state.life_table import Lives
@@ -123,6 +124,8 @@ class State:
         """The last restore that this manager comes from; None: it comes from none."""
         self.offline_s = 0
         """Since when (seconds since 1970) an operator has disconnected this manager; 0: not."""
+        self.expiry: ExpiryTimes[tuple[int, int]] = ExpiryTimes()
+        """When something expires, by number of the queue and lane."""
         self.next_expiry = NEVER_S
         """No message expires before this second; may be too early, never too late."""
         for number, (key, transactional) in SYSTEM_QUEUES.items():
@@ -160,8 +163,7 @@ class State:
             if move.op == Op.SHIFT:
                 shift(self, move, change.wall_s)
                 # What was locked past its time was not counted while it was.
-                into = self.all_queues[move.to].lanes[move.lane]
-                self.next_expiry = min(self.next_expiry, into.next_expiry)
+                self.expires_by(move.to, move.lane)
             else:
                 self._move(move, change.wall_s)
         for advance in change.advances:
@@ -189,6 +191,7 @@ class State:
     def _put(self, put: Put, address: int, wall_s: int) -> None:
         queue = self.all_queues[put.queue]
         lane = queue.lanes[put.lane]
+        soonest = lane.next_expiry
         first = lane.append(
             address,
             put.packets.lengths,
@@ -198,8 +201,8 @@ class State:
         )
         if first != put.first:
             raise DamagedRecord(f"queue {put.queue} is at {first}, its record at {put.first}")
-        if put.expires < self.next_expiry:
-            self.next_expiry = put.expires
+        if put.expires < soonest:
+            self.expires_by(put.queue, put.lane)
         count = len(put.packets.lengths)
         if put.reason:
             lane.classes.update(dict.fromkeys(range(first, first + count), put.reason))
@@ -269,7 +272,7 @@ class State:
                 for w, start, size in queue.wants(move.lane).parts(move.first, move.count):
                     if w is not None:
                         lane.set_expiry(start, size, w.confirm_by)
-                        self.next_expiry = min(self.next_expiry, w.confirm_by)
+                self.expires_by(move.queue, move.lane)
         else:
             for first, count, old, new in concerned(lane, transition, move.first, move.count):
                 if new == REMOVED:
@@ -278,10 +281,10 @@ class State:
                     lane.set_state(first, count, old, new)
                 if new == AVAILABLE:
                     self._give_back(lane, first, count, counted=op == Op.UNLOCK)
+                    self.expires_by(move.queue, move.lane)
 
     def _give_back(self, lane: Positions, first: int, count: int, *, counted: bool) -> None:
         lane.expiry_due(first, count)
-        self.next_expiry = min(self.next_expiry, lane.next_expiry)
         if counted:
             for counter in range(first, first + count):
                 lane.aborts[counter] = lane.aborts.get(counter, 0) + 1
@@ -356,7 +359,6 @@ class State:
         target, expires = self.all_queues[number].lanes[index], NEVER_S
         if number == DOUBTS_KEPT:
             expires = min(wall_s + DOUBT_AGE_S, NEVER_S - 1)
-            self.next_expiry = min(self.next_expiry, expires)
         lengths = lane.lengths(move.first, move.count)
         at = 0
         for extent in lane.extents(move.first, move.count):
@@ -372,6 +374,8 @@ class State:
                 target.classes.update(dict.fromkeys(range(first, first + at - start), reason))
             if note:
                 target.notes.update(dict.fromkeys(range(first, first + at - start), note))
+        if expires < NEVER_S:
+            self.expires_by(number, index)
 
     def _see(self, seen: Seen, wall_s: int) -> None:
         known, source, key = self.seen, seen.source, seen.key
@@ -489,10 +493,13 @@ class State:
                     lane.remove(first, count)
         del self.all_queues[queue.number]
 
-    def find_next_expiry(self) -> None:
-        """Forget what was due; it follows from the messages, so no record says it."""
-        lanes = (lane for _, _, lane in self.all_lanes())
-        self.next_expiry = min((lane.next_expiry for lane in lanes), default=NEVER_S)
+    def expires_by(self, number: int, index: int) -> None:
+        """Something in a lane may expire sooner than before; it follows from the messages, so no
+        record says it."""
+        soonest = self.all_queues[number].lanes[index].next_expiry
+        if soonest < NEVER_S:
+            self.expiry.note((number, index), soonest)
+            self.next_expiry = min(self.next_expiry, soonest)
 
     def all_lanes(self) -> Iterator[tuple[AnyQueue, int, Positions]]:
         """Every lane of every queue."""

@@ -6,9 +6,12 @@ Running tables, written by the room ``receive``: they end with the process of th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from onceq.core.state.queues import Handle, Queue
 from onceq.model.requests import Receive
+
+K = TypeVar("K")
 
 
 @dataclass(slots=True)
@@ -31,7 +34,13 @@ class Readers:
         """By owner and request: receives that wait for a message."""
         self._at: dict[tuple[int, int], Queue] = {}
         """The queue that each of them waits at."""
+        self.through: dict[int, dict[tuple[int, int], None]] = {}
+        """Those that wait through a handle."""
+        self.of: dict[int, dict[tuple[int, int], None]] = {}
+        """Those of an owner."""
         self.handles: dict[int, Handle] = {}
+        self.handles_of: dict[int, dict[int, None]] = {}
+        """Those of an owner."""
         self.cursors: dict[int, Cursor] = {}
         self.timers_kept = 0
         """Timers that were left when those of receives that are over were taken out."""
@@ -40,10 +49,28 @@ class Readers:
         self.retries: dict[int, int] = {}
         """When (monotonic us) the next message of a queue has waited long enough in ``;retry``."""
 
+    def opened(self, handle: Handle) -> None:
+        """A queue is held open; the handle has the next number."""
+        number = self.next_handle
+        self.handles[number] = handle
+        self.handles_of.setdefault(handle.owner, {})[number] = None
+        self.next_handle = number + 1
+
+    def closed(self, number: int) -> Handle:
+        """A handle is given up."""
+        handle = self.handles.pop(number)
+        _drop(self.handles_of, handle.owner, number)
+        return handle
+
     def wait(self, queue: Queue, item: Receive) -> None:
         """A receive waits at a queue, behind all others."""
         key = (item.owner, item.request)
         self.waiting[key] = queue.waiting[key] = item
+        if item.peek:
+            queue.looking[key] = item
+        if item.handle:
+            self.through.setdefault(item.handle, {})[key] = None
+        self.of.setdefault(item.owner, {})[key] = None
         self._at[key] = queue
 
     def leave(self, key: tuple[int, int]) -> Receive | None:
@@ -54,5 +81,18 @@ class Readers:
         """
         item = self.waiting.pop(key, None)
         if item is not None:
-            del self._at.pop(key).waiting[key]
+            queue = self._at.pop(key)
+            del queue.waiting[key]
+            queue.looking.pop(key, None)
+            _drop(self.of, item.owner, key)
+            if item.handle:
+                _drop(self.through, item.handle, key)
         return item
+
+
+def _drop(table: dict[int, dict[K, None]], one: int, key: K) -> None:
+    """Forget an entry of somebody, and him with the last one."""
+    entries = table[one]
+    del entries[key]
+    if not entries:
+        del table[one]

@@ -28,12 +28,12 @@ from onceq.core.state.state import State
 
 FLEETING: Final[Mapping[type, frozenset[str]]] = {
     # Hints that may be too early, never too late; and places that follow from the tables.
-    State: frozenset({"next_expiry"}),
+    State: frozenset({"expiry", "next_expiry"}),
     EarlierStreams: frozenset({"_order", "_start"}),
-    Positions: frozenset({"next_expiry", "cursor", "head"}),
+    Positions: frozenset({"_soon", "next_expiry", "cursor", "head"}),
     PositionBlock: frozenset({"next_expiry", "reach_known", "rising"}),
     # Of the running process: waiting readers, open handles, the session, pace and troubles.
-    Queue: frozenset({"handles", "shown", "turns", "waiting"}),
+    Queue: frozenset({"denying", "handles", "looking", "shown", "turns", "waiting"}),
     OutgoingQueue: frozenset({
         "connected_s", "ends", "given_up", "given_up_class", "given_up_s",
         "history", "inquiries", "inquiry_us",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -24,17 +26,22 @@ from onceq.model.results import Opened
 from onceq.model.run import Run
 from onceq.model.time import FOR_EVER_US
 from tests.unit.core.alone import WAITS, Core
+from tests.unit.core.effort import stays_the_same
 
 Q = r"private$\q"
 LONG_US = 1 << 50
 
 
-@pytest.fixture
-def core() -> Core:
+def made() -> Core:
     core = Core()
     properties = QueueProperties("q", transactional=True)
     core.ask(requests.CreateQueue(properties=properties, instance=b"Q" * 16))
     return core
+
+
+@pytest.fixture
+def core() -> Core:
+    return made()
 
 
 def send(core: Core, *bodies: bytes) -> None:
@@ -314,6 +321,58 @@ def test_a_queue_forgets_receives_whose_time_is_over(core: Core) -> None:
         assert len(queue.waiting) == 1
         core.ask(requests.CancelReceive(waits))
         assert not queue.waiting
+
+
+def test_a_message_costs_the_same_where_many_wait_for_it() -> None:
+    def make(count: int) -> Callable[[], None]:
+        core = made()
+        for owner in range(count):
+            waiting(core, owner + 1)
+        return partial(send, core, b"x")
+
+    stays_the_same(make, small=10, large=500)
+
+
+def opened(core: Core, owner: int, access: requests.Access = requests.Access.RECEIVE) -> int:
+    answer = core.ask(requests.OpenQueue(Q, access), owner=owner)
+    assert isinstance(answer, Opened)
+    return answer.handle
+
+
+def test_a_receive_costs_the_same_where_many_have_the_queue_open() -> None:
+    def make(count: int) -> Callable[[], object]:
+        core = made()
+        for owner in range(count):
+            opened(core, owner + 1)
+        send(core, b"x")
+        return partial(core.ask, requests.Receive(Q), owner=count + 1)
+
+    stays_the_same(make, small=10, large=500)
+
+
+def test_to_close_a_handle_costs_the_same_where_there_are_many_readers() -> None:
+    def make(count: int) -> Callable[[], object]:
+        core = made()
+        for owner in range(count):
+            handle = opened(core, owner + 1)
+            core.ask(requests.OpenCursor(handle), owner=owner + 1)
+            core.ask(requests.Receive(Q, wait_until_us=LONG_US, handle=handle), owner=owner + 1)
+        return partial(core.step, inputs.OwnerGone(1))
+
+    stays_the_same(make, small=10, large=500)
+
+
+def test_those_that_only_look_go_first_and_who_looks_elsewhere_stays(core: Core) -> None:
+    send(core, b"a")
+    (lookup,) = core.ask(requests.Receive(Q, peek=True)).lookups  # type: ignore[attr-defined]
+    core.ask(requests.Receive(Q))
+    core.ask(requests.Receive(Q, wait_until_us=LONG_US, peek=True, after=lookup + 5), owner=1)
+    elsewhere = core.asked
+    taker, looker, later = waiting(core, 2), waiting(core, 3, peek=True), waiting(core, 4)
+    send(core, b"b")
+    assert [got(core, one) for one in (elsewhere, taker, looker, later)] == [0, 2, 2, 0]
+    send(core, b"c", b"d")
+    assert [got(core, one) for one in (elsewhere, later)] == [0, 3]
 
 
 def test_timers_of_receives_that_were_answered_do_not_pile_up(core: Core) -> None:

@@ -1,0 +1,63 @@
+"""What a step costs that is not about one queue: time passes, and somebody looks at what is due."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from functools import partial
+
+from onceq.core.inputs import inputs
+from onceq.core.state.state import DEAD_XACT, State
+from onceq.model import requests
+from onceq.model.message import Properties
+from onceq.model.queue import QueueProperties
+from onceq.model.run import LENGTH_TYPE, Run
+from tests.unit.core.alone import IDENTITY, Core
+from tests.unit.core.effort import stays_the_same
+
+
+def made(core: Core, name: str) -> None:
+    properties = QueueProperties(name=name, transactional=True)
+    core.ask(requests.CreateQueue(properties=properties, instance=name.encode().zfill(16)))
+
+
+def send(core: Core, queue: str, seconds: int, count: int = 1) -> None:
+    """Messages that must be received within so many seconds."""
+    properties = Properties(time_to_be_received=seconds)
+    bodies = Run(bytes(count), array(LENGTH_TYPE, [1] * count))
+    core.ask(requests.Commit(0, (requests.SendItem(queue, properties, bodies=bodies),)))
+
+
+def test_an_expiry_costs_the_same_where_there_are_many_queues() -> None:
+    def make(count: int) -> Callable[[], None]:
+        core = Core()
+        for at in range(count):
+            made(core, f"q{at}")
+            send(core, rf"private$\q{at}", 1_000 + at)
+        send(core, r"private$\q1", 10)
+        core.now_us += 10_000_000
+        return partial(core.step, inputs.Tick())
+
+    stays_the_same(make, small=10, large=500)
+
+
+def test_an_expiry_costs_the_same_in_a_long_queue() -> None:
+    def make(runs: int) -> Callable[[], object]:
+        state = State(IDENTITY)
+        state.space.begin(0)
+        lane = state.all_queues[DEAD_XACT].lanes[0]
+        for at in range(runs):
+            lane.append(at << 12, array("I", [1] * 4_096), arrived=1, expires=1_000 + at)
+        return partial(lane.expired, 1_000, (0,))
+
+    stays_the_same(make, small=2, large=50)
+
+
+def test_what_expires_later_is_found_when_its_time_comes() -> None:
+    core = Core()
+    made(core, "q")
+    for seconds in (50, 20, 40, 30):
+        send(core, r"private$\q", seconds, 3)
+    for left in (12, 9, 6, 3, 0):
+        assert sum(core.present().values()) == left
+        core.pass_time(10 if left != 12 else 20)
