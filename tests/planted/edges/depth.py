@@ -7,7 +7,7 @@ from onceq.core.management import change_settings
 from onceq.core.receive import receive
 from onceq.core.state.state import State
 from onceq.core.transfer import transmit, untold
-from tests.planted.planted import Planted, edited, replaced
+from tests.planted.planted import SIM, Planted, edited, replaced
 
 DUE = "tests/unit/core/test_manager.py::test_what_expires_later_is_found_when_its_time_comes"
 TRANSMIT = "tests/unit/core/transfer/test_transmit.py::"
@@ -21,6 +21,8 @@ PLANTED = (
             edited(transmit, "step.sessions.full_windows.add(outgoing.number)", "pass"),
             TRANSMIT
             + "test_a_final_acknowledgment_that_comes_first_makes_room_in_a_full_window"),
+    Planted("nobody-says-that-a-window-is-not-full-any-more",
+            edited(transmit, "step.sessions.full_windows.add(outgoing.number)", "pass"), SIM),
     Planted("what-did-not-fit-loses-its-turn",
             edited(transmit, "peer.turns.note(outgoing.number)", "pass"),
             TRANSMIT + "test_a_queue_that_is_always_full_holds_up_no_other"),

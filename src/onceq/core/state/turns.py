@@ -28,6 +28,9 @@ class Turns:
     def __len__(self) -> int:
         return len(self._numbers)
 
+    def __contains__(self, number: int) -> bool:
+        return number in self._numbers
+
     def note(self, number: int) -> None:
         """Something of a queue may leave: it comes behind the others, unless it is here."""
         self._numbers.setdefault(number)

@@ -29,6 +29,7 @@ from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.options import HOUR, MS, SECOND
 from onceq.testing.sim.recovery import ArchivedStore, Recovery
 from onceq.testing.sim.trace import Violation
+from onceq.testing.sim.turns import without_turn
 
 T = TypeVar("T")
 
@@ -369,6 +370,8 @@ class Node:
         def pump(engine: Engine) -> None:
             nonlocal more
             more = engine.pump()
+            waits = "" if more else without_turn(engine.manager)
+            assert not waits, f"{waits} may transmit, and has no turn (I26)"
 
         self.kernel.note("pump", self.name)
         self.run(pump)
