@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop
-from typing import Any
+from typing import Any, Final
 
 from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments
@@ -53,11 +53,11 @@ from onceq.core.receive import (
     receive_exact,
     subqueues,
 )
-from onceq.core.receive.expiry import expire
+from onceq.core.receive.expiry import expire_some
 from onceq.core.restart import restart
 from onceq.core.state import snapshot
 from onceq.core.state.live_bytes import Live
-from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
 from onceq.core.state.records import Change, Relocated
 from onceq.core.state.replay import replay
 from onceq.core.state.state import ACKS_OWED, DOUBTS_KEPT, State
@@ -129,6 +129,11 @@ from onceq.model.requests import (
 )
 from onceq.model.run import Buffer, Extent
 from onceq.model.time import NEVER_S, SECOND_US, Now
+
+EXPIRED_AT_ONCE: Final = 512
+"""Messages that end in one step because their time is over, if somebody asked how they end..."""
+UNASKED_SHARE: Final = 8
+"""... and so many times as many of which nobody has asked."""
 
 
 class Manager:
@@ -386,24 +391,34 @@ def _tick(step: Step, item: Tick) -> None:
 
 
 def _expire(step: Step) -> None:
-    """End every message whose time is over."""
-    state, now_s = step.state, step.now.wall_s
-    due = state.expiry.due(now_s)
-    for number in dict.fromkeys(number for number, _ in sorted(due)):
-        queue = state.all_queues.get(number)
-        if queue is None or all(lane.next_expiry > now_s for lane in queue.lanes.values()):
+    """End messages whose time is over, a bounded number: the next step goes on with the rest."""
+    state, now_s, left = step.state, step.now.wall_s, EXPIRED_AT_ONCE
+    while left > 0 and (due := state.expiry.due(now_s)) is not None:
+        number, index = due
+        queue, left = state.all_queues.get(number), left - 1
+        if queue is None:
             continue
-        if isinstance(queue, OutgoingQueue):
-            outgoing_queue.expire(step, queue)
-            in_doubt.inquire(step, queue)
-        elif queue.number == DOUBTS_KEPT:
-            in_doubt.give_up(step)
-        elif isinstance(queue, Queue):
-            expire(step, queue)
+        lane = queue.lanes[index]
+        if lane.next_expiry <= now_s:
+            # Where many ask how their messages end, each costs as much as a message that is sent.
+            most = left if index in queue.wanting else left * UNASKED_SHARE
+            ended = _expire_lane(step, queue, index, max(most, 1))
+            left -= ended if index in queue.wanting else ended // UNASKED_SHARE
+        state.expires_by(number, index)
     state.next_expiry = state.expiry.next
-    for number, index in due:
-        if number in state.all_queues:
-            state.expires_by(number, index)
+
+
+def _expire_lane(step: Step, queue: AnyQueue, index: int, count_max: int) -> int:
+    """What has expired in one lane; returns how many messages have ended."""
+    if isinstance(queue, OutgoingQueue):
+        ended = outgoing_queue.expire(step, queue, index, count_max)
+        if queue.lanes[index].next_expiry > step.now.wall_s:
+            in_doubt.inquire(step, queue)
+        return ended
+    if queue.number == DOUBTS_KEPT:
+        return in_doubt.give_up(step, index, count_max)
+    assert isinstance(queue, Queue)
+    return expire_some(step, queue, index, count_max)
 
 
 _TIMERS: dict[Timer, Callable[[Step, Any], None]] = {

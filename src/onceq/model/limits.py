@@ -312,7 +312,7 @@ LEFT_AHEAD: Final = 1 << 16
 """Messages of an outgoing queue that one durable mark allows to leave: how many of those that
 wait at a crash may count as transmitted without having been."""
 
-SPARSE_POSITIONS_MAX: Final = 1_000_000
+SPARSE_POSITIONS_MAX: Final = 200_000
 """Positions of queues looked at in one piece of housekeeping for messages that keep an old part of
 the log; some 0.1 s of processor time."""
 

@@ -74,8 +74,9 @@ class Core:
     def pass_time(self, seconds: int) -> None:
         self.now_us += seconds * 1_000_000
         due = self.manager.next_timer()
-        if due is not None and due <= self.now_us:
+        while due is not None and due <= self.now_us:
             self.step(inputs.Tick())
+            due = self.manager.next_timer()
 
     def again(self) -> Manager:
         """A manager recovered from the records alone, before it undoes what was open."""

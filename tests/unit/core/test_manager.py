@@ -6,10 +6,13 @@ from array import array
 from collections.abc import Callable
 from functools import partial
 
+from onceq.core.decision import Handed
 from onceq.core.inputs import inputs
+from onceq.core.manager import EXPIRED_AT_ONCE, UNASKED_SHARE
+from onceq.core.state.queues import lookup_id
 from onceq.core.state.state import DEAD_XACT, State
 from onceq.model import requests
-from onceq.model.message import Properties
+from onceq.model.message import Journal, Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import LENGTH_TYPE, Run
 from tests.unit.core.alone import IDENTITY, Core
@@ -61,3 +64,51 @@ def test_what_expires_later_is_found_when_its_time_comes() -> None:
     for left in (12, 9, 6, 3, 0):
         assert sum(core.present().values()) == left
         core.pass_time(10 if left != 12 else 20)
+
+
+def test_many_that_expire_at_once_end_in_several_steps_and_hold_up_nobody() -> None:
+    core = Core()
+    for name in ("a", "b"):
+        made(core, name)
+    many = 20 * EXPIRED_AT_ONCE
+    send(core, r"private$\a", 10, many)
+    send(core, r"private$\b", 10)
+    core.now_us += 10_000_000
+    steps = 0
+    while sum(core.present().values()):
+        assert core.manager.next_timer() == core.now_us, "nobody comes back for the rest"
+        before = sum(core.present().values())
+        core.step(inputs.Tick())
+        assert 0 < before - sum(core.present().values()) <= EXPIRED_AT_ONCE * UNASKED_SHARE
+        steps += 1
+    assert steps == 3
+    core.step(inputs.Tick())
+    assert core.manager.next_timer() is None
+
+
+def test_what_has_expired_is_not_received_although_it_has_not_ended() -> None:
+    core = Core()
+    made(core, "q")
+    send(core, r"private$\q", 10, 20 * EXPIRED_AT_ONCE)
+    send(core, r"private$\q", 1_000)
+    core.now_us += 10_000_000
+    core.step(inputs.Tick())
+    assert sum(core.present().values()) > 1
+    found = core.ask(requests.Receive(r"private$\q"))
+    assert isinstance(found, Handed)
+    assert list(found.lookups) == [lookup_id(0, 20 * EXPIRED_AT_ONCE + 1)]
+
+
+def test_many_whose_senders_ask_end_a_few_at_a_time() -> None:
+    core = Core()
+    made(core, "q")
+    properties = Properties(time_to_be_received=10, journal=Journal.DEADLETTER)
+    bodies = Run(bytes(3 * EXPIRED_AT_ONCE), array(LENGTH_TYPE, [1] * 3 * EXPIRED_AT_ONCE))
+    core.ask(requests.Commit(0, (requests.SendItem(r"private$\q", properties, bodies=bodies),)))
+    core.now_us += 10_000_000
+    ended = []
+    while left := len(core.manager.state.queues[r"private$\q"]):
+        core.step(inputs.Tick())
+        ended.append(left - len(core.manager.state.queues[r"private$\q"]))
+    assert max(ended) <= EXPIRED_AT_ONCE
+    assert len(core.manager.state.all_queues[DEAD_XACT]) == 3 * EXPIRED_AT_ONCE

@@ -24,6 +24,9 @@ PIECE_BYTES = 1 << 22
 """Messages of one chunk that are moved at once have no more bytes than that, if there is a
 choice."""
 
+EACH = 16
+"""As work a queue or a chunk that is passed over counts as so many positions."""
+
 Cursor = tuple[int, int, int]
 """Queue, lane and base of the chunk at which a search goes on."""
 
@@ -55,7 +58,10 @@ def search(
     left, looked = bytes_max, 0
     for number, index, block in _chunks(state, after):
         if left <= 0 or looked >= positions_max:
-            return Sparse(tuple(found), looked, (number, index, block.base))
+            return Sparse(tuple(found), looked, (number, index, block.base if block else 0))
+        looked += EACH
+        if block is None:
+            continue
         first, stop = _span(block, base, end)
         if first >= stop:
             continue
@@ -72,12 +78,15 @@ def search(
     return Sparse(tuple(found), looked, None)
 
 
-def _chunks(state: State, after: Cursor | None) -> Iterator[tuple[int, int, PositionBlock]]:
-    """Every chunk of every lane, always in the same order."""
+def _chunks(state: State, after: Cursor | None) -> Iterator[tuple[int, int, PositionBlock | None]]:
+    """Every chunk of every lane, always in the same order; and each queue, with no chunk, before
+    its chunks, because to pass over many empty ones is work, too."""
     start = after or (0, 0, 0)
     for number in sorted(state.all_queues):
         if number < start[0] or number == DAMAGED:  # those bytes cannot be written anew
             continue
+        if number > start[0]:
+            yield number, 0, None
         for index, lane in sorted(state.all_queues[number].lanes.items()):
             if (number, index) < start[:2]:
                 continue

@@ -16,18 +16,27 @@ from onceq.model.classes import MessageClass
 
 
 def expire(step: Step, queue: Queue) -> None:
-    """Take out what was not received in time (TTBR); locked messages wait for their outcome."""
+    """Take out whatever was not received in time (TTBR), before somebody receives from a queue;
+    locked messages wait for their outcome."""
     now_s = step.now.wall_s
     for lane in queue.lanes.values():
         if lane.next_expiry <= now_s:
             break
     else:
         return
-    build = ChangeBuilder(step)
-    for index, lane in queue.lanes.items():
-        for first, count in lane.expired(step.now.wall_s, (AVAILABLE,)):
-            move = RangeChange(
-                Op.END, queue.number, index, first, count, MessageClass.NACK_RECEIVE_TIMEOUT
-            )
-            end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_RECEIVE_TIMEOUT)
+    for index in list(queue.lanes):
+        expire_some(step, queue, index, 1 << 62)
+
+
+def expire_some(step: Step, queue: Queue, index: int, count_max: int) -> int:
+    """Take out of a lane what was not received in time, up to so many messages; returns how many
+    these are."""
+    build, total = ChangeBuilder(step), 0
+    for first, count in queue.lanes[index].expired(step.now.wall_s, (AVAILABLE,), count_max):
+        move = RangeChange(
+            Op.END, queue.number, index, first, count, MessageClass.NACK_RECEIVE_TIMEOUT
+        )
+        end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_RECEIVE_TIMEOUT)
+        total += count
     step.record(build.change)
+    return total

@@ -50,11 +50,10 @@ class ExpiryTimes(Generic[K]):
             heappop(heap)
         return heap[0][0] if heap else NEVER_S
 
-    def due(self, now_s: int) -> list[K]:
-        """The keys whose time has come, in the order of their times; they have none any more."""
-        found: list[K] = []
-        while self.next <= now_s:
-            _, key = heappop(self._heap)
-            del self._soonest[key]
-            found.append(key)
-        return found
+    def due(self, now_s: int) -> K | None:
+        """The key whose time has come first; it has none any more. None: it has come for none."""
+        if self.next > now_s:
+            return None
+        _, key = heappop(self._heap)
+        del self._soonest[key]
+        return key

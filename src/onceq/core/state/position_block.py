@@ -67,22 +67,29 @@ class PositionBlock:
 
 
 def scan_expired(
-    block: PositionBlock, now_s: int, states: tuple[int, ...], found: list[Range]
-) -> int:
-    """Add the ranges whose time is over to ``found``; returns when the next one's is.
+    block: PositionBlock, now_s: int, states: tuple[int, ...], found: list[Range], count_max: int
+) -> tuple[int, int]:
+    """Add the ranges whose time is over to ``found``, up to so many messages; returns when the next
+    one's is, and how many these are.
 
     The expiry of a locked message waits for the outcome (CNF-3): an abort makes it due again.
     """
-    soonest = NEVER_S
-    for index, (expires, state) in enumerate(zip(block.expires, block.states, strict=True)):
+    soonest, count = NEVER_S, 0
+    # What is gone at the front is most of it while a chunk expires in several steps.
+    start = len(block.states) - len(block.states.lstrip(bytes((REMOVED,))))
+    rows = zip(block.expires[start:], block.states[start:], strict=True)
+    for index, (expires, state) in enumerate(rows, start):
         if state in (REMOVED, LOCKED, PURGING):
             continue
         if expires > now_s:
             soonest = min(soonest, expires)
         elif state in states:
+            if count == count_max:
+                return now_s, count
+            count += 1
             counter = block.base + index
             if found and sum(found[-1]) == counter:
                 found[-1] = (found[-1][0], found[-1][1] + 1)
             else:
                 found.append((counter, 1))
-    return soonest
+    return soonest, count

@@ -299,19 +299,25 @@ class Positions(PositionTables):
 
     # ---- expiry -------------------------------------------------------------------------
 
-    def expired(self, now_s: int, states: tuple[int, ...]) -> list[Range]:
-        """Ranges in one of ``states`` whose time is over; sets ``next_expiry`` anew."""
+    def expired(self, now_s: int, states: tuple[int, ...], count_max: int = 1 << 62) -> list[Range]:
+        """Ranges in one of ``states`` whose time is over; sets ``next_expiry`` anew.
+
+        Args:
+            count_max: Messages after which the search ends; there may be more.
+        """
         if now_s < self.next_expiry or self._soon is None:
             return []
         found: list[Range] = []
-        for key in sorted(self._soon.due(now_s)):
+        left = count_max
+        while left > 0 and (key := self._soon.due(now_s)) is not None:
             block = self._chunks.get(key)
             if block is not None:
                 if block.next_expiry <= now_s:
-                    block.next_expiry = scan_expired(block, now_s, states, found)
+                    block.next_expiry, count = scan_expired(block, now_s, states, found, left)
+                    left -= count
                 self._soon.note(key, block.next_expiry)
         self.next_expiry = self._soon.next
-        return found
+        return sorted(found)
 
     def _expires_by(self, block: PositionBlock, at_s: int) -> None:
         """Something in a chunk expires sooner than anything there before."""

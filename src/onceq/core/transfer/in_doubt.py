@@ -254,15 +254,17 @@ def _received(build: ChangeBuilder, doubt: Doubt) -> None:
         build.move(_move(doubt, Op.PURGE, 0))
 
 
-def give_up(step: Step) -> None:
+def give_up(step: Step, index: int, count_max: int) -> int:
     """Messages have been in doubt for so long that nothing more will be heard of them: whoever
-    asked for bad news is told that."""
-    build = ChangeBuilder(step)
-    for index, lane in step.state.all_queues[DOUBTS_KEPT].lanes.items():
-        for first, count in lane.expired(step.now.wall_s, (AVAILABLE,)):
-            for counter in range(first, first + count):
-                _stays(build, step.state.doubts.at((DOUBTS_KEPT, index, counter)), index, counter)
+    asked for bad news is told that. Returns how many these are, at most ``count_max``."""
+    build, total = ChangeBuilder(step), 0
+    lane = step.state.all_queues[DOUBTS_KEPT].lanes[index]
+    for first, count in lane.expired(step.now.wall_s, (AVAILABLE,), count_max):
+        total += count
+        for counter in range(first, first + count):
+            _stays(build, step.state.doubts.at((DOUBTS_KEPT, index, counter)), index, counter)
     step.record(build.change)
+    return total
 
 
 def _never_told(step: Step, outgoing: OutgoingQueue) -> None:

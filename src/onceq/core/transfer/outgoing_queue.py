@@ -364,15 +364,18 @@ def final_acked(step: Step, ack: FinalAck) -> None:
 # ---- expiry ------------------------------------------------------------------------------
 
 
-def expire(step: Step, outgoing: OutgoingQueue) -> None:
-    """Take out what has not reached its queue, or was not confirmed, in time (EOD-8, CNF-11)."""
-    build = ChangeBuilder(step)
-    for index, lane in outgoing.lanes.items():
-        for first, count in lane.expired(step.now.wall_s, (AVAILABLE, AWAITING)):
-            gave_up(build, outgoing, index, first, count, TOO_LATE)
+def expire(step: Step, outgoing: OutgoingQueue, index: int, count_max: int) -> int:
+    """Take out of a lane what has not reached its queue, or was not confirmed, in time (EOD-8,
+    CNF-11), up to so many messages; returns how many these are."""
+    build, total = ChangeBuilder(step), 0
+    states = (AVAILABLE, AWAITING)
+    for first, count in outgoing.lanes[index].expired(step.now.wall_s, states, count_max):
+        gave_up(build, outgoing, index, first, count, TOO_LATE)
+        total += count
     step.record(build.change)
     if build.change.moves:
         settled_down(step, outgoing)
+    return total
 
 
 def settled_down(step: Step, outgoing: OutgoingQueue) -> None:
