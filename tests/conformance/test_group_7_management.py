@@ -14,6 +14,7 @@ from onceq.errors import NoInterface, QueueNotFound, UninitializedObject
 from onceq.model import requests
 from onceq.model.identity import guid_text
 from onceq.model.views.view import plain
+from onceq.packet.acks import HOLE_MARK
 from onceq.testing.judge.traffic import ORDER_ACK_BYTES
 from onceq.testing.process.relay import faithful
 from onceq.testing.sim.packets import body_of
@@ -180,7 +181,7 @@ def test_case_132_an_order_acknowledgment_is_nowhere_stored(worlds: Worlds, ack:
     world.run(2 if ack == "lost" else 0.2)
     # Nothing of it is in the store: B holds the message, and no outgoing queue.
     (sent,) = link.data()
-    body = struct.pack("<QII", sent.stream, 1, 0) + bytes(20)
+    body = struct.pack("<QII4s16x", sent.stream, 1, 0, HOLE_MARK)
     if ack == "lost":
         (lost,) = link.order_acks()
         assert body_of(lost.packet)[1] == body

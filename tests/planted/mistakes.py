@@ -41,7 +41,7 @@ from onceq.core.state.state import ACKS_OWED, DEAD_XACT, State
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.transaction import unit_of_work, xa_branch
-from onceq.core.transfer import arrival, outgoing_queue
+from onceq.core.transfer import arrival, ordered_arrival, outgoing_queue
 from onceq.core.transfer.filter import Judgment, judge
 from onceq.core.transfer.incoming_states import Verdict
 from onceq.errors import StorageFailure
@@ -142,7 +142,7 @@ def streams_by_inequality(patch: pytest.MonkeyPatch) -> None:
             return Judgment(Verdict.ACCEPT)
         return judgment
 
-    patch.setattr(arrival, "judge", loose)
+    patch.setattr(ordered_arrival, "judge", loose)
 
 
 def acks_by_number(patch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,10 @@ class Names:
         kind = parts.properties.message_class
         if kind == MessageClass.ORDER_ACK:
             said = parse_order_ack(packet)
-            return f"order acknowledgment {self.place(said.stream, said.number)}"
+            text = f"order acknowledgment {self.place(said.stream, said.number)}"
+            if said.last_missing:
+                text += f", {said.first_missing} to {said.last_missing} missing"
+            return text
         end = parse_final_ack(packet)
         name = self.message(end.source, end.message)
         place = self.place(end.stream, end.number)

@@ -328,6 +328,27 @@ INQUIRY_STREAMS_MAX: Final = 16
 NOTES_MAX: Final = 256
 """Such packets that wait to be sent on one session."""
 
+EARLY_SESSION_BYTES_MAX: Final = 16 << 20
+"""Transactional messages that came before one that is missing, and are kept until it comes, of one
+session (bytes): what is under way when a message is lost. Above, they are dropped, and come again.
+"""
+
+EARLY_BYTES_MAX: Final = 64 << 20
+"""The same over all sessions."""
+
+EARLY_RUN_BYTES: Final = 1_024
+"""What a run of such messages counts besides its packets, so that small ones are few enough."""
+
+HOLE_AGAIN_S: Final = 0.1
+"""What a receiver names as missing is sent again at most so often (seconds), and twice as long
+after each time that did not help: a round trip fits in, and a liar gets little."""
+
+HOLES_WAITING_MAX: Final = 64
+"""Such holes of one outgoing queue that wait for room on its session."""
+
+HOLE_TOLD_MAX: Final = 20
+"""How often a hole is named while nothing comes, after which its sender's own timer must do."""
+
 ACKS_AT_ONCE: Final = 256
 """Acknowledgment messages of ends that are made in one step; the others follow in the next."""
 

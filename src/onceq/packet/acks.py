@@ -30,17 +30,31 @@ LABEL: Final = "QM Ordering Ack"
 ORDER_QUEUE: Final = "PRIVATE$\\order_queue$"
 ORDER_QUEUE_NUMBER: Final = 4
 BODY_BYTES: Final = 36
-_ORDER_BODY = struct.Struct("<QII20x")
+_ORDER_BODY = struct.Struct("<QII4sII8x")
+HOLE_MARK: Final = b"HOLE"
+"""In bytes of an order acknowledgment that are reserved, where both ends of the session understand
+the extension: the first and the last number that its receiver lacks follow; zeros if none is known
+to be missing."""
+UNMARKED: Final = bytes(4)
 _FINAL_BODY = struct.Struct("<QII16sI")
 
 
 @dataclass(frozen=True, slots=True)
 class OrderAck:
-    """Everything of ``stream`` up to ``number`` is accepted and durable at ``acker``."""
+    """Everything of ``stream`` up to ``number`` is accepted and durable at ``acker``.
+
+    Attributes:
+        tells_holes: Whether the mark stands where others have anything at all; it counts only on a
+            session whose ends understand the extension.
+        first_missing, last_missing: Numbers of the first hole behind ``number``; zeros: none.
+    """
 
     acker: bytes
     stream: int
     number: int
+    tells_holes: bool = False
+    first_missing: int = 0
+    last_missing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,7 @@ def order_ack(
     stream: int,
     number: int,
     queue: str = "",
+    hole: tuple[int, int] | None = None,
 ) -> bytes:
     """The packet of an order acknowledgment (MS-MQQB 2.2.4).
 
@@ -77,9 +92,12 @@ def order_ack(
             destination; else "" and ``destination_manager`` is the peer's GUID.
         number: The highest one accepted in order; at least 1.
         queue: URL of the destination queue, for a receipt over HTTP; else "".
+        hole: First and last number that are missing, zeros if none is; None for a peer that does
+            not understand the extension.
     """
     assert number > 0, "nothing was accepted yet, so there is nothing to acknowledge"
-    body = _ORDER_BODY.pack(stream, number, number - 1)
+    mark = UNMARKED if hole is None else HOLE_MARK
+    body = _ORDER_BODY.pack(stream, number, number - 1, mark, *(hole or (0, 0)))
     return packed(own, own_message, sent_time, address, destination_manager,
                   MessageClass.ORDER_ACK, Delivery.EXPRESS, body, queue=queue)  # fmt: skip
 
@@ -199,8 +217,10 @@ def parse_order_ack(packet: Buffer) -> OrderAck:
     parts = headers(packet)
     if ack_class(parts) != MessageClass.ORDER_ACK:
         raise MalformedPacket(f"message {parts.user.message} is not an order acknowledgment")
-    stream, number, _ = _ORDER_BODY.unpack(parts.properties.body)
-    return OrderAck(parts.user.source, stream, number)
+    stream, number, _, mark, first, last = _ORDER_BODY.unpack(parts.properties.body)
+    if mark != HOLE_MARK:
+        return OrderAck(parts.user.source, stream, number)
+    return OrderAck(parts.user.source, stream, number, True, first, last)
 
 
 def parse_final_ack(packet: Buffer) -> FinalAck:

@@ -14,7 +14,7 @@ from onceq.core.state.records import Advance, Change
 from onceq.core.state.setups import LifeBegun
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
-from onceq.core.transfer import arrival, inquiry_answers, sessions, stranded
+from onceq.core.transfer import arrival, inquiry_answers, plain_arrival, sessions, stranded
 from onceq.packet.arrived import ArrivedRun
 from onceq.packet.settle import Inquiry, Memory
 from tests.planted.planted import Planted, replaced
@@ -121,7 +121,7 @@ _ROWS: tuple[tuple[str, object, str, object, str], ...] = (
      CASES + "what_waits_from_earlier_lives_goes_first_each_in_its_stream"),
     ("message-numbers-go-on-over-a-restart", lives, "_message", _message,
      CASES + "message_identifiers_do_not_come_again"),
-    ("sent-times-are-not-compared", arrival, "new_places", _new_places,
+    ("sent-times-are-not-compared", plain_arrival, "new_places", _new_places,
      CASES + "a_plain_message_with_an_identifier_used_before_is_another_message"),
     ("a-number-with-another-message-is-a-repetition", Accepted, "contradict", _trusting,
      CASES + "a_number_that_comes_with_another_message_is_not_acknowledged"),

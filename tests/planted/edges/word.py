@@ -55,9 +55,9 @@ def _the_new_one_may_tell_of_what_was(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_future_is_accepted(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.transfer import arrival
+    from onceq.core.transfer import ordered_arrival
 
-    patch.setattr(arrival, "refused_as_future", lambda *_: False)
+    patch.setattr(ordered_arrival, "refused_as_future", lambda *_: False)
 
 
 def _a_future_is_noted_of_an_inquiry(patch: pytest.MonkeyPatch) -> None:
@@ -78,9 +78,9 @@ def _whoever_comes_first_is_the_router(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nobody_is_told(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.transfer import arrival
+    from onceq.core.transfer import ordered_arrival
 
-    patch.setattr(arrival, "turn_away", lambda *_, **__: None)
+    patch.setattr(ordered_arrival, "turn_away", lambda *_, **__: None)
 
 
 def _a_reset_knows_nothing_of_the_stream_before(patch: pytest.MonkeyPatch) -> None:

@@ -123,6 +123,7 @@ def delete(step: Step, item: DeleteQueue) -> None:
         _end_all(step, each, MessageClass.NACK_QUEUE_DELETED)
     # Last: the records that tell how its messages end name the queue.
     step.setup(QueueDropped(key=queue_key_of(queue.properties)))
+    step.sessions.early.deleted(queue.number)
     for gone in (queue, *subs):
         end_waits(step, gone)
     step.names.changed()
@@ -203,7 +204,7 @@ def steer(step: Step, item: SteerOutgoing) -> None:
             outgoing.rewind()
             start_if_possible(step, outgoing)
     else:
-        outgoing.sent = 0
+        outgoing.from_the_head()
         outgoing.happens(LinkEvent.WAKE)
         start_if_possible(step, outgoing)
     step.answer(item.owner, item.request, None)

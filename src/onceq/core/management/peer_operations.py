@@ -17,6 +17,7 @@ from onceq.core.names.resolve import find_queue
 from onceq.core.peers.trust import STAMP_SHIFT
 from onceq.core.state.queues import Progress
 from onceq.core.state.setups import ClockBelieved, NameUnbound, StreamSetBack
+from onceq.core.step.early_runs import SET_BACK
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources, InvalidParameter, OnceqError, QueueNotFound
 from onceq.model.identity import guid_text
@@ -51,6 +52,7 @@ def reset_stream(step: Step, item: ResetStream) -> None:
                 at_s=step.now.wall_s,
             )
         )
+        step.sessions.early.forget((progress.source, progress.key), SET_BACK)
         progress.stale_stream = progress.stale = progress.rejects = progress.due_us = 0
         step.act_notice("an incoming stream was set back by an operator", queue=progress.key,
                         source=done.source, reason=reason)  # fmt: skip

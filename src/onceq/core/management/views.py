@@ -21,8 +21,9 @@ from onceq.core.names.resolve import find_outgoing, find_queue
 from onceq.core.peers import undone_restores
 from onceq.core.peers.duplicate_identity import clash_views, found_of
 from onceq.core.peers.strangers import unanswered
+from onceq.core.state.outgoing_attempts import Attempt
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import Attempt, OutgoingQueue, Queue, lookup_id
+from onceq.core.state.queues import OutgoingQueue, Queue, lookup_id
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_states import LOCAL_CONNECTION, state_of
 from onceq.errors import InvalidParameter

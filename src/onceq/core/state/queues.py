@@ -15,13 +15,13 @@ from operator import attrgetter
 from onceq.core.state.earlier_streams import OPEN_END, EarlierStreams, Stretch
 from onceq.core.state.link_states import LINKS, Link, LinkEvent
 from onceq.core.state.live_bytes import Space
+from onceq.core.state.outgoing_attempts import Attempt, Ends, Pace, Repair, Trouble
 from onceq.core.state.peer_table import Peer as Peer
 from onceq.core.state.peer_table import Progress as Progress
 from onceq.core.state.peer_table import Reset as Reset
 from onceq.core.state.positions import Lanes, Positions
 from onceq.core.state.report_requests import NOBODY, ReportRequests
 from onceq.model.connection import ConnectionStatus
-from onceq.model.fixed import fixed
 from onceq.model.limits import CONNECTION_HISTORY_MAX
 from onceq.model.names import FormatName, Kind
 from onceq.model.queue import QueueProperties
@@ -144,54 +144,7 @@ class Queue(AnyQueue):
         return total
 
 
-@dataclass(slots=True)
-class Pace:
-    """When a stream is sent again (EOD-16 to EOD-18). Monotonic microseconds; 0: not running."""
-
-    due_us: int = 0
-    timeouts: int = 0
-    started_us: int = 0
-
-
-@dataclass(slots=True)
-class Ends:
-    """When to ask of which acknowledged messages the end will be told
-    (``core/transfer/untold.py``).
-
-    Attributes:
-        due_us: When; 0: no such timer runs.
-        asked: How often it was asked without an answer.
-        begin: By stream: the first number that the next question is about; all are if none is here.
-        goes_on: The position from which on is asked next, if not all could be asked about at once.
-    """
-
-    due_us: int = 0
-    asked: int = 0
-    begin: dict[int, int] = field(default_factory=dict)
-    goes_on: int = 0
-
-
-@dataclass(slots=True)
-class Trouble:
-    """Why an outgoing queue cannot move, in times and words for ``why``."""
-
-    reason: str = ""
-    since_s: int = 0
-    last_s: int = 0
-    attempts: int = 0
-
-
 _AVAILABLE = attrgetter("available")
-
-
-@fixed
-class Attempt:
-    """One attempt to connect (Q-10): seconds since 1970, and the reason in words."""
-
-    status: ConnectionStatus
-    at_s: int
-    address: str
-    reason: str = ""
 
 
 class OutgoingQueue(AnyQueue):
@@ -230,6 +183,7 @@ class OutgoingQueue(AnyQueue):
         "pace",
         "paused_s",
         "plain_sent",
+        "repair",
         "retry_us",
         "sent",
         "served_before",
@@ -291,6 +245,7 @@ class OutgoingQueue(AnyQueue):
         """By lane: the largest counter that this process has transmitted, or an earlier one may
         have."""
         self.pace = Pace()
+        self.repair = Repair()
         self.ends = Ends()
         self.trouble = Trouble()
         self.connected_s = 0
@@ -445,5 +400,11 @@ class OutgoingQueue(AnyQueue):
 
     def rewind(self) -> None:
         """Everything unacknowledged is to be transmitted (again), from the head on."""
-        self.sent = 0
+        self.from_the_head()
+        self.repair = Repair()
         self.plain_sent.clear()
+
+    def from_the_head(self) -> None:
+        """Its transactional messages are, and what lies in holes with them."""
+        self.sent = 0
+        self.repair.ranges.clear()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from onceq.core.state.queues import Peer
+from onceq.core.step.early_runs import EarlyRuns
 from onceq.core.step.identity_watch import Watch
 from onceq.model.limits import PEERS_REMEMBERED_MAX
 
@@ -33,6 +34,8 @@ class Sessions:
         self.disbelieved: Counter[str] = Counter()
         """What peers said that does not count, and how often (``core/peers/trust.py``)."""
         self.watch = Watch()
+        self.early = EarlyRuns()
+        """What came before something that is missing."""
 
     def called(self, guid: bytes, name: str) -> None:
         """A session has shown the computer name of a manager."""

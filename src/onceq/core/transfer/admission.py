@@ -5,7 +5,11 @@ Upholds: I19 (quotas), I24 (strangers have a share).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onceq.core.ending.final_acknowledgments import order_queue_of
+from onceq.core.ending.report_flags import quiet
+from onceq.core.ending.table import Ending
 from onceq.core.peers.strangers import answer_room, known, quota_for, unasked_room
 from onceq.core.send.quota import computer_full, over_quota, queue_full
 from onceq.core.state.queues import Queue
@@ -104,3 +108,17 @@ def _too_late(step: Step, run: ArrivedRun) -> bool:
     age = max(step.now.wall_s - run.sent_time, 0)
     lifetime = min(run.time_to_reach_queue or NEVER_S, run.time_to_be_received)
     return lifetime < NEVER_S - 1 and age > lifetime
+
+
+def unheard(step: Step, run: ArrivedRun, queue: Queue | None) -> ArrivedRun:
+    """Without what its destination gives no answer to (Q-17)."""
+    if queue is None or not quiet(step, queue.properties.name):
+        return run
+    return replace(run, acknowledge=0, wants=0, dead_letter=False)
+
+
+def ending_of(refusal: int) -> Ending:
+    """How what is not accepted ends, and what is."""
+    if refusal == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE:
+        return Ending.REFUSED_BY_KIND
+    return Ending.REFUSED if refusal else Ending.ARRIVED

@@ -21,8 +21,9 @@ because of three rules that a sender follows:
 Numbers that a message has passed over were never accepted, and never will be; a receiver remembers
 them for those who ask what became of a message (``core/state/in_doubt_table.py``).
 
-``core/transfer/filter.py`` says of a run where it stands, ``core/transfer/arrival.py`` does what
-follows. ``docs/reference/states.md`` shows both tables, and the picture that is drawn from them.
+``core/transfer/filter.py`` says of a run where it stands, ``core/transfer/ordered_arrival.py`` does
+what follows. ``docs/reference/states.md`` shows both tables, and the picture that is drawn from
+them.
 
 Upholds: I4, I5, I7, I9, I24.
 """

@@ -13,6 +13,11 @@ long keeps the sender's window and its disk full. So it goes out when the stream
 a while, at the latest some seconds after the one before, and at once when many messages have come
 (EOD-33). Repetitions count as messages, because whoever sends them has not heard the last one.
 
+It goes out at once where its sender waits for it. What is missing is named in it to those who
+understand that (``packet/acks.py``), as soon as something has come behind it, and again while it is
+missing; to others a repeated number says the same. When it has come, and at the first messages of a
+session, it says how far everything else has come.
+
 Upholds: I9 (acknowledgments are truthful), I26 (a lost one does not stop a stream).
 """
 
@@ -22,19 +27,28 @@ from onceq.core.decision import Ready
 from onceq.core.peers.http_receipts import post_receipt
 from onceq.core.state.queues import Progress
 from onceq.core.step.step import Step, Timer
+from onceq.model.limits import HOLE_TOLD_MAX
 
 
-def schedule_ack(step: Step, progress: Progress) -> None:
+def schedule_ack(step: Step, progress: Progress, *, at_once: bool = False) -> None:
     """An order acknowledgment is due when the stream is quiet, or has not been told for long
-    (EOD-33); also for repetitions, whose sender has missed one (EOD-32)."""
+    (EOD-33); also for repetitions, whose sender has missed one (EOD-32).
+
+    Args:
+        at_once: Its sender waits for it: a hole is to be named or was filled, or the session is new
+            and this shows where to go on.
+    """
     now, settings = step.now.mono_us, step.settings
     running = progress.due_us
     if not running:
         # After a quiet time the longest delay counts from the first message, not from an
         # acknowledgment of long ago: else that message would be acknowledged alone.
         progress.acked_us = max(progress.acked_us, now)
-    if progress.since_ack >= settings.order_ack_messages_max:
+    if at_once or progress.since_ack >= settings.order_ack_messages_max:
         due = now
+    # The hole is named again after this time, whatever comes behind it meanwhile.
+    elif step.sessions.early.streams and _hole(step, progress):
+        due = progress.acked_us + int(settings.order_ack_delay_s * 1_000_000)
     else:
         due = min(
             now + int(settings.order_ack_delay_s * 1_000_000),
@@ -60,6 +74,12 @@ def ack_due(step: Step, key: tuple[bytes, str]) -> None:
     emit_ack(step, progress)
 
 
+def _hole(step: Step, progress: Progress) -> int:
+    """The last number of the first hole that is known; 0: none is."""
+    key = progress.source, progress.key
+    return step.sessions.early.missing(key, progress.stream, progress.last)[1]
+
+
 def emit_ack(step: Step, progress: Progress) -> None:
     """Hand the acknowledgment to a session with the sender; without one it can wait for the next
     repetition (EOD-36)."""
@@ -80,3 +100,15 @@ def emit_ack(step: Step, progress: Progress) -> None:
         session = min(others)
     step.sessions.peers[session].acks[progress.source, progress.key] = None
     step.act(Ready(session))
+    if step.sessions.early.streams and _hole(step, progress):
+        _name_again(step, progress)
+
+
+def _name_again(step: Step, progress: Progress) -> None:
+    """The acknowledgment that leaves now names a hole: the next one does so if it stays."""
+    early = step.sessions.early.streams[progress.source, progress.key]
+    early.told_to = early.missing_to
+    early.told += 1
+    if early.told <= HOLE_TOLD_MAX:
+        progress.due_us = step.later_us(step.settings.order_ack_delay_s)
+        step.timer(progress.due_us, Timer.ORDER_ACK, (progress.source, progress.key))

@@ -34,7 +34,8 @@ from onceq.packet.acks import FinalAck, OrderAck
 
 TOO_LATE = MessageClass.NACK_REACH_QUEUE_TIMEOUT
 PROBE_MESSAGES = 64
-"""Sent at a time after a time-out, until anything is acknowledged (a window of MSMQ's)."""
+"""Sent at a time after a time-out, and at first after a new connection, until anything is
+acknowledged; and where a hole is guessed at (a window of MSMQ's)."""
 
 
 def start_if_possible(step: Step, outgoing: OutgoingQueue) -> None:
@@ -123,6 +124,12 @@ def attach(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
     outgoing.trouble.reason = ""
     outgoing.trouble.attempts = 0
     outgoing.rewind()
+    # Its receiver may have all of it, and only say so: a few ask.
+    lane = outgoing.lanes.get(TRANSACTIONAL_LANE)
+    outgoing.repair.probing = (
+        lane is not None and not peer.http
+        and lane.available > 0 and lane.first_available() <= outgoing.ever_sent
+    )  # fmt: skip
     peer.outgoing.add(outgoing.number)
     has_turn(step, outgoing)
 
@@ -200,7 +207,7 @@ def resend(step: Step, number: int) -> None:
         pace.timeouts = 0
         return
     pace.timeouts += 1
-    outgoing.sent = 0
+    outgoing.from_the_head()
     start_clock(step, outgoing)
     start_if_possible(step, outgoing)
 
@@ -226,12 +233,12 @@ def await_ends(step: Step, outgoing: OutgoingQueue, after_s: int = ENDS_ASKED_S)
 def last_allowed(step: Step, outgoing: OutgoingQueue) -> int:
     """Up to where a stream may be transmitted before an order acknowledgment comes.
 
-    A receiver takes nothing behind a message that was lost, so whatever is sent meanwhile is sent
-    in vain; ``unacknowledged_messages_max`` says how much that may be.
+    A receiver takes nothing behind a message that was lost, and keeps of it only what it has room
+    for; ``unacknowledged_messages_max`` says how much may be sent in vain.
     """
     lane = outgoing.lanes[TRANSACTIONAL_LANE]
     window = step.settings.unacknowledged_messages_max
-    if outgoing.pace.timeouts:
+    if outgoing.pace.timeouts or outgoing.repair.probing:
         window = min(window, PROBE_MESSAGES)
     first = lane.first_available()
     last = min(first + window, lane.next) - 1
@@ -319,6 +326,9 @@ def order_acked(step: Step, ack: OrderAck) -> None:
         outgoing.last_ack = (ack.stream, ack.number)
         outgoing.last_ack_count = 1
         outgoing.last_ack_s = step.now.wall_s
+    if outgoing.repair.probing:
+        outgoing.repair.probing = False
+        start_if_possible(step, outgoing)
     build = ChangeBuilder(step)
     for first, count in lane.ranges(AVAILABLE, lane.first_available(), end=end):
         handed_over(build, outgoing.number, TRANSACTIONAL_LANE, first, count)

@@ -82,6 +82,7 @@ def closed(step: Step, item: SessionClosed) -> None:
     peer = step.sessions.peers.pop(item.session, None)
     if peer is None:
         return
+    step.sessions.early.closed(item.session)
     sessions = step.sessions.of[peer.peer]
     sessions.discard(item.session)
     if not sessions:

@@ -116,6 +116,10 @@ def _load_acks(step: Step, peer: Peer, load: _Load) -> None:
         # A stream that was entered by an inquiry may have accepted nothing yet.
         if progress is None or not progress.last:
             continue
+        # A receiver that understands the extension is told at each one whether anything is missing.
+        early, hole = step.sessions.early, None
+        if peer.extended:
+            hole = early.missing(key, progress.stream, progress.last)
         packet = order_ack(
             own=step.identity.guid,
             own_message=step.passing_number(),
@@ -124,6 +128,7 @@ def _load_acks(step: Step, peer: Peer, load: _Load) -> None:
             destination_manager=progress.source,
             stream=progress.stream,
             number=progress.last,
+            hole=hole,
         )
         load.pieces.append(packet)
         load.count += 1
@@ -146,34 +151,17 @@ def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
     lane = outgoing.lanes[TRANSACTIONAL_LANE]
     if not lane.available:
         return False
+    if outgoing.repair.ranges:
+        _fill_holes(step, outgoing, load)
+        if load.full:
+            return True
     last, start = last_allowed(step, outgoing), outgoing.sent + 1
     found = lane.take(
         count_max=load.messages - load.count, bytes_max=max(load.bytes - load.size, 1),
         start=start, end=last + 1,
     )  # fmt: skip
     for first, count in found:
-        # In the log it has the stream and number that it had before it was moved to this stream.
-        if first <= outgoing.moved_to:
-            place = (*outgoing.place_of(first), outgoing.previous_of(first))
-            load.renumber.append((load.size, count, *place))
-        # In the log it names the number before its own, which is not transmitted any more.
-        elif lane.state(first - 1) != AVAILABLE:
-            load.relink.append((load.size, outgoing.previous_of(first)))
-        for extent in lane.extents(first, count):
-            load.pieces.append(extent)
-            load.size += extent.size
-        load.count += count
-        load.recoverable += count
-        if step.settings.history:
-            step.act(
-                Observed(
-                    Sight.TRANSMITTED,
-                    str(outgoing.name),
-                    step.identity.guid,
-                    *outgoing.place_of(first),
-                    count,
-                )
-            )
+        _load_range(step, outgoing, load, first, count)
         outgoing.sent = first + count - 1
         # Before the mark moves: should a piece turn out to be unreadable, the old one is true.
         here, before = (outgoing.number, TRANSACTIONAL_LANE), outgoing.transmitted
@@ -184,6 +172,50 @@ def _load_ordered(step: Step, outgoing: OutgoingQueue, load: _Load) -> bool:
     if lane.first(AVAILABLE, max(start, last + 1), lane.next) < lane.next:
         step.sessions.full_windows.add(outgoing.number)
     return lane.first(AVAILABLE, outgoing.sent + 1, last + 1) <= last
+
+
+def _fill_holes(step: Step, outgoing: OutgoingQueue, load: _Load) -> None:
+    """What its receiver lacks, before anything else; up to where it was sent does not move."""
+    lane, ranges = outgoing.lanes[TRANSACTIONAL_LANE], outgoing.repair.ranges
+    while ranges and not load.full:
+        start, end = ranges.pop(0)
+        found = lane.take(
+            count_max=load.messages - load.count, bytes_max=max(load.bytes - load.size, 1),
+            start=start, end=end + 1,
+        )  # fmt: skip
+        for first, count in found:
+            _load_range(step, outgoing, load, first, count)
+            start = first + count
+        if found and start <= end:
+            ranges.insert(0, (start, end))
+
+
+def _load_range(
+    step: Step, outgoing: OutgoingQueue, load: _Load, first: int, count: int
+) -> None:  # fmt: skip
+    """Consecutive transactional messages, linked as they wait now."""
+    # In the log it has the stream and number that it had before it was moved to this stream.
+    if first <= outgoing.moved_to:
+        place = (*outgoing.place_of(first), outgoing.previous_of(first))
+        load.renumber.append((load.size, count, *place))
+    # In the log it names the number before its own, which is not transmitted any more.
+    elif outgoing.lanes[TRANSACTIONAL_LANE].state(first - 1) != AVAILABLE:
+        load.relink.append((load.size, outgoing.previous_of(first)))
+    for extent in outgoing.lanes[TRANSACTIONAL_LANE].extents(first, count):
+        load.pieces.append(extent)
+        load.size += extent.size
+    load.count += count
+    load.recoverable += count
+    if step.settings.history:
+        step.act(
+            Observed(
+                Sight.TRANSMITTED,
+                str(outgoing.name),
+                step.identity.guid,
+                *outgoing.place_of(first),
+                count,
+            )
+        )
 
 
 def _load_plain(step: Step, peer: Peer, outgoing: OutgoingQueue, index: int, load: _Load) -> bool:

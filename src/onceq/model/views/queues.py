@@ -253,7 +253,7 @@ class StreamView(View):
         last_access: When that was.
         rejects: Messages that were refused for good.
         duplicates: Messages that were dropped because they had come before.
-        gaps: Messages that were turned away because they came before an earlier one.
+        gaps: Messages that came before an earlier one, and could not be kept until that came.
         stale: Messages of older streams that were turned away.
         connected: Whether its sender is connected.
         begun: When its sender says that it began the stream.

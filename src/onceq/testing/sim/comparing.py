@@ -37,7 +37,8 @@ FLEETING: Final[Mapping[type, frozenset[str]]] = {
     OutgoingQueue: frozenset({
         "connected_s", "ends", "given_up", "given_up_class", "given_up_s",
         "history", "inquiries", "inquiry_us",
-        "last_ack", "last_ack_count", "last_ack_s", "link", "pace", "plain_sent", "retry_us",
+        "last_ack", "last_ack_count", "last_ack_s", "link", "pace", "plain_sent", "repair",
+        "retry_us",
         "sent", "session", "stranded_s", "told", "transmitted", "trouble", "turned_away",
     }),
     Progress: frozenset({

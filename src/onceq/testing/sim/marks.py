@@ -104,6 +104,11 @@ STREAMS_FULL = "as many left streams remembered as may be"
 DOUBTS_FULL = "as many doubts remembered as may be"
 ANSWERS_GONE = "acknowledgments for a stranger given up by an operator"
 PASSED_FULL = "as many ranges passed over remembered as may be"
+EARLY_SHOWN = "came too early, and accepted when what was missing had come"
+EARLY_FULL = "came too early, and no room to keep it"
+EARLY_LEFT = "came too early, and its stream was left"
+EARLY_DELETED = "came too early, and its queue was deleted"
+EARLY_CLOSED = "came too early, and its session was closed"
 
 REQUIRED: Final = (
     GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, FORGOTTEN, TORN,

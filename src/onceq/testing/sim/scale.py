@@ -16,6 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from onceq.core.state.position_block import CHUNK_SHIFT
+from onceq.core.step import early_runs
 from onceq.model import limits
 from onceq.model.log import LARGE_BLOCK_BYTES, LARGE_RECORD_BYTES
 from onceq.testing.sim import marks
@@ -47,6 +48,7 @@ class Scale:
     DOUBTS_MAX: int = limits.DOUBTS_MAX
     INQUIRY_STREAMS_MAX: int = limits.INQUIRY_STREAMS_MAX
     NOTES_MAX: int = limits.NOTES_MAX
+    EARLY_SESSION_BYTES_MAX: int = limits.EARLY_SESSION_BYTES_MAX
     ACKS_AT_ONCE: int = limits.ACKS_AT_ONCE
     RECEIVE_MESSAGES_MAX: int = limits.RECEIVE_MESSAGES_MAX
     RECEIVE_BYTES_MAX: int = limits.RECEIVE_BYTES_MAX
@@ -64,9 +66,16 @@ class Scale:
 
 
 PRODUCT: Final = Scale()
+EARLY_DROPPED: Final = {
+    early_runs.NO_ROOM: marks.EARLY_FULL,
+    early_runs.STREAM_LEFT: marks.EARLY_LEFT,
+    early_runs.QUEUE_DELETED: marks.EARLY_DELETED,
+    early_runs.SESSION_CLOSED: marks.EARLY_CLOSED,
+}
+"""Marks by why what came too early was not kept to its end."""
 _SMALL: Final[dict[str, tuple[int, ...]]] = {
     "CHUNK_SHIFT": (1, 2, 3, 5),
-    "": (0, 2, 4),  # drawn and not used: a size that is gone, so that seeds keep their worlds
+    "EARLY_SESSION_BYTES_MAX": (0, 2_000, 4_000),
     "COMPACT_AT": (1, 2, 8),
     "REGION_BYTES": (256, 4 << 10, 32 << 10),
     "OUTCOME_WINDOW": (16, 64),
@@ -98,7 +107,7 @@ def draw(rng: Random) -> Scale:
     drawn = {}
     for name, sizes in _SMALL.items():
         small = rng.choice(sizes)
-        if rng.random() < 0.6 and name:
+        if rng.random() < 0.6:
             drawn[name] = small
     if rng.random() < BLOCKS_SHARE:
         drawn["LARGE_RECORD_BYTES"] = rng.choice((300, 1_000))
@@ -150,3 +159,7 @@ def looked(reached: marks.Marks, scale: Scale, manager: Manager) -> None:
     reached[marks.DOUBTS_FULL] += len(state.doubts) >= scale.DOUBTS_MAX
     passed = max((len(p.passed) for p in state.progress.values()), default=0)
     reached[marks.PASSED_FULL] += passed >= scale.PASSED_RANGES_MAX
+    dropped = manager._step.sessions.early.dropped
+    reached[marks.EARLY_SHOWN] += manager._step.sessions.early.shown
+    for reason, mark in EARLY_DROPPED.items():
+        reached[mark] += dropped[reason]

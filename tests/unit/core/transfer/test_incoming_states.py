@@ -87,6 +87,14 @@ def test_what_follows_is_what_the_tables_say(state: StreamState, standing: Stand
         assert (progress.stream, progress.last) == (STREAMS[state], NUMBERS[standing][0])
     else:
         assert (progress.stream, progress.last) == before[:2]
+    if verdict is Verdict.GAP and state is StreamState.PRESENT:
+        # Kept, and acknowledged at once; it counts as nothing before it is judged again.
+        assert progress.since_ack == 0
+        assert peer.acks
+        (kept,) = core.manager._step.sessions.early.streams.values()
+        assert [run.first_number for run in kept.runs] == [NUMBERS[standing][0]]
+        assert counted == (progress.duplicates, progress.gaps, progress.stale)
+        return
     assert progress.since_ack == before[2] + answer.acknowledged
     assert bool(peer.turned) == answer.turned_away
     assert core.noticed == before[3] + answer.clash

@@ -1,0 +1,91 @@
+"""Holes in what a receiver has: sent again at once, and nothing else is (EOD-9).
+
+A receiver takes nothing behind a message that was lost. A sender that hears of that from its resend
+timer alone has sent everything since in vain, and has waited for up to half a minute. Two things
+tell it sooner:
+
+* *Another onceq manager names the hole* in its order acknowledgment (``packet/acks.py``): it keeps
+  what has come behind it (``core/step/early_runs.py``), so what lies in the hole is enough. The
+  name counts only where the session is marked; in the packets of others the same bytes mean
+  nothing.
+* *Any other receiver repeats itself.* Two equal order acknowledgments in one session, while later
+  messages are under way, are what a hole looks like from here. Then the first few that are
+  unacknowledged go out again, once for each number.
+
+What goes out again keeps its numbers (EOD-5), and its previous numbers are made anew (EOD-6), as at
+any transmission. Up to where everything else was transmitted does not move. So a hole that is named
+in vain, or by a liar, costs what lies in it, and that not often: after 100 ms, then after twice as
+long each time, until the receiver has accepted something. The resend timer runs as it would
+without all this; it finds what is lost at the end, where no later message shows it.
+
+Upholds: I5, I8 (true links), I10 (a hole lets nothing be forgotten), I24 (bounded), I26.
+"""
+
+from __future__ import annotations
+
+from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.queues import OutgoingQueue, Peer
+from onceq.core.step.step import Step
+from onceq.core.transfer.outgoing_queue import PROBE_MESSAGES, start_if_possible
+from onceq.model.limits import HOLE_AGAIN_S, HOLES_WAITING_MAX
+from onceq.packet.acks import OrderAck
+
+
+def hole_shown(step: Step, peer: Peer, ack: OrderAck) -> None:
+    """An order acknowledgment has let go what it covers: does it show a hole behind?."""
+    outgoing = step.state.streams.get(ack.stream)
+    # One that is older than another one tells of what was; its hole may be filled long ago.
+    if outgoing is None or outgoing.last_ack != (ack.stream, ack.number):
+        return
+    if not outgoing.session or outgoing.over_http or not outgoing.unacknowledged:
+        return
+    head = outgoing.head
+    if head.stream != ack.stream:
+        return
+    if peer.extended and ack.tells_holes:
+        # Of what was not transmitted on this session nothing can be missing.
+        sent = min(outgoing.sent, head.end)
+        if ack.number + 1 == ack.first_missing <= ack.last_missing <= sent - head.base:
+            _repair(step, outgoing, ack, head.base + ack.last_missing, sent)
+    else:
+        _guess(step, outgoing, peer, ack)
+
+
+def _repair(step: Step, outgoing: OutgoingQueue, ack: OrderAck, last: int, sent: int) -> None:
+    """Send a hole again that was named, unless that was done just now.
+
+    Args:
+        last: Counter of the last message in it.
+        sent: That of the last one that was transmitted.
+    """
+    lane, repair, now_us = outgoing.ordered_lane, outgoing.repair, step.now.mono_us
+    first = lane.first_available()
+    # What ends the hole has ended here: the next one names another previous number now (EOD-8).
+    if lane.state(last) != AVAILABLE:
+        last = min(lane.first(AVAILABLE, last, sent + 1), sent)
+    if now_us < repair.again_us:
+        if repair.about == (ack.stream, ack.number):
+            return
+        first = max(first, repair.until + 1)
+    if first > last or len(repair.ranges) >= HOLES_WAITING_MAX:
+        return
+    repair.times = repair.times + 1 if repair.about == (ack.stream, ack.number) else 0
+    repair.about, repair.until = (ack.stream, ack.number), last
+    wait_s = min(HOLE_AGAIN_S * (1 << min(repair.times, 16)), step.settings.resend_first_s)
+    repair.again_us = step.later_us(wait_s)
+    repair.ranges.append((first, last))
+    start_if_possible(step, outgoing)
+
+
+def _guess(step: Step, outgoing: OutgoingQueue, peer: Peer, ack: OrderAck) -> None:
+    """Take the second of two equal acknowledgments for a hole."""
+    repair, said = outgoing.repair, (peer.session, ack.stream, ack.number)
+    if repair.heard != said:
+        repair.heard = said
+        return
+    first = outgoing.ordered_lane.first_available()
+    if repair.guessed == said or outgoing.sent <= first:
+        return
+    repair.guessed = said
+    repair.ranges.append((first, min(first + PROBE_MESSAGES - 1, outgoing.sent)))
+    start_if_possible(step, outgoing)

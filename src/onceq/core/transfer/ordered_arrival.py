@@ -1,0 +1,283 @@
+"""Transactional messages arrive: next in their stream, repeated, or before one that is missing.
+
+The filter comes first (EOD-29). What is next in order is either stored or refused, and in both
+cases the stream's progress and the message, or its recorded refusal, are one record. What is ahead
+in the stream that is there is kept as it came (``core/step/early_runs.py``), and judged when the
+progress has moved up to it.
+
+Upholds: I4, I5, I6, I9, I24.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import pairwise
+
+from onceq.core.decision import Observed, Sight
+from onceq.core.ending.ending import AtHand, ack_flags, end_at_hand
+from onceq.core.ending.table import Side
+from onceq.core.ending.trace_reports import trace_arrival
+from onceq.core.names.packet_names import arrival_key
+from onceq.core.peers import undone_restores
+from onceq.core.peers.duplicate_identity import twice
+from onceq.core.peers.http_receipts import learn_address
+from onceq.core.peers.refusals import turn_away
+from onceq.core.peers.trust import refused_as_future
+from onceq.core.state.queues import Peer, Progress, Queue
+from onceq.core.state.records import PUT_FINAL, PUT_HTTP, PUT_WANTS, Advance, Put
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Step
+from onceq.core.transfer.admission import (
+    ending_of,
+    fates,
+    refusal_of,
+    refusal_room,
+    room_for,
+    stream_room,
+    unheard,
+)
+from onceq.core.transfer.filter import Judgment, contradicted, judge
+from onceq.core.transfer.incoming_states import ANSWERS, Verdict
+from onceq.core.transfer.order_acknowledgments import schedule_ack
+from onceq.model.run import Run
+from onceq.model.time import NEVER_S
+from onceq.packet import settle
+from onceq.packet.address import DIRECT
+from onceq.packet.arrived import ArrivedRun
+
+
+def ordered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
+    """Take a run of a stream in, and what has waited for it; False if there is no place."""
+    key, queue = arrival_key(step, run.destination, run.sent_to)
+    if not _judged(step, peer, run, key, queue):
+        return False
+    if step.sessions.early.streams:
+        return show_early(step, peer, run.source, key)
+    return True
+
+
+def show_early(step: Step, peer: Peer, source: bytes, key: str) -> bool:
+    """Show the filter what was kept, as far as it is not ahead any more; False if there is no
+    place."""
+    early, where, shown = step.sessions.early, (source, key), False
+    progress = step.state.progress.get(where)
+    if progress is None or where not in early.streams:
+        return True
+    while run := early.next(where, peer.session, progress.stream, progress.last):
+        # Judged as if it came now: its queue may have gone, and its time be over.
+        _, queue = arrival_key(step, run.destination, run.sent_to)
+        if not room_for(step, run) or not _judged(step, peer, run, key, queue):
+            return False
+        shown = True
+    # A hole is named as soon as it is known, and that it is filled as soon as it is (EOD-32).
+    if early.advanced(where, progress.last) or shown:
+        schedule_ack(step, progress, at_once=True)
+    return True
+
+
+def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | None) -> bool:
+    """Judge a run and store or refuse what is next; False if there is no place."""
+    if step.settings.quiet_system_queues:
+        run = unheard(step, run, queue)
+    direct = run.destination.kind == DIRECT
+    address = peer.address if direct and peer.peer == run.source else ""
+    if step.sessions.return_to.get(run.source, "") != address:
+        step.sessions.came_from(run.source, address)
+    progress, accepted = step.state.progress.get((run.source, key)), step.sessions.watch.accepted
+    stream = progress.stream if progress is not None else 0
+    count = len(run.message_numbers)
+    if run.stream > stream and refused_as_future(step, peer, run.source, run.stream):
+        turn_away(step, peer, run, settle.FUTURE, here=stream)
+        return True
+    judgment = _verdict_on(step, run, progress)
+    ahead = judgment.verdict is Verdict.GAP and run.stream == stream and not run.http
+    if ahead and progress is not None and _kept(step, peer, run, progress, queue):
+        return True
+    if step.settings.history:
+        _observe(step, run, key, judgment)
+    answer = ANSWERS[judgment.verdict]
+    if answer.accepted:
+        # Who has an entry already goes on, however full the table is.
+        if progress is None and not stream_room(step, run.source):
+            return False
+        skip = judgment.duplicates
+        packets = run.packets.part(skip, count - skip) if skip else run.packets
+        refusal = refusal_of(step, run, queue, len(packets.data))
+        # Over HTTP ``_http_takes`` has declined what would be refused, unless it is only too late.
+        if refusal and not run.http and not refusal_room(step, run, refusal):
+            turn_away(step, peer, run, settle.NO_ROOM, here=stream)
+            return True
+        if run.receipts and not learn_address(
+            step, run.source, run.stream, run.receipts, left=stream, queue=_url(run)
+        ):
+            return False
+        if step.state.restored is not None:
+            # It compares the run with the progress that is about to move on.
+            undone_restores.came(step, run, progress, skip)
+        # A record for each part: after a crash in between the progress is at the end of a part, and
+        # the sender brings the rest again.
+        for first, part, why in fates(step, queue, packets, refusal):
+            _take(step, run, key, queue, part, skip + first, why)
+        # Looked up anew: the first run of a stream has made the entry when its record was applied.
+        progress = step.state.progress[run.source, key]
+        new = run.message_numbers[skip:]
+        accepted.note(run.source, key, run.stream, run.first_number + skip, new)
+        progress.rejects = progress.stale_stream = 0
+        progress.duplicates += skip
+    elif progress is not None:
+        _count_refused(step, run, progress, judgment.verdict)
+        if answer.turned_away:
+            turn_away(step, peer, run, settle.STALE, here=stream)
+        if answer.clash:
+            twice(step, progress, run)
+    if progress is not None and answer.acknowledged:
+        # What was sent before is sent again on a new session: a few, until it is said how far it
+        # had come (EOD-32).
+        known = run.stream == stream and progress.session != peer.session
+        at_once = known and not peer.http
+        _came(step, peer, run, progress, queue)
+        progress.since_ack += count
+        schedule_ack(step, progress, at_once=at_once)
+    return True
+
+
+def _verdict_on(step: Step, run: ArrivedRun, progress: Progress | None) -> Judgment:
+    """Where a run stands; a number that comes again with another message is no repetition."""
+    stream, last = (progress.stream, progress.last) if progress is not None else (0, 0)
+    judgment = judge(
+        stream=stream, last=last, arrived=run.stream, number=run.first_number,
+        previous=run.first_previous, count=len(run.message_numbers),
+    )  # fmt: skip
+    accepted = step.sessions.watch.accepted
+    if (
+        judgment.duplicates
+        and progress is not None
+        and accepted.contradict(progress, run.first_number, run.message_numbers)
+    ):
+        return contradicted()
+    return judgment
+
+
+def _came(
+    step: Step, peer: Peer, run: ArrivedRun, progress: Progress, queue: Queue | None
+) -> None:  # fmt: skip
+    """Something of a stream has come: where its acknowledgment goes, and what operators see."""
+    progress.session = peer.session
+    progress.direct = run.destination.kind == DIRECT
+    progress.leads_to = queue.number if queue is not None else 0
+    progress.last_access_s = step.now.wall_s
+
+
+def _kept(
+    step: Step, peer: Peer, run: ArrivedRun, progress: Progress, queue: Queue | None
+) -> bool:  # fmt: skip
+    """A run is ahead in the stream that is there: keep it if there is room."""
+    early, key = step.sessions.early, (progress.source, progress.key)
+    kept = early.came(key, peer.session, queue.number if queue is not None else 0, run)
+    _came(step, peer, run, progress, queue)
+    schedule_ack(step, progress)
+    return kept
+
+
+def _count_refused(step: Step, run: ArrivedRun, progress: Progress, verdict: Verdict) -> None:
+    """A run is not accepted: what operators see of that, and what it says all the same."""
+    count = len(run.packets)
+    progress.rejects += count
+    if verdict is Verdict.DUPLICATE:
+        progress.duplicates += count
+        if run.receipts:
+            # The sender has heard nothing; perhaps it names another way back now (HTTP-6).
+            learn_address(
+                step, run.source, run.stream, run.receipts, left=progress.stream, queue=_url(run)
+            )
+    elif verdict is Verdict.GAP:
+        progress.gaps += count
+    elif verdict is Verdict.STALE_STREAM:
+        progress.stale += count
+        progress.stale_stream, progress.stale_s = run.stream, step.now.wall_s
+
+
+def _url(run: ArrivedRun) -> str:
+    """The URL that the sender of a run over HTTP has used, before any redirection."""
+    return run.sent_to or run.destination.direct
+
+
+def _observe(step: Step, run: ArrivedRun, key: str, judgment: Judgment) -> None:
+    """What was not next leaves no record; the history shall know of it all the same."""
+    sight, count = _SIGHTS.get(judgment.verdict, Sight.DUPLICATE), len(run.packets)
+    if judgment.verdict is Verdict.ACCEPT:
+        count = judgment.duplicates
+    if count:
+        step.act(Observed(sight, key, run.source, run.stream, run.first_number, count))
+
+
+_SIGHTS = {
+    Verdict.GAP: Sight.GAP,
+    Verdict.STALE_STREAM: Sight.STALE_STREAM,
+    Verdict.CONFLICT: Sight.CONFLICT,
+}
+
+
+def _take(
+    step: Step, run: ArrivedRun, key: str, queue: Queue | None, packets: Run, skip: int,
+    refusal: int,
+) -> None:  # fmt: skip
+    """Store or refuse a part of a run, the ``skip`` messages before it being done with."""
+    number, count = run.first_number + skip, len(packets.lengths)
+    build = ChangeBuilder(step)
+    build.change.advances.append(
+        Advance(
+            run.source, key, run.stream, number + count - 1, number,
+            run.message_numbers[skip + count - 1],
+        )
+    )  # fmt: skip
+    if not refusal:
+        assert queue is not None
+        _store(build, run, queue, packets, number, skip)
+    if refusal or run.acknowledge:
+        what = AtHand(
+            side=Side.TARGET, transactional=True, packets=packets, level=run.acknowledge,
+            source=run.source, stream=run.stream, number=number,
+            messages=run.message_numbers[skip : skip + count], http=run.http,
+        )  # fmt: skip
+        end_at_hand(build, what, ending_of(refusal), refusal)
+    if run.trace is not None:
+        trace_arrival(build, run, range(skip, skip + count), refusal=refusal)
+    step.record(build.change)
+
+
+def _store(
+    build: ChangeBuilder, run: ArrivedRun, queue: Queue, packets: Run, number: int, skip: int
+) -> None:
+    expires = NEVER_S
+    if run.time_to_be_received < NEVER_S - 1:
+        expires = min(run.sent_time + run.time_to_be_received, NEVER_S - 1)
+    at = 0
+    flags = PUT_WANTS | PUT_FINAL if run.wants else 0
+    flags |= PUT_HTTP if run.wants and run.http else 0
+    if run.acknowledge:
+        flags |= ack_flags(run.acknowledge, arrived=True)
+    count = len(packets.lengths)
+    mine = run.message_numbers[skip : skip + count]
+    # A put names the first message number alone; those of later ends are counted on from it.
+    for size in _consecutive(mine) if run.wants else (count,):
+        part = packets if size == count else packets.part(at, size)
+        build.put(
+            Put(
+                queue.number, 0, build.next_counter(queue, 0), part, run.stream,
+                number + at, expires, NEVER_S, flags, 0, run.message_numbers[skip + at],
+                run.source,
+            )
+        )  # fmt: skip
+        at += size
+
+
+def _consecutive(numbers: array[int]) -> list[int]:
+    """Sizes of parts whose message numbers are consecutive."""
+    sizes = [1]
+    for before, number in pairwise(numbers):
+        if number == before + 1:
+            sizes[-1] += 1
+        else:
+            sizes.append(1)
+    return sizes

@@ -1,0 +1,90 @@
+"""Mistakes about lost messages: what is kept behind a hole, and what is sent to fill it."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from onceq.core.step import early_runs
+from onceq.core.step.early_runs import EarlyRuns, Key
+from onceq.core.transfer import hole_repair, order_acknowledgments, ordered_arrival, outgoing_queue
+from onceq.core.transfer import transmit as transmitting
+from onceq.packet.arrived import ArrivedRun
+from tests.planted.planted import Planted, edited, replaced
+
+HOLES = "tests/conformance/test_holes.py::test_"
+_next = EarlyRuns.next
+
+
+def _of_any_stream(
+    self: EarlyRuns, key: Key, session: int, stream: int, last: int
+) -> ArrivedRun | None:  # fmt: skip
+    found = self.streams.get(key)
+    if found is not None:
+        found.stream = stream
+    return _next(self, key, session, stream, last)
+
+
+def _never(self: EarlyRuns, whom: int) -> None:
+    pass
+
+
+# Name, the module, what is changed to what, and the test that finds it.
+_ROWS: tuple[tuple[str, ModuleType, str, str, str], ...] = (
+    ("what-is-kept-is-acknowledged", transmitting, "number=progress.last,",
+     "number=max((r.first_number for s in step.sessions.early.streams.values() for r in s.runs),"
+     " default=progress.last),", "nothing_behind_a_hole_is_acknowledged"),
+    ("a-hole-is-named-where-reserved-bytes-are-zero", transmitting, "if peer.extended:", "if True:",
+     "a_foreign_receiver_is_told_nothing_in_reserved_bytes"),
+    ("a-hole-is-named-with-the-timer-alone", ordered_arrival,
+     "if early.advanced(where, progress.last) or shown:", "if shown:",
+     "what_is_lost_is_sent_again_at_once_and_alone"),
+    ("a-hole-is-named-once", order_acknowledgments, "if early.told <= HOLE_TOLD_MAX:", "if False:",
+     "lost_acknowledgments_of_a_hole_are_made_again"),
+    ("a-hole-is-filled-as-often-as-it-is-named", hole_repair,
+     "repair.again_us = step.later_us(wait_s)", "repair.again_us = 0",
+     "a_hole_that_is_named_again_and_again_costs_little"),
+    ("a-hole-that-moves-on-is-filled-as-a-whole", hole_repair,
+     "first = max(first, repair.until + 1)", "pass", "holes_that_move_on_cost_each_message_once"),
+    ("a-hole-is-believed-on-any-session", hole_repair, "if peer.extended and ack.tells_holes:",
+     "if ack.tells_holes:", "a_session_without_the_mark_names_no_holes"),
+    ("what-was-never-sent-may-be-missing", hole_repair, " <= sent - head.base:", ":",
+     "a_hole_that_cannot_be_is_not_believed"),
+    ("a-hole-somewhere-behind-is-believed", hole_repair,
+     "ack.number + 1 == ack.first_missing <=", "ack.number < ack.first_missing <=",
+     "a_hole_that_cannot_be_is_not_believed"),
+    ("each-equal-acknowledgment-shows-a-hole", hole_repair, "if repair.guessed == said or ", "if ",
+     "equal_acknowledgments_show_a_hole_once"),
+    ("a-hole-waits-for-whatever-leaves-next", hole_repair,
+     "    repair.ranges.append((first, last))\n    start_if_possible(step, outgoing)",
+     "    repair.ranges.append((first, last))", "lost_acknowledgments_of_a_hole_are_made_again"),
+    ("an-answered-probe-goes-on-as-a-probe", outgoing_queue,
+     "        outgoing.repair.probing = False\n", "",
+     "what_a_receiver_lacks_follows_at_once_on_a_new_session"),
+    ("a-probe-is-answered-when-the-timer-rings", ordered_arrival,
+     "at_once = known and not peer.http", "at_once = False",
+     "what_a_receiver_lacks_follows_at_once_on_a_new_session"),
+)  # fmt: skip
+
+PLANTED = (
+    Planted(
+        "what-is-kept-of-a-stream-is-shown-in-the-next",
+        replaced(EarlyRuns, "next", _of_any_stream),
+        HOLES + "what_was_kept_dies_with_its_stream",
+    ),
+    Planted(
+        "what-is-kept-outlives-its-queue", replaced(EarlyRuns, "deleted", _never),
+        HOLES + "what_was_kept_dies_with_its_queue",
+    ),
+    Planted(
+        "what-is-kept-outlives-its-session", replaced(EarlyRuns, "closed", _never),
+        HOLES + "what_was_kept_dies_with_its_session",
+    ),
+    Planted(
+        "what-is-kept-has-no-size", replaced(early_runs, "_size", lambda run: 0),
+        HOLES + "no_more_is_kept_than_there_is_room_for",
+    ),
+    *(
+        Planted(name, edited(module, old, new), HOLES + finder)
+        for name, module, old, new, finder in _ROWS
+    ),
+)  # fmt: skip
