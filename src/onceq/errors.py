@@ -187,19 +187,14 @@ class TransactionUsage(UsageError):
     """This may not be done inside (or outside) a transaction."""
 
     code, hresult = "transaction-usage", 0xC00E0050
-    cure = (
-        "Use a transaction with a transactional queue, and none with another; do not peek in one."
-    )
+    cure = "Use a transaction with a transactional queue, and none with another, nor to peek."
 
 
 class TransactionOver(UsageError):
     """The transaction is unknown or already over."""
 
     code, hresult = "transaction-over", 0xC00E0051
-    cure = (
-        "Begin a new transaction; after a lost connection ask for the `outcome` of the old one "
-        "first."
-    )
+    cure = "Begin a new one; after a lost connection ask for the `outcome` of the old one first."
 
 
 class BranchState(UsageError):
@@ -397,14 +392,18 @@ class TwoPhaseForbidden(EnlistRefused):
     cure = "Change the line of the server's configuration that the text names, and restart it."
 
 
+class DatabaseRestored(EnlistRefused):
+    """A database that decides by its rows lacks some that the queue manager has seen."""
+
+    code = "database-restored"
+    cure = "Compare what both hold, then `tx accept-database`; until then it decides nothing."
+
+
 class PartnerLost(Refused):
     """A partner gives no answer; what it was asked may have happened."""
 
     code = "partner-lost"
-    cure = (
-        "Start it, or correct the address; whatever is prepared there waits, and is brought to its "
-        "outcome when it is back."
-    )
+    cure = "Start it, or correct the address; what is prepared there waits for its outcome."
 
 
 class RolledBack(Refused):

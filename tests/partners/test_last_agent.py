@@ -234,3 +234,24 @@ def test_only_partner(manager: onceq.QueueManager, postgres: Postgres) -> None:
         with pytest.raises(EnlistRefused, match="only partner"), manager.transaction() as tx:
             tx.enlist(other)
             tx.enlist(PostgresLast(one))
+
+
+def test_rows_are_counted_and_removed(postgres: Postgres) -> None:
+    postgres.sql("create database counted")
+    agent = PostgresAgent(postgres.conninfo("counted"))
+    manager = "0" * 32
+    assert agent.count(manager, 0, 9, ()) == 0
+    assert agent.count(manager, 4, 9, ()) == -1
+    with psycopg.connect(postgres.conninfo("counted")) as db:
+        for row in (*(Row(manager, number, "1") for number in range(1, 7)), Row("1" * 32, 2, "1")):
+            last = PostgresLast(db)
+            last.check()
+            last.begin(XID)
+            last.record(row)
+    assert agent.settle(Row(manager, 7, "1")) is False
+    assert agent.count(manager, 1, 7, (3,)) == 4
+    assert agent.count(manager, 4, 4, ()) == 0
+    agent.remove(manager, 5, (2,))
+    agent.close()
+    found = postgres.sql(f"select number from {TABLE} where manager = '{manager}'", "counted")
+    assert sorted(number for (number,) in found) == [2, 5, 6, 7]

@@ -24,7 +24,7 @@ from onceq.partners.last_agent import Row
 from onceq.partners.mariadb import MariaResource
 from onceq.partners.postgres_last import PostgresLast
 from onceq.partners.postgresql import PostgresResource
-from onceq.partners.sqlite_last import SqliteLast
+from onceq.partners.sqlite_last import SqliteAgent, SqliteLast
 from tests.daemon.applications import WAIT_S, Daemon
 from tests.daemon.shell import ONCEQ
 from tests.scratch import scratch
@@ -297,3 +297,9 @@ def test_by_hand(folder: Path) -> None:
         assert "committed at sqlite:" in tx(daemon, "recover", *where)
         assert qm.branches() == []
         assert qm.receive(Q, timeout=5).text == "k"
+        with closing(sqlite3.connect(file)) as made, made:
+            made.execute("DELETE FROM onceq_decisions")
+        name = SqliteAgent(str(file)).name
+        assert "has not all rows" in tx(daemon, "recover", *where, code=1)
+        assert "taken as it is" in tx(daemon, "accept-database", name)
+        tx(daemon, "recover", *where)

@@ -306,6 +306,17 @@ def recover(
         raise typer.Exit(1)
 
 
+@tx_app.command("accept-database")
+def accept_database(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As the queue manager calls it.")],
+    qm: Where = None,
+) -> None:
+    """Take a database that decides by its rows as it is, after it was restored."""
+    with manager(qm) as connection:
+        ManagerPromiser(connection).rows(name, -1)
+    out.line(f"{name} is taken as it is")
+
+
 def _connected(where: str) -> QueueManager:
     return connect(where, timeout=CONNECT_S_MAX)
 

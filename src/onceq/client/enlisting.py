@@ -191,10 +191,10 @@ def enlist(tx: AnyTransaction, connection: Any) -> Calls[Any]:
         )
     if last:
         by_row = ByRow(tx._state, partner.name)
+        tx._manager.look_after_rows(partner)
         yield partial(partner.begin, by_row.xid)
         partners.by_row = by_row
         partners.add(partner, by_row.xid)
-        tx._manager.look_after_rows(partner)
         return partner.connection if connection is partner else connection
     xid = yield from call(tx.run, partners.deciding.enlist(partner.name))
     yield partial(partner.begin, xid)

@@ -13,7 +13,7 @@ from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
 from onceq.model.branch import Decision
 from onceq.model.identity import guid_text
-from onceq.model.views.branches import BranchView
+from onceq.model.views.branches import BranchView, RowsView
 from onceq.model.xid import Xid
 
 T = TypeVar("T")
@@ -62,6 +62,10 @@ class ManagerPromiser:
     def promises(self) -> list[BranchView]:
         """See Promiser."""
         return self._manager.run(last_agent.promises(self._session))
+
+    def rows(self, agent: str, found: int = 0) -> RowsView:
+        """See Promiser."""
+        return self._manager.run(last_agent.rows(self._session, agent, found))
 
     def commit(self, xid: Xid) -> None:
         """See Promiser."""

@@ -25,6 +25,7 @@ there is none and can be none).
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -128,6 +129,21 @@ class Agent(Protocol):
         Raises:
             PartnerLost: Its commit may be under way, or the database gives no answer.
         """
+
+    def count(self, manager: str, after: int, upto: int, but: Sequence[int]) -> int:
+        """How many committed rows of a queue manager there are.
+
+        Args:
+            after: Number of a row that must be there, and is not counted; 0: none.
+            upto: Number of the last that is counted.
+            but: Numbers that are not counted.
+
+        Returns:
+            -1: That row is not there.
+        """
+
+    def remove(self, manager: str, below: int, but: Sequence[int]) -> None:
+        """Remove committed rows with lower numbers, but these."""
 
     def close(self) -> None:
         """Let go of connections; never raises."""

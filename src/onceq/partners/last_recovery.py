@@ -4,6 +4,10 @@ A round asks the manager which of its prepared branches are decided by a row, an
 of each, unless its application is at work. The answer is for ever (``Agent.settle``), so whoever
 asks at the same time hears the same, and a branch that is not there any more was told before.
 
+Before that it is looked whether the database still has the rows that the manager has seen. If not
+it was set back, and nothing is decided by what it lacks. Afterwards those that nobody needs any
+more are removed: all before one that is kept to be looked for the next time.
+
 Upholds: I21; XTX-5, XTX-14.
 """
 
@@ -13,8 +17,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
-from onceq.errors import PartnerLost, UnknownBranch
-from onceq.model.views.branches import BranchView
+from onceq.errors import DatabaseRestored, PartnerLost, UnknownBranch
+from onceq.model.views.branches import BranchView, RowsView
 from onceq.model.xid import Xid
 from onceq.partners.driving import Calls
 from onceq.partners.last_agent import Agent, row_of
@@ -25,6 +29,9 @@ class Promiser(Protocol):
 
     def promises(self) -> Sequence[BranchView]:
         """Its prepared branches that rows decide."""
+
+    def rows(self, agent: str, found: int = 0) -> RowsView:
+        """What rows of a database it has seen (``AskRows``)."""
 
     def commit(self, xid: Xid) -> None:
         """Raises UnknownBranch if it is over."""
@@ -79,3 +86,33 @@ def settle(
         (report.committed if committed else report.rolled_back).append((name, xid))
     if stuck:
         raise stuck[0]
+
+
+def look_for_rows(promiser: Promiser, manager: str, agent: Agent, name: str) -> Calls[RowsView]:
+    """See whether the rows are there that must be; returns which these were.
+
+    Raises:
+        DatabaseRestored: They are not.
+    """
+    while True:
+        view: RowsView = yield partial(promiser.rows, name)
+        if not (view.kept or view.mark):
+            return view
+        upto = max(view.kept, view.mark)
+        found = yield partial(agent.count, manager, view.kept, upto, view.open)
+        if found >= view.count:
+            return view
+        again: RowsView = yield partial(promiser.rows, name)
+        # Whoever recovers beside this one may have kept a later row, and removed this one.
+        if again.kept == view.kept:
+            raise DatabaseRestored(
+                f"{name} has not all rows of decisions that this queue manager has seen, up to "
+                f"number {upto}: it was set back to an earlier state, or the queue manager was"
+            )
+
+
+def remove_rows(promiser: Promiser, manager: str, agent: Agent, view: RowsView) -> Calls[None]:
+    """Remove what nobody needs any more; ``view``: what was found."""
+    if view.mark:
+        yield partial(promiser.rows, view.agent, view.mark)
+        yield partial(agent.remove, manager, view.mark, view.open)

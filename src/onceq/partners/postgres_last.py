@@ -13,7 +13,7 @@ Upholds: I21 as far as the contract asks (``last_agent.py``).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -44,6 +44,16 @@ _FACTS: Final = (
     "SELECT pg_is_in_recovery(), (SELECT system_identifier::text FROM pg_control_system()), "
     "current_database(), current_setting('synchronous_commit'), to_regclass("
     f"'{TABLE}') IS NOT NULL"
+)
+_COUNT: Final = (
+    "SELECT coalesce(bool_or(number = %(after)s), false), "
+    "count(*) FILTER (WHERE number > %(after)s AND NOT number = ANY(%(but)s::bigint[])) "
+    f"FROM {TABLE} WHERE manager = %(manager)s AND number BETWEEN %(after)s AND %(upto)s "
+    f"AND outcome = '{COMMITTED}'"
+)
+_REMOVE: Final = (
+    f"DELETE FROM {TABLE} WHERE manager = %(manager)s AND number < %(below)s "
+    f"AND outcome = '{COMMITTED}' AND NOT number = ANY(%(but)s::bigint[])"
 )
 LOCK_MS: Final = 2_000
 """How long recovery waits for a commit that is under way; then it tries again later."""
@@ -277,6 +287,22 @@ class PostgresAgent:
             ).fetchone()  # fmt: skip
         assert found is not None, "there is a row now, whoever wrote it"
         return bool(found[0])
+
+    def count(self, manager: str, after: int, upto: int, but: Sequence[int]) -> int:
+        """See Agent."""
+        given = {"manager": manager, "after": after, "upto": upto, "but": list(but)}
+        with self._asking() as connection:
+            if connection.execute(f"SELECT to_regclass('{TABLE}')").fetchone() == (None,):
+                return -1 if after else 0
+            row = connection.execute(_COUNT, given).fetchone()
+        assert row is not None, "an aggregate has one row"
+        there, found = row
+        return int(found) if there or not after else -1
+
+    def remove(self, manager: str, below: int, but: Sequence[int]) -> None:
+        """See Agent."""
+        with self._asking() as connection:
+            connection.execute(_REMOVE, {"manager": manager, "below": below, "but": list(but)})
 
     def close(self) -> None:
         """See Agent."""

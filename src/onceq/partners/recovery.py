@@ -23,14 +23,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol
 
-from onceq.errors import DecidedByHand, PartnerLost, TwoPhaseForbidden, UnknownBranch
+from onceq.errors import (
+    DatabaseRestored,
+    DecidedByHand,
+    PartnerLost,
+    TwoPhaseForbidden,
+    UnknownBranch,
+)
 from onceq.model.branch import Decision
 from onceq.model.xid import PREFIX, Xid, decider_of
 from onceq.partners.contract import Resource
 from onceq.partners.driving import Call, Calls, drive
 from onceq.partners.finding import Place
 from onceq.partners.last_agent import Agent
-from onceq.partners.last_recovery import Promiser, settle
+from onceq.partners.last_recovery import Promiser, look_for_rows, remove_rows, settle
 
 WAIT_S_MIN: Final = 1.0
 WAIT_S_MAX: Final = 60.0
@@ -93,6 +99,8 @@ class Recovery:
         self._decider = decider
         self._resources: dict[str, Resource] = {}
         self._agents: dict[str, tuple[Agent, Promiser]] = {}
+        self.restored: dict[str, DatabaseRestored] = {}
+        """Last agents that were set back, by name."""
         self._unmet: dict[str, Resource] = {}
         self._unmet_agents: dict[str, tuple[Agent, Promiser]] = {}
         self._also_agents: set[str] = set()
@@ -141,6 +149,12 @@ class Recovery:
     def knows_agent(self, name: str) -> bool:
         """Whether that last agent is looked after."""
         return name in self._agents
+
+    def check_restored(self, name: str) -> None:
+        """Raises DatabaseRestored if that last agent was found to be set back."""
+        error = self.restored.get(name)
+        if error is not None:
+            raise DatabaseRestored(error.text) from error
 
     def add_unmet(self, resource: Resource, label: str) -> None:
         """Look after a resource as soon as it can be asked for its name.
@@ -247,13 +261,20 @@ class Recovery:
             if now_s < self._due_s.get(key, 0.0):
                 report.failed[key] = self._reasons[key]
                 continue
+            manager = self._decider.guid.hex()
             found = yield promiser.promises
             try:
+                view = yield from look_for_rows(promiser, manager, agent, name)
                 yield from settle(promiser, agent, name, found, report, dry_run=dry_run)
+                if not dry_run:
+                    yield from remove_rows(promiser, manager, agent, view)
             except Exception as error:  # noqa: BLE001 - any driver's errors
+                if isinstance(error, DatabaseRestored):
+                    self.restored[name] = error
                 self._failed(key, report, error)
                 self._put_off(key, now_s)
             else:
+                self.restored.pop(name, None)
                 self._waits_s.pop(key, None)
 
     def _put_off(self, name: str, now_s: float) -> None:

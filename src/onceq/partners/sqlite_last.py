@@ -9,8 +9,9 @@ Upholds: I21 as far as the contract asks (``last_agent.py``).
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,13 @@ _INSERT: Final = f"INSERT INTO {TABLE} VALUES (?, ?, ?, ?)"
 _INSERT_IF_NONE: Final = f"INSERT OR IGNORE INTO {TABLE} VALUES (?, ?, ?, ?)"
 _IS_COMMITTED: Final = (
     f"SELECT outcome = ? FROM {TABLE} WHERE manager = ? AND number = ? AND id = ?"
+)
+_NUMBERS: Final = (
+    f"SELECT number FROM {TABLE} WHERE manager = ? AND number BETWEEN ? AND ? AND outcome = ?"
+)
+_REMOVE: Final = (
+    f"DELETE FROM {TABLE} WHERE manager = ? AND number < ? AND outcome = ? "
+    "AND number NOT IN (SELECT value FROM json_each(?))"
 )
 _FULL: Final = 2
 """PRAGMA synchronous: from here on a commit is synced."""
@@ -162,6 +170,25 @@ class SqliteAgent:
             ((committed,),) = connection.execute(_IS_COMMITTED, (COMMITTED, *key)).fetchall()
             connection.execute("COMMIT")
         return bool(committed)
+
+    def count(self, manager: str, after: int, upto: int, but: Sequence[int]) -> int:
+        """See Agent."""
+        with self._asking() as connection:
+            connection.execute("BEGIN")
+            connection.execute(MAKE)
+            found = connection.execute(_NUMBERS, (manager, after, upto, COMMITTED)).fetchall()
+            connection.execute("COMMIT")
+        numbers = {number for (number,) in found}
+        if after and after not in numbers:
+            return -1
+        return len(numbers - {after} - set(but))
+
+    def remove(self, manager: str, below: int, but: Sequence[int]) -> None:
+        """See Agent."""
+        with self._asking() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(_REMOVE, (manager, below, COMMITTED, json.dumps(list(but))))
+            connection.execute("COMMIT")
 
     def close(self) -> None:
         """See Agent."""

@@ -22,13 +22,14 @@ from onceq.errors import ConfigurationError, InvalidParameter
 from onceq.model.branch import Decision
 from onceq.model.requests import (
     AskDecision,
+    AskRows,
     CommitBranch,
     DecisionDone,
     Look,
     Request,
     RollbackBranch,
 )
-from onceq.model.views.branches import BranchView, DecisionView
+from onceq.model.views.branches import BranchView, DecisionView, RowsView
 from onceq.model.xid import Xid
 from onceq.partners.finding import Place, place_for, without_secrets
 from onceq.partners.last_recovery import promises_in
@@ -65,6 +66,10 @@ class Decider:
     def promises(self) -> list[BranchView]:
         """See Promiser."""
         return promises_in(cast(list[BranchView], self._ask(Look("branches"))))
+
+    def rows(self, agent: str, found: int = 0) -> RowsView:
+        """See Promiser."""
+        return cast(RowsView, self._ask(AskRows(agent, found)))
 
     def commit(self, xid: Xid) -> None:
         """See Promiser."""

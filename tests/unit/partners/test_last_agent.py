@@ -8,6 +8,7 @@ of the row held between them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +34,7 @@ from onceq.errors import (
 from onceq.model.branch import Decision
 from onceq.model.requests import Promise
 from onceq.model.results import Promised
-from onceq.model.views.branches import BranchView
+from onceq.model.views.branches import BranchView, RowsView
 from onceq.model.xid import ONCEQ_FORMAT, Xid, agent_of, decider_of, make_gtrid, xid_by_row
 from onceq.partners.deciding import What
 from onceq.partners.finding import Place
@@ -109,6 +110,13 @@ class Database:
             raise PartnerLost("the key is held")
         return self.rows.setdefault(row, ABORTED) == COMMITTED
 
+    def count(self, manager: str, after: int, upto: int, but: Sequence[int]) -> int:
+        there = self.rows.get(row_of(xid_by_row(GUID, 1, NAME), NUMBER)) == COMMITTED
+        return int(there and after < NUMBER <= upto and NUMBER not in but)
+
+    def remove(self, manager: str, below: int, but: Sequence[int]) -> None:
+        """There is only one, which is kept."""
+
     def close(self) -> None:
         """Nothing to give up."""
 
@@ -150,6 +158,11 @@ class Home:
         if self.state != "prepared":
             raise UnknownBranch(self.state)
         self.state = state
+
+    def rows(self, agent: str, found: int = 0) -> RowsView:
+        """The row must be there once the branch is committed."""
+        over = self.state == "committed"
+        return RowsView(NAME, 0, NUMBER * over, int(over), () if over else (NUMBER,))
 
     def promises(self) -> list[BranchView]:
         if self.state != "prepared":

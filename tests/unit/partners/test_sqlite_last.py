@@ -14,7 +14,15 @@ import pytest
 import onceq
 import onceq.aio
 from onceq.client.recovering import ManagerPromiser
-from onceq.errors import EnlistRefused, InDoubt, PartnerLost, PartnerRefused, RolledBack, SendFailed
+from onceq.errors import (
+    DatabaseRestored,
+    EnlistRefused,
+    InDoubt,
+    PartnerLost,
+    PartnerRefused,
+    RolledBack,
+    SendFailed,
+)
 from onceq.model.xid import xid_by_row
 from onceq.partners.last_agent import Row
 from onceq.partners.sqlite_last import SqliteAgent, SqliteLast
@@ -247,3 +255,50 @@ def test_a_broken_connection_is_a_loss(db: sqlite3.Connection) -> None:
     with pytest.raises(PartnerLost):
         last.begin(XID)
     last.abandon()
+
+
+def test_rows_are_counted_and_removed(db: sqlite3.Connection, path: Path) -> None:
+    agent = SqliteAgent(str(path), wait_s=0)
+    manager = "0" * 32
+    assert agent.count(manager, 0, 9, ()) == 0
+    assert agent.count(manager, 4, 9, ()) == -1
+    for number in range(1, 7):
+        last = begun(db)
+        db.execute("DELETE FROM t")
+        last.record(Row(manager, number, "1"))
+    begun(db).record(Row("1" * 32, 2, "1"))
+    assert agent.settle(Row(manager, 7, "1")) is False
+    assert agent.count(manager, 1, 7, (3,)) == 4
+    assert agent.count(manager, 4, 4, ()) == 0
+    agent.remove(manager, 5, (2,))
+    agent.close()
+    found = db.execute("SELECT number FROM onceq_decisions WHERE manager = ?", (manager,))
+    assert [number for (number,) in found] == [2, 5, 6, 7]
+
+
+def test_a_file_that_was_restored(
+    manager: onceq.QueueManager, db: sqlite3.Connection, path: Path
+) -> None:
+    def work() -> None:
+        with manager.transaction() as tx:
+            tx.enlist(db)
+            tx.send(Q, "a")
+
+    manager.look_after_rows = lambda last: None  # type: ignore[method-assign]
+    recovery = manager.recovery()
+    recovery.add_agent(SqliteAgent(str(path)), ManagerPromiser(manager))
+    for _ in range(3):
+        work()
+    assert recovery.step(0.0).clean
+    rows = db.execute("SELECT * FROM onceq_decisions").fetchall()
+    assert len(rows) == 1
+    work()
+    db.execute("DELETE FROM onceq_decisions")
+    db.executemany("INSERT INTO onceq_decisions VALUES (?, ?, ?, ?)", rows)
+    db.commit()
+    work()
+    (failed,) = recovery.step(0.0).failed.values()
+    assert failed.startswith("DatabaseRestored: ")
+    with pytest.raises(DatabaseRestored):
+        recovery.check_restored(SqliteAgent(str(path)).name)
+    recovery.close()

@@ -16,7 +16,7 @@ from onceq.errors import OnceqError, ServiceNotAvailable, TransactionOver, Unkno
 from onceq.model import requests
 from onceq.model.results import Promised, Sent
 from onceq.model.views import looks
-from onceq.model.views.branches import BranchView
+from onceq.model.views.branches import BranchView, RowsView
 from onceq.model.xid import xid_by_row
 from onceq.partners.last_agent import Row, row_of
 from onceq.partners.last_recovery import promises_in
@@ -115,3 +115,8 @@ def _promised(request: requests.Promise) -> Plan[Promised | None]:
 def promises(session: Session) -> Plan[list[BranchView]]:
     """Prepared branches that rows in databases decide."""
     return promises_in((yield from look(looks.BRANCHES)))
+
+
+def rows(session: Session, agent: str, found: int = 0) -> Plan[RowsView]:
+    """What rows of a database the manager has seen; see ``AskRows``."""
+    return ask(requests.AskRows(agent, found), RowsView)

@@ -135,6 +135,7 @@ class AsyncRecovering(AsyncConnected):
     def look_after_rows(self, last: LastAgent) -> None:
         """Let the task look after branches that rows in that database decide."""
         recovery = self._looking()
+        recovery.check_restored(last.name)
         if not recovery.knows_agent(last.name):
             agent = last.agent()
             if agent is not None:

@@ -153,6 +153,7 @@ class Recovering(Connected):
         """Let the thread look after branches that rows in that database decide."""
         with self._recovery_lock:
             if self._recovery is not None and self._recovery.knows_agent(last.name):
+                self._recovery.check_restored(last.name)
                 return
             agent = last.agent()
             recovery = self._recovery or self.recovery()

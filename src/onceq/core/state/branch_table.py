@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from onceq.core.state.seen_rows import SeenRows
 from onceq.errors import DamagedRecord
 from onceq.model.branch import Phase
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
@@ -200,7 +201,8 @@ class Marks:
         branch: Number of the prepared branch that it ends; 0: none.
         by_hand: How an operator has ended it; None: its coordinator has.
         gtrid: Of the transaction that it decides to commit; empty: none.
-        partners: To be told of that.
+        partners: To be told of that; without ``gtrid``: the database whose row has committed the
+            branch.
     """
 
     branch: int = 0
@@ -233,7 +235,7 @@ def decode_marks(raw: bytes) -> Marks:
 class Branches:
     """All prepared branches and all decisions of a manager."""
 
-    __slots__ = ("_by_number", "_by_xid", "_groups", "_space", "decisions")
+    __slots__ = ("_by_number", "_by_xid", "_groups", "_space", "decisions", "rows")
 
     def __init__(self, space: Space) -> None:
         self._space = space
@@ -241,6 +243,7 @@ class Branches:
         self._by_number: dict[int, Branch] = {}
         self._groups: dict[bytes, dict[int, Branch]] = {}
         """Prepared branches that belong to groups, by prefix and number."""
+        self.rows = SeenRows()
         self.decisions: dict[bytes, Decided] = {}
         """Commits that not all partners are known to have carried out, by global identifier."""
 
@@ -269,6 +272,8 @@ class Branches:
             branch = self._by_number[marks.branch]
             if marks.by_hand is None:
                 self.drop(branch)
+                if marks.partners and not marks.gtrid:
+                    self.rows.committed(marks.partners[0], marks.branch)
             else:
                 self._leave_group(branch)
                 self._let_go(branch)
@@ -318,6 +323,7 @@ class Branches:
         """Decisions, and the sizes of the branches whose bytes stand behind the tables."""
         return {
             "decisions": [[g.hex(), list(d.partners), d.at_s] for g, d in self.decisions.items()],
+            "rows": self.rows.dump(),
             "sizes": [sum(map(len, branch.encode())) for branch in self],
         }
 
@@ -325,6 +331,7 @@ class Branches:
         """From a checkpoint; ``data`` ends with the branches."""
         for gtrid, partners, at_s in values["decisions"]:
             self.decisions[bytes.fromhex(gtrid)] = Decided(tuple(partners), at_s)
+        self.rows.load(values.get("rows", []))
         at = len(data) - sum(values["sizes"])
         for size in values["sizes"]:
             self.add(decode_branch(data[at : at + size]))

@@ -5,6 +5,8 @@ hexadecimal there. Fields with a default may be missing, because older versions 
 values that this version does not know are passed over.
 
 Every type says what it does to the durable state; ``setup_effects.py`` does it.
+
+LONG: every such record is found in one place.
 """
 
 from __future__ import annotations
@@ -417,6 +419,27 @@ class DecisionCarriedOut(Setup):
     """All partners have carried out a decision."""
 
     gtrid: bytes
+
+
+@_setup("rows-marked")
+class RowsMarked(Setup):
+    """Rows of a last agent are to be looked for, up to the last that has committed a branch."""
+
+    agent: str
+
+
+@_setup("rows-found")
+class RowsFound(Setup):
+    """They are there: those before the last may be removed."""
+
+    agent: str
+
+
+@_setup("rows-forgotten")
+class RowsForgotten(Setup):
+    """A last agent is taken as it is, whatever rows it has lost."""
+
+    agent: str
 
 
 @_setup("group")

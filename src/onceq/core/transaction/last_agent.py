@@ -14,13 +14,16 @@ Upholds: I20 (what is promised is a branch like any other), I21; XTX-16.
 
 from __future__ import annotations
 
+from onceq.core.state.setups import RowsForgotten, RowsFound, RowsMarked
 from onceq.core.step.step import Step
 from onceq.core.transaction.unit_of_work import last_sends, release
 from onceq.core.transaction.xa_branch import admitted, put_on_record
 from onceq.errors import BranchState, DuplicateBranch, EnlistRefused
 from onceq.model.branch import Phase
-from onceq.model.requests import Promise
+from onceq.model.requests import AskRows, Promise
 from onceq.model.results import Promised
+from onceq.model.views.branches import RowsView
+from onceq.model.xid import agent_of
 
 
 def promise(step: Step, item: Promise) -> None:
@@ -51,4 +54,23 @@ def promise(step: Step, item: Promise) -> None:
         answer = Promised(
             branch.number, branch.next_message - count, count, branch.next_transaction - 1
         )
+    step.answer(item.owner, item.request, answer)
+
+
+def rows(step: Step, item: AskRows) -> None:
+    """What is to be found in a database, and what was."""
+    name, seen = item.agent, step.state.branches.rows.get(item.agent)
+    if item.found < 0:
+        step.setup(RowsForgotten(agent=name))
+    elif not item.found:
+        if not seen.mark and seen.last > seen.kept:
+            step.setup(RowsMarked(agent=name), forced=False)
+    elif item.found == seen.mark:
+        # Durable before it is said: rows are removed then, and this one is to be kept for ever.
+        step.setup(RowsFound(agent=name))
+    seen = step.state.branches.rows.get(name)
+    open_ = sorted(
+        tx.branch for xid, tx in step.units.branches.items() if tx.branch and agent_of(xid) == name
+    )
+    answer = RowsView(name, seen.kept, seen.mark, seen.before, tuple(open_))
     step.answer(item.owner, item.request, answer)

@@ -20,6 +20,7 @@ from onceq.core.step.units import Transaction
 from onceq.core.transaction.unit_of_work import put_back, release, take_effect
 from onceq.model.branch import Phase
 from onceq.model.results import Sent
+from onceq.model.xid import agent_of
 
 
 def carry_out(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> Sent:
@@ -32,7 +33,9 @@ def carry_out(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> S
     build = ChangeBuilder(step)
     result = take_effect(build, tx.sends, tx.receives)
     if tx.branch:
-        build.change.marks = Marks(tx.branch, by_hand)
+        assert tx.xid is not None
+        agent = agent_of(tx.xid)
+        build.change.marks = Marks(tx.branch, by_hand, partners=(agent,) if agent else ())
     step.record(build.change)
     return result
 

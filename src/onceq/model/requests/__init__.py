@@ -60,6 +60,7 @@ from onceq.model.requests.transactions import (
 )
 from onceq.model.requests.xa import (
     AskDecision,
+    AskRows,
     CommitBranch,
     CommitGroup,
     DecisionDone,
@@ -81,6 +82,7 @@ __all__ = [
     "Access",
     "AskDecision",
     "AskOutcome",
+    "AskRows",
     "Begin",
     "CancelReceive",
     "Claim",

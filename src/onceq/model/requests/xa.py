@@ -139,10 +139,7 @@ class Enlist(Request):
     def check(self) -> None:
         """See Request."""
         _check_gtrid(self.gtrid)
-        if not 0 < len(self.partner) <= PARTNER_CHARS_MAX or not self.partner.isprintable():
-            raise InvalidParameter(
-                f"a partner's name has 1 to {PARTNER_CHARS_MAX} printable characters"
-            )
+        _check_partner(self.partner)
 
 
 @dataclass(slots=True)
@@ -158,6 +155,24 @@ class AskDecision(Request):
     def check(self) -> None:
         """See Request."""
         _check_gtrid(self.gtrid)
+
+
+@dataclass(slots=True)
+class AskRows(Request):
+    """What is to be found in a database that is a last agent. Answer: ``RowsView``.
+
+    Attributes:
+        agent: Its name.
+        found: The mark of an earlier answer, up to which all that must be there was found; 0:
+            nothing was looked for yet; negative: the database is taken as it is.
+    """
+
+    agent: str
+    found: int = 0
+
+    def check(self) -> None:
+        """See Request."""
+        _check_partner(self.agent)
 
 
 @dataclass(slots=True)
@@ -238,6 +253,13 @@ def _check_gtrid(gtrid: bytes) -> None:
     if not 0 < len(gtrid) <= GTRID_BYTES_MAX:
         raise InvalidParameter(
             f"a global transaction identifier has 1 to {GTRID_BYTES_MAX} bytes, not {len(gtrid)}"
+        )
+
+
+def _check_partner(name: str) -> None:
+    if not 0 < len(name) <= PARTNER_CHARS_MAX or not name.isprintable():
+        raise InvalidParameter(
+            f"a partner's name has 1 to {PARTNER_CHARS_MAX} printable characters"
         )
 
 

@@ -59,6 +59,25 @@ class DecisionView(View):
 
 
 @dataclass(frozen=True, slots=True)
+class RowsView(View):
+    """What a queue manager has seen of the rows of a last agent.
+
+    Attributes:
+        agent: Its name.
+        kept: Number of a row that must be there; 0: none is known.
+        mark: Up to which number rows are to be looked for now; 0: none are.
+        count: How many with numbers above ``kept``, up to ``mark``, must be there.
+        open: Numbers of branches that are prepared: whether these have rows is not known.
+    """
+
+    agent: str = ""
+    kept: int = 0
+    mark: int = 0
+    count: int = 0
+    open: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class GroupView(View):
     """The last group of branches that an application has committed.
 

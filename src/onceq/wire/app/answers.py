@@ -21,7 +21,7 @@ from onceq.model.limits import CLIENT_FRAME_BYTES_MAX
 from onceq.model.requests import Grip, Request, Steer
 from onceq.model.results import Opened, Outcome, Promised, Sent
 from onceq.model.run import Buffer
-from onceq.model.views.branches import GroupResult
+from onceq.model.views.branches import GroupResult, RowsView
 from onceq.model.views.looks import LOOKS
 from onceq.model.views.managers import BackupHold, ClockAccepted, ListView, PeerView, Reloaded
 from onceq.model.views.queues import StreamReset
@@ -47,6 +47,7 @@ RESULTS: Final[Mapping[type[Request], object]] = {
     requests.CommitBranch: Sent,
     requests.CommitGroup: GroupResult,
     requests.AskDecision: Decision,
+    requests.AskRows: RowsView,
     requests.EditDirectory: ListView,
     requests.ResetStream: StreamReset,
     requests.ForgetPeer: PeerView,

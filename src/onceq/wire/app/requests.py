@@ -64,6 +64,7 @@ CODES: Final[dict[type[Request], Code]] = {
     requests.ForgetBranch: Code.BRANCH,
     requests.Enlist: Code.DECIDE,
     requests.AskDecision: Code.DECIDE,
+    requests.AskRows: Code.DECIDE,
     requests.LeaveDecision: Code.DECIDE,
     requests.DecisionDone: Code.DECIDE,
     requests.PrepareBranch: Code.PREPARE,
@@ -300,6 +301,8 @@ def _decide(row: _Decide, _: memoryview) -> Request:
         return requests.Enlist(row.transaction, row.gtrid, row.partner)
     if verb == "ask":
         return requests.AskDecision(row.gtrid)
+    if verb == "rows":
+        return requests.AskRows(row.partner, row.transaction)
     if verb == "leave":
         return requests.LeaveDecision(row.gtrid)
     if verb == "done":
@@ -405,6 +408,7 @@ _WRITERS: Final[dict[type[Request], Callable[[Any], tuple[Row, Sequence[SendItem
     requests.ForgetBranch: lambda r: (_Branch("forget", 0, *_xid(r.xid)), ()),
     requests.Enlist: lambda r: (_Decide("enlist", r.transaction, r.gtrid, r.partner), ()),
     requests.AskDecision: lambda r: (_Decide("ask", 0, r.gtrid), ()),
+    requests.AskRows: lambda r: (_Decide("rows", r.found, b"", r.agent), ()),
     requests.LeaveDecision: lambda r: (_Decide("leave", 0, r.gtrid), ()),
     requests.DecisionDone: lambda r: (_Decide("done", 0, r.gtrid), ()),
     requests.CommitGroup: lambda r: (

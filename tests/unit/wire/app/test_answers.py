@@ -15,7 +15,7 @@ from onceq.model.queue import QueueProperties
 from onceq.model.results import Opened, Outcome, Promised, Sent
 from onceq.model.run import Run
 from onceq.model.views import looks
-from onceq.model.views.branches import GroupResult
+from onceq.model.views.branches import GroupResult, RowsView
 from onceq.model.views.managers import BackupHold, Cut, Reloaded, Restored, StatusView
 from onceq.model.views.msmq import ReceiveInfo, SequenceInfo
 from onceq.model.views.queues import ConnectionView, OutgoingView, PutBackView, QueueView
@@ -55,6 +55,7 @@ def look(what: str) -> requests.Look:
         (requests.Abort(1), None),
         (requests.AskDecision(b"g"), Decision.OPEN),
         (requests.DecisionDone(b"g"), None),
+        (requests.AskRows("db"), RowsView("db", 3, 7, 2, (5, 6))),
         (requests.CommitGroup("a", "", 1, b"", ()), GroupResult(True, 2, 3)),
         (requests.RollbackGroup(b"", True), 3),
         (requests.CommitBranch(XID), Sent(1, 2, 3)),

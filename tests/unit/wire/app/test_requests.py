@@ -69,6 +69,7 @@ SAID: dict[str, Request] = {
     "branch-forget": requests.ForgetBranch(XID),
     "enlist": requests.Enlist(3, b"g", "db"),
     "ask": requests.AskDecision(b"g"),
+    "rows": requests.AskRows("db", 17),
     "leave": requests.LeaveDecision(b"g"),
     "done": requests.DecisionDone(b"g"),
     "prepare": requests.PrepareBranch(XID, 3, [ITEM]),

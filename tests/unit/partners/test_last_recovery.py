@@ -1,0 +1,296 @@
+"""Rows that decide, over many transactions: removed in bulk, and missed when they are lost.
+
+The manager is a real core, and the database a table that may be set back to what it was. What
+others do in the meantime happens between the calls of a round of recovery.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from onceq.core.inputs.inputs import OwnerGone
+from onceq.errors import DatabaseRestored, OnceqError
+from onceq.model import requests
+from onceq.model.branch import Decision
+from onceq.model.message import PLAIN
+from onceq.model.queue import QueueProperties
+from onceq.model.results import Promised
+from onceq.model.run import Run
+from onceq.model.views.branches import BranchView, RowsView
+from onceq.model.xid import Xid, xid_by_row
+from onceq.partners.last_agent import ABORTED, COMMITTED, Row, row_of
+from onceq.partners.last_recovery import promises_in
+from onceq.partners.recovery import Recovery, Report
+from tests.unit.core.alone import IDENTITY, Core
+
+Q, NAME = "private$\\q", "sqlite:/shop.db"
+ITEM = requests.SendItem(Q, PLAIN, Run.of([b"x"]))
+SEEDS = range(60)
+
+
+@dataclass
+class Table:
+    """The database."""
+
+    rows: dict[Row, str] = field(default_factory=dict)
+    name: str = NAME
+
+    def settle(self, row: Row) -> bool:
+        return self.rows.setdefault(row, ABORTED) == COMMITTED
+
+    def numbers(self) -> list[int]:
+        return sorted(row.number for row, what in self.rows.items() if what == COMMITTED)
+
+    def count(self, manager: str, after: int, upto: int, but: Sequence[int]) -> int:
+        assert manager == IDENTITY.guid.hex()
+        found = self.numbers()
+        if after and after not in found:
+            return -1
+        return len([n for n in found if after < n <= upto and n not in but])
+
+    def remove(self, manager: str, below: int, but: Sequence[int]) -> None:
+        for row, what in list(self.rows.items()):
+            if what == COMMITTED and row.number < below and row.number not in but:
+                del self.rows[row]
+
+    def close(self) -> None:
+        """Nothing to give up."""
+
+
+class Manager:
+    """A core, asked as recovery and applications ask."""
+
+    def __init__(self) -> None:
+        self.core = Core()
+        properties = QueueProperties("q", transactional=True)
+        self.core.ask(requests.CreateQueue(properties=properties, instance=b"I" * 16))
+        self.guid = IDENTITY.guid
+        self.count = 0
+
+    def ask(self, request: requests.Request) -> Any:
+        answer = self.core.ask(request)
+        if isinstance(answer, OnceqError):
+            raise answer
+        return answer
+
+    def promise(self) -> tuple[Xid, Row]:
+        self.count += 1
+        xid = xid_by_row(self.guid, self.count, NAME)
+        self.ask(requests.Begin(self.count))
+        promised = self.ask(requests.Promise(self.count, xid, (ITEM,)))
+        assert isinstance(promised, Promised)
+        return xid, row_of(xid, promised.number)
+
+    def dies(self) -> None:
+        """The application: nobody is at work in what it has promised."""
+        self.core.step(OwnerGone(owner=1))
+
+    def promises(self) -> list[BranchView]:
+        return promises_in(self.ask(requests.Look("branches")))
+
+    def rows(self, agent: str, found: int = 0) -> RowsView:
+        answer = self.ask(requests.AskRows(agent, found))
+        assert isinstance(answer, RowsView)
+        return answer
+
+    def commit(self, xid: Xid) -> None:
+        self.ask(requests.CommitBranch(xid))
+
+    def rollback(self, xid: Xid) -> None:
+        self.ask(requests.RollbackBranch(xid))
+
+    def decision(self, gtrid: bytes) -> Decision:
+        raise AssertionError("this manager decides nothing")
+
+    def open_decisions(self) -> dict[bytes, tuple[str, ...]]:
+        return {}
+
+    def done(self, gtrid: bytes) -> None:
+        raise AssertionError("this manager decides nothing")
+
+
+class World:
+    """Applications that promise, write rows and commit, in any order; and recovery."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.manager, self.table = Manager(), Table()
+        self.promised: list[tuple[Xid, Row]] = []
+        self.written: list[tuple[Xid, Row]] = []
+        self.over: set[int] = set()
+        """Numbers of branches that were committed."""
+        self.restored: dict[str, DatabaseRestored] = {}
+
+    def something(self, *, more: bool = True) -> None:
+        """One step of an application."""
+        what = self.rng.randrange(3)
+        if what == 0 and more:
+            self.promised.append(self.manager.promise())
+        elif what == 1 and self.promised:
+            xid, row = self.promised.pop(self.rng.randrange(len(self.promised)))
+            self.table.rows[row] = COMMITTED
+            self.written.append((xid, row))
+        elif self.written:
+            xid, row = self.written.pop(self.rng.randrange(len(self.written)))
+            self.manager.commit(xid)
+            self.over.add(row.number)
+
+    def round(self, busy: Callable[[], None] = lambda: None) -> Report:
+        """One of a recovery that begins with it; ``busy`` happens before each of its calls."""
+        recovery = Recovery(self.manager)
+        recovery.add_agent(self.table, self.manager)
+        work = recovery.calls(0.0)
+        try:
+            call = next(work)
+            while True:
+                busy()
+                try:
+                    result = call()
+                except Exception as error:  # noqa: BLE001 - the work sees every error
+                    call = work.throw(error)
+                else:
+                    call = work.send(result)
+        except StopIteration as stop:
+            report: Report = stop.value
+        self.restored = recovery.restored
+        return report
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rows_go_and_nothing_is_ever_missed(seed: int) -> None:
+    removed(seed)
+
+
+def removed(seed: int) -> None:
+    """Raises AssertionError if rows are missed that nobody has lost, or do not go."""
+    world = World(seed)
+    for _ in range(12):
+        for _ in range(world.rng.randrange(8)):
+            world.something()
+        others: list[Callable[..., Report]] = [world.round] if world.rng.random() < 0.3 else []
+
+        def busy(others: list[Callable[..., Report]] = others) -> None:
+            world.something()
+            if others and world.rng.random() < 0.3:
+                others.pop()()
+
+        world.round(busy)
+        assert not world.restored
+    for _, row in world.written:
+        assert row in world.table.rows, "a row was removed whose branch is not over"
+    while world.promised or world.written:
+        world.something(more=False)
+    # What was marked before is found by the first, and the rest by the second.
+    world.round()
+    report = world.round()
+    assert not world.restored
+    assert report.clean
+    assert len(world.table.numbers()) <= 1
+    again = world.manager.core.again().state.branches.rows
+    assert again.dump() == world.manager.core.manager.state.branches.rows.dump()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_database_that_was_set_back_is_recognised(seed: int) -> None:
+    set_back(seed)
+
+
+def set_back(seed: int) -> None:
+    """Raises AssertionError if it is not, however many transactions were committed since."""
+    world = World(seed)
+    for _ in range(world.rng.randrange(30)):
+        world.something()
+        if world.rng.random() < 0.1:
+            world.round()
+    before, over = dict(world.table.rows), set(world.over)
+    while len(world.over) < len(over) + 3:
+        world.something()
+    kept = {row.number for row, what in before.items() if what == COMMITTED}
+    lost = world.over - over - kept
+    world.table.rows = before
+    for _ in range(world.rng.randrange(10)):
+        xid, row = world.manager.promise()
+        world.table.rows[row] = COMMITTED
+        world.manager.commit(xid)
+    world.manager.dies()
+    left = len(world.manager.promises())
+    report = world.round()
+    if not lost:
+        assert not world.restored
+        return
+    assert isinstance(world.restored.get(NAME), DatabaseRestored)
+    assert report.committed == report.rolled_back == []
+    assert len(world.manager.promises()) == left
+    world.manager.rows(NAME, -1)
+    assert world.round().clean
+    assert not world.restored
+
+
+def test_nothing_seen_nothing_missed() -> None:
+    world = World(1)
+    assert world.round().clean
+    assert not world.restored
+    assert world.manager.rows(NAME) == RowsView(NAME)
+
+
+def test_the_row_that_is_kept_is_missed_when_all_is_quiet() -> None:
+    world = World(1)
+    xid, row = world.manager.promise()
+    world.table.rows[row] = COMMITTED
+    world.manager.commit(xid)
+    assert world.round().clean
+    assert world.manager.rows(NAME).kept == row.number
+    assert world.round().clean
+    world.table.rows.clear()
+    assert not world.round().clean
+    assert world.restored
+
+
+def test_an_application_is_told_when_it_enlists() -> None:
+    world = World(1)
+    recovery = Recovery(world.manager)
+    recovery.check_restored(NAME)
+    recovery.restored[NAME] = DatabaseRestored("set back")
+    with pytest.raises(DatabaseRestored, match="set back"):
+        recovery.check_restored(NAME)
+
+
+def test_a_checkpoint_keeps_what_was_seen() -> None:
+    world = World(3)
+    for _ in range(40):
+        world.something()
+    world.manager.rows(NAME)
+    branches = world.manager.core.manager.state.branches
+    other = type(branches.rows)()
+    other.load(branches.dump()["rows"])
+    assert other.dump() == branches.rows.dump() != []
+
+
+def removed_early(manager: Any, guid: str, agent: Any, view: RowsView) -> Any:
+    """Rows of branches that are not over are removed, too."""
+    if view.mark:
+        yield lambda: manager.rows(view.agent, view.mark)
+        yield lambda: agent.remove(guid, view.mark, ())
+
+
+def not_looked_for(promiser: Any, manager: str, agent: Any, name: str) -> Any:
+    """A database is believed, whatever it lacks."""
+    return (yield lambda: promiser.rows(name))
+
+
+@pytest.mark.parametrize(
+    ("verb", "mistake", "finds"),
+    [("remove_rows", removed_early, removed), ("look_for_rows", not_looked_for, set_back)],
+)
+def test_planted_mistakes_are_found(
+    verb: str, mistake: Any, finds: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"onceq.partners.recovery.{verb}", mistake)
+    with pytest.raises(AssertionError):
+        for seed in SEEDS:
+            finds(seed)
