@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from onceq.cli.measure import WrongMessages  # noqa: E402
 from peers import pages, plot, programs, rounds  # noqa: E402
-from peers.run import QUICK, Run, Scale  # noqa: E402
+from peers.run import QUICK, Outcome, Run, Scale  # noqa: E402
 from peers.summary import text as told  # noqa: E402
 from peers.systems import SYSTEMS  # noqa: E402
 
@@ -66,17 +66,23 @@ def measured(given: argparse.Namespace) -> Run:
     def say(text: str) -> None:
         print(line.format(text), end=end, file=sys.stderr, flush=True)
 
-    folder = Path(tempfile.mkdtemp(prefix="onceq-peers-", dir=given.folder))
-    folder.chmod(0o755)  # servers that root may not run are run as another user
-    try:
-        outcomes = rounds.run(given.names, folder, scale, say)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     machine = (
         f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, "
         f"Python {platform.python_version()}"
     )
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    given.out.mkdir(parents=True, exist_ok=True)
+
+    def keep(outcomes: dict[str, Outcome]) -> None:
+        found = pages.encoded(Run(today, machine, scale, outcomes))
+        (given.out / "run.json").write_bytes(found)
+
+    folder = Path(tempfile.mkdtemp(prefix="onceq-peers-", dir=given.folder))
+    folder.chmod(0o755)  # servers that root may not run are run as another user
+    try:
+        outcomes = rounds.run(given.names, folder, scale, say, keep)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     return Run(today, machine, scale, outcomes)
 
 

@@ -7,8 +7,10 @@ is measured before each turn.
 
 from __future__ import annotations
 
+import os
 import random
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,7 +28,9 @@ from peers.systems import system
 PROCESSES = 4
 """The sixteen clients are threads of so many processes."""
 YARD_S = 0.25
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 Say = Callable[[str], None]
+Keep = Callable[[dict[str, Outcome]], None]
 
 
 class Turns:
@@ -139,8 +143,13 @@ def _started(
     return outcomes
 
 
-def run(names: Sequence[str], folder: Path, scale: Scale, say: Say) -> dict[str, Outcome]:
+def run(
+    names: Sequence[str], folder: Path, scale: Scale, say: Say, keep: Keep
+) -> dict[str, Outcome]:
     """The whole measurement: outcomes by name. Servers are ended whatever happens.
+
+    Args:
+        keep: Is shown what there is after every turn.
 
     Raises:
         WrongMessages: A system lost, repeated or reordered messages.
@@ -155,10 +164,28 @@ def run(names: Sequence[str], folder: Path, scale: Scale, say: Say) -> dict[str,
             for name in order:
                 say(f"round {number + 1} of {scale.rounds}: {name}")
                 _turn(turns, outcomes[name], folder)
+                keep(outcomes)
     finally:
         with _deaf():
             stack.close()
     return outcomes
+
+
+def conditions(folder: Path) -> Figures:
+    """The disk's own rate, and the part of the processors' time that others take meanwhile."""
+    own, (used, whole) = time.process_time(), _processors_s()
+    yard = sync_rate(str(folder), YARD_S)
+    own, (used_then, whole_then) = time.process_time() - own, _processors_s()
+    others = (used_then - used - own) / max(whole_then - whole, TICK_S)
+    return {"yard": yard, "others": min(max(others, 0.0), 1.0)}
+
+
+def _processors_s() -> tuple[float, float]:
+    """Of all processors since the start of the machine: used, and all."""
+    with open("/proc/stat") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    whole = sum(ticks)
+    return (whole - ticks[3] - ticks[4]) * TICK_S, whole * TICK_S
 
 
 def _turn(turns: Turns, outcome: Outcome, folder: Path) -> None:
@@ -166,8 +193,8 @@ def _turn(turns: Turns, outcome: Outcome, folder: Path) -> None:
     chosen = turns.running[outcome.name]
     try:
         with turns.turn(chosen):
-            yard = sync_rate(str(folder), YARD_S)
-            outcome.rounds.append({**turns.measure(chosen), "yard": yard})
+            before = conditions(folder)
+            outcome.rounds.append({**turns.measure(chosen), **before})
     except WrongMessages as error:
         raise WrongMessages(f"{outcome.name}: {error}") from None
     except (RuntimeError, OSError) as error:

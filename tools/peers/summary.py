@@ -33,10 +33,26 @@ def figure(outcome: Outcome, name: str) -> Spread | None:
     return spread(values) if values else None
 
 
-def yard(run: Run) -> Spread | None:
-    """The disk's own rate, over all turns."""
-    values = [found["yard"] for one in run.outcomes.values() for found in one.rounds]
+OTHERS_MAX = 0.1
+"""Of the processors' time: what others may take without a word of caution."""
+
+
+def over_all(run: Run, name: str) -> Spread | None:
+    """A figure over all systems."""
+    values = [found[name] for one in run.outcomes.values() for found in one.rounds if name in found]
     return spread(values) if values else None
+
+
+def caution(run: Run) -> str:
+    """What keeps a run from being worth much, if anything does."""
+    others = over_all(run, "others")
+    if others is None or others.median <= OTHERS_MAX:
+        return ""
+    return (
+        f" CAUTION: others took {others.median:.0%} of the processors before the turns (from"
+        f" {others.least:.0%} to {others.greatest:.0%}): ratios say more than rates here, and"
+        " neither much."
+    )
 
 
 # ---- tables ------------------------------------------------------------------------------------
@@ -178,14 +194,17 @@ STAR = (
 
 def preface(run: Run) -> str:
     """What the figures are."""
-    scale, found = run.scale, yard(run)
+    scale, found = run.scale, over_all(run, "yard")
     disk = "" if found is None else (
         f" The disk made {cell(found)} overwrites of 4 KiB a second, each with `fdatasync`."
     )  # fmt: skip
-    rounds = "one round" if scale.rounds == 1 else f"{scale.rounds} rounds"
+    counts = {len(one.rounds) for one in run.outcomes.values() if one.rounds} or {0}
+    rounds = "one round" if counts == {1} else f"{min(counts)} to {max(counts)} rounds"
+    if len(counts) == 1 and counts != {1}:
+        rounds = f"{max(counts)} rounds"
     return (
         f"{run.made}, {run.machine}. Medians of {rounds} with the least and the greatest; "
-        f"messages of 1 KiB; senders worked {scale.seconds:g} s in each case.{disk}"
+        f"messages of 1 KiB; senders worked {scale.seconds:g} s in each case.{disk}{caution(run)}"
     )
 
 

@@ -92,9 +92,14 @@ def test_who_cannot_be_had_is_named_with_the_reason(
 
     monkeypatch.setattr(rounds, "system", system)
     monkeypatch.setattr(rounds.Turns, "measure", measure)
-    monkeypatch.setattr(rounds, "sync_rate", lambda folder, seconds: 9.0)
+    monkeypatch.setattr(rounds, "conditions", lambda folder: {"yard": 9.0})
     said: list[str] = []
-    found = rounds.run(["onceq", "redis", "nats"], tmp_path, QUICK, said.append)
+    kept: list[set[str]] = []
+    found = rounds.run(
+        ["onceq", "redis", "nats"], tmp_path, QUICK, said.append,
+        lambda outcomes: kept.append(set(outcomes)),
+    )  # fmt: skip
+    assert kept == [{"onceq", "redis", "nats"}]
     assert found["onceq"].rounds == [{"send 1": 1.0, "yard": 9.0}]
     assert found["redis"].reason == "there is none"
     assert "onceq[bench]" in found["nats"].reason
@@ -107,7 +112,7 @@ def test_who_fails_is_out_and_says_why(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(rounds, "system", lambda name: Idle)
     monkeypatch.setattr(rounds.Turns, "measure", measure)
-    monkeypatch.setattr(rounds, "sync_rate", lambda folder, seconds: 9.0)
-    found = rounds.run(["onceq"], tmp_path, QUICK, print)
+    monkeypatch.setattr(rounds, "conditions", lambda folder: {"yard": 9.0})
+    found = rounds.run(["onceq"], tmp_path, QUICK, print, lambda outcomes: None)
     assert found["onceq"].rounds == []
     assert found["onceq"].reason == "failed in round 1: it went away"

@@ -45,7 +45,7 @@ def test_nothing_is_compared_with_what_was_not_measured() -> None:
     assert list(summary.ratios(run(redis=[1.0]))) == []
     found = run(onceq=[], redis=[])
     assert list(summary.ratios(found)) == []
-    assert summary.yard(found) is None
+    assert summary.over_all(found, "yard") is None
 
 
 def test_what_was_not_measured_is_named_with_its_reason() -> None:
@@ -55,6 +55,16 @@ def test_what_was_not_measured_is_named_with_its_reason() -> None:
     said = summary.text(found)
     assert "NOT MEASURED\nRedis, stream: no redis-server on the PATH" in said
     assert "| onceq, daemon | 1.00 (1.00–1.00) |" in said
+
+
+def test_a_run_among_others_is_told_with_caution() -> None:
+    found = run(onceq=[1.0, 2.0])
+    assert "CAUTION" not in summary.preface(found)
+    for outcome in found.outcomes["onceq"].rounds:
+        outcome["others"] = 0.05
+    assert "CAUTION" not in summary.preface(found)
+    found.outcomes["onceq"].rounds[0]["others"] = 0.75
+    assert "others took 40% of the processors" in summary.preface(found)
 
 
 def test_columns_of_a_table_have_one_width() -> None:
