@@ -15,7 +15,7 @@ MESSAGES ?= 100000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-peers calls kill liar backup two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
+.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-peers calls kill liar backup two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
 
 help:
 	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
@@ -30,6 +30,7 @@ help:
 	@echo "make bank     an example under kills        make spark-kill   a Spark query: KILLS=n"
 	@echo "make spark-cluster  executors that die      make bench-spark  source, sink, operators"
 	@echo "make bench-against  this tree and another in turn: TREE=path"
+	@echo "make bench-loss   a link that loses messages, beside a clean one"
 	@echo "make bench-peers    beside PostgreSQL, Redis and others: ARGS=--quick"
 	@echo "make planted  plant mistakes that must be found (ARGS='-k name')"
 	@echo "make backup   back up under load, put back: MESSAGES=n"
@@ -74,6 +75,9 @@ bench: setup
 
 bench-against: setup
 	$(RUN) tools/bench_against.py $(TREE) $(ARGS)
+
+bench-loss: setup
+	$(RUN) tools/bench_loss.py $(ARGS)
 
 bench-peers: setup
 	$(RUN) tools/bench_peers.py $(ARGS)

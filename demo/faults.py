@@ -70,7 +70,10 @@ class Stop:
 class Faults:
     """Passes packets of one direction on, or not."""
 
-    def __init__(self, seed: str, rates: Rates, tally: Tally) -> None:
+    def __init__(
+        self, seed: str, rates: Rates, tally: Tally, *, slice_max: int = SLICE_MAX
+    ) -> None:  # fmt: skip
+        self._slice_max = slice_max
         self._random = random.Random(seed)
         self._rates = {item.name: getattr(rates, item.name) for item in fields(rates)}
         self._tally = tally
@@ -110,7 +113,7 @@ class Faults:
 
     def _strike(self, kind: str, run: Run, at: int, out: list[Run | Stop]) -> int:
         """One fault; returns how many packets it used up."""
-        size = min(self._random.randint(1, SLICE_MAX), len(run) - at)
+        size = min(self._random.randint(1, self._slice_max), len(run) - at)
         part = run.part(at, size)
         if kind == "drop":
             self._tally.dropped += size

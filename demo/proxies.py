@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from demo.faults import Faults, Rates, Stop, Tally
+from demo.faults import SLICE_MAX, Faults, Rates, Stop, Tally
 from onceq.model.limits import Settings
 from onceq.model.run import Run
 from onceq.packet.arrived import ArrivedRun
@@ -39,6 +39,8 @@ STATS_S = 0.2
 WAITING_BYTES_MAX = 4 << 20
 """Packets waiting to go one way; no more is read from their sender above."""
 CHUNK_BYTES = 256 << 10
+ACKS = Rates(drop=20, repeat=20, reorder=30, ghost=40, stall=0, cut=0)
+"""Order acknowledgments are few: losing and repeating many of them is the point."""
 
 
 def _now_us() -> int:
@@ -267,16 +269,17 @@ class Pair:
 class Proxy:
     """The bad network from one manager to another."""
 
-    def __init__(self, name: str, port: int, target: int, seed: int, rates: Rates) -> None:
+    def __init__(
+        self, name: str, port: int, target: int, seed: int, rates: Rates, acks: Rates,
+        slice_max: int,
+    ) -> None:  # fmt: skip
         self.name = name
         self.port = port
         self.target = ("127.0.0.1", target)
         self.tally = Tally()
         self.passed = Passed()
-        self.forward = Faults(f"{seed} {name} forward", rates, self.tally)
-        # Order acknowledgments are few: losing and repeating many of them is the point.
-        acks = Rates(drop=20, repeat=20, reorder=30, ghost=40, stall=0, cut=0)
-        self.backward = Faults(f"{seed} {name} backward", acks, self.tally)
+        self.forward = Faults(f"{seed} {name} forward", rates, self.tally, slice_max=slice_max)
+        self.backward = Faults(f"{seed} {name} backward", acks, self.tally, slice_max=slice_max)
         self.pumps: set[asyncio.Task[None]] = set()
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -295,8 +298,17 @@ class Proxy:
 async def serve(config: dict[str, Any]) -> None:
     """Run all proxies of a configuration until told to stop; counters go to a file."""
     rates = Rates(**config["rates"])
+    acks = Rates(**config["acks"]) if "acks" in config else ACKS
     proxies = [
-        Proxy(item["name"], item["port"], item["target"], config["seed"], rates)
+        Proxy(
+            item["name"],
+            item["port"],
+            item["target"],
+            config["seed"],
+            rates,
+            acks,
+            config.get("slice_max", SLICE_MAX),
+        )
         for item in config["proxies"]
     ]
     loop = asyncio.get_running_loop()

@@ -124,7 +124,9 @@ def outcome(found: Findings, *, times: bool = True) -> Table:
         ("aborted", f"{found.aborted:,}", "transactions undone when full; none of it was seen"),
         ("in doubt, settled", f"{found.in_doubt:,}",
          f"commits whose answer was lost; {found.in_doubt_committed} had happened"),
-        ("resends", f"{found.resends:,}", "messages transmitted again"),
+        ("resends", f"{found.resends:,}",
+         f"messages transmitted again: {found.resends / max(dropped, 1):.1f} for each packet lost, "
+         f"and for what {cuts} cuts and {len(found.kills)} kills left unanswered"),
         ("network faults", f"{dropped + repeated + reordered:,}",
          f"packets: {dropped:,} lost, {repeated:,} repeated, {reordered:,} out of order; "
          f"{cuts} connections cut, {found.faults.get('stalls', 0)} stalls"),

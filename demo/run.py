@@ -202,7 +202,10 @@ class Course:
         counts["arrived at AUDIT"] = (self._counts[AUDIT], self._total)
         faults = self._faults()
         lost = faults.get("dropped", 0)
-        self._watch.show(counts, f"{lost} packets lost, {faults.get('resends', 0):,} resent")
+        resent = faults.get("resends", 0)
+        self._watch.show(
+            counts, f"{lost} packets lost, {resent:,} resent ({resent / max(lost, 1):.1f} for each)"
+        )
         self.found.timeline.append(
             (
                 time.monotonic() - self._begun,
