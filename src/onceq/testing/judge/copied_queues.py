@@ -46,6 +46,8 @@ class CopiedQueues:
         self._originals: dict[tuple[int, str], Place] = {}
         self.reached: dict[Key, set[int]] = defaultdict(set)
         """By message and queue of the original: which of the two it was transmitted to."""
+        self.late: dict[Key, set[int]] = defaultdict(set)
+        """Likewise: which of the two has said that it came too late."""
         self.ended: set[Key] = set()
         """Messages that had been accepted by the original, and had ended there, before that."""
         self.linked: dict[int, set[int]] = defaultdict(set)
@@ -145,6 +147,12 @@ class CopiedQueues:
         if message is not None:
             place = self.books.place_of(message, destination)
             self.reached[uid, place.key].add(target.index)
+
+    def came_too_late(self, source: Node, uid: int, destination: str) -> None:
+        """One of the two has refused a message because its time to reach the queue was over."""
+        message = self.books.messages.get(uid)
+        if message is not None:
+            self.late[uid, self.books.place_of(message, destination).key].add(source.index)
 
     def connected(self, node: Node, target: Node) -> None:
         """Two computers have a connection."""

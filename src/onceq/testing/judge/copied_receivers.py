@@ -96,9 +96,18 @@ class CopiedReceivers:
             reason for node, _, reason in here.letters
             if node == message.node and reason == NOT_DELIVERED
         ]  # fmt: skip
-        if sure and message.unit is not None and (here.seen or there.seen):
+        if sure and self._only_accepted(message, place):
             self.reasons.wrong(message, place, here if here.seen else there,
                                       "I11, accepted by a copy, and not delivered")  # fmt: skip
+
+    def _only_accepted(self, message: Message, place: Place) -> bool:
+        """Whether one of the two has accepted a message, and the other one has not refused it as
+        too late: its sender takes that for its end, if it does not know by then that there are
+        two."""
+        each = (place, self.queues.twins[place.key])
+        have = {at.node for at in each if message.copies[at.key].seen}
+        refused = self.queues.late.get((message.uid, place.key), set())
+        return message.unit is not None and bool(have) and not refused - have
 
     def _of_each(self, message: Message, each: tuple[tuple[Place, Copy], ...]) -> str:
         """It stood in both: each of the two hands it out, or has a reason."""
@@ -155,7 +164,7 @@ class CopiedReceivers:
             wrong = "received, and neither copy has handed it out"
         if value == MessageClass.NACK_RECEIVE_REJECTED and not any(c.rejected for c in copies):
             wrong = "rejected, and it is so at neither copy"
-        if value == NOT_DELIVERED and message.unit is not None and any(c.seen for c in copies):
+        if value == NOT_DELIVERED and self._only_accepted(message, place):
             wrong = "not delivered, and a copy has accepted it"
         if wrong:
             self.kernel.wrong(f"I13: message {message.uid} to {place} is said to be {wrong}")

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from onceq.core.manager import Manager
-from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
+from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY, MessageClass
 from onceq.model.run import Buffer
 from onceq.packet.decode import decode
 from onceq.packet.settle import parse_settling
@@ -126,6 +126,8 @@ class Traffic:
             )
             if message_class != FINAL_ACK_FROM:
                 self.kernel.marks[marks.REFUSED] += 1
+            if message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT:
+                self._came_too_late(source, key)
 
     def _ordered(
         self, source: Node, piece: Buffer, start: int, message: int, stream: int, number: int,
@@ -176,6 +178,13 @@ class Traffic:
         if queues.concerns(target):
             uid = int.from_bytes(body_of(piece, start)[1][:8], "little")
             queues.transmitted(target, uid, _destination(piece, start))
+
+    def _came_too_late(self, source: Node, key: tuple[int, int, int]) -> None:
+        """A receiver says that a message came too late: which of two copies it is, must be
+        known."""
+        if key in self._numbers and self.queues.concerns(source):
+            uid = int.from_bytes(self._numbers[key][1][:8], "little")
+            self.queues.came_too_late(source, uid, self._streams[key[:2]][0])
 
     def _settling(self, source: Node, target: Node, body: bytes) -> None:
         """Two onceq managers settle what is in doubt (docs/reference/formats/mqqb.md)."""
