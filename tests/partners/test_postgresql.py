@@ -301,7 +301,7 @@ def test_for_tasks(server: Postgres, db: psycopg.Connection, tmp_path: Path) -> 
 def test_the_samples_of_the_page(server: Postgres, tmp_path: Path) -> None:
     page = (ROOT / "docs/how-to/databases.md").read_text()
     samples = re.findall(r"```python no-run\n(.*?)```", page, re.S)
-    assert len(samples) == 4
+    assert len(samples) == 5
     server.execute("CREATE DATABASE shop", "postgres")
     server.execute("CREATE TABLE orders (text text)", "shop")
     done = subprocess.run(
@@ -316,5 +316,6 @@ def test_the_samples_of_the_page(server: Postgres, tmp_path: Path) -> None:
     assert server.execute("SELECT text FROM orders", "shop") == [
         ("17 apples",),
         ("three pears",),
+        ("12 quinces",),
         ("a plum",),
     ]

@@ -258,6 +258,10 @@ def test_a_daemon_asks_for_the_rows_of_a_dead_application(folder: Path) -> None:
         )
         with daemon, onceq.connect(daemon.where) as qm:
             until(lambda: not qm.branches())
+            # It is told of when the round is over.
+            until(
+                lambda: (folder / "a.log").read_text().count("a branch left prepared") == len(keys)
+            )
             found = {m.text for m in qm.receive_many(Q, 5, timeout=0)}
         assert found == {"postgres done", "sqlite done"}
         assert server.sql("SELECT key FROM kept") == [("postgres done",)]

@@ -50,7 +50,7 @@ def _last_sends_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
         except errors.Refused:
             return []
 
-    monkeypatch.setattr(unit_of_work, "_last_sends", last_sends)
+    monkeypatch.setattr(unit_of_work, "last_sends", last_sends)
 
 
 def _streams_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
