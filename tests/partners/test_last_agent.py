@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +93,67 @@ def manager(folder: Path) -> Iterator[onceq.QueueManager]:
         made.purge(Q)
 
 
+class Threads:
+    """Connections of psycopg for threads, as last agents."""
+
+    @contextlib.contextmanager
+    def connected(self, conninfo: str, options: str = "") -> Iterator[Any]:
+        with psycopg.connect(conninfo, options=options) as db:
+            yield db
+
+    def last(self, db: Any) -> Any:
+        return PostgresLast(db)
+
+    def execute(self, db: Any, statement: str) -> None:
+        db.execute(statement.encode())
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class Tasks:
+    """Connections of psycopg for tasks, whose calls are run to their end."""
+
+    def __init__(self) -> None:
+        self.runner = asyncio.Runner()
+
+    @contextlib.contextmanager
+    def connected(self, conninfo: str, options: str = "") -> Iterator[Any]:
+        connecting = psycopg.AsyncConnection.connect(conninfo, options=options)
+        db = self.runner.run(connecting)
+        yield db
+        self.runner.run(db.close())
+
+    def last(self, db: Any) -> Any:
+        return Ran(AsyncPostgresLast(db), self.runner)
+
+    def execute(self, db: Any, statement: str) -> None:
+        self.runner.run(db.execute(statement.encode()))
+
+    def close(self) -> None:
+        self.runner.close()
+
+
+class Ran:
+    """A last agent for tasks, for threads."""
+
+    def __init__(self, inner: AsyncPostgresLast, runner: asyncio.Runner) -> None:
+        self.inner, self.runner = inner, runner
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+        return lambda *given: self.runner.run(found(*given))
+
+
+@pytest.fixture(params=[Threads, Tasks])
+def face(request: pytest.FixtureRequest) -> Iterator[Threads | Tasks]:
+    made = request.param()
+    yield made
+    made.close()
+
+
 def kept(postgres: Postgres, key: str) -> bool:
     return bool(postgres.sql(f"select key from kept where key = '{key}'"))
 
@@ -111,40 +174,40 @@ def test_a_server_without_prepared_transactions(manager: onceq.QueueManager, fol
 
 
 def test_the_application_cannot_end_it_by_mistake(
-    manager: onceq.QueueManager, postgres: Postgres
+    manager: onceq.QueueManager, postgres: Postgres, face: Threads | Tasks
 ) -> None:
-    with psycopg.connect(postgres.conninfo()) as db:
+    with face.connected(postgres.conninfo()) as db:
         with pytest.raises(KeyError), manager.transaction() as tx:
-            tx.enlist(PostgresLast(db))
-            db.execute("insert into kept values ('mistake')")
+            tx.enlist(face.last(db))
+            face.execute(db, "insert into kept values ('mistake')")
             with pytest.raises(psycopg.ProgrammingError):
-                db.commit()
+                _ = asyncio.run(db.commit()) if isinstance(face, Tasks) else db.commit()
             raise KeyError
         with pytest.raises(RolledBack, match="ended by a statement"), manager.transaction() as tx:
-            tx.enlist(PostgresLast(db))
-            db.execute("insert into kept values ('mistake')")
-            db.execute("rollback")
+            tx.enlist(face.last(db))
+            face.execute(db, "insert into kept values ('mistake')")
+            face.execute(db, "rollback")
             tx.send(Q, "mistake")
+        with pytest.raises(RolledBack, match="ended by a statement"), manager.transaction() as tx:
+            tx.enlist(face.last(db))
+            face.execute(db, "rollback")
     assert not kept(postgres, "mistake")
     assert manager.queue(Q).messages == 0
 
 
 @pytest.mark.parametrize("statement", ["insert into checked values ('a'), ('a')", "select 1 / 0"])
 def test_a_commit_that_the_database_refuses_undoes_all(
-    manager: onceq.QueueManager, postgres: Postgres, statement: str
+    manager: onceq.QueueManager, postgres: Postgres, face: Threads | Tasks, statement: str
 ) -> None:
-    with psycopg.connect(postgres.conninfo()) as db:
+    with face.connected(postgres.conninfo()) as db:
         for _ in range(2):
             with pytest.raises(RolledBack), manager.transaction() as tx:
-                tx.enlist(PostgresLast(db))
+                tx.enlist(face.last(db))
                 tx.send(Q, "refused")
-                try:
-                    db.execute(statement.encode())
-                except psycopg.errors.DivisionByZero:
-                    pass
+                with contextlib.suppress(psycopg.errors.DivisionByZero):
+                    face.execute(db, statement)
         assert db.info.transaction_status.name == "IDLE"
-        db.execute("select 1")
-        db.commit()
+        face.execute(db, "select 1")
     assert manager.branches() == []
     assert manager.queue(Q).messages == 0
 
@@ -190,35 +253,42 @@ def test_tasks(postgres: Postgres, folder: Path) -> None:
     assert kept(postgres, "task")
 
 
-def test_whose_commits_are_not_synced_cannot_decide(postgres: Postgres) -> None:
-    unsynced = psycopg.connect(postgres.conninfo(), options="-c synchronous_commit=off")
+def test_whose_commits_are_not_synced_cannot_decide(
+    postgres: Postgres, face: Threads | Tasks
+) -> None:
+    unsynced = face.connected(postgres.conninfo(), "-c synchronous_commit=off")
     with unsynced as db, pytest.raises(EnlistRefused, match="synchronous_commit"):
-        PostgresLast(db).check()
+        face.last(db).check()
 
 
-def test_a_user_who_may_make_no_table_is_told_what_to_make(postgres: Postgres) -> None:
-    postgres.sql("create database bare")
-    postgres.sql("create role guest login")
-    with psycopg.connect(postgres.conninfo("bare", "guest")) as db:
+def test_a_user_who_may_make_no_table_is_told_what_to_make(
+    postgres: Postgres, face: Threads | Tasks
+) -> None:
+    bare, guest = (f"{word}_{type(face).__name__.lower()}" for word in ("bare", "guest"))
+    postgres.sql(f"create database {bare}")
+    postgres.sql(f"create role {guest} login")
+    with face.connected(postgres.conninfo(bare, guest)) as db:
         with pytest.raises(EnlistRefused, match=f"CREATE TABLE IF NOT EXISTS {TABLE}"):
-            PostgresLast(db).check()
+            face.last(db).check()
         assert db.info.transaction_status.name == "IDLE"
 
 
-def test_once_aborted_a_commit_that_comes_later_fails_on_the_key(postgres: Postgres) -> None:
-    with psycopg.connect(postgres.conninfo()) as db:
-        last = PostgresLast(db)
+def test_once_aborted_a_commit_that_comes_later_fails_on_the_key(
+    postgres: Postgres, face: Threads | Tasks
+) -> None:
+    with face.connected(postgres.conninfo()) as db:
+        last = face.last(db)
         last.check()
-        row = row_of(XID, 7)
+        row = row_of(XID, 7 if isinstance(face, Threads) else 8)
         last.begin(XID)
-        db.execute("insert into kept values ('late')")
+        face.execute(db, "insert into kept values ('late')")
         agent = PostgresAgent(postgres.conninfo())
         assert agent.name == last.name
         assert agent.settle(row) is False
         with pytest.raises(PartnerRefused, match="duplicate key"):
             last.record(row)
         assert agent.settle(row) is False
-        assert agent.settle(Row(row.manager, 8, row.id)) is False
+        assert agent.settle(Row(row.manager, 9, row.id)) is False
         agent.close()
     assert not kept(postgres, "late")
 

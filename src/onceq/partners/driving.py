@@ -3,14 +3,19 @@
 The work yields a call that is to be made, and is sent its result, or gets thrown in what was
 raised. So it is written once for both: what a call returns is the result in a thread, and in a task
 it may be something to await.
+
+``enlist = in_threads(enlisting.enlist)`` in a class for threads is a method with the docstring, the
+parameters and the result of that work; ``in_tasks(enlisting.enlist)`` in one for tasks is the same,
+awaited.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Generator
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -19,6 +24,8 @@ Form = TypeVar("Form")
 
 Call: TypeAlias = Callable[[], Any]
 Calls: TypeAlias = Generator[Call, Any, T]
+_RESULT: Final = re.compile(r"^(?:Plan|Calls)\[(.*)\]$")
+"""What work gives, in its annotation."""
 
 
 def call(do: Callable[P, Awaitable[T] | T], /, *args: P.args, **kwargs: P.kwargs) -> Calls[T]:
@@ -77,3 +84,47 @@ async def drive_in_task(calls: Calls[T]) -> T:
     except StopIteration as stop:
         value: T = stop.value
         return value
+
+
+def in_threads(work: Callable[P, Calls[T]]) -> Callable[P, T]:
+    """Work as a function, or a method, for threads."""
+
+    def made(*args: P.args, **kwargs: P.kwargs) -> T:
+        return drive(work(*args, **kwargs))
+
+    describe(made, work, face=None)
+    return made
+
+
+def in_tasks(work: Callable[P, Calls[T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Work as a function, or a method, for tasks."""
+
+    async def made(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await drive_in_task(work(*args, **kwargs))
+
+    describe(made, work, face=None)
+    return made
+
+
+def describe(
+    made: Callable[..., Any], operation: Callable[..., Any], result: str = "",
+    *, face: str | None = "self",
+) -> None:  # fmt: skip
+    """Let a method look like the operation (or the work) that it carries out.
+
+    Args:
+        result: What it returns, if not what the plan does.
+        face: Name of its first parameter; None: as in the operation.
+    """
+    made.__name__ = made.__qualname__ = operation.__name__.removeprefix("_")
+    made.__module__ = operation.__module__
+    made.__doc__ = operation.__doc__
+    shown = inspect.signature(operation)
+    result = result or _RESULT.sub(r"\1", str(shown.return_annotation))
+    notes = {name: note for name, note in operation.__annotations__.items() if name != "return"}
+    made.__annotations__ = {**notes, "return": result}
+    first, *others = shown.parameters.values()
+    if face is not None:
+        first = inspect.Parameter(face, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    signature = shown.replace(parameters=[first, *others], return_annotation=result)
+    made.__signature__ = signature  # type: ignore[attr-defined]

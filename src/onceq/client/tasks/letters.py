@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 from onceq.client import dead_letters
-from onceq.client.binding import in_tasks
 from onceq.client.dead_letters import (
     ALL,
     DEAD,
@@ -19,7 +18,7 @@ from onceq.client.dead_letters import (
     filter_of,
 )
 from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.partners.driving import drive_in_task
+from onceq.partners.driving import drive_in_task, in_tasks
 
 __all__ = [
     "ALL",

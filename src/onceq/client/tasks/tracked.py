@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from onceq.client.binding import TasksFace, describe, tasks
+from onceq.client.binding import TasksFace, tasks
 from onceq.client.plans import tracking
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.tracking import Trail
 from onceq.client.tasks.running import Runner
 from onceq.model.identity import MessageId
+from onceq.partners.driving import describe
 
 P = ParamSpec("P")
 S = TypeVar("S")

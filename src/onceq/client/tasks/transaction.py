@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from onceq.client import enlisting
-from onceq.client.binding import in_tasks, tasks
+from onceq.client.binding import tasks
 from onceq.client.current import Chain, entered, innermost, left
 from onceq.client.enlisting import Partners
 from onceq.client.plans import transaction
@@ -15,7 +15,7 @@ from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds
 from onceq.client.tasks.running import Home, Pinned
 from onceq.client.tasks.tracked import following
-from onceq.partners.driving import drive_in_task
+from onceq.partners.driving import drive_in_task, in_tasks
 
 T = TypeVar("T")
 

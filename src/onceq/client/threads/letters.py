@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from onceq.client import dead_letters
-from onceq.client.binding import in_threads
 from onceq.client.dead_letters import (
     ALL,
     DEAD,
@@ -19,7 +18,7 @@ from onceq.client.dead_letters import (
     filter_of,
 )
 from onceq.client.threads.manager import QueueManager
-from onceq.partners.driving import drive
+from onceq.partners.driving import drive, in_threads
 
 __all__ = [
     "ALL",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from onceq.client.binding import ThreadsFace, describe, threads
+from onceq.client.binding import ThreadsFace, threads
 from onceq.client.plans import tracking
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.tracking import Trail
 from onceq.client.threads.running import Runner
 from onceq.model.identity import MessageId
+from onceq.partners.driving import describe
 
 P = ParamSpec("P")
 S = TypeVar("S")

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from onceq.client import enlisting
-from onceq.client.binding import in_threads, threads
+from onceq.client.binding import threads
 from onceq.client.current import Chain, entered, innermost, left
 from onceq.client.enlisting import Partners
 from onceq.client.plans import transaction
@@ -15,7 +15,7 @@ from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds
 from onceq.client.threads.running import Home, Pinned
 from onceq.client.threads.tracked import following
-from onceq.partners.driving import drive
+from onceq.partners.driving import drive, in_threads
 
 T = TypeVar("T")
 
