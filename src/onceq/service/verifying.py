@@ -146,10 +146,15 @@ class Verifying:
         return self._manager.step(self._clock.read(), item)
 
     def damaged(self, pieces: Sequence[Piece]) -> tuple[DamagedPiece, ...]:
-        """What of these pieces is not what was written."""
+        """What of these pieces is not what was written.
+
+        What is in memory is not looked at. Among it is what this pump has decided to store: a
+        receive may take it before it is appended, and the store has no bytes there yet.
+        """
         found: list[DamagedPiece] = []
+        warm = self._store.remembered
         for piece in pieces:
-            if isinstance(piece, bytes):
+            if isinstance(piece, bytes) or piece.address >= warm:
                 continue
             try:
                 self._store.read(piece.address, piece.size)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from onceq.core.management import damage
+from onceq.errors import DamagedPiece, DamagedRecord
 from onceq.history import projector
 from onceq.model.log import BLOCK_BYTES, LARGE_BLOCK_BYTES, LARGE_RECORD_BYTES, blocks_of
 from onceq.service.engine import Engine
@@ -43,6 +44,21 @@ def damage_costs_the_record(patch: pytest.MonkeyPatch) -> None:
     """One bad block is said to be the whole record."""
     patch.setattr(verified, "_block", framing.block_place)
     patch.setattr(verified, "block_place", lambda frame, at, head=0: verified._payload(frame))
+
+
+def unwritten_taken_for_lost(patch: pytest.MonkeyPatch) -> None:
+    """What the store does not hold yet is looked for in it, and missed."""
+
+    def damaged(self: Verifying, pieces: Any) -> tuple[DamagedPiece, ...]:
+        found: list[DamagedPiece] = []
+        for piece in pieces:
+            try:
+                self._store.read(piece.address, piece.size)
+            except DamagedRecord:
+                found.append(DamagedPiece(piece.address, piece.size, "", 0))
+        return tuple(found)
+
+    patch.setattr(Verifying, "damaged", damaged)
 
 
 def small_blocks_everywhere(patch: pytest.MonkeyPatch) -> None:
@@ -295,6 +311,10 @@ PLANTED = (
         "damage-transmitted", never_left_forgotten,
         "tests/conformance/test_damage.py::"
         "test_an_outgoing_queue_does_not_stand_behind_a_damaged_message",
+    ),
+    Planted(
+        "unwritten-taken-for-lost", unwritten_taken_for_lost,
+        DAMAGE + "test_what_this_pump_stores_itself_is_not_taken_for_lost",
     ),
     Planted(
         "scrub-tells-nobody", scrub_tells_nobody,

@@ -170,6 +170,24 @@ def test_an_abort_gives_back_what_is_whole() -> None:
     assert len(got) + sum(view.count for view in house.look("damages")) == len(bodies)
 
 
+def test_what_this_pump_stores_itself_is_not_taken_for_lost() -> None:
+    """A receive takes old messages and one that was sent in the same pump, and so is not in the
+    store yet: it was set aside as damaged, and its sender was told that it was purged."""
+    house = House()
+    old, new = _bodies(3), b"n" * ROW
+    house.send(*old)
+    house.restart()
+    send = requests.SendItem(QUEUE, Properties(), Run.of([new]))
+    sent, took = next(house.numbers), next(house.numbers)
+    house.engine.submit(requests.Commit(0, (send,), owner=house.owner, request=sent))
+    house.engine.submit(requests.Receive(QUEUE, 0, COUNT, 1 << 24, owner=house.owner, request=took))
+    house.pump()
+    got = house.results[took]
+    assert isinstance(got, Batch)
+    assert [bytes(packet)[-ROW:] for packet in got.run] == [*old, new]
+    assert not house.look("damages")
+
+
 def test_a_peek_finds_damage_too() -> None:
     house, bodies, near = _house()
     got = house.take(peek=True)
