@@ -45,6 +45,7 @@ FOLDERS: Final = {
 """Every folder of tests. A new one must be named here before a test in it can be run."""
 
 FILES: Final = {
+    "crash/test_planted_in_store.py": REST,
     "daemon/test_backup_programme.py": REST,
     "daemon/test_bench.py": REST,
     "daemon/test_bench_loss.py": REST,
@@ -55,8 +56,8 @@ FILES: Final = {
     "spark/test_spark_access.py": QUICK,
     "spark/test_spark_pool.py": QUICK,
 }
-"""Files that are not of the tier of their folder: whole demos, benchmarks and sites, and tests of
-the Spark reader that start a queue manager, but no Spark."""
+"""Files that are not of the tier of their folder: whole demos, benchmarks and sites, mistakes that
+are planted in the store, and tests of the Spark reader that start a queue manager, but no Spark."""
 
 PROCESSES: Final = "processes"
 """Parameter of the conformance cases that run on real processes: nineteen times as slow as the same

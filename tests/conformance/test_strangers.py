@@ -121,6 +121,7 @@ def test_answers_that_were_taken_make_room(world: World, monkeypatch: pytest.Mon
     assert len(manager(world).state.outgoing) <= 4
 
 
+@pytest.mark.tier("rest")
 def test_answers_wait_no_longer_than_messages(world: World) -> None:
     comes(world, 1, TO_NONE, b"x").gone()
     assert sum(map(len, manager(world).state.outgoing.values())) == 1

@@ -133,6 +133,7 @@ PLANTED = (
 )  # fmt: skip
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__.strip("_"))
 def test_a_planted_mistake_is_found(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

@@ -29,6 +29,7 @@ def ends() -> Iterator[list[HttpDaemon]]:
             daemon.end()
 
 
+@pytest.mark.tier("rest")
 def test_through_kills(tmp_path: Path, ends: list[HttpDaemon]) -> None:
     pa, pb = free_port(), free_port()
     peers = f'[peers]\n"http://a:{pa}" = "127.0.0.1:{pa}"\n"http://b" = "127.0.0.1:{pb}"\n'

@@ -83,6 +83,7 @@ FILES = {
 }
 
 
+@pytest.mark.tier("rest")
 def test_over_a_border_through_kills(tmp_path: Path, ends: list[HttpDaemon]) -> None:
     """Files that come after the start are in force before the first message."""
     outside, border, inside = three(tmp_path, ends)

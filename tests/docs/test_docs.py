@@ -146,6 +146,7 @@ def test_every_test_of_a_case_stands_in_the_table() -> None:
     assert not unknown, "there are 135 cases"
 
 
+@pytest.mark.tier("rest")
 def test_places_of_cases_are_those_where_pytest_runs_them() -> None:
     """What the table says of inside and processes is what is collected."""
     where = {test.name: test.where for test in docs_cases.tests() if "conformance" in test.file}

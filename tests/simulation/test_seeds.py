@@ -20,7 +20,7 @@ from onceq.testing.simulate import (
 )
 
 HERE = Path(__file__).parent
-SAMPLE = 80
+SAMPLE = 40
 """Fresh worlds of the quick tier; the other tier lives through a whole batch of others."""
 MORE = 2
 """Further batches that may be run for a mark that was not reached."""

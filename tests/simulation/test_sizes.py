@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
 from random import Random
 
@@ -56,6 +57,9 @@ def test_a_seed_is_written_with_the_size_that_was_asked_for() -> None:
     assert parsed("0x98") == (0x98, 0)
     assert parsed("152@1") == (152, 1)
     assert parsed("0x98@0.3") == (0x98, 0.3)
+    for wrong in ("banana", "0x98@large", ""):
+        with pytest.raises(argparse.ArgumentTypeError, match="such as 152 or 0x98"):
+            parsed(wrong)
     small = run_seed(0x98, size=0.3)
     assert describe(small).startswith("make sim SEED=0x98@0.3\n")
     drawn = run_seed(0x98, size=World(0x98).kernel.options.size)

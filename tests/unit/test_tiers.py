@@ -27,6 +27,7 @@ def collected(*arguments: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.tier("rest")
 def test_no_test_is_lost_and_none_runs_twice() -> None:
     everything = collected()
     quick, rest = (collected("--tier", tier) for tier in tiers.TIERS)

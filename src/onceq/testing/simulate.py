@@ -149,9 +149,19 @@ def hash_in_other_process(seeds: list[int], hash_seed: str) -> list[str]:
 
 
 def parsed(text: str) -> tuple[int, float]:
-    """A seed as people write it, ``0x98`` or ``0x98@1``: the seed, and the size of the world."""
+    """A seed as people write it, ``0x98`` or ``0x98@1``: the seed, and the size of the world.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
     seed, _, size = text.partition("@")
-    return int(seed, 0), float(size or 0)
+    try:
+        return int(seed, 0), float(size or 0)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no seed: a seed is a number, such as 152 or 0x98, and 0x98@0.5 is a "
+            "world of half the size"
+        ) from None
 
 
 def describe(result: Result) -> str:
@@ -167,7 +177,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="make sim", description="Simulated worlds.")
     parser.add_argument("--seeds", type=int, default=marks.BATCH)
     parser.add_argument("--seed", type=parsed, help="0x98, or 0x98@1: a world of that size")
-    parser.add_argument("--first", type=lambda text: int(text, 0))
+    parser.add_argument("--first", type=lambda text: parsed(text)[0])
     parser.add_argument("--log", action="store_true", help="with --seed: the whole story")
     parser.add_argument("--lives", action="store_true",
                         help="in every world managers are put back to earlier moments")  # fmt: skip
