@@ -112,11 +112,11 @@ def never_synced(patch: pytest.MonkeyPatch) -> None:
 def message_and_progress_apart(patch: pytest.MonkeyPatch) -> None:
     """4: progress in one record, the message in the next, and a sync for each."""
 
-    def record(self: Step, change: Change, *, forced: bool = True) -> None:
+    def record(self: Step, change: Change, *, forced: bool = True, held: bool = False) -> None:
         if change.advances and change.puts:
             original(self, Change(change.wall_s, advances=change.advances), forced=forced)
             change.advances = []
-        original(self, change, forced=forced)
+        original(self, change, forced=forced, held=held)
 
     def settle(self: Engine, decisions: Sequence[Decision]) -> None:
         for decision in decisions:
@@ -291,7 +291,7 @@ def list_cut_short(patch: pytest.MonkeyPatch) -> None:
 def commit_in_parts(patch: pytest.MonkeyPatch) -> None:
     """13: a commit makes one record for each destination."""
 
-    def record(self: Step, change: Change, *, forced: bool = True) -> None:
+    def record(self: Step, change: Change, *, forced: bool = True, held: bool = False) -> None:
         if change.outcome is not None and len(change.puts) > 1:
             rest = change.puts
             for put in rest[:-1]:
@@ -299,7 +299,7 @@ def commit_in_parts(patch: pytest.MonkeyPatch) -> None:
                 part.next_message, part.next_ordinal = change.next_message, change.next_ordinal
                 original(self, part, forced=forced)
             change.puts = rest[-1:]
-        original(self, change, forced=forced)
+        original(self, change, forced=forced, held=held)
 
     original = Step.record
     patch.setattr(Step, "record", record)
@@ -355,9 +355,9 @@ def sync_tried_again(patch: pytest.MonkeyPatch) -> None:
 def outcome_forgotten(patch: pytest.MonkeyPatch) -> None:
     """I3a: the outcome of a commit is not on record."""
 
-    def record(self: Step, change: Change, *, forced: bool = True) -> None:
+    def record(self: Step, change: Change, *, forced: bool = True, held: bool = False) -> None:
         change.outcome = None
-        original(self, change, forced=forced)
+        original(self, change, forced=forced, held=held)
 
     original = Step.record
     patch.setattr(Step, "record", record)

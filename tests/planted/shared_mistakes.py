@@ -146,9 +146,9 @@ def decisions_left_out(patch: pytest.MonkeyPatch) -> None:
 def branch_committed_in_passing(patch: pytest.MonkeyPatch) -> None:
     """The commit of a branch is answered before it is durable."""
 
-    def record(self: Step, change: Change, *, forced: bool = True) -> None:
+    def record(self: Step, change: Change, *, forced: bool = True, held: bool = False) -> None:
         ends = change.marks is not None and change.marks.branch
-        original(self, change, forced=forced and not ends)
+        original(self, change, forced=forced and not ends, held=held and not ends)
 
     original = Step.record
     patch.setattr(Step, "record", record)

@@ -4,7 +4,9 @@ No action may be performed before every *forced* record of this decision, and of
 before it, is durable. This one rule is what makes an acknowledgment true, so there is no way to
 ask for an action without it. A record that is not forced (``lazy``) stands in the log at its
 place, is made durable by the next sync that anybody needs, and promises nothing to anybody: it is
-something that can be learned again (an order acknowledgment heard) or a mere count.
+something that can be learned again (an order acknowledgment heard) or a mere count. Between the
+two is a record that is *held*: it can be learned again, but others are shown what it does. It is
+durable before the next action of anybody, and after a moment in any case.
 
 The values made for every message run are not frozen, because making a frozen one costs five times
 as much; nobody changes them all the same.
@@ -33,12 +35,14 @@ class Record:
 
     Attributes:
         head: Bytes of the payload before its packets; 0: it brings none.
+        held: Not forced, but no action of a later decision comes before it is durable, either.
     """
 
     payload: bytes
     position: int
     forced: bool = True
     head: int = 0
+    held: bool = False
 
 
 # ---- answers -----------------------------------------------------------------------------

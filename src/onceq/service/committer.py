@@ -1,8 +1,10 @@
 """What is decided is made durable here, all together, and only then carried out.
 
 Decisions come with records and actions. Records are appended, and synced if one of them is forced;
-actions are performed in order after that sync, never before. If the sync fails nothing is
-performed, ever. What has happened goes into the inbox; the engine works it off (``engine.py``).
+actions are performed in order after that sync, never before. A record that is held is synced when
+there is an action, of its own decision or of a later one; if there is none, after a moment. If the
+sync fails nothing is performed, ever. What has happened goes into the inbox; the engine works it
+off (``engine.py``).
 
 Upholds: I1, I9 (by the order of persisting and acting).
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from onceq.core.decision import Answer, Decision, Handed, Observed
 from onceq.core.inputs.damage import Spoiled
@@ -22,7 +24,7 @@ from onceq.errors import DamagedPiece, DamagedRecord
 from onceq.model.limits import Settings
 from onceq.service.clock import Clock
 from onceq.service.delivered import delivered
-from onceq.service.due import Due
+from onceq.service.due import NEVER, Due
 from onceq.service.history import History
 from onceq.service.rates import Rates
 from onceq.service.verifying import Verifying
@@ -34,6 +36,9 @@ AnswerTo = Callable[[int, object], None]
 """Takes a request number and its result; an OnceqError instance is to be raised."""
 Takes = Callable[[int, Handed], bool]
 """Says whether messages may be fetched for a request."""
+
+HELD_US: Final = 100_000
+"""So long (microseconds) a record that is held may wait for an action before which it is synced."""
 
 
 class OpenStore(Store, Protocol):
@@ -74,6 +79,8 @@ class Committer:
         """When housekeeping is to be looked at."""
         self._behind = False
         """Whether something stands in the log that is not written yet."""
+        self._held_us = NEVER
+        """When what is held there is synced if there is no action before; NEVER: nothing is."""
         self.verifying = Verifying(manager, store, clock, self.submit)
         self.fetch = self.verifying.read
         self._perform: dict[type[object], Callable[[Any], None]] = {
@@ -107,7 +114,7 @@ class Committer:
             StorageFailure: Nothing of it was performed, nor may be, ever.
         """
         append = self.store.append
-        any_record = forced = False
+        any_record = forced = held = False
         new = decisions
         while new:
             for decision in new:
@@ -119,24 +126,34 @@ class Committer:
                     )
                     any_record = True
                     forced = forced or record.forced
+                    held = held or record.held
             # Between append and sync: if what is to be handed out is damaged, the record that sets
             # it aside gets into the same sync, and the answers can still be changed.
             new = self.verifying.look(new)
             if new:
                 decisions = [*decisions, *new]
+        if held or self._held_us != NEVER:
+            forced = forced or any(decision.actions for decision in decisions)
         if forced:
-            self.store.sync()
-            self._behind = False
-            if self.history is not None:
-                self.history.mark(self.store.position, self.clock.read().wall_us)
+            self._make_durable()
         elif any_record:
             self._behind = True
+            if held and self._held_us == NEVER:
+                self._held_us = self.clock.read().mono_us + HELD_US
+                self.due.by(self._held_us)
         perform = self._perform
         for decision in decisions:
             for action in decision.actions:
                 perform[type(action)](action)
         if self.verifying.kept:
             self.verifying.done()
+
+    def _make_durable(self) -> None:
+        """Sync all records up to now."""
+        self.store.sync()
+        self._behind, self._held_us = False, NEVER
+        if self.history is not None:
+            self.history.mark(self.store.position, self.clock.read().wall_us)
 
     def set_aside(self, pieces: tuple[DamagedPiece, ...]) -> None:
         """Let the core set messages aside that lie in damaged bytes."""

@@ -291,12 +291,14 @@ class Engine(Committer):
 
     def _keep_house(self, now: Now) -> None:
         """Look at everything that has a time of its own, and ask when that is wanted again."""
+        if self._held_us <= now.mono_us:
+            self._make_durable()
         self._upkeep.work(now)
         self.scrubbing.work(now)
         self.holding.look(now, low=self._upkeep.low)
         self.due = soonest(
             self._upkeep.due(), self.scrubbing.due(), self.holding.due(), self.naming.due(),
-            at(self.sessions.next_timer()),
+            at(self.sessions.next_timer()), at(self._held_us),
         )  # fmt: skip
 
     def _pay(self) -> None:

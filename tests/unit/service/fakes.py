@@ -129,11 +129,13 @@ class Script:
 
     # ---- for scripts --------------------------------------------------------------------
 
-    def decision(self, *actions: Action, records: str = "", forced: bool = True) -> Decision:
+    def decision(
+        self, *actions: Action, records: str = "", forced: bool = True, held: bool = False
+    ) -> Decision:
         """A decision with one record for each word."""
         made = []
         for word in records.split():
-            made.append(Record(word.encode(), self.position, forced))
+            made.append(Record(word.encode(), self.position, forced, held=held))
             self.position += frame_size(len(word))
         return Decision(made, list(actions))
 

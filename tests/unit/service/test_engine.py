@@ -47,6 +47,44 @@ def test_a_lazy_record_is_written_but_nobody_waits_for_it() -> None:
     assert house.notes == ["append count", "answer 7", "flush"]
 
 
+def test_a_held_record_is_durable_before_the_next_thing_that_is_said() -> None:
+    house = House().start()
+    done = Answer(house.owner, 7, None)
+    house.core.decide = lambda item: house.core.decision(records="row", forced=False, held=True)
+    house.pump(ask(0))
+    house.core.decide = lambda item: house.core.decision(records="count", forced=False)
+    house.pump(ask(0))
+    assert house.notes == ["append row", "flush", "append count", "flush"]
+    house.core.decide = lambda item: Decision([], [done])
+    house.pump(ask(7))
+    house.pump(ask(7))
+    assert house.notes[4:] == ["sync", "answer 7", "answer 7"]
+
+
+def test_a_held_record_is_durable_before_its_own_actions() -> None:
+    house = House().start()
+    done = Answer(house.owner, 7, None)
+    house.core.decide = lambda item: house.core.decision(
+        done, records="row", forced=False, held=True
+    )
+    house.pump(ask(7))
+    assert house.notes == ["append row", "sync", "answer 7"]
+
+
+def test_a_held_record_does_not_wait_for_ever() -> None:
+    house = House().start()
+    house.core.decide = lambda item: house.core.decision(records="row", forced=False, held=True)
+    house.pump(ask(0))
+    due_us = house.engine.next_timer()
+    assert due_us is not None
+    assert due_us == house.clock.now_us + 100_000
+    house.core.decide = lambda item: Decision([], [])
+    house.clock.now_us = due_us
+    house.engine.tick()
+    house.pump()
+    assert house.notes == ["append row", "flush", "sync"]
+
+
 def test_one_forced_record_makes_all_wait_also_those_before_it() -> None:
     house = House().start()
 

@@ -89,13 +89,13 @@ class Step:
 
     # ---- the decision -------------------------------------------------------------------
 
-    def record(self, change: Change, *, forced: bool = True) -> None:
+    def record(self, change: Change, *, forced: bool = True, held: bool = False) -> None:
         """Put a change on record and apply it, if there is anything in it."""
         if change.empty:
             return
         payload, offsets = change.encode()
         head = next(filter(None, offsets), 0)
-        position = self._append(payload, head, forced=forced)
+        position = self._append(payload, head, forced=forced, held=held)
         self.state.apply(change, position, offsets)
         touched, subqueues = self.touched, self.state.subqueues
         full_windows = self.sessions.full_windows
@@ -123,10 +123,10 @@ class Step:
         self._append(setup.encode(), 0, forced=forced)
         apply_setup(self.state, setup)
 
-    def _append(self, payload: bytes, head: int, *, forced: bool) -> int:
+    def _append(self, payload: bytes, head: int, *, forced: bool, held: bool = False) -> int:
         position = self.position
         self.position = position + frame_size(len(payload), head)
-        self.decision.records.append(Record(payload, position, forced, head))
+        self.decision.records.append(Record(payload, position, forced, head, held))
         return position
 
     def act(self, action: Action) -> None:

@@ -7,6 +7,10 @@ refusal but an end of the message, with a dead letter where one was asked for
 (``core/ending/table.py``). The mark that the branch is over stands in the same record as what it
 does, so a crash leaves the branch prepared, or done, and a repeated verb finds which.
 
+Where a row in a database decides, nobody waits for the commit, and what a crash takes of it is
+learned again from that row. So its record is not synced for its own sake, but before the next thing
+that is said to anybody (``held``, in ``core/decision.py``).
+
 Upholds: I2, I20 (nothing is asked anew: what was promised stands in the record).
 """
 
@@ -14,6 +18,8 @@ from __future__ import annotations
 
 from onceq.core.receive.poison import given_back
 from onceq.core.state.branch_table import Marks
+from onceq.core.state.queues import Queue
+from onceq.core.state.records import Change
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
@@ -36,8 +42,25 @@ def carry_out(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> S
         assert tx.xid is not None
         agent = agent_of(tx.xid)
         build.change.marks = Marks(tx.branch, by_hand, partners=(agent,) if agent else ())
-    step.record(build.change)
+    held = by_hand is None and _decided_elsewhere(tx) and _stays_here(step, build.change)
+    step.record(build.change, forced=not held, held=held)
     return result
+
+
+def _decided_elsewhere(tx: Transaction) -> bool:
+    """Whether a row in a database says that it is committed, also if this is lost in a crash, and
+    its messages have their numbers since the promise."""
+    decided = tx.xid is not None and agent_of(tx.xid) != ""
+    return decided and all(batch.written is not None for batch in tx.sends)
+
+
+def _stays_here(step: Step, change: Change) -> bool:
+    """Whether nothing of it leaves this manager, by a number that it gets now."""
+    targets = {put.queue for put in change.puts}
+    for move in change.moves:
+        targets.update((move.to, *(copy[0] for copy in move.copies_to)))
+    queues = step.state.all_queues
+    return all(isinstance(queues[number], Queue) for number in targets if number)
 
 
 def undo_promised(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from onceq.core.inputs.inputs import OwnerGone
@@ -19,7 +21,7 @@ from onceq.errors import (
 from onceq.model import requests
 from onceq.model.branch import Decision
 from onceq.model.limits import Settings
-from onceq.model.message import PLAIN
+from onceq.model.message import PLAIN, Acknowledge
 from onceq.model.queue import QueueProperties
 from onceq.model.results import Promised, Sent
 from onceq.model.run import Run
@@ -159,3 +161,27 @@ def test_who_may_not(core: Core) -> None:
     assert isinstance(core.ask(requests.Promise(4, XID, (item(),))), DuplicateBranch)
     core.step(Reconfigure(Settings(external_transactions=False), {}))
     assert isinstance(core.ask(requests.Promise(4, XID)), NoCoordinator)
+
+
+@pytest.mark.parametrize("kind", ["decided by a row", "by its coordinator", "leaves", "asks"])
+def test_what_a_row_says_is_not_synced_for_its_own_sake_unless_it_leaves(
+    core: Core, kind: str
+) -> None:
+    destination = "DIRECT=OS:B\\private$\\q" if kind == "leaves" else Q
+    properties = replace(
+        PLAIN, acknowledge=Acknowledge.POSITIVE_ARRIVAL, admin_queue="DIRECT=OS:B\\private$\\adm"
+    ) if kind == "asks" else PLAIN  # fmt: skip
+    sent = requests.SendItem(destination, properties, Run.of([b"x"]))
+    at_work(core, sent)
+    if kind == "by its coordinator":
+        foreign = Xid(1, b"g", b"b")
+        core.ask(requests.StartBranch(2, foreign))
+        core.ask(requests.Send(2, (sent,)))
+        core.ask(requests.PrepareBranch(foreign, 2))
+        decision = core.manager.step(core.now(), requests.CommitBranch(foreign, owner=1))
+    else:
+        core.ask(requests.Promise(1, XID))
+        decision = core.manager.step(core.now(), requests.CommitBranch(XID, owner=1))
+    found = {(record.forced, record.held) for record in decision.records}
+    assert found == {(False, True)} if "row" in kind else (True, False) in found
+    assert (False, True) not in found or "row" in kind

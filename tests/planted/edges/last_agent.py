@@ -1,0 +1,46 @@
+"""Planted mistakes about transactions that a row in a database decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.planted.planted import Planted
+
+ENGINE = "tests/unit/service/test_engine.py::"
+CORE = "tests/unit/core/transaction/test_last_agent.py::"
+
+
+def _what_is_held_is_shown_at_once(patch: pytest.MonkeyPatch) -> None:
+    from onceq.service.committer import Committer
+    from onceq.service.due import NEVER
+
+    nothing = property(lambda self: NEVER, lambda self, value: None)
+    patch.setattr(Committer, "_held_us", nothing, raising=False)
+
+
+def _what_is_held_waits_for_others(patch: pytest.MonkeyPatch) -> None:
+    from onceq.service import committer
+
+    patch.setattr(committer, "HELD_US", 1 << 60)
+
+
+def _what_leaves_is_held(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.transaction import second_phase
+
+    def decided(tx: Any) -> bool:
+        return True
+
+    patch.setattr(second_phase, "_decided_elsewhere", decided)
+    patch.setattr(second_phase, "_stays_here", lambda step, change: True)
+
+
+PLANTED = (
+    Planted("what-is-held-is-shown-at-once", _what_is_held_is_shown_at_once,
+            ENGINE + "test_a_held_record_is_durable_before_the_next_thing_that_is_said"),
+    Planted("what-is-held-waits-for-others", _what_is_held_waits_for_others,
+            ENGINE + "test_a_held_record_does_not_wait_for_ever"),
+    Planted("what-leaves-is-held", _what_leaves_is_held,
+            CORE + "test_what_a_row_says_is_not_synced_for_its_own_sake_unless_it_leaves"),
+)  # fmt: skip
