@@ -9,8 +9,6 @@ on itself.
 from __future__ import annotations
 
 import contextlib
-import os
-import select
 import socket
 import struct
 import threading
@@ -21,7 +19,6 @@ from onceq.client.address import Address
 from onceq.client.link import Greeting, Request, greeting
 from onceq.client.pause import acquire, wait_readable
 from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
-from onceq.model import requests
 from onceq.model.run import Buffer
 from onceq.permission import denied
 from onceq.wire.app import frames
@@ -32,9 +29,6 @@ from onceq.wire.app.requests import written
 READ_BYTES_MIN = 1 << 16
 READ_BYTES_MAX = 1 << 20
 PIECES_MAX = 64
-LINGER_S = 1e-4
-"""Who was answered within this time the last time looks for the answer this long before it
-sleeps: to be woken would cost about as much again."""
 BUFFER_BYTES = 1 << 20
 """Wanted of the kernel in each direction; it may give less."""
 
@@ -79,8 +73,6 @@ class SocketLink:
         self._address = address
         self._answer_timeout = answer_timeout
         self._socket = _connected(address, timeout)
-        self._poll = select.poll()
-        self._poll.register(self._socket, select.POLLIN)
         self._parser = frames.Parser()
         self._writing = threading.Lock()
         self._reading = threading.Lock()
@@ -88,7 +80,6 @@ class SocketLink:
         self._held: list[Buffer] = []
         self._number = 0
         self._lost: ServiceNotAvailable | None = None
-        self._quick: set[type[requests.Request]] = set()
         try:
             self.greeting = self._greet()
             self._socket.settimeout(None)
@@ -249,12 +240,9 @@ class SocketLink:
 
     def _wait(self, slot: _Slot) -> None:
         slot.waits = True
-        kind, began = type(slot.request.asked), time.perf_counter()
         while not slot.done:
             if self._reading.acquire(blocking=False):
                 try:
-                    if kind in self._quick:
-                        self._linger(began + LINGER_S)
                     while not slot.done:
                         self._read()
                 finally:
@@ -262,16 +250,6 @@ class SocketLink:
                     self._hand_on()
             else:
                 acquire(slot.lock)
-        if time.perf_counter() - began <= LINGER_S:
-            self._quick.add(kind)
-        else:
-            self._quick.discard(kind)
-
-    def _linger(self, until: float) -> None:
-        """Look for something to read without sleeping, and let others use the processor."""
-        with contextlib.suppress(OSError):  # reading will say what is wrong
-            while not self._poll.poll(0) and time.perf_counter() < until:
-                os.sched_yield()
 
     def _hand_on(self) -> None:
         """Let another waiting thread read."""

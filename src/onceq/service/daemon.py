@@ -38,12 +38,6 @@ from onceq.store.log import LogStore
 log = logging.getLogger("onceq")
 
 T = TypeVar("T")
-LINGER_US = 100
-"""In a dialogue of small transactions the next request comes within this time of the answer; the
-loop then looks for it this long before it sleeps, because to be woken costs more than that work
-itself. A daemon whose applications take longer does not linger at all."""
-LINGER_TURNS = 50
-"""Looks that it takes at most, whatever its clock says."""
 TICK_S_MAX = 3600.0
 """Timers are looked at again after this time: a wall clock may have been set."""
 
@@ -88,9 +82,6 @@ class Daemon:
         self._network.attach(self.engine)
         self._reloading = reloading(self.engine, self._network, configuration, read)
         self._scheduled = False
-        self._done_us = 0
-        self._dialogue = False
-        self._turns = 0
         self._orderly = True
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = 0
@@ -122,7 +113,6 @@ class Daemon:
     def _wake(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._dialogue = self._clock.read().mono_us - self._done_us <= LINGER_US
             self._loop.call_soon(self._pump)
 
     def _pump(self) -> None:
@@ -133,21 +123,9 @@ class Daemon:
             log.exception("a mistake of ours: the state in memory cannot be trusted any more")
             self.failed(error)
             return
-        self._done_us = self._clock.read().mono_us
         if more:
             self._wake()
-        elif self._dialogue:
-            self._turns = LINGER_TURNS
-            self._loop.call_soon(self._linger)
         self._set_timer()
-
-    def _linger(self) -> None:
-        """Look again soon instead of sleeping, and let others use the processor meanwhile."""
-        waited = self._clock.read().mono_us - self._done_us
-        self._turns -= 1
-        if not self._scheduled and self._turns and waited <= LINGER_US and not self._over.done():
-            os.sched_yield()
-            self._loop.call_soon(self._linger)
 
     def _set_timer(self) -> None:
         due = self.engine.next_timer()
