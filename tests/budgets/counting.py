@@ -16,9 +16,11 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
 from onceq.store.log import LogStore
 from onceq.testing.sim.disk import SimFiles
+from tests.budgets.daemon import Wire
 from tests.conformance import world as worlds
 from tests.conformance.clocks import HostClock
 from tests.conformance.world import Node
@@ -39,6 +41,8 @@ class Cost:
         writes: To files.
         packets: Writes to connections of other queue managers.
         clock: Reads of the clock.
+        trips: Writes of a client, each followed by a wait for its answers.
+        frames: Of a client and to it.
     """
 
     calls: float
@@ -48,6 +52,8 @@ class Cost:
     writes: float
     packets: float
     clock: float
+    trips: float = 0
+    frames: float = 0
 
     def over(self, budget: Cost) -> list[str]:
         """What is more than a budget, in words."""
@@ -84,7 +90,8 @@ class Counting:
         return Cost(
             calls=calls / operations, pumps=of(Engine.pump), records=of(LogStore.append),
             syncs=of(SimFiles.sync), writes=of(SimFiles.write), packets=of(worlds._End.write),
-            clock=of(HostClock.read),
+            clock=of(HostClock.read), trips=of(Wire.sendmsg),
+            frames=of(ApiConnection._request) + of(ApiConnection._answer),
         )  # fmt: skip
 
 
@@ -111,6 +118,9 @@ def counted(patch: Any) -> Iterator[Counting]:
     def of_node(node: Node, *more: object) -> str:
         return node.identity.name
 
+    def of_client(wire: Wire, *more: object) -> str:
+        return wire.node.identity.name
+
     def of_side(wire: worlds._Wire, side: int, *more: object) -> str:
         return wire.names[side]
 
@@ -118,6 +128,7 @@ def counted(patch: Any) -> Iterator[Counting]:
         for entry in ("pump", "_ring", "ask_as"):
             planted.setattr(Node, entry, _entering(counting, of_node, getattr(Node, entry)))
         planted.setattr(worlds._Wire, "deliver", _entering(counting, of_side, worlds._Wire.deliver))
+        planted.setattr(Wire, "sendmsg", _entering(counting, of_client, Wire.sendmsg))
         before = sys.getprofile()
         sys.setprofile(counting.heard)
         try:

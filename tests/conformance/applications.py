@@ -111,8 +111,8 @@ class Applications:
         items = (item(destination, *bodies, **properties),)
         return self.ask(requests.Send(tx, items))
 
-    def commit(self, tx: int, id: TransactionId | None = None) -> Sent:
-        result = self.ask(requests.Commit(tx, (), id))
+    def commit(self, tx: int, id: TransactionId | None = None, *, then: int = 0) -> Sent:
+        result = self.ask(requests.Commit(tx, (), id, then))
         assert isinstance(result, Sent)
         return result
 

@@ -9,6 +9,7 @@ from onceq.client.link import Greeting, Request
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
 from onceq.service.requests import admit
+from onceq.wire.app import frames
 from tests.conformance.world import Node
 
 Death = Callable[[Node], None]
@@ -38,7 +39,9 @@ class NodeLink:
         self._owner = self._node.engine.owner(self._answers.__setitem__)
         self._open = True
         identity = self._node.identity
-        self.greeting = Greeting(identity.name, identity.guid, self._node.clock.read().wall_s)
+        self.greeting = Greeting(
+            identity.name, identity.guid, self._node.clock.read().wall_s, revision=frames.REVISION
+        )
 
     @property
     def alive(self) -> bool:
@@ -57,10 +60,11 @@ class NodeLink:
             before(node)
         if not self.alive:
             raise ServiceNotAvailable("it died before")
-        number = next(node.numbers) if request.waits else 0
-        assert node.engine is not None
-        admit(request.asked, self._owner, number, clock=node.clock, random=bytes)
-        node.engine.submit(request.asked)
+        number = request.ticket
+        if number is None:
+            number = self._submit(node, request)
+            if request.behind is not None:
+                request.behind.ticket = self._submit(node, request.behind)
         if request.lazy:
             return None
         node.pump()
@@ -74,6 +78,13 @@ class NodeLink:
         if isinstance(result, OnceqError):
             raise result
         return result
+
+    def _submit(self, node: Node, request: Request) -> int:
+        number = next(node.numbers) if request.waits else 0
+        assert node.engine is not None
+        admit(request.asked, self._owner, number, clock=node.clock, random=bytes)
+        node.engine.submit(request.asked)
+        return number
 
     def close(self) -> None:
         """See Link. It is also what the manager sees when the application's process dies."""

@@ -108,44 +108,56 @@ class AsyncLink(asyncio.Protocol):
 
     async def call(self, request: Request) -> object:
         """See Link."""
-        await self._writable.wait()
-        if self._lost is not None or self._transport is None:
-            raise ServiceNotAvailable(str(self._lost))
-        if not request.waits:
-            self._write(0, request)
-            return None
-        number = self._number = self._number % 0xFFFF_FFFF + 1
-        future: asyncio.Future[object] = self._loop.create_future()
-        self._waiting[number] = (future, request)
-        self._write(number, request)
-        if not isinstance(request.asked, requests.Receive):
-            result = await future
-        else:
-            try:
-                # Shielded: the answer may bring messages, which must not be lost with the task.
-                result = await asyncio.shield(future)
-            except asyncio.CancelledError:
-                await self._give_up(number, future, request)
-                raise
+        if request.ticket is None:
+            await self._writable.wait()
+            if self._lost is not None or self._transport is None:
+                raise ServiceNotAvailable(str(self._lost))
+            self._write(request)
+            if not request.waits:
+                return None
+        future: asyncio.Future[object] = request.ticket[1]
+        given_up = request.to_give_up
+        try:
+            # Shielded: the answer may bring messages, which must not be lost with the task.
+            result = await (asyncio.shield(future) if given_up is request else future)
+        except asyncio.CancelledError:
+            if given_up is not None:
+                await self._give_up(given_up)
+            raise
         if isinstance(result, OnceqError):
             raise result
         return result
 
-    def _write(self, number: int, request: Request) -> None:
-        self._held += written(number, request.asked)
+    def _write(self, request: Request) -> None:
+        pieces = self._numbered(request)
+        if request.behind is not None:
+            pieces += self._numbered(request.behind)
+        self._held += pieces
         if not request.lazy and self._transport is not None:
             held, self._held = self._held, []
             self._transport.writelines(held)
 
-    async def _give_up(self, number: int, future: asyncio.Future[object], request: Request) -> None:
+    def _numbered(self, request: Request) -> list[Buffer]:
+        """A request as bytes; if it waits, its answer will be found by its ticket."""
+        if not request.waits:
+            return written(0, request.asked)
+        number = self._number = self._number % 0xFFFF_FFFF + 1
+        pieces = written(number, request.asked)
+        future: asyncio.Future[object] = self._loop.create_future()
+        request.ticket = number, future
+        self._waiting[number] = (future, request)
+        return pieces
+
+    async def _give_up(self, request: Request) -> None:
         """The task that receives was cancelled: end the wait at the manager too.
 
         It is awaited, so that what had been taken by then is back in reach of the next receive
         when the cancelling is over. A manager that does not answer is not waited for.
         """
+        number, future = request.ticket
         try:
             if not future.done() and self._lost is None:
-                self._write(0, Request(requests.CancelReceive(number), waits=False))
+                self._write(Request(requests.CancelReceive(number), waits=False))
                 await asyncio.wait([future], timeout=CANCEL_S_MAX)
         finally:
             if future.done():

@@ -130,6 +130,8 @@ class AnyHome(Protocol):
 class AnyPinned(Protocol):
     """The connection of a transaction, of either face."""
 
+    link: Any
+
     @property
     def alive(self) -> bool:
         """See Link."""

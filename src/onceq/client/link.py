@@ -31,6 +31,9 @@ class Request:
         unhurried: Of those, one that nobody misses for a moment: a manager in the same process may
             work it off together with the next request, and does so soon if none follows.
         late: Takes the messages of a receive that was answered when nobody waited any more.
+        behind: A request that goes out with it, right behind. Whoever asked calls the link with
+            that next, and waits only for its answer.
+        ticket: Of the link that has sent it with another one: how its answer is found.
     """
 
     asked: requests.Request
@@ -38,6 +41,8 @@ class Request:
     lazy: bool = False
     unhurried: bool = False
     late: Callable[[Batch], None] | None = None
+    behind: Request | None = None
+    ticket: Any = None
 
     def __post_init__(self) -> None:
         check_types(self.asked)
@@ -53,6 +58,12 @@ class Request:
         return isinstance(asked, (CommitGroup, RollbackGroup, Look, AskOutcome))
 
     @property
+    def to_give_up(self) -> Request | None:
+        """The receive whose wait is to end at the manager if the caller does not wait: itself, or
+        the one behind it."""
+        return self if isinstance(self.asked, Receive) else self.behind
+
+    @property
     def kind(self) -> object:
         """Of which type its answer is (``wire/app/answers.py``)."""
         return kind_of(self.asked)
@@ -65,12 +76,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """Who is at the other end, and for how long it answers for old commits."""
+    """Who is at the other end, for how long it answers for old commits, and what it knows
+    (``frames.REVISION``)."""
 
     name: str
     id: bytes
     now_s: int
     outcome_age_s: int = OUTCOME_AGE_S
+    revision: int = 0
 
 
 class Link(Protocol):
@@ -119,4 +132,4 @@ class AsyncAsking(Protocol):
 def greeting(head: Any) -> Greeting:
     """Who answers a hello."""
     said = frames.decode_head(head, frames.Welcome)
-    return Greeting(said.name, said.id, said.now_s, said.outcome_age_s)
+    return Greeting(said.name, said.id, said.now_s, said.outcome_age_s, said.revision)

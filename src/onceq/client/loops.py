@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol, TypeVar
 from onceq.client.current import entered, innermost, left
 from onceq.client.enlisting import AnyTransaction, leave
 from onceq.client.plans import queues
+from onceq.client.plans.ahead import ahead
 from onceq.client.plans.outcome import outcome
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.selection import wait_ms
@@ -73,11 +74,12 @@ class Course:
         self._stoppable = stoppable
         self._failed = 0
 
-    def slice_s(self) -> float | None:
-        """How long to wait for a message now."""
+    def slice_s(self, *, anew: bool = False) -> float | None:
+        """How long to wait for a message now; or, anew, once the one at hand is done."""
+        left = self._timeout if anew else self._left
         if not self._stoppable:
-            return self._left
-        return LOOK_S if self._left is None else min(LOOK_S, self._left)
+            return left
+        return LOOK_S if left is None else min(LOOK_S, left)
 
     def nothing_came(self) -> bool:
         """No message came in that time: whether all of the time is over."""
@@ -159,25 +161,39 @@ def consume(
     qm: Manager, course: Course, handler: Callable[..., object], stop: Stop, wait: Wait
 ) -> Calls[int]:
     """Call a handler for each message, or for batches; see ``QueueManager.consume``."""
-    while not stop.is_set():
-        tx, taken = qm.transaction(), None
+    tx = qm.transaction()
+    while goes_on(tx, stop):
+        now, tx, taken = tx, qm.transaction(), None
         try:
-            taken = yield from take(tx, course)
+            taken = yield from take(now, course)
             if taken is None:
                 break
             if taken:
-                yield from _handle(qm, handler, tx, course.argument(taken))
-                yield from finish(qm, tx, course, wait)
+                yield from _handle(qm, handler, now, course.argument(taken))
+                yield from finish(qm, now, course, None if stopped(stop) else tx, wait)
                 course.done(len(taken))
         except ServiceNotAvailable as error:
             yield partial(wait, course.away_s(error))
         except Exception as error:
-            if not taken or (isinstance(error, InDoubt) and error.transaction == tx.id):
+            if not taken or (isinstance(error, InDoubt) and error.transaction == now.id):
                 raise
             course.failed(error, (yield from _policy(qm, course.queue)))
-        finally:
+        except BaseException:
             yield from leave(tx)
+            raise
+        finally:
+            yield from leave(now)
     return course.handled
+
+
+def goes_on(tx: Transaction, stop: Stop | None) -> bool:
+    """Whether a loop takes what comes next: it has asked for it already, or is not to stop."""
+    return tx._state.ahead is not None or not stopped(stop)
+
+
+def stopped(stop: Stop | None) -> bool:
+    """Whether a loop is to stop."""
+    return stop is not None and stop.is_set()
 
 
 def take(tx: Transaction, course: Course) -> Calls[Batch | None]:
@@ -188,16 +204,27 @@ def take(tx: Transaction, course: Course) -> Calls[Batch | None]:
         return None if course.nothing_came() else NOTHING
 
 
-def finish(qm: Manager, tx: Transaction, course: Course, wait: Wait | None = None) -> Calls[None]:
+def finish(
+    qm: Manager, tx: Transaction, course: Course, following: Transaction | None = None,
+    wait: Wait | None = None,
+) -> Calls[None]:  # fmt: skip
     """Commit, unless that is done; if the answer was lost, find out what became of it.
 
     Args:
+        following: The transaction that takes what comes next: it is asked for in the same round
+            trip, where that can be.
         wait: Ask until the manager is back, or the loop is to stop; None: ask once.
     """
     if tx._state.over:
         return
     try:
-        yield tx.commit
+        if following is None or tx._partners:
+            yield tx.commit
+        else:
+            following._on.link = tx._on.link
+            wait_s = course.slice_s(anew=True)
+            then = ahead(following._state, course.queue, count=course.batch, timeout=wait_s)
+            yield partial(tx.run, tx._state.commit(ahead=then))
     except InDoubt as error:
         while True:
             try:

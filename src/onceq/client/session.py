@@ -37,6 +37,7 @@ class Session:
     Attributes:
         source: GUID of the queue manager.
         name: Its computer name.
+        revision: What the queue manager knows of the client protocol (``frames.REVISION``).
         destinations: Names that were found good to send to before.
         used: When a commit was last answered (by ``clock``): from then on the manager knows the
             present identifier. Before the first one: when that was made up.
@@ -73,6 +74,7 @@ class Session:
             )
         self._ahead = greeting.now_s - self.clock()
         self._outcome_age_s = greeting.outcome_age_s
+        self.revision = greeting.revision
 
     def _begin(self) -> None:
         self.used = self.clock()

@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from onceq.client.address import Address
 from onceq.client.link import Greeting, Request, greeting
@@ -167,9 +167,10 @@ class SocketLink:
 
     def call(self, request: Request) -> object:
         """See Link."""
-        slot = _Slot(request)
+        slot: _Slot = request.ticket or _Slot(request)
         try:
-            self._send(slot)
+            if request.ticket is None:
+                self._send(slot)
             if not request.waits:
                 return None
             self._wait(slot)
@@ -189,40 +190,53 @@ class SocketLink:
         with self._writing:
             if self._lost is not None:
                 raise ServiceNotAvailable(str(self._lost))
-            number = 0
-            if request.waits:
-                number = self._number = self._number % 0xFFFF_FFFF + 1
-            pieces = written(number, request.asked)
+            slots: dict[int, _Slot] = {}
+            pieces = self._numbered(slot, slots)
+            if request.behind is not None:
+                request.behind.ticket = behind = _Slot(request.behind)
+                pieces += self._numbered(behind, slots)
             self._held += pieces
             if request.lazy:
                 return
             pieces, self._held = self._held, []
-            if number:
+            if slots:
                 # Before the first byte goes out: the answer may be there before `sendmsg` returns.
-                self._slots[number] = slot
+                self._slots |= slots
                 if self._lost is not None:  # It broke before the slot could be seen.
-                    self._slots.pop(number, None)
+                    self._forget(slots)
                     raise ServiceNotAvailable(str(self._lost))
             pieces = _few(pieces)
             try:
                 done = self._socket.sendmsg(pieces)
             except OSError as error:
-                self._unsent(number, f"the connection to {self._address} broke: {error}")
+                self._unsent(slots, f"the connection to {self._address} broke: {error}")
                 return
             try:
                 self._write_rest(pieces, done)
             except OSError as error:
                 self._lose(f"the connection to {self._address} broke: {error}")
 
-    def _unsent(self, number: int, text: str) -> None:
+    def _numbered(self, slot: _Slot, slots: dict[int, _Slot]) -> list[Buffer]:
+        """A request as bytes; if it waits it has a number, under which its slot is to be found."""
+        number = 0
+        if slot.request.waits:
+            number = self._number = self._number % 0xFFFF_FFFF + 1
+            slots[number] = slot
+        return written(number, slot.request.asked)
+
+    def _forget(self, slots: Iterable[int]) -> None:
+        for number in slots:
+            self._slots.pop(number, None)
+
+    def _unsent(self, slots: Collection[int], text: str) -> None:
         """Nothing of a frame could be written, so that its request has not happened. Whoever
         waits for other answers reads on: they may be there, or the reason why they are not."""
-        self._slots.pop(number, None)
+        self._forget(slots)
         if self._slots:
             self._lost = self._lost or LinkLost(text)
         else:
             self._lose(text)
-        if number:
+        if slots:
             raise ServiceNotAvailable(text)
 
     def _write_rest(self, pieces: Sequence[Buffer], done: int) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable
 
 from onceq.client.link import Greeting, Request
 from onceq.embedded.host import EmbeddedHost, Slot, nothing
 from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure
 from onceq.model import requests
+from onceq.wire.app import frames
 
 CANCEL_S_MAX = 5.0
 """A wait that was cancelled is answered long before."""
@@ -20,7 +22,11 @@ class _Shared:
     def __init__(self, host: EmbeddedHost) -> None:
         self._host = host
         self.greeting = Greeting(
-            host.name, host.id, host.now_s(), host.engine.settings.outcome_age_s
+            host.name,
+            host.id,
+            host.now_s(),
+            outcome_age_s=host.engine.settings.outcome_age_s,
+            revision=frames.REVISION,
         )
         self.alive = True
 
@@ -60,26 +66,36 @@ class EmbeddedLink(_Shared):
             if self._tell(request):
                 self._host.pump()
             return None
-        slot = Slot()
+        sent = request.ticket is not None
+        if not sent:
+            self._submit(request)
+            if request.behind is not None:
+                self._submit(request.behind)
+        slot: Slot = request.ticket[1]
         try:
-            number = self._host.submit(request.asked, slot.put)
-        except StorageFailure as error:
-            raise self._stopped(error) from error
-        try:
-            self._host.pump()
+            if not sent:
+                self._host.pump()
             result = slot.take()
         except Exception:
             raise
         except BaseException:
-            if isinstance(request.asked, requests.Receive):
+            if (given_up := request.to_give_up) is not None:
                 # Interrupted while it waited: end the wait, and keep what came all the same.
+                number, slot = given_up.ticket
                 self._cancel(number)
                 self._host.pump()
-                request.missed(slot.take(CANCEL_S_MAX))
+                given_up.missed(slot.take(CANCEL_S_MAX))
             raise
         if isinstance(result, OnceqError):
             raise result
         return result
+
+    def _submit(self, request: Request) -> None:
+        slot = Slot()
+        try:
+            request.ticket = self._host.submit(request.asked, slot.put), slot
+        except StorageFailure as error:
+            raise self._stopped(error) from error
 
 
 class AsyncEmbeddedLink(_Shared):
@@ -96,6 +112,26 @@ class AsyncEmbeddedLink(_Shared):
             if self._tell(request):
                 await loop.run_in_executor(None, self._host.pump)
             return None
+        pumped: Awaitable[None] | None = None
+        if request.ticket is None:
+            self._submit(loop, request)
+            if request.behind is not None:
+                self._submit(loop, request.behind)
+            pumped = loop.run_in_executor(None, self._host.pump)
+        future: asyncio.Future[object] = request.ticket[1]
+        try:
+            if pumped is not None:
+                await asyncio.shield(pumped)
+            result = await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if (given_up := request.to_give_up) is not None:
+                await self._give_up(given_up)
+            raise
+        if isinstance(result, OnceqError):
+            raise result
+        return result
+
+    def _submit(self, loop: asyncio.AbstractEventLoop, request: Request) -> None:
         future: asyncio.Future[object] = loop.create_future()
 
         def put(result: object) -> None:
@@ -109,23 +145,13 @@ class AsyncEmbeddedLink(_Shared):
                 loop.call_soon_threadsafe(put, result)
 
         try:
-            number = self._host.submit(request.asked, answer)
+            request.ticket = self._host.submit(request.asked, answer), future
         except StorageFailure as error:
             raise self._stopped(error) from error
-        pumped = loop.run_in_executor(None, self._host.pump)
-        try:
-            await asyncio.shield(pumped)
-            result = await asyncio.shield(future)
-        except asyncio.CancelledError:
-            if isinstance(request.asked, requests.Receive):
-                await self._give_up(number, future, request)
-            raise
-        if isinstance(result, OnceqError):
-            raise result
-        return result
 
-    async def _give_up(self, number: int, future: asyncio.Future[object], request: Request) -> None:
+    async def _give_up(self, request: Request) -> None:
         """See AsyncLink: what had been taken is kept before the cancelling is over."""
+        number, future = request.ticket
         try:
             if not future.done():
                 self._cancel(number)

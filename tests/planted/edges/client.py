@@ -14,6 +14,8 @@ from onceq.client import loops
 from onceq.client.async_link import AsyncLink
 from onceq.client.plans import handles, sender_transaction
 from onceq.client.plans import unit_of_work as client_unit
+from onceq.client.plans.ahead import Ahead
+from onceq.client.session import Session
 from onceq.client.socket_link import SocketLink
 from onceq.client.threads import consuming
 from onceq.client.threads.transaction import Transaction
@@ -21,8 +23,9 @@ from onceq.core.send import send
 from onceq.core.transaction import unit_of_work
 from onceq.packet.heads import Head
 from onceq.partners.driving import Calls, call, drive
-from tests.planted.planted import SIM, Planted
+from tests.planted.planted import SIM, Planted, edited
 
+AHEAD = "tests/unit/client/plans/test_ahead.py::"
 LOOPS = "tests/property/test_consuming.py::test_nothing_is_lost_and_nothing_comes_twice_unsaid"
 
 
@@ -119,7 +122,37 @@ def _lost_handles_are_usage_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handles, "HandleLost", errors.InvalidHandle)
 
 
+def _revisions_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client asks every manager for what only the present one knows."""
+    monkeypatch.setattr(Session, "revision", property(lambda _: 1, lambda *_: None), raising=False)
+
+
+def _the_next_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever gives up a commit forgets what went out with it."""
+    monkeypatch.setattr(Ahead, "give_up", lambda ahead: iter(()))
+
+
 PLANTED = (
+    Planted(
+        "the-next-begins-in-any-case",
+        edited(
+            unit_of_work,
+            "check_free(step, item.owner, item.then)\n",
+            "open_unit(step, item.owner, item.then)\n        item.then = 0\n",
+        ),
+        "tests/conformance/test_followed.py::"
+        "test_after_a_send_that_is_wrong_in_itself_nothing_begins",
+    ),
+    Planted(
+        "revisions-are-not-looked-at",
+        _revisions_are_not_looked_at,
+        AHEAD + "test_a_manager_that_does_not_know_how_is_asked_as_ever",
+    ),
+    Planted(
+        "the-next-is-left-open",
+        _the_next_is_left_open,
+        AHEAD + "test_a_commit_that_is_given_up_ends_the_next",
+    ),
     Planted("a-refused-send-dooms-nothing", _nothing_dooms, SIM),
     Planted(
         "the-reserve-dooms-nothing",

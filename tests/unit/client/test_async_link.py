@@ -15,8 +15,9 @@ from onceq.client.async_link import AsyncLink
 from onceq.client.link import Request
 from onceq.errors import LinkLost, QueueNotFound, ServiceNotAvailable, UnknownVersion
 from onceq.model import requests
+from onceq.model.results import Sent
 from onceq.packet.batch import Batch
-from onceq.wire.app.frames import Code
+from onceq.wire.app.frames import ANSWER, Code
 from tests.unit.client.scripted import WAIT_S, Scripted
 
 T = TypeVar("T")
@@ -145,6 +146,39 @@ def test_a_cancelled_receive_is_cancelled_there_and_its_messages_are_kept(tmp_pa
         with pytest.raises(asyncio.CancelledError):
             await task
         assert [bytes(b) for batch in kept for b in batch.run] == [b"crossed"]
+
+    run(tmp_path, body)
+
+
+def test_what_goes_out_behind_a_request_is_waited_for_apart(tmp_path: Path) -> None:
+    async def body(link: AsyncLink, server: Scripted) -> None:
+        second = receive()
+        task = asyncio.create_task(link.call(Request(requests.Commit(1, then=2), behind=second)))
+        asked, taken = await soon(server.read), await soon(server.read)
+        assert (asked[1], taken[1]) == (Code.COMMIT, Code.RECEIVE)
+        server.write(asked[0], Code.COMMIT | ANSWER, Sent(1, 0, 1))
+        assert await task == Sent(1, 0, 1)
+        later = asyncio.create_task(link.call(second))
+        server.hand(taken[0], b"x")
+        batch = await later
+        assert isinstance(batch, Batch)
+        assert [bytes(one) for one in batch.run] == [b"x"]
+
+    run(tmp_path, body)
+
+
+def test_a_cancelled_request_cancels_the_receive_behind_it(tmp_path: Path) -> None:
+    async def body(link: AsyncLink, server: Scripted) -> None:
+        second = receive()
+        task = asyncio.create_task(link.call(Request(requests.Commit(1, then=2), behind=second)))
+        await soon(server.read)
+        taken, _, _, _ = await soon(server.read)
+        task.cancel()
+        zero, code, head, _ = await soon(server.read)
+        assert (zero, code, head.waiting) == (0, Code.CANCEL, taken)
+        server.fail(taken, "operation-cancelled")
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
     run(tmp_path, body)
 

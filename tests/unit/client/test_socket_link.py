@@ -29,6 +29,7 @@ from onceq.model.message import PLAIN
 from onceq.model.requests import SendItem
 from onceq.model.results import Sent
 from onceq.model.run import Run
+from onceq.packet.batch import Batch
 from onceq.wire.app.frames import ANSWER, Code
 from tests.unit.client.scripted import WAIT_S, Scripted
 
@@ -180,6 +181,47 @@ def test_a_lazy_request_goes_out_with_the_next(server: Scripted, link: SocketLin
     assert server.read()[1] == Code.BEGIN
     server.say(server.read()[0], None)
     assert future.result(WAIT_S) is None
+
+
+def behind() -> tuple[Request, Request]:
+    """A commit, and what goes out with it."""
+    second = receive()
+    return Request(requests.Commit(1, then=2), behind=second), second
+
+
+def test_what_goes_out_behind_a_request_is_waited_for_apart(
+    server: Scripted, link: SocketLink
+) -> None:
+    first, second = behind()
+    future = begun(lambda: link.call(first))
+    asked, taken = server.read(), server.read()
+    assert (asked[1], taken[1]) == (Code.COMMIT, Code.RECEIVE)
+    server.write(asked[0], Code.COMMIT | ANSWER, Sent(1, 0, 1))
+    assert future.result(WAIT_S) == Sent(1, 0, 1)
+    later = begun(lambda: link.call(second))
+    server.hand(taken[0], b"x")
+    batch = later.result(WAIT_S)
+    assert isinstance(batch, Batch)
+    assert [bytes(body) for body in batch.run] == [b"x"]
+
+
+def test_what_goes_out_behind_a_request_is_lost_with_it(server: Scripted, link: SocketLink) -> None:
+    first, second = behind()
+    future = begun(lambda: link.call(first))
+    server.read()
+    server.hang_up()
+    for one in (future, begun(lambda: link.call(second))):
+        with pytest.raises(LinkLost):
+            one.result(WAIT_S)
+
+
+def test_nothing_of_two_requests_is_sent_on_a_broken_connection(
+    server: Scripted, link: SocketLink
+) -> None:
+    link.close()
+    with pytest.raises(ServiceNotAvailable) as caught:
+        link.call(behind()[0])
+    assert not isinstance(caught.value, LinkLost)
 
 
 def test_a_lost_connection_reaches_everybody(server: Scripted, link: SocketLink) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 from onceq.client.bodies import Body, parts, run_of
 from onceq.client.link import Request
 from onceq.client.plans import outcome
+from onceq.client.plans.ahead import NOTHING, Ahead, holding
 from onceq.client.plans.handles import know_destination
 from onceq.client.plans.plan import DONE, Plan, ask, do, tell
 from onceq.client.plans.selection import FIRST, Which, chosen, moved, some
@@ -68,6 +69,7 @@ class Unit:
         doomed: The send that was refused, if one was: it can only be aborted.
         id: Of its commit, once that was tried.
         sent: Identifiers of its messages, after the commit.
+        ahead: Its first receive, if that went out with the commit before it.
     """
 
     def __init__(self, session: Session) -> None:
@@ -78,6 +80,7 @@ class Unit:
         self.doomed: SendFailed | None = None
         self.id: TransactionId | None = None
         self.sent: MessageIds | None = None
+        self.ahead: Ahead | None = None
         self._from: dict[str, list[array[int]]] = {}
         self._items: list[Gathered] = []
         self._bytes = 0
@@ -279,12 +282,13 @@ class Unit:
         return (yield from self._holding(queue, asked))
 
     def hold(self, queue: str, *, count: int, timeout: float | None) -> Plan[Batch]:
-        """Take messages, also from a queue that is not transactional."""
+        """Take messages, also from a queue that is not transactional; or what was asked ahead."""
         self.check_sound()
+        ahead, self.ahead = self.ahead, None
+        if ahead is not None:
+            return (yield from self._holding(queue, ahead.answer()))
         yield from self.begin()
-        asked = some(
-            self.session, queue, count=count, timeout=timeout, transaction=self.number, hold=True
-        )
+        asked = holding(self.session, queue, self.number, count=count, timeout=timeout)
         return (yield from self._holding(queue, asked))
 
     def receive_transaction(
@@ -351,8 +355,8 @@ class Unit:
 
     # ---- the end --------------------------------------------------------------------------
 
-    def commit(self, *, retaining: bool = False) -> Plan[MessageIds]:
-        """Make all of it happen.
+    def commit(self, *, retaining: bool = False, ahead: Ahead = NOTHING) -> Plan[MessageIds]:
+        """Make all of it happen, and ask for what comes next in the same round trip.
 
         Raises:
             SendFailed: A send was refused, here or before; the transaction was undone.
@@ -367,7 +371,8 @@ class Unit:
         self.id = self.session.next_commit()
         items = offered(self._items, self.session.clock)
         try:
-            sent: Sent = yield Request(requests.Commit(self.number, items, self.id))
+            commit = requests.Commit(self.number, items, self.id, ahead.number)
+            sent: Sent = yield Request(commit, behind=ahead.request)
         except OnceqError as error:
             yield from self._not_committed(items, self.id, error)
             raise
@@ -375,10 +380,12 @@ class Unit:
             raise
         except BaseException:
             self.over = "in doubt, because its commit was given up while it waited"
+            yield from ahead.give_up()
             raise
         self.session.used = self.session.clock()
         self.over = "committed"
         self._items = []
+        ahead.committed()
         self.sent = MessageIds(self.session.source, sent.first_message, sent.messages)
         return self.sent
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 
+from onceq.client.plans.ahead import NOTHING, Ahead
 from onceq.client.plans.plan import Plan, ask, do, look, tell
 from onceq.client.plans.send_buffer import offered
 from onceq.client.plans.unit_of_work import Unit
@@ -140,7 +141,7 @@ class BranchUnit(Unit):
         self._items = []
         return self.vote
 
-    def commit(self, *, retaining: bool = False) -> Plan[MessageIds]:
+    def commit(self, *, retaining: bool = False, ahead: Ahead = NOTHING) -> Plan[MessageIds]:
         """Its own commit is the one of the only branch there is (TMONEPHASE)."""
         yield from self.end()
         self.over = "in doubt"

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from onceq.client.loops import Course, consume, finish, take
+from onceq.client.loops import Course, consume, finish, goes_on, stopped, take
 from onceq.client.tasks.recovering import AsyncRecovering
 from onceq.client.tasks.transaction import AsyncTransaction
 from onceq.model.message import Message
@@ -41,18 +41,22 @@ class AsyncConsuming(AsyncRecovering):
         See ``QueueManager.work``; left early as ``messages`` is.
         """
         course = Course(queue, timeout, 1, stoppable=stop is not None)
-        while not (stop is not None and stop.is_set()):
-            tx = self.transaction()
+        tx = self.transaction()
+        while goes_on(tx, stop):
+            now, tx = tx, self.transaction()
             try:
-                taken = await drive_in_task(take(tx, course))
+                taken = await drive_in_task(take(now, course))
                 if taken is None:
                     return
                 if taken:
-                    yield tx, taken[0]
-                    await drive_in_task(finish(self, tx, course))
+                    yield now, taken[0]
+                    await drive_in_task(finish(self, now, course, None if stopped(stop) else tx))
                     course.done(1)
-            finally:
+            except BaseException:
                 await tx._leave()
+                raise
+            finally:
+                await now._leave()
 
     async def consume(
         self,

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from onceq.client.loops import Course, consume, finish, take
+from onceq.client.loops import Course, consume, finish, goes_on, stopped, take
 from onceq.client.threads.recovering import Recovering
 from onceq.client.threads.transaction import Transaction
 from onceq.model.message import Message
@@ -58,18 +58,22 @@ class Consuming(Recovering):
             SendFailed: A send of the body was refused; the transaction was undone.
         """
         course = Course(queue, timeout, 1, stoppable=stop is not None)
-        while not (stop is not None and stop.is_set()):
-            tx = self.transaction()
+        tx = self.transaction()
+        while goes_on(tx, stop):
+            now, tx = tx, self.transaction()
             try:
-                taken = drive(take(tx, course))
+                taken = drive(take(now, course))
                 if taken is None:
                     return
                 if taken:
-                    yield tx, taken[0]
-                    drive(finish(self, tx, course))
+                    yield now, taken[0]
+                    drive(finish(self, now, course, None if stopped(stop) else tx))
                     course.done(1)
-            finally:
+            except BaseException:
                 tx._leave()
+                raise
+            finally:
+                now._leave()
 
     def consume(
         self,

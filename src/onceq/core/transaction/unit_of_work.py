@@ -10,6 +10,8 @@ Upholds: I2, I3, I3a, I5, I16, I17.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from onceq.core.ending.ending import end_range, purged_meanwhile
 from onceq.core.ending.table import Ending
 from onceq.core.inputs.inputs import OwnerGone
@@ -46,19 +48,21 @@ def begin(step: Step, item: Begin) -> None:
     Clients do not wait for the answer; so why it was refused is said again to whatever they ask
     of it next.
     """
-    key = (item.owner, item.transaction)
-    try:
-        open_unit(step, *key)
-    except InsufficientResources as error:
-        step.units.refuse_from_now_on(key, error)
-        raise
+    _open_or_refuse(step, item.owner, item.transaction)
     step.answer(item.owner, item.request, None)
+
+
+def _open_or_refuse(step: Step, owner: int, number: int) -> None:
+    try:
+        open_unit(step, owner, number)
+    except InsufficientResources as error:
+        step.units.refuse_from_now_on((owner, number), error)
+        raise
 
 
 def open_unit(step: Step, owner: int, number: int) -> Transaction:
     """A new unit of work; raises UsageError or InsufficientResources."""
-    if number <= 0 or (owner, number) in step.units.transactions:
-        raise UsageError(f"transaction number {number} is in use; numbers begin at 1")
+    check_free(step, owner, number)
     if len(step.units.transactions) >= OPEN_TRANSACTIONS_MAX:
         raise InsufficientResources(f"{OPEN_TRANSACTIONS_MAX} transactions are open already")
     tx = Transaction(owner, number, step.now.wall_s, used_us=step.now.mono_us)
@@ -68,6 +72,12 @@ def open_unit(step: Step, owner: int, number: int) -> Transaction:
         idle_us = step.settings.transaction_idle_s * SECOND_US
         step.timer(step.now.mono_us + idle_us, Timer.IDLE, None)
     return tx
+
+
+def check_free(step: Step, owner: int, number: int) -> None:
+    """Raises UsageError if no transaction can begin under that number."""
+    if number <= 0 or (owner, number) in step.units.transactions:
+        raise UsageError(f"transaction number {number} is in use; numbers begin at 1")
 
 
 def send(step: Step, item: Send) -> None:
@@ -89,7 +99,10 @@ def send(step: Step, item: Send) -> None:
 
 
 def commit(step: Step, item: Commit) -> None:
-    """Add the last sends and make the whole of it happen, in one record."""
+    """Add the last sends and make the whole of it happen, in one record; the next transaction
+    begins with it, if one is wanted."""
+    if item.then:
+        check_free(step, item.owner, item.then)
     if item.id is not None and step.units.fences.bars(item.id, step.state.outcomes):
         late = step.units.transactions.get((item.owner, item.transaction))
         if late is not None:
@@ -124,6 +137,9 @@ def commit(step: Step, item: Commit) -> None:
         step.units.promise(sends, -1)
     result = take_effect(build, sends, receives)
     step.record(build.change)
+    if item.then:
+        with suppress(InsufficientResources):  # It is said to whatever is asked of it.
+            _open_or_refuse(step, item.owner, item.then)
     step.answer(item.owner, item.request, result)
 
 

@@ -54,14 +54,19 @@ class Commit(Request):
     Attributes:
         id: Under which the outcome can be asked for; its number rises with each commit of the
             session. None: nobody will ask.
+        then: The transaction that begins with it, if it commits; 0: none. What is asked behind the
+            commit in that transaction is refused if it did not.
     """
 
     transaction: int
     items: Sequence[SendItem] = ()
     id: TransactionId | None = None
+    then: int = 0
 
     def check(self) -> None:
         """See Request."""
+        if self.then < 0:
+            raise InvalidParameter("numbers of transactions begin at 1")
         if self.id is not None:
             check_id(self.id)
         for item in self.items:

@@ -29,6 +29,8 @@ from onceq.model.limits import CLIENT_FRAME_BYTES_MAX, OUTCOME_AGE_S
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 
 VERSION: Final = 1
+REVISION: Final = 1
+"""What of that version a queue manager knows; its welcome says so. 1: ``then`` of a commit."""
 HEADER = struct.Struct("<IIHHI")
 """Size of what follows, request, code, zero, head size."""
 VIEW_BYTES_MIN: Final = 1 << 18
@@ -87,7 +89,10 @@ class Hello(msgspec.Struct, array_like=True):
 
 
 class Welcome(msgspec.Struct, array_like=True):
-    """Its answer: who answers, the second by its clock, and what it can take and remember."""
+    """Its answer: who answers, the second by its clock, and what it can take, remember and do.
+
+    ``revision``: the highest REVISION that it knows; 0 of one that does not say.
+    """
 
     version: int
     name: str
@@ -95,6 +100,7 @@ class Welcome(msgspec.Struct, array_like=True):
     now_s: int
     frame_bytes_max: int = CLIENT_FRAME_BYTES_MAX
     outcome_age_s: int = OUTCOME_AGE_S
+    revision: int = 0
 
 
 class HandedHead(msgspec.Struct, array_like=True):

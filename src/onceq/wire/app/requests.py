@@ -108,6 +108,12 @@ class _Commit(Row):
     items: list[ItemRow]
 
 
+class _CommitThen(_Commit):
+    """A commit with which another transaction begins: only to who says revision 1."""
+
+    then: int = 0
+
+
 class _Prepare(Row):
     transaction: int
     format_id: int
@@ -188,7 +194,7 @@ def _row(kind: type[Request]) -> type[Row]:
 
 _EXPLICIT: Final[dict[int, type[Row]]] = {
     Code.SEND: _Send,
-    Code.COMMIT: _Commit,
+    Code.COMMIT: _CommitThen,
     Code.PREPARE: _Prepare,
     Code.PROMISE: _Prepare,
     Code.OUTCOME: _Outcome,
@@ -231,9 +237,9 @@ def _send(row: _Send, data: memoryview) -> Request:
     return requests.Send(row.transaction, _items(row.items, data))
 
 
-def _commit(row: _Commit, data: memoryview) -> Request:
+def _commit(row: _CommitThen, data: memoryview) -> Request:
     id_ = TransactionId(row.session, row.number) if row.number else None
-    return requests.Commit(row.transaction, _items(row.items, data), id_)
+    return requests.Commit(row.transaction, _items(row.items, data), id_, row.then)
 
 
 def _prepare(row: _Prepare, data: memoryview) -> Request:
@@ -384,6 +390,12 @@ def _rows(items: Sequence[SendItem]) -> list[ItemRow]:
     ]  # fmt: skip
 
 
+def _commit_row(asked: requests.Commit) -> _Commit:
+    said = (asked.transaction, *_id(asked.id), _rows(asked.items))
+    # A manager that knows less refuses a row with more.
+    return _CommitThen(*said, asked.then) if asked.then else _Commit(*said)
+
+
 def _id(id: TransactionId | None) -> tuple[bytes, int]:
     return (id.session, id.number) if id is not None else (b"", 0)
 
@@ -394,7 +406,7 @@ def _xid(xid: Xid) -> tuple[int, bytes, bytes]:
 
 _WRITERS: Final[dict[type[Request], Callable[[Any], tuple[Row, Sequence[SendItem]]]]] = {
     requests.Send: lambda r: (_Send(r.transaction, _rows(r.items)), r.items),
-    requests.Commit: lambda r: (_Commit(r.transaction, *_id(r.id), _rows(r.items)), r.items),
+    requests.Commit: lambda r: (_commit_row(r), r.items),
     requests.PrepareBranch: lambda r: (
         _Prepare(r.transaction, *_xid(r.xid), _rows(r.items)), r.items),
     requests.Promise: lambda r: (

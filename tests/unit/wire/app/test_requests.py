@@ -85,6 +85,7 @@ SAID: dict[str, Request] = {
     "stream-reset": requests.ResetStream("q", "A", "why", whole=True, dry_run=True),
     "forget-peer": requests.ForgetPeer("os:beta", dry_run=True),
     "accept-clock": requests.AcceptClock("A", "why"),
+    "commit-then": requests.Commit(1, [ITEM], TransactionId(SESSION, 9), 2),
 }  # fmt: skip
 
 
