@@ -68,7 +68,11 @@ class Stop:
 
 
 class Faults:
-    """Passes packets of one direction on, or not."""
+    """Passes packets of one direction on, or not.
+
+    Attributes:
+        lost: Which of the last run are lost: where they begin in it, and how many they are.
+    """
 
     def __init__(
         self, seed: str, rates: Rates, tally: Tally, *, slice_max: int = SLICE_MAX
@@ -80,6 +84,7 @@ class Faults:
         self._until = {name: self._draw(rate) for name, rate in self._rates.items()}
         self._ghosts: deque[Run] = deque(maxlen=GHOSTS_MAX)
         self._held: Run | None = None
+        self.lost: list[tuple[int, int]] = []
 
     def _draw(self, rate: int) -> float:
         return self._random.expovariate(1 / rate) if rate else float("inf")
@@ -91,6 +96,7 @@ class Faults:
     def pass_on(self, run: Run) -> list[Run | Stop]:
         """What comes out where a run went in."""
         out: list[Run | Stop] = []
+        self.lost.clear()
         at, count = 0, len(run)
         while at < count:
             kind, step = min(self._until.items(), key=lambda item: item[1])
@@ -117,6 +123,7 @@ class Faults:
         part = run.part(at, size)
         if kind == "drop":
             self._tally.dropped += size
+            self.lost.append((at, size))
         elif kind == "repeat":
             self._tally.repeated += size
             self._emit(part, out)

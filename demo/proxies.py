@@ -21,6 +21,7 @@ import os
 import signal
 import sys
 import time
+from array import array
 from collections import deque
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -47,26 +48,45 @@ def _now_us() -> int:
     return time.monotonic_ns() // 1000
 
 
+NEVER, LOST = 0, 1
+"""What became of a message so far; else the number of the connection that it came on last."""
+
+
 @dataclass
 class Passed:
-    """Transactional packets that came from one manager, first times and again."""
+    """Transactional messages that came from one manager: first times and again.
 
-    highest: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    Attributes:
+        messages: First times.
+        resends: Again because it was lost here, or in vain: on the same connection, so it had not
+            gone down with one.
+        after_breaks: Again on a later connection, after a cut or a kill.
+        connection: The present one; 2 is the first.
+    """
+
     messages: int = 0
     resends: int = 0
+    after_breaks: int = 0
+    connection: int = LOST
+    _streams: dict[tuple[bytes, int], array[int]] = field(default_factory=dict)
 
-    def see(self, run: ArrivedRun) -> None:
-        """Count a run as new or resent."""
-        if not run.transactional:
-            return
-        count = len(run.packets)
-        key = (run.source, run.stream)
-        before = self.highest.get(key, 0)
-        last = run.first_number + count - 1
-        new = min(max(last - before, 0), count)
-        self.messages += new
-        self.resends += count - new
-        self.highest[key] = max(before, last)
+    def see(self, source: bytes, stream: int, first: int, count: int) -> None:
+        """So many messages of a stream have come."""
+        known = self._streams.setdefault((source, stream), array("I"))
+        known.extend([NEVER] * (first + count - len(known)))
+        for number in range(first, first + count):
+            if known[number] == NEVER:
+                self.messages += 1
+            elif known[number] in (LOST, self.connection):
+                self.resends += 1
+            else:
+                self.after_breaks += 1
+            known[number] = self.connection
+
+    def lost(self, source: bytes, stream: int, first: int, count: int) -> None:
+        """Some of those that came last are not passed on."""
+        known = self._streams[source, stream]
+        known[first : first + count] = array("I", [LOST] * count)
 
 
 class Side:
@@ -245,13 +265,19 @@ class Pair:
         forward = side is self.near
         faults = self.proxy.forward if forward else self.proxy.backward
         for run in event.runs:
-            if forward:
-                self.proxy.passed.see(run)
             recoverable = len(run.packets) if run.recoverable else 0
             for item in faults.pass_on(run.packets):
                 other.add(item if isinstance(item, Stop) else (item, recoverable))
+            if forward and run.transactional:
+                self._count(run, faults.lost)
             if recoverable:
                 side.session.persisted(recoverable, _now_us())
+
+    def _count(self, run: ArrivedRun, lost: list[tuple[int, int]]) -> None:
+        passed = self.proxy.passed
+        passed.see(run.source, run.stream, run.first_number, len(run.packets))
+        for at, size in lost:
+            passed.lost(run.source, run.stream, run.first_number + at, size)
 
     async def _ticks(self) -> None:
         """Timers of both sessions, and whatever was stalled."""
@@ -284,6 +310,7 @@ class Proxy:
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """The manager has connected."""
+        self.passed.connection += 1
         self.forward.reconnected()
         self.backward.reconnected()
         await Pair(self, Side(reader, writer)).run()
@@ -291,7 +318,8 @@ class Proxy:
     def stats(self) -> dict[str, Any]:
         """Counters so far."""
         return {
-            **asdict(self.tally), "messages": self.passed.messages, "resends": self.passed.resends
+            **asdict(self.tally), "messages": self.passed.messages,
+            "resends": self.passed.resends, "after_breaks": self.passed.after_breaks,
         }  # fmt: skip
 
 

@@ -49,6 +49,7 @@ class Findings:
     filtered: int = 0
     turned_away: int = 0
     resends: int = 0
+    after_breaks: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     kills: list[tuple[float, str]] = field(default_factory=list)
     deliver_s: float = 0.0
@@ -125,8 +126,9 @@ def outcome(found: Findings, *, times: bool = True) -> Table:
         ("in doubt, settled", f"{found.in_doubt:,}",
          f"commits whose answer was lost; {found.in_doubt_committed} had happened"),
         ("resends", f"{found.resends:,}",
-         f"messages transmitted again: {found.resends / max(dropped, 1):.1f} for each packet lost, "
-         f"and for what {cuts} cuts and {len(found.kills)} kills left unanswered"),
+         f"messages transmitted again: {found.resends / max(dropped, 1):.1f} for each packet lost; "
+         f"{found.after_breaks:,} more that were under way at {cuts} cuts and {len(found.kills)} "
+         "kills"),
         ("network faults", f"{dropped + repeated + reordered:,}",
          f"packets: {dropped:,} lost, {repeated:,} repeated, {reordered:,} out of order; "
          f"{cuts} connections cut, {found.faults.get('stalls', 0)} stalls"),
@@ -209,7 +211,8 @@ def plot(found: Findings, airlines: dict[str, str], directory: Path) -> Path:
     left.set_ylabel("messages")
     left.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     left.set_title(
-        f"{found.flights:,} flights, {len(found.kills)} kills, {found.resends:,} resends: "
+        f"{found.flights:,} flights, {len(found.kills)} kills, "
+        f"{found.resends + found.after_breaks:,} resends: "
         f"{found.duplicates} duplicates, {found.missing} missing, "
         f"{found.out_of_order} out of order",
         fontsize=10, loc="left",

@@ -201,10 +201,11 @@ class Course:
         counts["arrived at HUB"] = (self._counts[HUB], self._total)
         counts["arrived at AUDIT"] = (self._counts[AUDIT], self._total)
         faults = self._faults()
-        lost = faults.get("dropped", 0)
-        resent = faults.get("resends", 0)
+        lost, resent = faults.get("dropped", 0), faults.get("resends", 0)
         self._watch.show(
-            counts, f"{lost} packets lost, {resent:,} resent ({resent / max(lost, 1):.1f} for each)"
+            counts,
+            f"{lost} packets lost, {resent:,} resent ({resent / max(lost, 1):.1f} for each), and "
+            f"{faults.get('after_breaks', 0):,} after cuts and kills",
         )
         self.found.timeline.append(
             (
@@ -376,6 +377,7 @@ class Course:
         found = self.found
         faults = self._faults()
         found.resends = faults.pop("resends", 0)
+        found.after_breaks = faults.pop("after_breaks", 0)
         faults.pop("messages", 0)
         found.faults = faults
         for daemon in self._network.daemons:

@@ -212,6 +212,49 @@ def test_what_is_too_late_when_the_hole_is_filled_is_refused(world: World) -> No
     assert waiting(world) == 0
 
 
+# ---- the resend timer --------------------------------------------------------------------------
+
+
+def test_what_is_only_late_is_not_sent_again(world: World) -> None:
+    """Acknowledgments take a minute and half of the messages too: the timer rings in vain."""
+    world.link("A", "B").policy = lambda p: (
+        [(60 * S, p)] if p.kind == ORDER_ACK or p.number > MANY // 2 else faithful(p)
+    )
+    send(world, MANY)
+    world.run(200)
+    assert world["B"].bodies(LOCAL) == bodies(MANY)
+    assert waiting(world) == 0
+    assert set(again(world)) <= {1, 2, MANY // 2 + 1, MANY // 2 + 2}, "two of them ask"
+
+
+def test_a_lost_end_is_found_by_the_timer_and_sent_once(world: World) -> None:
+    """No later message shows it: it is asked for, and what the receiver has is left out."""
+    world.link("A", "B").policy = losing(*range(500, 1_001))
+    send(world, 1_000)
+    world.run(29)
+    assert world["B"].bodies(LOCAL) == bodies(499)
+    assert again(world) == {}
+    world.run(6)
+    assert world["B"].bodies(LOCAL) == bodies(1_000)
+    assert again(world) == dict.fromkeys(range(500, 1_001), 2)
+    world.run(1)
+    assert waiting(world) == 0
+
+
+def test_what_is_there_behind_a_lost_question_is_not_sent_again(world: World) -> None:
+    """A message, all that names it missing, and the first one that asks are lost."""
+    link = world.link("A", "B")
+    keeps = losing(1_000)
+    link.policy = lambda p: [] if p.kind == ORDER_ACK else keeps(p)
+    send(world, MANY)
+    world.run(29)
+    link.policy = losing(1)
+    world.run(5)
+    assert world["B"].bodies(LOCAL) == bodies(MANY)
+    assert waiting(world) == 0
+    assert again(world) == {1: 2, 2: 2, 1_000: 2}
+
+
 # ---- a receiver that forgets what it has kept --------------------------------------------------
 
 
@@ -428,6 +471,16 @@ def test_equal_acknowledgments_show_a_hole_once(world: World) -> None:
     assert peer.said(4, None) == []
     assert peer.said(5, None) == []
     assert peer.said(5, None) == [6, 7, 8, 9, 10]
+
+
+@STRANGERS
+def test_a_time_out_sends_all_again_where_no_holes_are_named(world: World) -> None:
+    """By an older version, which has kept nothing of what came behind a lost message."""
+    peer = Peer(world)
+    before = len(peer.other.runs)
+    world.run(30)
+    assert [run.first_number for run in peer.other.runs[before:] if run.transactional] == [1]
+    assert peer.said(1, None) == list(range(3, 11))
 
 
 @STRANGERS

@@ -24,6 +24,7 @@ from demo.flights import Departures
 from demo.managers import AUDIT_QUEUE, HUB_QUEUE, Network
 from demo.patience import STILL_S_MAX, WHOLE_S_MAX, Patience
 from demo.proofs import Off, pass_on
+from demo.proxies import Passed
 from demo.run import Course
 from demo.watch import Watch
 from rich.console import Console
@@ -102,6 +103,29 @@ def test_faults_are_counted_as_they_are() -> None:
 def test_a_seed_repeats_its_faults() -> None:
     assert through("x", ROUGH) == through("x", ROUGH)
     assert through("x", ROUGH) != through("y", ROUGH)
+
+
+def test_what_is_lost_is_told() -> None:
+    faults = Faults("x", Rates(100, 0, 0, 0, 0, 0), Tally())
+    for first in range(0, 5_000, 500):
+        out = [int.from_bytes(p, "little") for run in faults.pass_on(numbered(first, 500))
+               if isinstance(run, Run) for p in run]  # fmt: skip
+        gone = {first + at + n for at, size in faults.lost for n in range(size)}
+        assert gone == set(range(first, first + 500)) - set(out)
+
+
+def test_resends_are_parted_by_what_became_of_the_message_before() -> None:
+    passed = Passed(connection=2)
+    passed.see(b"A", 7, 1, 10)
+    passed.lost(b"A", 7, 4, 2)
+    passed.see(b"A", 8, 1, 3)
+    assert (passed.messages, passed.resends, passed.after_breaks) == (13, 0, 0)
+    passed.see(b"A", 7, 4, 3)
+    assert (passed.resends, passed.after_breaks) == (3, 0), "4 and 5 were lost, 6 was not"
+    passed.lost(b"A", 7, 4, 1)
+    passed.connection += 1
+    passed.see(b"A", 7, 4, 9)
+    assert (passed.messages, passed.resends, passed.after_breaks) == (15, 4, 6)
 
 
 # ---- patience ----------------------------------------------------------------------------------

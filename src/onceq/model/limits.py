@@ -346,6 +346,13 @@ after each time that did not help: a round trip fits in, and a liar gets little.
 HOLES_WAITING_MAX: Final = 64
 """Such holes of one outgoing queue that wait for room on its session."""
 
+ASKED_MESSAGES: Final = 2
+"""When the resend timer rings, so many messages ask a receiver that names holes what it has. If the
+first one is lost again, the other one shows it."""
+
+ASKED_GROWTH: Final = 64
+"""If it has nothing behind these, so many times as many follow, and so on."""
+
 HOLE_TOLD_MAX: Final = 20
 """How often a hole is named while nothing comes, after which its sender's own timer must do."""
 

@@ -35,6 +35,8 @@ class Repair:
         again_us: Before this time (monotonic) nothing up to ``until`` goes out again.
         heard: Session, stream and number of the last acknowledgment that says nothing of holes.
         guessed: The one of these that was taken for a hole.
+        asked: How many messages ask what their receiver has, and the counter of the last of them;
+            zeros: none do.
         probing: The session is new, and its receiver may have all that was sent before it: only a
             few go out until an order acknowledgment says where to go on.
     """
@@ -46,6 +48,7 @@ class Repair:
     again_us: int = 0
     heard: tuple[int, int, int] = (0, 0, 0)
     guessed: tuple[int, int, int] = (0, 0, 0)
+    asked: tuple[int, int] = (0, 0)
     probing: bool = False
 
 

@@ -19,6 +19,7 @@ from onceq.core.state.outgoing_attempts import Attempt, Ends, Pace, Repair, Trou
 from onceq.core.state.peer_table import Peer as Peer
 from onceq.core.state.peer_table import Progress as Progress
 from onceq.core.state.peer_table import Reset as Reset
+from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.positions import Lanes, Positions
 from onceq.core.state.report_requests import NOBODY, ReportRequests
 from onceq.model.connection import ConnectionStatus
@@ -408,3 +409,17 @@ class OutgoingQueue(AnyQueue):
         """Its transactional messages are, and what lies in holes with them."""
         self.sent = 0
         self.repair.ranges.clear()
+        self.repair.asked = (0, 0)
+
+    def ask(self, count: int) -> None:
+        """So many of those that were sent and are unacknowledged are transmitted again, from the
+        head on, and what they are answered with says what else is missing."""
+        lane, left, last = self.ordered_lane, count, 0
+        head = lane.first_available()
+        for first, size in lane.ranges(AVAILABLE, head, end=self.sent + 1):
+            last = first + min(size, left) - 1
+            left -= size
+            if left <= 0:
+                break
+        self.repair.ranges[:] = [(head, last)] if last else []
+        self.repair.asked = (count, last)

@@ -15,8 +15,12 @@ tell it sooner:
 What goes out again keeps its numbers (EOD-5), and its previous numbers are made anew (EOD-6), as at
 any transmission. Up to where everything else was transmitted does not move. So a hole that is named
 in vain, or by a liar, costs what lies in it, and that not often: after 100 ms, then after twice as
-long each time, until the receiver has accepted something. The resend timer runs as it would
-without all this; it finds what is lost at the end, where no later message shows it.
+long each time, until the receiver has accepted something.
+
+The resend timer runs as it would without all this; it finds what is lost at the end, where no later
+message shows it. It rings also when acknowledgments were lost or are late, and then a receiver that
+names holes lacks little or nothing. So the first two unacknowledged ones ask it. If it has nothing
+behind them and names no hole, a longer part follows, and so on: what it has is not sent again.
 
 Upholds: I5, I8 (true links), I10 (a hole lets nothing be forgotten), I24 (bounded), I26.
 """
@@ -27,7 +31,7 @@ from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue, Peer
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_queue import PROBE_MESSAGES, start_if_possible
-from onceq.model.limits import HOLE_AGAIN_S, HOLES_WAITING_MAX
+from onceq.model.limits import ASKED_GROWTH, HOLE_AGAIN_S, HOLES_WAITING_MAX
 from onceq.packet.acks import OrderAck
 
 
@@ -42,6 +46,8 @@ def hole_shown(step: Step, peer: Peer, ack: OrderAck) -> None:
     head = outgoing.head
     if head.stream != ack.stream:
         return
+    if outgoing.repair.asked[0]:
+        _answered(step, outgoing, ack)
     if peer.extended and ack.tells_holes:
         # Of what was not transmitted on this session nothing can be missing.
         sent = min(outgoing.sent, head.end)
@@ -49,6 +55,25 @@ def hole_shown(step: Step, peer: Peer, ack: OrderAck) -> None:
             _repair(step, outgoing, ack, head.base + ack.last_missing, sent)
     else:
         _guess(step, outgoing, peer, ack)
+
+
+def _answered(step: Step, outgoing: OutgoingQueue, ack: OrderAck) -> None:
+    """The resend timer has rung, and an acknowledgment says what the receiver has.
+
+    Only one that names no holes, or ends just where the question did and names none, shows that
+    nothing has come behind. Anything else that it may lack is under way, or lost behind all that
+    it has, where the timer finds it again.
+    """
+    (count, last), acked = outgoing.repair.asked, outgoing.head.base + ack.number
+    if not ack.tells_holes:
+        # An earlier version: it has kept nothing.
+        outgoing.sent = min(outgoing.sent, max(last, acked))
+    elif acked < last:
+        return
+    outgoing.repair.asked = (0, 0)
+    if acked == last < outgoing.sent and ack.tells_holes and not ack.last_missing:
+        outgoing.ask(count * ASKED_GROWTH)
+    start_if_possible(step, outgoing)
 
 
 def _repair(step: Step, outgoing: OutgoingQueue, ack: OrderAck, last: int, sent: int) -> None:

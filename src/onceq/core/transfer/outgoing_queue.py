@@ -28,7 +28,7 @@ from onceq.core.transfer.outgoing_states import held
 from onceq.model.classes import MessageClass
 from onceq.model.connection import ConnectionStatus
 from onceq.model.identity import guid_text
-from onceq.model.limits import ENDS_ASKED_S, LEFT_AHEAD
+from onceq.model.limits import ASKED_MESSAGES, ENDS_ASKED_S, LEFT_AHEAD
 from onceq.model.names import Kind, url_of
 from onceq.packet.acks import FinalAck, OrderAck
 
@@ -187,7 +187,8 @@ def resend(step: Step, number: int) -> None:
     """The resend timer of a stream rings: everything unacknowledged is to go out again (EOD-16).
 
     How much of it the receiver has is not known; maybe all, and only acknowledgments were lost. So
-    the first few go alone, and what they are answered with says where to go on.
+    the first few go alone, and what they are answered with says where to go on. Where receivers
+    name what they lack (``core/transfer/hole_repair.py``), fewer do.
     """
     outgoing = step.state.all_queues.get(number)
     if not isinstance(outgoing, OutgoingQueue):
@@ -207,7 +208,11 @@ def resend(step: Step, number: int) -> None:
         pace.timeouts = 0
         return
     pace.timeouts += 1
-    outgoing.from_the_head()
+    peer = step.sessions.peers.get(outgoing.session)
+    if peer is not None and peer.extended:
+        outgoing.ask(ASKED_MESSAGES)
+    else:
+        outgoing.from_the_head()
     start_clock(step, outgoing)
     start_if_possible(step, outgoing)
 
