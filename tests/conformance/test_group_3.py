@@ -92,9 +92,10 @@ def test_case_044_packets_in_the_order_3_2_1(world: World) -> None:
     world.link("A", "B").policy = policy
     world["A"].once(Q, b"1", b"2", b"3")
     world.run(1)
-    assert world["B"].bodies(LOCAL) == [b"1"]
+    assert world["B"].bodies(LOCAL) == [b"1", b"2", b"3"]
     world.run(60)
     assert world["B"].bodies(LOCAL) == [b"1", b"2", b"3"]
+    assert world["A"].look("outgoing-queue", Q).messages == 0
 
 
 def test_case_046_resends_while_acknowledgments_are_lost(world: World) -> None:

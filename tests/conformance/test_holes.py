@@ -212,6 +212,98 @@ def test_what_is_too_late_when_the_hole_is_filled_is_refused(world: World) -> No
     assert waiting(world) == 0
 
 
+# ---- the beginning of a stream -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lost", [(1,), (1, 2, 3), (1, 700)])
+def test_a_lost_beginning_is_sent_again_at_once_and_alone(
+    world: World, lost: tuple[int, ...]
+) -> None:
+    """The receiver cannot enter the stream (EOD-24), and nothing of it can be acknowledged."""
+    world.link("A", "B").policy = losing(*lost)
+    send(world, MANY)
+    world.run(0.4)
+    assert world["B"].bodies(LOCAL) == bodies(MANY)
+    assert again(world) == dict.fromkeys(lost, 2)
+    world.run(1)
+    assert waiting(world) == 0
+
+
+def test_the_beginning_of_a_later_stream_too(world: World) -> None:
+    world["A"].once(Q, *bodies(5))
+    world.run(2)
+    assert waiting(world) == 0
+    world.link("A", "B").seen.clear()
+    world.link("A", "B").policy = losing(1)
+    world["A"].once(Q, *bodies(5, 6))
+    world.run(0.4)
+    assert world["B"].bodies(LOCAL) == bodies(10)
+    assert again(world) == {1: 2}
+
+
+def test_a_missing_beginning_is_named_and_not_acknowledged(world: World) -> None:
+    world.link("A", "B").policy = losing(1, 2, times=4)
+    world["A"].once(Q, *bodies(8))
+    world.run(0.4)
+    assert {(a.number, a.first_missing, a.last_missing) for a in acks(world)} == {(0, 1, 2)}
+    assert world["B"].bodies(LOCAL) == []
+    assert waiting(world) == 8
+    world.run(25)
+    assert world["B"].bodies(LOCAL) == bodies(8)
+    assert waiting(world) == 0
+    assert set(again(world)) == {1, 2}
+
+
+def test_a_lost_word_of_a_missing_beginning_is_said_again(world: World) -> None:
+    words: list[Passing] = []
+    keeps = losing(1)
+
+    def policy(p: Passing) -> list[tuple[int, Passing]]:
+        if p.kind == ORDER_ACK and len(words) < 3:
+            words.append(p)
+            return []
+        return keeps(p)
+
+    world.link("A", "B").policy = policy
+    world["A"].once(Q, *bodies(10))
+    world.run(3)
+    assert len(words) == 3
+    assert world["B"].bodies(LOCAL) == bodies(10)
+    assert again(world) == {1: 2}
+
+
+def test_a_beginning_that_never_comes_is_named_so_often(world: World) -> None:
+    world.link("A", "B").policy = losing(1, times=100)
+    world["A"].once(Q, *bodies(3))
+    world.run(14)
+    assert 10 < len(acks(world)) < 30
+    assert 4 <= times(world)[1] <= 8
+    assert set(again(world)) == {1}
+
+
+def test_what_has_ended_is_no_beginning_any_more(world: World) -> None:
+    """What was lost expires where it waits, and what follows begins the stream (EOD-7)."""
+    world.link("A", "B").policy = losing(1, times=100)
+    world["A"].once(Q, b"1", time_to_reach_queue=2)
+    world["A"].once(Q, b"2", b"3")
+    world.run(12)
+    assert world["B"].bodies(LOCAL) == [b"2", b"3"]
+    assert waiting(world) == 0
+
+
+def test_a_foreign_receiver_hears_nothing_of_a_missing_beginning(worlds: Worlds) -> None:
+    """The packet has no word for it; its timer repairs it, and finds the rest there."""
+    world = made(worlds, **FOREIGN)
+    world.link("A", "B").policy = losing(1)
+    send(world, 1_000)
+    world.run(29)
+    assert acks(world) == []
+    world.run(5)
+    assert world["B"].bodies(LOCAL) == bodies(1_000)
+    assert waiting(world) == 0
+    assert set(again(world)) == set(range(1, PROBE_MESSAGES + 1))
+
+
 # ---- the resend timer --------------------------------------------------------------------------
 
 
@@ -436,6 +528,33 @@ def test_a_hole_of_another_stream_is_not_believed(world: World) -> None:
     peer = Peer(world)
     assert peer.said(4, (5, 6), stream=peer.stream + 1) == []
     assert peer.said(4, (5, 6), stream=peer.stream - 1) == []
+
+
+@STRANGERS
+@pytest.mark.parametrize("hole", [(1, 11), (2, 3), (3, 1), (0, 4), (0, 0)], ids=str)
+def test_a_beginning_that_cannot_be_missing_is_not_believed(
+    world: World, hole: tuple[int, int]
+) -> None:
+    peer = Peer(world)
+    assert peer.said(0, hole) == []
+
+
+@STRANGERS
+def test_a_beginning_is_missing_only_before_anything_is_acknowledged(world: World) -> None:
+    peer = Peer(world)
+    assert peer.said(0, (1, 3), stream=peer.stream + 1) == []
+    assert peer.said(0, (1, 3)) == [1, 2, 3]
+    assert peer.said(4, (0, 0)) == []
+    assert peer.said(0, (1, 10)) == []
+    assert waiting(world) == 6
+
+
+@STRANGERS
+def test_a_session_without_the_mark_names_no_beginning(worlds: Worlds) -> None:
+    world = made(worlds, **FOREIGN)
+    peer = Peer(world)
+    assert peer.said(0, (1, 3)) == []
+    assert peer.said(0, (1, 3)) == []
 
 
 @STRANGERS

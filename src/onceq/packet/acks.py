@@ -90,14 +90,14 @@ def order_ack(
         sent_time: Seconds since 1970 UTC.
         address: IP address of the session's peer, if what is acknowledged had a direct
             destination; else "" and ``destination_manager`` is the peer's GUID.
-        number: The highest one accepted in order; at least 1.
+        number: The highest one accepted in order; 0 only to say that the beginning is missing.
         queue: URL of the destination queue, for a receipt over HTTP; else "".
         hole: First and last number that are missing, zeros if none is; None for a peer that does
             not understand the extension.
     """
-    assert number > 0, "nothing was accepted yet, so there is nothing to acknowledge"
+    assert number > 0 or hole, "nothing was accepted yet, so there is nothing to acknowledge"
     mark = UNMARKED if hole is None else HOLE_MARK
-    body = _ORDER_BODY.pack(stream, number, number - 1, mark, *(hole or (0, 0)))
+    body = _ORDER_BODY.pack(stream, number, max(number - 1, 0), mark, *(hole or (0, 0)))
     return packed(own, own_message, sent_time, address, destination_manager,
                   MessageClass.ORDER_ACK, Delivery.EXPRESS, body, queue=queue)  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from onceq.core.peers import trust
 from onceq.core.step import early_runs
 from onceq.core.step.early_runs import EarlyRuns, Key
 from onceq.core.transfer import hole_repair, order_acknowledgments, ordered_arrival, outgoing_queue
@@ -68,6 +69,23 @@ _ROWS: tuple[tuple[str, ModuleType, str, str, str], ...] = (
     ("an-earlier-version-is-asked-once", hole_repair,
      "outgoing.sent = min(outgoing.sent, max(last, acked))", "pass",
      "a_time_out_sends_all_again_where_no_holes_are_named"),
+    ("nothing-is-kept-before-a-beginning", ordered_arrival,
+     "ahead = judgment.verdict is Verdict.GAP and", "ahead = run.stream == stream and judgment."
+     "verdict is Verdict.GAP and", "a_lost_beginning_is_sent_again_at_once_and_alone"),
+    ("what-waits-for-a-beginning-is-of-a-stream-that-was-left", ordered_arrival,
+     "if early.streams[where].stream > progress.stream:", "if False:",
+     "the_beginning_of_a_later_stream_too"),
+    ("a-beginning-is-named-where-the-packet-has-no-word", order_acknowledgments,
+     "if peer is None or not peer.extended:", "if peer is None:",
+     "a_foreign_receiver_hears_nothing_of_a_missing_beginning"),
+    ("a-beginning-is-named-once", order_acknowledgments, "if early.told < HOLE_TOLD_MAX:",
+     "if False:", "a_lost_word_of_a_missing_beginning_is_said_again"),
+    ("a-beginning-that-was-acknowledged-may-be-missing", hole_repair,
+     "return outgoing.last_ack[0] < ack.stream", "return True",
+     "a_beginning_is_missing_only_before_anything_is_acknowledged"),
+    ("a-beginning-is-believed-on-any-session", trust,
+     "if not ack.number and peer.extended and ack.tells_holes:", "if not ack.number:",
+     "a_session_without_the_mark_names_no_beginning"),
     ("an-answered-probe-goes-on-as-a-probe", outgoing_queue,
      "        outgoing.repair.probing = False\n", "",
      "what_a_receiver_lacks_follows_at_once_on_a_new_session"),

@@ -86,10 +86,13 @@ def believes_order_ack(step: Step, peer: Peer, ack: OrderAck) -> bool:
     outgoing = step.state.streams.get(ack.stream)
     if outgoing is None or outgoing.head.stream != ack.stream:
         return True  # of a stream that was left, or of nobody: it changes nothing
-    counter = outgoing.reach(ack.number, step.state.stamp)
+    # One of number 0 covers nothing, and says only that the beginning of the stream is missing.
+    counter = outgoing.reach(ack.number or 1, step.state.stamp)
     if not serves(step, peer, outgoing, ack.acker, counter):
         disbelieve(step, peer, FORGED, claims=guid_text(ack.acker), queue=str(outgoing.name))
         return False
+    if not ack.number and peer.extended and ack.tells_holes:
+        return True
     more = ack.number > 0 and counter > outgoing.ever_sent
     lane = outgoing.ordered_lane
     beside = counter < lane.next and lane.first_available() <= outgoing.ever_sent

@@ -7,10 +7,10 @@ missing has come. For every rule this is a network that has delivered it later: 
 judged, counted, recorded or acknowledged before. What is durable stays one number for each stream
 (EOD-21).
 
-A run is kept only in the stream that its receiver is in, and only as long as the session that
-brought it: what dies with the session is sent again on the next one, as ever (EOD-9). It dies also
-when the stream is left (EOD-24), when its queue is deleted, and when an operator sets the stream
-back.
+A run is kept only in the stream that its receiver is in, or in a newer one that it cannot enter
+because the beginning is missing (EOD-24), and only as long as the session that brought it: what
+dies with the session is sent again on the next one, as ever (EOD-9). It dies also when the stream
+is left, when its queue is deleted, and when an operator sets the stream back.
 
 Upholds: I9 (nothing kept is acknowledged), I24 (so many bytes for a session, and for all).
 """
@@ -52,6 +52,7 @@ class EarlyStream:
         missing_to: The last number of the first hole.
         told_to: The last number of the hole that was named last; 0: none was.
         told: How often the acknowledgment that names it has left since anything came.
+        due_us: When the beginning is named again, if it is that which is missing; 0: no such timer.
     """
 
     session: int
@@ -62,6 +63,7 @@ class EarlyStream:
     missing_to: int = 0
     told_to: int = 0
     told: int = 0
+    due_us: int = 0
 
 
 class EarlyRuns:
@@ -82,8 +84,11 @@ class EarlyRuns:
         self._of_session: Counter[int] = Counter()
 
     def came(self, key: Key, session: int, queue: int, run: ArrivedRun) -> bool:
-        """A run is ahead in the stream that its receiver is in; whether it could be kept."""
+        """A run is ahead in the stream that its receiver is in, or in one that it cannot enter yet;
+        whether it could be kept."""
         found = self.streams.get(key)
+        if found is not None and found.stream > run.stream:
+            return False
         if found is not None and (found.session, found.stream) != (session, run.stream):
             self.forget(key, STREAM_LEFT if found.stream != run.stream else SESSION_CLOSED)
             found = None
@@ -114,6 +119,14 @@ class EarlyRuns:
                                 message_numbers=array("I", run.message_numbers)))  # fmt: skip
         self._count(found, size)
         return True
+
+    def waits_to_enter(self, key: Key, stream: int, last: int) -> bool:
+        """Whether a stream is waited for whose beginning is missing, by a receiver that is in
+        another one, or has accepted nothing."""
+        found = self.streams.get(key)
+        if found is None:
+            return False
+        return found.stream > stream or (found.stream == stream and not last)
 
     def next(self, key: Key, session: int, stream: int, last: int) -> ArrivedRun | None:
         """A run that is not ahead any more, and is not kept from here on; None: there is none."""

@@ -38,8 +38,7 @@ from onceq.packet.acks import OrderAck
 def hole_shown(step: Step, peer: Peer, ack: OrderAck) -> None:
     """An order acknowledgment has let go what it covers: does it show a hole behind?."""
     outgoing = step.state.streams.get(ack.stream)
-    # One that is older than another one tells of what was; its hole may be filled long ago.
-    if outgoing is None or outgoing.last_ack != (ack.stream, ack.number):
+    if outgoing is None or not _newest(outgoing, ack):
         return
     if not outgoing.session or outgoing.over_http or not outgoing.unacknowledged:
         return
@@ -55,6 +54,13 @@ def hole_shown(step: Step, peer: Peer, ack: OrderAck) -> None:
             _repair(step, outgoing, ack, head.base + ack.last_missing, sent)
     else:
         _guess(step, outgoing, peer, ack)
+
+
+def _newest(outgoing: OutgoingQueue, ack: OrderAck) -> bool:
+    """One that is older than another one tells of what was; its hole may be filled long ago."""
+    if not ack.number:  # the beginning is missing, so nothing of the stream was acknowledged
+        return outgoing.last_ack[0] < ack.stream
+    return outgoing.last_ack == (ack.stream, ack.number)
 
 
 def _answered(step: Step, outgoing: OutgoingQueue, ack: OrderAck) -> None:

@@ -18,6 +18,11 @@ understand that (``packet/acks.py``), as soon as something has come behind it, a
 missing; to others a repeated number says the same. When it has come, and at the first messages of a
 session, it says how far everything else has come.
 
+Where the beginning of a stream is missing nothing of it can be acknowledged. To those who
+understand that, an acknowledgment of number 0 names it. To others nothing can be said: the
+published packet has no word for it, and what they hear of the stream before they ignore (EOD-10).
+What has come behind is kept all the same, so that their resend timer costs little.
+
 Upholds: I9 (acknowledgments are truthful), I26 (a lost one does not stop a stream).
 """
 
@@ -25,9 +30,12 @@ from __future__ import annotations
 
 from onceq.core.decision import Ready
 from onceq.core.peers.http_receipts import post_receipt
+from onceq.core.peers.refusals import note
 from onceq.core.state.queues import Progress
 from onceq.core.step.step import Step, Timer
 from onceq.model.limits import HOLE_TOLD_MAX
+from onceq.packet.acks import order_ack
+from onceq.packet.address import DIRECT
 
 
 def schedule_ack(step: Step, progress: Progress, *, at_once: bool = False) -> None:
@@ -66,6 +74,10 @@ def schedule_ack(step: Step, progress: Progress, *, at_once: bool = False) -> No
 def ack_due(step: Step, key: tuple[bytes, str]) -> None:
     """The timer of an order acknowledgment rings."""
     progress = step.state.progress.get(key)
+    stream, last = (progress.stream, progress.last) if progress is not None else (0, 0)
+    early, now = step.sessions.early, step.now.mono_us
+    if early.waits_to_enter(key, stream, last) and 0 < early.streams[key].due_us <= now:
+        _name_beginning(step, key)
     if progress is None or not progress.due_us:
         return
     if progress.due_us > step.now.mono_us:
@@ -112,3 +124,38 @@ def _name_again(step: Step, progress: Progress) -> None:
     if early.told <= HOLE_TOLD_MAX:
         progress.due_us = step.later_us(step.settings.order_ack_delay_s)
         step.timer(progress.due_us, Timer.ORDER_ACK, (progress.source, progress.key))
+
+
+def beginning_missing(step: Step, key: tuple[bytes, str]) -> None:
+    """Something of a stream has come that cannot be entered yet, and is kept: its sender is told at
+    once, and again while it stays so."""
+    early = step.sessions.early.streams[key]
+    if early.missing_to != early.told_to:
+        _name_beginning(step, key)
+    elif not early.due_us:
+        _again(step, key)
+
+
+def _name_beginning(step: Step, key: tuple[bytes, str]) -> None:
+    early = step.sessions.early.streams[key]
+    early.due_us = 0
+    peer = step.sessions.peers.get(early.session)
+    if peer is None or not peer.extended:
+        return
+    direct = early.runs[0].destination.kind == DIRECT
+    note(step, peer, order_ack(
+        own=step.identity.guid, own_message=step.passing_number(), sent_time=step.now.wall_s,
+        address=peer.address if direct else "", destination_manager=key[0],
+        stream=early.stream, number=0, hole=(1, early.missing_to),
+    ))  # fmt: skip
+    early.told_to = early.missing_to
+    early.told += 1
+    # After that its sender's own timer must do.
+    if early.told < HOLE_TOLD_MAX:
+        _again(step, key)
+
+
+def _again(step: Step, key: tuple[bytes, str]) -> None:
+    early = step.sessions.early.streams[key]
+    early.due_us = step.later_us(step.settings.order_ack_delay_s)
+    step.timer(early.due_us, Timer.ORDER_ACK, key)

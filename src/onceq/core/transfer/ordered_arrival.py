@@ -2,8 +2,8 @@
 
 The filter comes first (EOD-29). What is next in order is either stored or refused, and in both
 cases the stream's progress and the message, or its recorded refusal, are one record. What is ahead
-in the stream that is there is kept as it came (``core/step/early_runs.py``), and judged when the
-progress has moved up to it.
+in the stream that is there, or in a newer one, is kept as it came (``core/step/early_runs.py``),
+and judged when the progress has moved up to it.
 
 Upholds: I4, I5, I6, I9, I24.
 """
@@ -38,7 +38,7 @@ from onceq.core.transfer.admission import (
 )
 from onceq.core.transfer.filter import Judgment, contradicted, judge
 from onceq.core.transfer.incoming_states import ANSWERS, Verdict
-from onceq.core.transfer.order_acknowledgments import schedule_ack
+from onceq.core.transfer.order_acknowledgments import beginning_missing, schedule_ack
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet import settle
@@ -63,6 +63,8 @@ def show_early(step: Step, peer: Peer, source: bytes, key: str) -> bool:
     progress = step.state.progress.get(where)
     if progress is None or where not in early.streams:
         return True
+    if early.streams[where].stream > progress.stream:
+        return True  # its beginning is missing still
     while run := early.next(where, peer.session, progress.stream, progress.last):
         # Judged as if it came now: its queue may have gone, and its time be over.
         _, queue = arrival_key(step, run.destination, run.sent_to)
@@ -90,8 +92,8 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
         turn_away(step, peer, run, settle.FUTURE, here=stream)
         return True
     judgment = _verdict_on(step, run, progress)
-    ahead = judgment.verdict is Verdict.GAP and run.stream == stream and not run.http
-    if ahead and progress is not None and _kept(step, peer, run, progress, queue):
+    ahead = judgment.verdict is Verdict.GAP and not run.http
+    if ahead and _kept(step, peer, run, key, progress, queue):
         return True
     if step.settings.history:
         _observe(step, run, key, judgment)
@@ -169,13 +171,20 @@ def _came(
 
 
 def _kept(
-    step: Step, peer: Peer, run: ArrivedRun, progress: Progress, queue: Queue | None
+    step: Step, peer: Peer, run: ArrivedRun, key: str, progress: Progress | None,
+    queue: Queue | None,
 ) -> bool:  # fmt: skip
-    """A run is ahead in the stream that is there: keep it if there is room."""
-    early, key = step.sessions.early, (progress.source, progress.key)
-    kept = early.came(key, peer.session, queue.number if queue is not None else 0, run)
-    _came(step, peer, run, progress, queue)
-    schedule_ack(step, progress)
+    """A run is ahead in the stream that is there, or in one that follows: keep it if there is
+    room."""
+    early, where = step.sessions.early, (run.source, key)
+    kept = early.came(where, peer.session, queue.number if queue is not None else 0, run)
+    stream, last = 0, 0
+    if progress is not None:
+        stream, last = progress.stream, progress.last
+        _came(step, peer, run, progress, queue)
+        schedule_ack(step, progress)
+    if kept and early.waits_to_enter(where, stream, last):
+        beginning_missing(step, where)
     return kept
 
 

@@ -220,6 +220,8 @@ class Traffic:
         key = (source.index, who, stream)
         before = self._acks.get(key, 0)
         self.kernel.note("order ack", source.name, target.name, stream & 0xFFFF, number)
+        if not number:
+            return  # it acknowledges nothing: the beginning of the stream is missing
         if number < before and not self.books.deleted_at(source.index):
             # Deleting a queue discards its stream states (EOD-31).
             self.kernel.wrong(

@@ -20,6 +20,7 @@ from onceq.model import requests
 from onceq.model.message import PLAIN
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
+from onceq.packet.acks import parse_order_ack
 from onceq.packet.address import Address
 from onceq.packet.arrived import cut
 from onceq.packet.encode import encode_run
@@ -87,10 +88,15 @@ def test_what_follows_is_what_the_tables_say(state: StreamState, standing: Stand
         assert (progress.stream, progress.last) == (STREAMS[state], NUMBERS[standing][0])
     else:
         assert (progress.stream, progress.last) == before[:2]
-    if verdict is Verdict.GAP and state is StreamState.PRESENT:
-        # Kept, and acknowledged at once; it counts as nothing before it is judged again.
-        assert progress.since_ack == 0
-        assert peer.acks
+    if verdict is Verdict.GAP:
+        # Kept, and what is missing is named at once; it counts as nothing until it is judged again.
+        if state is StreamState.PRESENT:
+            assert progress.since_ack == 0
+            assert peer.acks
+        else:
+            ack = parse_order_ack(peer.notes[0])
+            assert (ack.stream, ack.number) == (NEW, 0)
+            assert (ack.first_missing, ack.last_missing) == (1, NUMBERS[standing][1])
         (kept,) = core.manager._step.sessions.early.streams.values()
         assert [run.first_number for run in kept.runs] == [NUMBERS[standing][0]]
         assert counted == (progress.duplicates, progress.gaps, progress.stale)
