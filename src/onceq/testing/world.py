@@ -26,6 +26,7 @@ from onceq.testing.apps.work import Work
 from onceq.testing.apps.workload import Workload
 from onceq.testing.faults import beside, lives
 from onceq.testing.faults.beside import Beside
+from onceq.testing.faults.early import EarlyHands
 from onceq.testing.faults.faults import Faults
 from onceq.testing.faults.greetings import Greetings
 from onceq.testing.faults.liars import Liars
@@ -143,6 +144,7 @@ class World:
     def _engine(self, node: Node, **parts: Any) -> Engine:
         engine = PacketFaultEngine(node, self.old_packets, self.siblings, **parts)
         reads_again(node, engine)
+        engine.arriving = lambda: self.early.look(node, engine)
         return engine
 
     def _make_people(self) -> None:
@@ -154,6 +156,7 @@ class World:
         self.operators = Operators(
             kernel, books, pair, queues, work, self.verdict, self.acknowledgments, self.directory
         )
+        self.early = EarlyHands(kernel, self.nodes, books, self.operators)
         self.greetings = Greetings(kernel, self.nodes, books, pair, queues, work)
 
     # ---- its life -----------------------------------------------------------------------

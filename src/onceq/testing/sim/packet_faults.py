@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from onceq.core.decision import Notice, Persisted
@@ -45,6 +46,8 @@ class PacketFaultEngine(Engine):
         self.node, self.old_packets, self.watch = node, old_packets, watch
         self._genuine: dict[int, deque[bool]] = {}
         self._withheld: set[int] = set()
+        self.arriving: Callable[[], None] = lambda: None
+        """Told when something has come."""
         super().__init__(**parts)
         self._perform[Persisted] = self._persisted
         self._perform[Notice] = self._notice
@@ -54,6 +57,7 @@ class PacketFaultEngine(Engine):
         if isinstance(item, Arrived):
             self.watch.spoke(self.node, item.session)
             self._arrived(item)
+            self.arriving()
         else:
             if isinstance(item, SessionOpened):
                 self.watch.opened(self.node, item)
