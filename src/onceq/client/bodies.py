@@ -49,6 +49,7 @@ def run_of(bodies: Iterable[Body]) -> Run:
     if isinstance(bodies, (str, bytes, bytearray, memoryview)):
         raise InvalidParameter("several bodies are wanted here, in a list; send takes a single one")
     items: Sequence[Body] = bodies if isinstance(bodies, (list, tuple)) else list(bodies)
+    # 1.1 us instead of 2.2: most sends are of one.
     if len(items) == 1 and type(items[0]) is bytes and len(items[0]) <= PACKET_BYTES_MAX:
         return Run(items[0], array(LENGTH_TYPE, (len(items[0]),)))
     try:

@@ -56,7 +56,7 @@ class Verifying:
         if self._ahead and (ahead := self._ahead.pop(id(pieces), None)) is not None:
             return ahead
         read = self._store.read
-        if len(pieces) == 1:
+        if len(pieces) == 1:  # which is not copied
             piece = pieces[0]
             return piece if isinstance(piece, bytes) else read(piece.address, piece.size)
         return b"".join(

@@ -94,7 +94,7 @@ def checked_size(
         headers = item.own.lengths
         total = total_of(headers) + total_of(lengths) - count * PROPERTIES_HEADER
         largest = max(map(add, headers, lengths), default=PROPERTIES_HEADER) - PROPERTIES_HEADER
-    elif count == 1:
+    elif count == 1:  # 0.5 us instead of 1.3
         largest = total = lengths[0]
     else:
         largest, total = largest_of(lengths), total_of(lengths)

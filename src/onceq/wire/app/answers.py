@@ -91,8 +91,6 @@ def kind_of(request: Request) -> object:
 def encode(request: int, code: int, result: object) -> list[Buffer]:
     """An answer as a frame; one that is too large for a frame becomes an error."""
     pieces = _encode(request, code, result)
-    if len(pieces) == 1 and len(pieces[0]) <= CLIENT_FRAME_BYTES_MAX:
-        return pieces
     size = sum(map(len, pieces))
     if size > CLIENT_FRAME_BYTES_MAX:
         return _encode(

