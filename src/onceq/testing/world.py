@@ -19,6 +19,7 @@ from onceq.service.history import History
 from onceq.store.log import LogStore
 from onceq.testing.apps.apps import App, Program, once
 from onceq.testing.apps.coordinators import Coordinators
+from onceq.testing.apps.last_agents import LastAgents
 from onceq.testing.apps.operators import Operators
 from onceq.testing.apps.places import make_lists, make_places
 from onceq.testing.apps.sends import Sends
@@ -153,6 +154,7 @@ class World:
         work = Work(kernel, books, self.ledger, Sends(kernel, books, self.ledger, pair, queues))
         self.workload = Workload(kernel, work, apart=self.apart)
         self.coordinators = Coordinators(kernel, self.nodes, work)
+        self.last_agents = LastAgents(kernel, self.nodes, work)
         self.operators = Operators(
             kernel, books, pair, queues, work, self.verdict, self.acknowledgments, self.directory
         )
@@ -227,6 +229,7 @@ class World:
         """Applications and operators go to work."""
         apps = [app for node in self.nodes for app in self.employ(node)]
         self.coordinators.begin()
+        self.last_agents.begin()
         return apps
 
     def employ(self, node: Node) -> list[App]:
@@ -255,6 +258,7 @@ class World:
         for node in self.nodes:
             node.calm()
         self.coordinators.calm()
+        self.last_agents.calm()
         # Whoever took a manager off the network may have died of it. Others would try to reach it
         # every few seconds for as long as some application sleeps: days of nothing else.
         off = [n for n in self.nodes if n.engine is not None and n.engine.manager.state.offline_s]
@@ -286,13 +290,15 @@ class World:
 
     def _recover(self, end: int) -> None:
         """Whatever was left prepared gets its outcome (I21)."""
-        coordinators = self.coordinators
-        if not coordinators.idle and not self.kernel.run_until(end, lambda: coordinators.idle):
-            self.kernel.wrong("I26: an application with partners waits for ever")
-        coordinators.last_rounds()
-        if not coordinators.clean and not self.kernel.run_until(end, lambda: coordinators.clean):
-            self.kernel.wrong("I21: recovery does not end, though everything can be reached")
-        self.coordinators.books.finish()
+        deciders = (self.last_agents, self.coordinators)
+        for decider in deciders:
+            if not decider.idle and not self.kernel.run_until(end, lambda d=decider: d.idle):  # type: ignore[misc]
+                self.kernel.wrong("I26: an application with partners waits for ever")
+            decider.last_rounds()
+            if not decider.clean and not self.kernel.run_until(end, lambda d=decider: d.clean):  # type: ignore[misc]
+                self.kernel.wrong("I21: recovery does not end, though everything can be reached")
+        for decider in deciders:
+            decider.books.finish()
 
     def _undrained(self) -> str:
         """Why it has not drained: something is stuck, or something is gone."""

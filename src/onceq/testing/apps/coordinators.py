@@ -32,6 +32,7 @@ from onceq.testing.apps.simulated_partners import (
     ManagerResource,
     Partner,
     name_of,
+    one_round,
 )
 from onceq.testing.apps.work import Work
 from onceq.testing.judge.books import Status
@@ -237,18 +238,7 @@ class Coordinators:
     def _round(self, recovery: Recovery) -> Talk:
         """One round; whether nothing is left, and when the next is worth while."""
         now_s = self.kernel.now / SECOND
-        calls = recovery.calls(now_s)
-        try:
-            call = next(calls)
-            while True:
-                try:
-                    answer = yield from call()
-                except OnceqError as error:
-                    call = calls.throw(error)
-                else:
-                    call = calls.send(answer)
-        except StopIteration as stop:
-            report = stop.value
+        report = yield from one_round(recovery, now_s)
         if report.at_work:
             self.kernel.marks[marks.LEFT_ALONE] += 1
         if report.forgotten:

@@ -24,6 +24,7 @@ from onceq.model.requests import (
     StartBranch,
 )
 from onceq.model.xid import Xid
+from onceq.partners.recovery import Recovery
 from onceq.testing.apps.apps import Lost
 from onceq.testing.apps.clients import Client, Link, Talk
 from onceq.testing.apps.databases import Connection, Database
@@ -311,3 +312,19 @@ class Decider:
     def done(self, gtrid: bytes) -> Talk:
         """See Decider."""
         yield from self._ask(DecisionDone(gtrid))
+
+
+def one_round(recovery: Recovery, now_s: float) -> Talk:
+    """Carry a round of recovery out; returns its report."""
+    calls = recovery.calls(now_s)
+    try:
+        call = next(calls)
+        while True:
+            try:
+                answer = yield from call()
+            except OnceqError as error:
+                call = calls.throw(error)
+            else:
+                call = calls.send(answer)
+    except StopIteration as stop:
+        return stop.value

@@ -56,6 +56,13 @@ DATABASE_CRASHED = "database crashed while it had prepared"
 VOTE_LOST = "answer to prepare lost"
 SHARED_DONE = "shared commit in doubt, found done"
 SHARED_NOT_DONE = "shared commit in doubt, found not done"
+ROW_FOUND = "branch committed by recovery, because its row was there"
+ROW_DONE_AGAIN = "commit by a row lost in a crash, and made again by recovery"
+ROW_FENCED = "branch rolled back by recovery, and its row kept out"
+ROW_LATE = "commit that came after its row was kept out, and failed"
+ROW_HELD = "recovery met a commit that was under way"
+ROWS_REMOVED = "rows that decided removed in bulk"
+DATABASE_SET_BACK = "database that was set back recognised"
 GROUP_FOUND_DONE = "group asked for again, found committed"
 GROUP_KEPT = "group committed in another life of its manager"
 GROUP_TWICE = "group written twice, sent once"
@@ -118,6 +125,7 @@ REQUIRED: Final = (
     OFFLINE, PROMISE_KEPT,
     RECOVERED_COMMIT, RECOVERED_ROLLBACK, DECISION_KEPT, DECISION_GONE, LEFT_ALONE, DIED_PREPARED,
     DIED_DECIDED, DATABASE_CRASHED, VOTE_LOST, SHARED_DONE, SHARED_NOT_DONE,
+    ROW_FOUND, ROW_FENCED, ROWS_REMOVED,
     GROUP_FOUND_DONE, GROUP_KEPT, GROUP_TWICE, REPLAYED, ROTTEN, ROTTEN_BEHIND, ROTTEN_LARGE,
     SET_ASIDE,
     TIMED, PLAIN_LETTER, STILL_KEPT, PASSED,
@@ -138,6 +146,11 @@ OF_BESIDE: Final = (
     COPIED_QUEUES, TOOK_EACH, TOOK_BOTH, STOOD_BOTH, FROM_COPY, DOUBT_BETWEEN, OWN_IDENTITY,
 )  # fmt: skip
 """Required of a batch in which every world has two copies side by side (``beside.py``)."""
+
+OF_ROWS: Final = (
+    ROW_FOUND, ROW_DONE_AGAIN, ROW_FENCED, ROW_LATE, ROW_HELD, ROWS_REMOVED, DATABASE_SET_BACK,
+)  # fmt: skip
+"""Required of a batch in which every world has last agents (``last_agents.py``)."""
 
 BATCH: Final = 300
 

@@ -87,6 +87,8 @@ class Options:
     deaths: float
     """Share of the steps of an application with partners at which it dies."""
     database_every_us: int
+    by_row: int
+    """Transactions that a row in a database decides."""
     size: float = 1.0
     """Of what the draw says: see ``sized``."""
 
@@ -121,6 +123,7 @@ def sized(options: Options, size: float) -> Options:
         size=size,
         transactions=max(int(options.transactions * size), TRANSACTIONS_MIN),
         shared=options.shared and max(int(options.shared * size), SHARED_MIN),
+        by_row=options.by_row and max(int(options.by_row * size), SHARED_MIN),
         safety_us=int(options.safety_us * size),
         segment_bytes=max(int(options.segment_bytes * size) // KB * KB, SEGMENT_MIN),
         settings=replace(options.settings, checkpoint_log_bytes=written),
@@ -185,6 +188,7 @@ def draw(rng: Random) -> Options:
         databases=rng.choice([0, 1, 1, 2]),
         deaths=rate(0.005, 0.06, 0.8),
         database_every_us=sometimes(safety // rng.randint(2, 20), 0.8),
+        by_row=sometimes(rng.randint(8, 30), 0.25),
     )
     # One that is shared takes the place of two others: a world is about as much work as before.
     left = max(transactions - 2 * options.shared, min(transactions, 15))
@@ -209,4 +213,4 @@ def draw_settings(rng: Random, safety_us: int) -> Settings:
 
 def alone(options: Options) -> Options:
     """The same world, in which nothing shares its outcome with somebody else's decision."""
-    return replace(options, shared=0, branches=0.0)
+    return replace(options, shared=0, by_row=0, branches=0.0)

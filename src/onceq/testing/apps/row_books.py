@@ -1,0 +1,213 @@
+"""The judge's books of transactions that a row in a database decides (``last_agents.py``).
+
+Whatever anybody asks of a branch is entered before it is asked and when it is answered.
+
+Watches: I20, I21 (a branch is committed only when its row is there, and rolled back only when it is
+not there and never will be; in the end the manager and the database have one outcome, and the
+application was told it; by a database that was set back nothing is rolled back before an operator
+has said so).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from onceq.model.results import Outcome, Promised
+from onceq.model.xid import Xid
+from onceq.partners.last_agent import ABORTED, Row, row_of
+from onceq.testing.apps.row_databases import RowDatabase
+from onceq.testing.judge.books import Status, Unit
+from onceq.testing.judge.ledger import Ledger
+from onceq.testing.sim import marks
+from onceq.testing.sim.kernel import Kernel
+from onceq.testing.sim.node import Node
+
+
+@dataclass(eq=False, slots=True)
+class Case:
+    """One transaction.
+
+    Attributes:
+        rows: What is to be in the database, or not.
+        row: That decides, when the promise was answered.
+        asked: The promise was asked for.
+        landed: The database has committed it.
+        lost: That was undone when the database was set back.
+        commits: How often anybody has asked the manager to commit it.
+        heard: The commit was answered: it is durable.
+        told: What its application was told; None: nothing, or that it is in doubt.
+        alone: The manager had nothing to decide.
+    """
+
+    home: Node
+    xid: Xid
+    database: RowDatabase
+    unit: Unit
+    rows: list[int] = field(default_factory=list)
+    row: Row | None = None
+    asked: bool = False
+    landed: bool = False
+    lost: bool = False
+    commits: int = 0
+    heard: bool = False
+    told: bool | None = None
+    alone: bool = False
+
+
+class RowBooks:
+    """See the module."""
+
+    def __init__(self, kernel: Kernel, ledger: Ledger) -> None:
+        self.kernel, self.ledger = kernel, ledger
+        self.cases: dict[Xid, Case] = {}
+        self._by_row: dict[Row, Case] = {}
+        self.unaccepted: set[tuple[int, str]] = set()
+        """Managers, and databases that were set back and lack rows that these have seen."""
+        self._rows = 0
+
+    def begin(self, home: Node, xid: Xid, database: RowDatabase) -> Case:
+        """A transaction begins."""
+        case = self.cases[xid] = Case(home, xid, database, self.ledger.unit(home.index))
+        return case
+
+    def write(self, case: Case) -> int:
+        """A row of its own for the database."""
+        self._rows += 1
+        case.rows.append(self._rows)
+        return self._rows
+
+    # ---- the promise --------------------------------------------------------------------
+
+    def promised(self, case: Case, answer: Promised | None) -> None:
+        """It has promised, or has nothing to decide."""
+        if answer is None:
+            if case.unit.sends or case.unit.takes:
+                self.kernel.wrong(f"I20: {case.home.name} has work in {case.xid}, and no promise")
+            case.alone, case.unit.status = True, Status.ABORTED
+            return
+        case.row = row_of(case.xid, answer.number)
+        self._by_row[case.row] = case
+
+    def home_lost(self, case: Case) -> None:
+        """The connection to the manager is lost: only a promise outlives that."""
+        if case.row is not None or case.unit.status is not Status.OPEN:
+            return
+        if case.asked:
+            self.ledger.doubt(case.unit)
+        else:
+            self.ledger.aborted(case.unit)
+
+    def aborting(self, case: Case) -> None:
+        """Its abort goes into the inbox; when it counts is not known."""
+        if case.unit.status is Status.OPEN:
+            self._undone(case.unit)
+
+    def _undone(self, unit: Unit) -> None:
+        unit.told = Outcome.ABORTED
+        self.ledger.aborted(unit)
+
+    # ---- the database -------------------------------------------------------------------
+
+    def landed(self, row: Row) -> None:
+        """The database has committed with a row."""
+        self._by_row[row].landed = True
+
+    def set_back(self, database: RowDatabase) -> None:
+        """It has the state of a backup."""
+        for case in self.cases.values():
+            if case.database is not database or not case.landed or case.lost:
+                continue
+            case.lost = not database.rows.issuperset(case.rows)
+            if case.lost and case.heard and self._counted(case):
+                self.unaccepted.add((case.home.index, database.name))
+
+    def _counted(self, case: Case) -> bool:
+        """Whether the manager notices that its row is missing."""
+        engine = case.home.engine
+        if engine is None or case.row is None:
+            return False
+        seen = engine.manager.state.branches.rows.get(case.database.name)
+        return case.row.number >= seen.kept
+
+    def accepted(self, home: Node, database: RowDatabase) -> None:
+        """An operator takes it as it is."""
+        self.unaccepted.discard((home.index, database.name))
+
+    # ---- the branch ---------------------------------------------------------------------
+
+    def committing(self, case: Case) -> None:
+        """Somebody is about to tell the branch to commit."""
+        if not case.landed:
+            self.kernel.wrong(f"I21: {case.xid} is told to commit, and its row is not there")
+        case.commits += 1
+        if case.unit.status is Status.OPEN:
+            self.ledger.ask(case.unit)
+        else:
+            case.unit.vague = True  # nobody knows which of the two it was
+
+    def committed(self, case: Case, *, known: bool, recovered: bool) -> None:
+        """It has answered: done, or that there is no such branch (any more)."""
+        if not known and case.commits == 1:
+            self.kernel.wrong(f"I20: {case.home.name} does not know {case.xid}, which it promised")
+        if known and recovered:
+            self.kernel.marks[marks.ROW_FOUND] += 1
+            self.kernel.marks[marks.ROW_DONE_AGAIN] += case.commits > 1
+        case.heard = True
+        if case.unit.status is not Status.COMMITTED:
+            self.ledger.committed(case.unit)
+
+    def rolling_back(self, case: Case, *, recovered: bool) -> None:
+        """Somebody is about to tell it to roll back."""
+        if case.landed and not case.lost:
+            self.kernel.wrong(f"I21: {case.xid} is told to roll back, and its row is there")
+        if recovered and case.database.decisions.get(self._row(case)) != ABORTED:
+            self.kernel.wrong(
+                f"I21: {case.xid} is told to roll back, and nothing keeps its row out"
+            )
+        if recovered and (case.home.index, case.database.name) in self.unaccepted:
+            self.kernel.wrong(f"I21: {case.xid} is rolled back by a database that was set back")
+        if case.unit.status in (Status.OPEN, Status.ASKED):
+            self.ledger.doubt(case.unit)
+
+    def _row(self, case: Case) -> Row:
+        """That of a branch whose promise was not answered is known from the manager."""
+        if case.row is not None:
+            return case.row
+        assert case.home.engine is not None
+        branch = case.home.engine.manager.state.branches.get(case.xid)
+        return row_of(case.xid, branch.number if branch is not None else 0)
+
+    def rolled_back(self, case: Case, *, recovered: bool) -> None:
+        """It has answered: done, or that there is no such branch (any more)."""
+        if case.unit.status is Status.DOUBT:
+            self._undone(case.unit)
+        self.kernel.marks[marks.ROW_FENCED] += recovered
+
+    # ---- the end ------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Everything could be reached, and recovery has run."""
+        for case in self.cases.values():
+            there = case.database.rows.intersection(case.rows)
+            if there and len(there) < len(case.rows):
+                self.kernel.wrong(f"I2: {case.database.name} has a part of {case.xid}")
+            if case.told is not None and case.told is not case.landed:
+                self._differs(case, "its application was told otherwise")
+            if not case.lost and bool(there) is not case.landed:
+                self._differs(case, f"its rows are {'there' if there else 'not there'}")
+            if not case.alone:
+                self._settle(case)
+
+    def _settle(self, case: Case) -> None:
+        unit = case.unit
+        if unit.status is Status.ASKED:
+            self.ledger.committed(unit)
+        elif unit.status is Status.DOUBT:
+            self._undone(unit)  # its promise was not answered, and it has none
+        committed = unit.status is Status.COMMITTED
+        if unit.status is Status.OPEN or (committed is not case.landed and not case.lost):
+            self._differs(case, f"its messages are {unit.status.value}")
+
+    def _differs(self, case: Case, how: str) -> None:
+        done = "has committed" if case.landed else "has not committed"
+        self.kernel.wrong(f"I21: {case.database.name} {done} {case.xid}, and {how}")

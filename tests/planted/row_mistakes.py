@@ -1,0 +1,97 @@
+"""Mistakes in transactions that a row in a database decides, as patches (programme P15).
+
+They break the procedure and its recovery (``onceq.partners``), or what the database keeps; see
+``mistakes.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from onceq.errors import OnceqError
+from onceq.model.views.branches import BranchView
+from onceq.partners import last_agent, last_recovery, recovery
+from onceq.partners.deciding import Made, Step, Steps, What
+from onceq.partners.driving import Calls
+from onceq.partners.last_agent import COMMITTED, Row
+from onceq.testing.apps.row_databases import RowDatabase
+from tests.planted.mistakes import Mistake
+
+ONE_OUTCOME = frozenset({"I21"})
+
+
+def fulfilled_early(patch: pytest.MonkeyPatch) -> None:
+    """The branch is committed before the row is seen."""
+
+    def committing_by_row(*, idle: bool = False) -> Steps:
+        steps = original(idle=idle)
+        step = next(steps)
+        try:
+            while True:
+                try:
+                    if step.what is What.RECORD:
+                        yield Step(What.FULFIL)
+                    result = yield step
+                except OnceqError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as stop:
+            done: Made = stop.value
+            return done
+
+    original = last_agent.committing_by_row
+    patch.setattr(last_agent, "committing_by_row", committing_by_row)
+
+
+def lost_taken_for_refused(patch: pytest.MonkeyPatch) -> None:
+    """The branch is rolled back when the answer of the database is lost."""
+
+    def committing_by_row(*, idle: bool = False) -> Steps:
+        try:
+            return (yield from original(idle=idle))
+        except OnceqError:
+            if not idle:
+                yield Step(What.BREAK)
+            raise
+
+    original = last_agent.committing_by_row
+    patch.setattr(last_agent, "committing_by_row", committing_by_row)
+
+
+def no_fence(patch: pytest.MonkeyPatch) -> None:
+    """Recovery looks for the row, and writes none."""
+
+    def settle(self: RowDatabase, row: Row) -> bool:
+        return self.decisions.get(row) == COMMITTED
+
+    patch.setattr(RowDatabase, "settle", settle)
+
+
+def settled_unasked(patch: pytest.MonkeyPatch) -> None:
+    """Recovery rolls a branch back without asking its database."""
+
+    def settle(
+        promiser: Any, agent: Any, name: str, found: Sequence[BranchView], report: Any, *,
+        dry_run: bool,
+    ) -> Calls[None]:  # fmt: skip
+        class Nothing:
+            def settle(self, row: Row) -> Any:
+                yield from ()
+                return False
+
+        yield from original(promiser, Nothing(), name, found, report, dry_run=dry_run)  # type: ignore[arg-type]
+
+    original = last_recovery.settle
+    patch.setattr(recovery, "settle", settle)
+
+
+ROW_MISTAKES: dict[str, Mistake] = {
+    "row: fulfilled early": Mistake(0, fulfilled_early, ONE_OUTCOME),
+    "row: lost taken for refused": Mistake(0, lost_taken_for_refused, ONE_OUTCOME),
+    "row: no fence": Mistake(0, no_fence, ONE_OUTCOME),
+    "row: settled unasked": Mistake(0, settled_unasked, ONE_OUTCOME),
+}

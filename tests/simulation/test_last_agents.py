@@ -1,0 +1,32 @@
+"""Worlds in each of which rows in databases decide: nothing is wrong, and the hard cases happen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from onceq.testing.sim import marks
+from onceq.testing.sim.options import draw, sized
+from onceq.testing.simulate import small_world
+from onceq.testing.world import World
+
+SIZE = 0.6
+TRANSACTIONS = 20
+SEEDS = range(10, 96)
+
+
+@pytest.mark.slow
+def test_every_case_of_a_last_agent_happens_and_has_one_outcome() -> None:
+    found: marks.Marks = marks.Marks()
+    for seed in SEEDS:
+        drawn = draw(Random(f"{seed}/options"))
+        options = sized(replace(drawn, by_row=TRANSACTIONS), SIZE)
+        world = World(seed, options=options, size=SIZE)
+        if not world.kernel.options.by_row:
+            continue  # Copies of managers take turns in it.
+        with small_world(SIZE):
+            world.run()
+        found += world.kernel.marks
+    assert not marks.missing(found, marks.OF_ROWS)
