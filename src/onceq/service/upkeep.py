@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from onceq.core.decision import Decision
 from onceq.core.inputs.damage import Spoiled
@@ -26,6 +26,7 @@ from onceq.model.time import SECOND_US, Now
 from onceq.service.committer import Committer
 from onceq.service.due import Due
 from onceq.service.logs import event
+from onceq.service.on_disk import OnDisk
 from onceq.store.contract import SegmentUse
 
 T = TypeVar("T")
@@ -47,6 +48,9 @@ RESERVE_SHARE = 4
 """The reserve is no more than one part in so many of what the disk has for this store..."""
 AGAIN_SHARE = 8
 """... and sends are taken again when that, and one part in so many, are free."""
+TRIM_US = 10 * SECOND_US
+"""After so long a quiet time half of the segments that lie ready for another burst are given back
+to the file system; and half of the rest after another one."""
 SPARSE_SHARE = 4
 """A segment is emptied if less than one byte in so many is needed..."""
 SLACK_BYTES = 64 << 20
@@ -55,35 +59,6 @@ MOVE_BYTES = 1 << 20
 """Bytes of messages written again in one pump."""
 SEGMENTS_MAX = 8
 """Segments emptied in one pump."""
-
-
-class Pending(Protocol):
-    """A checkpoint on its way."""
-
-    def write(self) -> str:
-        """Write it; may run in another thread."""
-
-
-class OnDisk(Protocol):
-    """What a store on a disk has besides its contract: ``store.log.LogStore``."""
-
-    def checkpoint_begin(self, state: Sequence[Buffer], position: int) -> Pending:
-        """Begin a checkpoint."""
-
-    def checkpoint_install(self, pending: Any) -> None:
-        """Make it the one that counts."""
-
-    def prepare(self) -> bool:
-        """See to it that a segment lies ready before the log needs it; does not wait for it."""
-
-    def note(self) -> None:
-        """Write down how far the log goes, without waiting for the disk."""
-
-    def room_bytes(self) -> int:
-        """What is free on the disk and what the store takes of it, together."""
-
-    def trim(self) -> None:
-        """Give back segments that lie ready beyond the reserve."""
 
 
 class Upkeep:
@@ -100,6 +75,8 @@ class Upkeep:
         self._low = False
         self._moved = False
         self._quiet_at = -1
+        self._quiet_us = 0
+        """Since when all is quiet, or when segments were given back for that."""
         self._writing: tuple[Future[Any], Callable[[], None]] | None = None
         self._full_at = -1
         self._barren: dict[int, int] = {}
@@ -118,7 +95,9 @@ class Upkeep:
             "recovered", position=self._committer.store.position, checkpoint=self._covered,
             torn_bytes=found.torn_bytes,
         )  # fmt: skip
-        self._look(self._committer.clock.read())
+        now = self._committer.clock.read()
+        self._look(now)
+        self._quiet_us = now.mono_us
         if self._covered == self._committer.store.position:
             self._quiet_at = self._covered
 
@@ -134,8 +113,14 @@ class Upkeep:
         wanted.position = self._quiet_at + 1 if quiet else self._looked_at + CHECK_BYTES
         if self._low or self._moved or not quiet:
             wanted.timer_us = again_us
-        elif self._untold:
-            wanted.timer_us = max(self._told_us + self._roll_us, again_us)
+        else:
+            later = []
+            if self._untold:
+                later.append(self._told_us + self._roll_us)
+            if self._disk is not None and self._disk.plenty:
+                later.append(self._quiet_us + TRIM_US)
+            if later:
+                wanted.timer_us = max(min(later), again_us)
         return wanted
 
     def work(self, now: Now) -> None:
@@ -151,9 +136,10 @@ class Upkeep:
             due = position - self._covered >= self._due_bytes()
             if quiet:
                 # Nothing was written since the last look: so a checkpoint costs nobody a wait.
-                self._quiet_at = position
+                if self._quiet_at != position:
+                    self._quiet_at, self._quiet_us = position, now.mono_us
                 due = due or self._worth_it(position)
-                self._trim()
+                self._trim(now)
             # What found no room would find none again before the log has moved on.
             if due and position != self._full_at:
                 self._begin_checkpoint()
@@ -183,9 +169,11 @@ class Upkeep:
 
     # ---- space ------------------------------------------------------------------------------
 
-    def _trim(self) -> None:
-        if self._disk is not None:
-            self._disk.trim()
+    def _trim(self, now: Now) -> None:
+        """Give back half of what was kept for a burst, if none has come for a while."""
+        if self._disk is not None and now.mono_us - self._quiet_us >= TRIM_US:
+            self._quiet_us = now.mono_us
+            self._disk.trim(half=True)
 
     def _look(self, now: Now) -> None:
         committer = self._committer
@@ -306,7 +294,8 @@ class Upkeep:
         elif self._untold:
             self._committer.store.sync()
             self._tell(self._committer.store.position)
-        self._trim()
+        if self._disk is not None:
+            self._disk.trim()
 
     def _begin_checkpoint(self) -> None:
         store, disk = self._committer.store, self._disk
@@ -351,8 +340,6 @@ class Upkeep:
         if committer.history is not None:
             committer.history.covered(position)
         freed = committer.store.reclaim(self._live)
-        if self._quiet_at == committer.store.position:
-            self._trim()
         event(
             "checkpoint", level=logging.DEBUG, position=position, bytes=self._state_bytes,
             freed_bytes=freed,

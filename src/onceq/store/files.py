@@ -41,6 +41,10 @@ class Files(Protocol):
     def write(self, file: int, offset: int, pieces: Sequence[Buffer]) -> None:
         """Write all pieces one after another from ``offset`` on."""
 
+    def allocate(self, file: int, size: int) -> None:
+        """Give a new file its size and its room on the disk: zeros are read from it, and no later
+        write into it finds the disk full."""
+
     def sync(self, file: int) -> None:
         """Wait until the contents written so far are on the disk."""
 
@@ -126,6 +130,12 @@ class RealFiles:
                 offset += size
         except OSError as error:
             raise _failure(error, "writing") from error
+
+    def allocate(self, file: int, size: int) -> None:
+        """See Files."""
+        # Where a file system cannot do it, the C library writes a byte to each of its blocks.
+        with _telling("taking room on the disk"):
+            os.posix_fallocate(file, 0, size)
 
     def sync(self, file: int) -> None:
         """See Files."""

@@ -44,7 +44,7 @@ from onceq.store.contract import Recovered, Replayed, SegmentUse
 from onceq.store.files import Files
 from onceq.store.framing import Framing
 from onceq.store.identification import RESTORING, Closed, Identification, refuse_backup
-from onceq.store.pool import Pool, Preparing, fill
+from onceq.store.pool import Pool, Preparing
 from onceq.store.promises import LAZY_BYTES, Promise, Promised
 from onceq.store.recent import Recent
 from onceq.store.scan import SEGMENT_HEADER, Loaded, Segment
@@ -258,11 +258,9 @@ class LogStore:
             # The segment before its base: a reader in another thread looks a base up, and then
             # takes the segment of the same index.
             bases.append(base)
-            if ready is None and size == self._segment_bytes:
-                fill(self._files, file, size)
-            elif ready is None:
-                # No zeros ahead here: the one record that it is made for fills it.
-                self._files.write(file, size - 1, [b"\0"])
+            if ready is None:
+                # No zeros ahead here: whoever waits for this would wait for all of them.
+                self._files.allocate(file, size)
             self._files.write(file, 0, [scan.segment_header(self.store_id, base, size)])
             self._files.sync(file)
             self._files.sync_directory(self.path)
@@ -475,11 +473,17 @@ class LogStore:
         """See the contract."""
         self._held = None
 
-    def trim(self) -> None:
-        """Give segments that lie ready beyond the reserve back to the file system."""
+    @property
+    def plenty(self) -> bool:
+        """Whether more segments lie ready than the reserve needs."""
+        return self._pool.plenty
+
+    def trim(self, *, half: bool = False) -> None:
+        """Give segments that lie ready beyond the reserve, or half of these, back to the file
+        system."""
         self._alive()
         try:
-            if self._pool.trim():
+            if self._pool.trim(half=half):
                 self._files.sync_directory(self.path)
         except StorageFailure as error:
             self._die(error)

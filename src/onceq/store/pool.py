@@ -1,8 +1,13 @@
 """Segments kept ready: files written once before, so that a commit writes data and nothing else.
 
 They are also the reserve: when the disk is full, removals and acknowledgments still find room in
-them. A file comes into the pool by being filled with zeros, or by being a segment that nobody
-needs any more; it leaves under another name.
+them. A file comes into the pool by being a segment that nobody needs any more, or by being filled
+with zeros; it leaves under another name.
+
+Zeros are written beside the commits of applications, and to a disk that is busy they cost as much
+as the messages. So old segments are kept for the next burst, and given back slowly when all is
+quiet; zeros are written in small steps with pauses; and a log that is faster than that goes on in
+files that have their room on the disk, but were never written (``LogStore._roll``).
 
 ``retire``, ``trim`` and ``load`` belong to the store's own thread. At the same time ``prepare`` may
 run in another one (one at a time), and ``sacrifice`` in that of a checkpoint: they share a counter
@@ -16,7 +21,7 @@ import os.path
 import re
 import threading
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 
 from onceq.errors import NoSpace, StorageFailure
@@ -25,9 +30,15 @@ from onceq.store.scan import SEGMENT_HEADER, base_of_header
 
 READY_MIN: Final = 2
 """Segments that shall be ready at any time."""
-READY_MAX: Final = 6
-"""More than this are given back to the file system."""
+READY_MAX: Final = 32
+"""More than this are given back to the file system; with the usual size of a segment this is
+512 MiB, which applications that send in large transactions write in one to five seconds..."""
+FREE_SHARE: Final = 8
+"""... and so is what is more than one part in so many of what is free on the disk."""
 ZEROS: Final = bytes(1 << 20)
+"""Written and synced at once while a segment is made ready."""
+REST_S: Final = 0.01
+"""So long the disk is left to others after each step: zeros take no more than 100 MiB a second."""
 
 _NAME = re.compile(r"ready-(\d{1,18})\.seg")
 
@@ -84,17 +95,32 @@ class Pool:
         return len(self._ready) < READY_MIN
 
     def take(self) -> str | None:
-        """A ready file, which is the caller's now; None if there is none."""
+        """The file that was made ready last, which is the caller's now; None if there is none.
+
+        The last one: its pages are most likely still in memory, and a page of which a commit writes
+        a part need not be read first.
+        """
+        return self._from(self._ready.pop)
+
+    @staticmethod
+    def _from(end: Callable[[], str]) -> str | None:
         try:
-            return self._ready.popleft()
+            return end()
         except IndexError:  # not looked at before: another thread may take the last one meanwhile
             return None
+
+    def _oldest(self) -> str | None:
+        """The file that has been ready for longest, to be removed."""
+        return self._from(self._ready.popleft)
 
     def _new_path(self) -> str:
         return os.path.join(self._path, f"ready-{next(self._numbers)}.seg")
 
-    def prepare(self) -> bool:
+    def prepare(self, pause: Callable[[], object] = lambda: None) -> bool:
         """Make one more segment ready.
+
+        Args:
+            pause: Called after each step.
 
         Returns:
             False if the disk is full: the pool stays as it is.
@@ -110,8 +136,12 @@ class Pool:
         except NoSpace:
             return False
         try:
-            fill(self._files, file, self.segment_bytes)
-            self._files.sync(file)
+            for offset in range(0, self.segment_bytes, len(ZEROS)):
+                size = min(len(ZEROS), self.segment_bytes - offset)
+                self._files.write(file, offset, [ZEROS[:size]])
+                # Each step for itself: a commit beside it waits for one of them, and not for all.
+                self._files.sync(file)
+                pause()
         except NoSpace:
             self._files.unlink(path)
             return False
@@ -125,28 +155,37 @@ class Pool:
         """Keep an old segment for later, or remove it; the caller syncs the directory."""
         # Its old contents may stay: positions are never used again, so no frame in it fits its next
         # place.
-        if size != self.segment_bytes or len(self._ready) >= READY_MAX:
+        most = min(READY_MAX * size, self._files.free_bytes(self._path) // FREE_SHARE)
+        if size != self.segment_bytes or (
+            len(self._ready) >= READY_MIN and self.bytes + size > most
+        ):
             self._files.unlink(path)
             return
         ready = self._new_path()
         self._files.rename(path, ready)
         self._ready.append(ready)
 
-    def trim(self) -> bool:
-        """Remove ready segments beyond READY_MIN; the caller syncs the directory.
+    @property
+    def plenty(self) -> bool:
+        """Whether more are ready than shall be at any time."""
+        return len(self._ready) > READY_MIN
+
+    def trim(self, *, half: bool = False) -> bool:
+        """Remove ready segments beyond READY_MIN, or half of these; the caller syncs the directory.
 
         Returns:
             Whether there were any.
         """
         before = len(self._ready)
-        while len(self._ready) > READY_MIN and (path := self.take()) is not None:
+        keep = READY_MIN + (max(before - READY_MIN, 0) // 2 if half else 0)
+        while len(self._ready) > keep and (path := self._oldest()) is not None:
             self._files.unlink(path)
         return len(self._ready) < before
 
     def sacrifice(self, count: int) -> None:
         """Give so many ready segments back to a full disk."""
         for _ in range(count):
-            path = self.take()
+            path = self._oldest()
             if path is not None:
                 self._files.unlink(path)
         self._files.sync_directory(self._path)
@@ -158,6 +197,7 @@ class Preparing:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._thread: threading.Thread | None = None
+        self._hurry = threading.Event()
         self.failed: StorageFailure | None = None
 
     def begin(self) -> None:
@@ -167,19 +207,17 @@ class Preparing:
             self._thread.start()
 
     def join(self) -> None:
-        """Wait until it is done."""
+        """Wait until it is done; it makes no more pauses."""
+        self._hurry.set()
         if self._thread is not None:
             self._thread.join()
 
     def _work(self) -> None:
         try:
-            while self._pool.wanting and self._pool.prepare():
+            while self._pool.wanting and self._pool.prepare(self._pause):
                 pass
         except StorageFailure as error:
             self.failed = error
 
-
-def fill(files: Files, file: int, size: int) -> None:
-    """Write zeros ahead: a later sync then has only data to write, and no sizes or places."""
-    for offset in range(0, size, len(ZEROS)):
-        files.write(file, offset, [ZEROS[: min(len(ZEROS), size - offset)]])
+    def _pause(self) -> None:
+        self._hurry.wait(REST_S)

@@ -12,8 +12,10 @@ import pytest
 from onceq.client.plans import selection
 from onceq.core.step.step import Step
 from onceq.core.transaction import idle_timeout
+from onceq.service import upkeep
 from onceq.spark import ranges
 from onceq.spark.ranges import Offset, Range
+from onceq.store import pool
 from onceq.store.framing import Framing
 from onceq.store.pool import Pool
 from onceq.wire.mqqb.session import Session
@@ -55,11 +57,11 @@ def blocks_alike(patch: pytest.MonkeyPatch) -> None:
 def prepared_unsynced(patch: pytest.MonkeyPatch) -> None:
     """A segment that lies ready was never written to the disk."""
 
-    def prepare(self: Pool) -> bool:
+    def prepare(self: Pool, *pause: Any) -> bool:
         files = self._files
         sync, files.sync = files.sync, lambda file: None  # type: ignore[method-assign]
         try:
-            return original(self)
+            return original(self, *pause)
         finally:
             with contextlib.suppress(AttributeError):
                 files.sync = sync  # type: ignore[method-assign]
@@ -69,6 +71,22 @@ def prepared_unsynced(patch: pytest.MonkeyPatch) -> None:
 
 
 # ---- sessions ------------------------------------------------------------------------------
+
+
+def zeros_without_pauses(patch: pytest.MonkeyPatch) -> None:
+    """Who makes a segment ready leaves the disk to nobody meanwhile."""
+    original = Pool.prepare
+    patch.setattr(Pool, "prepare", lambda self, *pause: original(self))
+
+
+def kept_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """What is kept for the next burst is never given back while the manager runs."""
+    patch.setattr(upkeep, "TRIM_US", 1 << 62)
+
+
+def all_of_the_disk(patch: pytest.MonkeyPatch) -> None:
+    """Old segments are kept whatever is left on the disk."""
+    patch.setattr(pool, "FREE_SHARE", 0.001)
 
 
 def window_of_one_side(patch: pytest.MonkeyPatch) -> None:
@@ -154,6 +172,19 @@ PLANTED = (
         "blocks-alike", blocks_alike, FRAMING + "blocks_of_another_place_are_not_taken_for_these"
     ),
     Planted("prepared-unsynced", prepared_unsynced, POOL + "it_is_filled_and_emptied"),
+    Planted(
+        "zeros-without-pauses", zeros_without_pauses,
+        POOL + "zeros_are_written_and_synced_in_steps",
+    ),
+    Planted(
+        "all-of-the-disk", all_of_the_disk,
+        POOL + "old_segments_leave_room_on_the_disk_for_others",
+    ),
+    Planted(
+        "kept-for-ever", kept_for_ever,
+        "tests/unit/service/test_upkeep.py::"
+        "test_what_is_kept_for_the_next_burst_is_given_back_by_halves",
+    ),
     Planted("window-of-one-side", window_of_one_side, SESSION + "what_the_acceptor_answers"),
     Planted("unheard-for-ever", unheard_for_ever, SESSION + "no_answer_closes"),
     Planted("milliseconds-cut", milliseconds_cut, CLIENT + "test_selection.py::test_timeouts"),

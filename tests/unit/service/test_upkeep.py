@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -64,7 +65,9 @@ class Disk(Diary):
         self._note("prepare")
         return False
 
-    def trim(self) -> None:
+    plenty = False
+
+    def trim(self, *, half: bool = False) -> None:
         self._note("trim")
 
     def note(self) -> None:
@@ -462,6 +465,33 @@ def test_a_drained_store_shrinks_although_little_is_written_and_nothing_follows(
         pytest.fail("it wakes up for ever")
     ready = READY_MIN * (1 << 17)
     assert real.store.disk_bytes() < ready + (1 << 18)
+
+
+def test_what_is_kept_for_the_next_burst_is_given_back_by_halves() -> None:
+    """Zeros need not be written for a burst that comes soon; a quiet manager holds no disk."""
+    real = Real()
+    real.create("q")
+    for _ in range(40):
+        real.send("q", b"x" * 1_000, 100)
+    left = 4_000
+    while left:
+        left -= len(real.take("q", 1_000))
+    real.engine.checkpoint()
+    pool = real.store._pool
+    kept = [len(pool)]
+    assert kept[0] >= READY_MIN + 8
+    times: list[int] = []
+    while (due := real.engine.next_timer()) is not None:
+        real.clock.now_us = max(real.clock.now_us, due)
+        real.engine.tick()
+        real.pump(0)
+        if len(pool) != kept[-1]:
+            kept.append(len(pool))
+            times.append(real.clock.now_us)
+        assert len(kept) < 12, "it wakes up for ever"
+    assert kept[-1] == READY_MIN
+    assert all((b - READY_MIN) == (a - READY_MIN) // 2 for a, b in pairwise(kept))
+    assert all(b - a == upkeep.TRIM_US for a, b in pairwise(times))
 
 
 def test_an_orderly_end_leaves_no_more_ready_than_the_next_start_needs() -> None:

@@ -86,6 +86,11 @@ class TwoDisks:
         disk, there = self._open[file]
         disk.write(there, offset, pieces)
 
+    def allocate(self, file: int, size: int) -> None:
+        """See Files."""
+        disk, there = self._open[file]
+        disk.allocate(there, size)
+
     def sync(self, file: int) -> None:
         """See Files."""
         disk, there = self._open[file]

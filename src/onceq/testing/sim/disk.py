@@ -161,6 +161,10 @@ class SimFiles:
         if over:
             raise NoSpace("writing: the disk is full")
 
+    def allocate(self, file: int, size: int) -> None:
+        """See Files."""
+        self.write(file, 0, [bytes(size)])
+
     def sync(self, file: int) -> None:
         """See Files."""
         inode = self._inode(file)
