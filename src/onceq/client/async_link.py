@@ -124,6 +124,8 @@ class AsyncLink(asyncio.Protocol):
             if given_up is not None:
                 await self._give_up(given_up)
             raise
+        finally:
+            request.ticket = None  # Asked again, it is sent again.
         if isinstance(result, OnceqError):
             raise result
         return result

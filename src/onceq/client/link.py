@@ -33,7 +33,7 @@ class Request:
         late: Takes the messages of a receive that was answered when nobody waited any more.
         behind: A request that goes out with it, right behind. Whoever asked calls the link with
             that next, and waits only for its answer.
-        ticket: Of the link that has sent it with another one: how its answer is found.
+        ticket: Of the link that has sent it: how its answer is found, until the caller has it.
     """
 
     asked: requests.Request

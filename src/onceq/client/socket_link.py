@@ -181,6 +181,8 @@ class SocketLink:
             # stands in the connection is no longer known.
             self._lose("a call on this connection was interrupted")
             raise
+        finally:
+            request.ticket = None  # Asked again, it is sent again.
         if isinstance(slot.result, OnceqError):
             raise slot.result
         return slot.result

@@ -86,6 +86,8 @@ class EmbeddedLink(_Shared):
                 self._host.pump()
                 given_up.missed(slot.take(CANCEL_S_MAX))
             raise
+        finally:
+            request.ticket = None  # Asked again, it is sent again.
         if isinstance(result, OnceqError):
             raise result
         return result
@@ -127,6 +129,8 @@ class AsyncEmbeddedLink(_Shared):
             if (given_up := request.to_give_up) is not None:
                 await self._give_up(given_up)
             raise
+        finally:
+            request.ticket = None  # Asked again, it is sent again.
         if isinstance(result, OnceqError):
             raise result
         return result

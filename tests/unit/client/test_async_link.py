@@ -167,6 +167,19 @@ def test_what_goes_out_behind_a_request_is_waited_for_apart(tmp_path: Path) -> N
     run(tmp_path, body)
 
 
+def test_a_request_that_is_asked_again_is_sent_again(tmp_path: Path) -> None:
+    """As a question is after a lost connection, whose answer was that it is lost."""
+
+    async def body(link: AsyncLink, server: Scripted) -> None:
+        request = look("q")
+        for said in ("first", "second"):
+            task = asyncio.create_task(link.call(request))
+            server.say((await soon(server.read))[0], said)
+            assert await task == said
+
+    run(tmp_path, body)
+
+
 def test_a_cancelled_request_cancels_the_receive_behind_it(tmp_path: Path) -> None:
     async def body(link: AsyncLink, server: Scripted) -> None:
         second = receive()
