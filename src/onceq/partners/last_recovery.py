@@ -113,6 +113,9 @@ def look_for_rows(promiser: Promiser, manager: str, agent: Agent, name: str) -> 
 
 def remove_rows(promiser: Promiser, manager: str, agent: Agent, view: RowsView) -> Calls[None]:
     """Remove what nobody needs any more; ``view``: what was found."""
-    if view.mark:
-        yield partial(promiser.rows, view.agent, view.mark)
+    if not view.mark:
+        return
+    now: RowsView = yield partial(promiser.rows, view.agent, view.mark)
+    # Whoever recovers beside this one may look for more; he needs these until he has found them.
+    if now.kept >= view.mark:
         yield partial(agent.remove, manager, view.mark, view.open)

@@ -1,4 +1,4 @@
-"""Planted mistakes about transactions that a row in a database decides."""
+"""Planted mistakes about transactions that a row in a database decides, and about their links."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from tests.planted.planted import Planted
 
 ENGINE = "tests/unit/service/test_engine.py::"
+RECOVERY = "tests/unit/partners/test_last_recovery.py::"
 CORE = "tests/unit/core/transaction/test_last_agent.py::"
 
 
@@ -36,6 +37,29 @@ def _what_leaves_is_held(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(second_phase, "_stays_here", lambda step, change: True)
 
 
+def _a_mark_stays_where_it_was(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.state.seen_rows import SeenRows
+
+    original = SeenRows.marked
+
+    def marked(self: SeenRows, name: str) -> None:
+        if not self.get(name).mark:
+            original(self, name)
+
+    patch.setattr(SeenRows, "marked", marked)
+
+
+def _a_request_keeps_its_ticket(patch: pytest.MonkeyPatch) -> None:
+    from onceq.client.link import Request
+
+    slot: Any = Request.__dict__["ticket"]
+    kept = property(
+        slot.__get__, lambda self, value: slot.__set__(self, value) if value is not None
+        or not hasattr(self, "ticket") else None,
+    )  # fmt: skip
+    patch.setattr(Request, "ticket", kept)
+
+
 PLANTED = (
     Planted("what-is-held-is-shown-at-once", _what_is_held_is_shown_at_once,
             ENGINE + "test_a_held_record_is_durable_before_the_next_thing_that_is_said"),
@@ -43,4 +67,9 @@ PLANTED = (
             ENGINE + "test_a_held_record_does_not_wait_for_ever"),
     Planted("what-leaves-is-held", _what_leaves_is_held,
             CORE + "test_what_a_row_says_is_not_synced_for_its_own_sake_unless_it_leaves"),
+    Planted("a-mark-stays-where-it-was", _a_mark_stays_where_it_was,
+            RECOVERY + "test_what_was_committed_after_a_look_was_broken_off_is_looked_for"),
+    Planted("a-request-keeps-its-ticket", _a_request_keeps_its_ticket,
+            "tests/unit/client/test_async_link.py::"
+            "test_a_request_that_is_asked_again_is_sent_again"),
 )  # fmt: skip

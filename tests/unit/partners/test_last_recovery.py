@@ -24,7 +24,7 @@ from onceq.model.run import Run
 from onceq.model.views.branches import BranchView, RowsView
 from onceq.model.xid import Xid, xid_by_row
 from onceq.partners.last_agent import ABORTED, COMMITTED, Row, row_of
-from onceq.partners.last_recovery import promises_in
+from onceq.partners.last_recovery import promises_in, remove_rows
 from onceq.partners.recovery import Recovery, Report
 from tests.unit.core.alone import IDENTITY, Core
 
@@ -249,6 +249,40 @@ def test_the_row_that_is_kept_is_missed_when_all_is_quiet() -> None:
     world.table.rows.clear()
     assert not world.round().clean
     assert world.restored
+
+
+def committed(world: World) -> Row:
+    xid, row = world.manager.promise()
+    world.table.rows[row] = COMMITTED
+    world.manager.commit(xid)
+    return row
+
+
+def test_what_was_committed_after_a_look_was_broken_off_is_looked_for() -> None:
+    """The database is set back behind a mark that nothing was looked for under yet."""
+    world = World(1)
+    committed(world)
+    world.manager.rows(NAME)  # The round ends here: the database cannot be reached.
+    before = dict(world.table.rows)
+    committed(world)
+    world.table.rows = before
+    assert not world.round().clean
+    assert world.restored
+
+
+def test_a_round_removes_nothing_that_another_one_still_looks_for() -> None:
+    world = World(1)
+    first = committed(world)
+    view = world.manager.rows(NAME)
+    committed(world)
+    assert world.manager.rows(NAME).mark > view.mark, "another round looks for more"
+    work = remove_rows(world.manager, IDENTITY.guid.hex(), world.table, view)
+    with pytest.raises(StopIteration):
+        answer = next(work)()
+        work.send(answer)
+    assert first in world.table.rows
+    assert world.round().clean
+    assert not world.restored
 
 
 def test_an_application_is_told_when_it_enlists() -> None:

@@ -63,7 +63,7 @@ class SeenRows:
     def marked(self, name: str) -> None:
         """Rows up to the last one are to be looked for."""
         rows = self._by_name[name]
-        rows.mark, rows.before, rows.behind = rows.last, rows.behind, 0
+        rows.mark, rows.before, rows.behind = rows.last, rows.before + rows.behind, 0
 
     def found(self, name: str) -> None:
         """They are there."""

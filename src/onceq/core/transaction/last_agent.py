@@ -63,7 +63,8 @@ def rows(step: Step, item: AskRows) -> None:
     if item.found < 0:
         step.setup(RowsForgotten(agent=name))
     elif not item.found:
-        if not seen.mark and seen.last > seen.kept:
+        # Also where a look was broken off: what was committed since may be just what is missing.
+        if seen.last > max(seen.mark, seen.kept):
             step.setup(RowsMarked(agent=name), forced=False)
     elif item.found == seen.mark:
         # Durable before it is said: rows are removed then, and this one is to be kept for ever.

@@ -35,6 +35,8 @@ class Case:
         lost: That was undone when the database was set back.
         commits: How often anybody has asked the manager to commit it.
         heard: The commit was answered: it is durable.
+        forgotten: An operator has taken the database as it is since, so that the manager does not
+            miss this row any more.
         told: What its application was told; None: nothing, or that it is in doubt.
         alone: The manager had nothing to decide.
     """
@@ -50,6 +52,7 @@ class Case:
     lost: bool = False
     commits: int = 0
     heard: bool = False
+    forgotten: bool = False
     told: bool | None = None
     alone: bool = False
 
@@ -124,7 +127,7 @@ class RowBooks:
     def _counted(self, case: Case) -> bool:
         """Whether the manager notices that its row is missing."""
         engine = case.home.engine
-        if engine is None or case.row is None:
+        if engine is None or case.row is None or case.forgotten:
             return False
         seen = engine.manager.state.branches.rows.get(case.database.name)
         return case.row.number >= seen.kept
@@ -132,6 +135,9 @@ class RowBooks:
     def accepted(self, home: Node, database: RowDatabase) -> None:
         """An operator takes it as it is."""
         self.unaccepted.discard((home.index, database.name))
+        for case in self.cases.values():
+            if case.home is home and case.database is database:
+                case.forgotten = case.landed
 
     # ---- the branch ---------------------------------------------------------------------
 
