@@ -456,6 +456,6 @@ MISTAKES: dict[str, Mistake] = {
     "locks forgotten": Mistake(15, locks_forgotten, frozenset({"I17", "I26"})),
     # What is lost may be what would have made a queue move.
     "sync tried again": Mistake(18, sync_tried_again, UNTRUE | {"I26", ASSERTED}, first=145),
-    "all passed over": Mistake(0, all_passed_over, frozenset({"I11"})),
+    "all passed over": Mistake(0, all_passed_over, frozenset({"I11", "I13"})),
     "outcome forgotten": Mistake(0, outcome_forgotten, frozenset({"I3a", "I3"})),
 }
