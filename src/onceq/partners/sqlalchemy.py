@@ -28,6 +28,7 @@ from onceq.errors import EnlistRefused, OnceqError, PartnerLost, PartnerRefused
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.partners.contract import AsyncPartner, Partner, Resource
+from onceq.partners.last_agent import is_last_agent
 
 
 def sqlalchemy_partner(what: object, driver: Any) -> SQLAlchemyPartner | AsyncSQLAlchemyPartner:
@@ -135,7 +136,13 @@ class SQLAlchemyPartner(_Share[Session | Connection, Partner]):
             connection = self.work
             if isinstance(connection, Session):
                 connection = connection.connection()
-            self._inner = self._driver(connection.connection.dbapi_connection)
+            found = self._driver(connection.connection.dbapi_connection)
+            if is_last_agent(found):
+                raise PartnerRefused(
+                    "below SQLAlchemy a database must be able to promise, and SQLite cannot; work "
+                    "with a connection of sqlite3 itself, which is taken as the last agent"
+                )
+            self._inner = found
             self._partner.check()
         except OnceqError:
             self._finish(committed=False)
