@@ -10,18 +10,22 @@ Upholds: I2, I18, I22.
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
+from dataclasses import replace
+
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
 from onceq.core.management import restore
 from onceq.core.names.resolve import index_by_guid
 from onceq.core.peers import lives
 from onceq.core.receive import poison, subqueues
-from onceq.core.state.position_block import CHUNK, LOCKED, PURGING
+from onceq.core.state.position_block import CHUNK, LOCKED, PURGING, REMOVED
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import PlacesSkipped
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
+from onceq.core.step.units import HeldRange
 from onceq.core.transaction import groups, xa_branch
 from onceq.core.transfer import arrival, in_doubt, outgoing_queue
 from onceq.model.classes import MessageClass
@@ -41,6 +45,8 @@ def restart(step: Step, entropy: bytes, made_ns: int) -> None:
             gone.update((queue.number, index, at) for at in range(first, first + count))
             build.move(RangeChange(Op.RELEASE, queue.number, index, first, count))
     xa_branch.restore(step)
+    for tx in step.units.branches.values():
+        tx.receives = [part for held in tx.receives for part in _still_there(step, held, gone)]
     # What a prepared branch holds stays locked; what has ended above cannot be given back.
     gone |= {
         (held.queue, held.lane, at)
@@ -79,6 +85,25 @@ def restart(step: Step, entropy: bytes, made_ns: int) -> None:
         in_doubt.inquire(step, waiting)
         outgoing_queue.await_ends(step, waiting)
     arrival.meet_routers(step)
+
+
+def _still_there(
+    step: Step, held: HeldRange, gone: Container[tuple[int, int, int]]
+) -> Iterator[HeldRange]:
+    """What a prepared branch holds without express messages, which are gone, now or before: no
+    outcome does anything to them any more."""
+    queue = step.state.all_queues.get(held.queue)
+    if queue is None:
+        yield held
+        return
+    lane, first, end = queue.lanes[held.lane], held.first, held.first + held.count
+    for at in range(first, end):
+        if (held.queue, held.lane, at) in gone or lane.state(at) == REMOVED:
+            if at > first:
+                yield replace(held, first=first, count=at - first)
+            first = at + 1
+    if first < end:
+        yield replace(held, first=first, count=end - first)
 
 
 def _skip_unrecorded(step: Step) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from onceq.core.inputs.inputs import OwnerGone
 from onceq.core.inputs.settings import Reconfigure
+from onceq.core.manager import Manager
+from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.errors import (
     BranchState,
     DuplicateBranch,
@@ -21,7 +23,7 @@ from onceq.errors import (
 from onceq.model import requests
 from onceq.model.branch import Decision
 from onceq.model.limits import Settings
-from onceq.model.message import PLAIN, Acknowledge
+from onceq.model.message import PLAIN, Acknowledge, Delivery
 from onceq.model.queue import QueueProperties
 from onceq.model.results import Promised, Sent
 from onceq.model.run import Run
@@ -185,3 +187,41 @@ def test_what_a_row_says_is_not_synced_for_its_own_sake_unless_it_leaves(
     found = {(record.forced, record.held) for record in decision.records}
     assert found == {(False, True)} if "row" in kind else (True, False) in found
     assert (False, True) not in found or "row" in kind
+
+
+def reborn(core: Core) -> None:
+    """It crashes, and starts again."""
+    made = Manager(IDENTITY, Settings())
+    entropy = bytes(ENTROPY_BYTES)
+    core.kept(made.recover(core.now(), None, core.records, core.manager.position, entropy=entropy))
+    core.manager = made
+
+
+@pytest.mark.parametrize("crashes", [1, 2])
+@pytest.mark.parametrize("end", [requests.CommitBranch(XID), requests.RollbackBranch(XID)])
+def test_express_messages_that_a_branch_holds_are_gone_with_a_restart(
+    core: Core, crashes: int, end: requests.Request
+) -> None:
+    """Either outcome then does what is left of it; it had stopped the manager."""
+    properties = QueueProperties("plain", transactional=False)
+    core.ask(requests.CreateQueue(properties=properties, instance=b"P" * 16))
+    core.ask(requests.Commit(0, (item(IN),)))
+    for delivery in (Delivery.EXPRESS, Delivery.RECOVERABLE, Delivery.EXPRESS):
+        plain = replace(PLAIN, delivery=delivery)
+        sent = requests.SendItem("private$\\plain", plain, Run.of([b"p"]))
+        assert not isinstance(core.ask(requests.Send(0, (sent,))), OnceqError)
+    at_work(core, item())
+    for _ in range(3):
+        held = core.ask(requests.Receive("private$\\plain", 1, hold=True))
+        assert not isinstance(held, OnceqError)
+    assert isinstance(core.ask(requests.Promise(1, XID, ())), Promised)
+    assert core.present()["plain held"] == 3
+    for _ in range(crashes):
+        reborn(core)
+    assert core.present()["plain held"] == 1
+    assert not isinstance(core.ask(end, owner=2), OnceqError)
+    committed = isinstance(end, requests.CommitBranch)
+    expected = {"in": 1, "q": 1} if committed else {"in": 2, "plain": 1}
+    assert core.present() == expected
+    reborn(core)
+    assert core.present() == expected
