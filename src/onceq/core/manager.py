@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop
-from typing import Any, Final
+from typing import Any
 
 from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments
@@ -36,8 +36,10 @@ from onceq.core.management import (
     damage,
     damage_views,
     directory_rules,
+    mass_expiry,
     operations,
     peer_operations,
+    purges,
     restore,
     sparse_segments,
     views,
@@ -53,14 +55,13 @@ from onceq.core.receive import (
     receive_exact,
     subqueues,
 )
-from onceq.core.receive.expiry import expire_some
 from onceq.core.restart import restart
 from onceq.core.state import snapshot
 from onceq.core.state.live_bytes import Live
-from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
+from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.records import Change, Relocated
 from onceq.core.state.replay import replay
-from onceq.core.state.state import ACKS_OWED, DOUBTS_KEPT, State
+from onceq.core.state.state import ACKS_OWED, State
 from onceq.core.step.step import Step, Timer
 from onceq.core.transaction import (
     abandoned_branches,
@@ -131,11 +132,6 @@ from onceq.model.requests import (
 from onceq.model.run import Buffer, Extent
 from onceq.model.time import NEVER_S, SECOND_US, Now
 
-EXPIRED_AT_ONCE: Final = 512
-"""Messages that end in one step because their time is over, if somebody asked how they end..."""
-UNASKED_SHARE: Final = 8
-"""... and so many times as many of which nobody has asked."""
-
 
 class Manager:
     """See the module. One caller at a time."""
@@ -168,6 +164,11 @@ class Manager:
     def life(self) -> tuple[bytes, int]:
         """Identifier and stamp of the present life, to be told to other managers."""
         return self._step.state.lives.id, self._step.state.stamp
+
+    @property
+    def at_work(self) -> bool:
+        """Whether something takes several steps, and is not over: each Tick goes on with it."""
+        return bool(self._step.works)
 
     @property
     def position(self) -> int:
@@ -246,6 +247,8 @@ class Manager:
         May be early: what a timer was for can be over by then.
         """
         step = self._step
+        if step.works:
+            return step.now.mono_us
         soonest = step.timers[0][0] if step.timers else None
         expiry = step.state.next_expiry
         if expiry != NEVER_S:
@@ -310,7 +313,7 @@ def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
         ConnectFailed: sessions.connect_failed,
         CreateQueue: operations.create,
         DecisionDone: xa_branch.done,
-        DeleteQueue: operations.delete,
+        DeleteQueue: purges.delete,
         DirectoryChanged: directory_rules.changed,
         EditDirectory: directory_rules.edit,
         EndBranch: xa_branch.end,
@@ -327,7 +330,7 @@ def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
         OwnerGone: unit_of_work.owner_gone,
         PrepareBranch: xa_branch.prepare,
         Promise: last_agent.promise,
-        PurgeQueue: operations.purge,
+        PurgeQueue: purges.purge,
         PutBack: restore.put_back,
         Receive: receive.receive,
         Reconfigure: reconfigure,
@@ -388,39 +391,9 @@ def _tick(step: Step, item: Tick) -> None:
         _, what, whom = heappop(timers)
         _TIMERS[what](step, whom)
     if step.state.next_expiry <= step.now.wall_s:
-        _expire(step)
+        mass_expiry.expire(step)
+    step.go_on()
     step.state.outcomes.forget(step.now.wall_s, step.settings.outcome_age_s)
-
-
-def _expire(step: Step) -> None:
-    """End messages whose time is over, a bounded number: the next step goes on with the rest."""
-    state, now_s, left = step.state, step.now.wall_s, EXPIRED_AT_ONCE
-    while left > 0 and (due := state.expiry.due(now_s)) is not None:
-        number, index = due
-        queue, left = state.all_queues.get(number), left - 1
-        if queue is None:
-            continue
-        lane = queue.lanes[index]
-        if lane.next_expiry <= now_s:
-            # Where many ask how their messages end, each costs as much as a message that is sent.
-            most = left if index in queue.wanting else left * UNASKED_SHARE
-            ended = _expire_lane(step, queue, index, max(most, 1))
-            left -= ended if index in queue.wanting else ended // UNASKED_SHARE
-        state.expires_by(number, index)
-    state.next_expiry = state.expiry.next
-
-
-def _expire_lane(step: Step, queue: AnyQueue, index: int, count_max: int) -> int:
-    """What has expired in one lane; returns how many messages have ended."""
-    if isinstance(queue, OutgoingQueue):
-        ended = outgoing_queue.expire(step, queue, index, count_max)
-        if queue.lanes[index].next_expiry > step.now.wall_s:
-            in_doubt.inquire(step, queue)
-        return ended
-    if queue.number == DOUBTS_KEPT:
-        return in_doubt.give_up(step, index, count_max)
-    assert isinstance(queue, Queue)
-    return expire_some(step, queue, index, count_max)
 
 
 _TIMERS: dict[Timer, Callable[[Step, Any], None]] = {

@@ -185,7 +185,10 @@ class Engine(Committer):
         """
         # What was asked is answered first: whoever got no answer would have to take it for in
         # doubt.
-        while self.inbox and not self.stopped:
+        # And what takes several steps is finished: nobody is told that it has not happened.
+        while (self.inbox or self.manager.at_work) and not self.stopped:
+            if not self.inbox:
+                self.submit(Tick())
             self.pump()
         self.sessions.close_all("this queue manager stops")
         self.rates.tell(all_of_it=True)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from onceq.core import manager
-from onceq.core.management import change_settings
+from onceq.core.management import change_settings, mass_expiry, purges
 from onceq.core.receive import receive
 from onceq.core.state import position_block
 from onceq.core.state.state import State
+from onceq.core.step.step import Step
 from onceq.core.transfer import transmit, untold
 from tests.planted.planted import SIM, Planted, edited, replaced
 
 DUE = "tests/unit/core/test_manager.py::test_what_expires_later_is_found_when_its_time_comes"
+PURGES = "tests/unit/core/management/test_purges.py::"
 TRANSMIT = "tests/unit/core/transfer/test_transmit.py::"
 
 PLANTED = (
     Planted("what-expires-is-not-noted",
             replaced(State, "expires_by", lambda *_: None), DUE),
     Planted("the-next-expiry-is-not-noted",
-            edited(manager, "state.expires_by(number, index)", "pass"), DUE),
+            edited(mass_expiry, "state.expires_by(number, index)", "pass"), DUE),
     Planted("a-full-window-is-not-noted",
             edited(transmit, "step.sessions.full_windows.add(outgoing.number)", "pass"),
             TRANSMIT
@@ -35,6 +36,29 @@ PLANTED = (
             edited(position_block, "return now_s, count", "return NEVER_S, count"),
             "tests/unit/core/test_manager.py::"
             "test_many_that_expire_at_once_end_in_several_steps_and_hold_up_nobody"),
+    Planted("what-is-over-is-handed-out-when-there-is-much-of-it",
+            edited(receive, "isinstance(queue, Queue) and not expire(step, queue)", "False"),
+            "tests/unit/core/test_manager.py::"
+            "test_what_has_expired_is_not_received_although_it_has_not_ended"),
+    Planted("who-was-put-off-first-is-served-last",
+            edited(receive, "        serve_waiting(step, queue)\n    if",
+                   "        if _over(step, item, queue):\n"
+                   "            step.readers.leave(key)\n    if"),
+            "tests/unit/core/test_manager.py::"
+            "test_receives_that_were_put_off_are_served_in_their_order"),
+    Planted("the-rest-of-a-purge-is-forgotten",
+            replaced(Step, "go_on", lambda step: step.works.clear()),
+            PURGES + "test_what_comes_in_during_a_purge_stays"),
+    Planted("what-comes-in-during-a-purge-goes-with-it",
+            edited(purges, "{index: lane.next for", "{index: 1 << 60 for"),
+            PURGES + "test_what_comes_in_during_a_purge_stays"),
+    Planted("what-is-locked-during-a-purge-comes-back",
+            edited(purges, "build.move(RangeChange(Op.PURGE, queue.number, index, first, size))",
+                   "pass"),
+            PURGES + "test_what_is_locked_during_a_purge_follows_when_its_transaction_ends"),
+    Planted("what-is-about-to-be-purged-leaves",
+            edited(purges, "queue.purging = True", "pass"),
+            PURGES + "test_nothing_leaves_an_outgoing_queue_while_it_is_purged"),
     Planted("who-looks-elsewhere-holds-up-those-behind",
             edited(receive, "            passed += 1", "            break"),
             "tests/unit/core/receive/test_receive.py::"

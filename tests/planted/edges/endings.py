@@ -10,7 +10,7 @@ import pytest
 from onceq.client import dead_letters
 from onceq.core.ending import ending
 from onceq.core.ending.table import FATES, Ending, Fate, Side
-from onceq.core.management import directory_rules, operations
+from onceq.core.management import directory_rules, purges
 from onceq.core.state.life_table import Lives
 from onceq.core.state.queues import OutgoingQueue
 from onceq.core.state.records import Put, RangeChange
@@ -87,7 +87,7 @@ def never_transmitted(
 
 def purge_says_removed(patch: pytest.MonkeyPatch) -> None:
     """A purge calls removed what may have arrived."""
-    patch.setattr(operations, "gave_up", never_transmitted)
+    patch.setattr(purges, "gave_up", never_transmitted)
 
 
 def directory_says_nowhere(patch: pytest.MonkeyPatch) -> None:

@@ -7,15 +7,16 @@ from collections.abc import Callable
 from functools import partial
 
 from onceq.core.decision import Handed
+from onceq.core.ending.portions import ENDED_AT_ONCE, UNASKED_FOR_ONE
 from onceq.core.inputs import inputs
-from onceq.core.manager import EXPIRED_AT_ONCE, UNASKED_SHARE
 from onceq.core.state.queues import lookup_id
 from onceq.core.state.state import DEAD_XACT, State
+from onceq.errors import MessageNotFound, ReceiveTimeout
 from onceq.model import requests
 from onceq.model.message import Journal, Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import LENGTH_TYPE, Run
-from tests.unit.core.alone import IDENTITY, Core
+from tests.unit.core.alone import IDENTITY, WAITS, Core
 from tests.unit.core.effort import stays_the_same
 
 
@@ -70,7 +71,7 @@ def test_many_that_expire_at_once_end_in_several_steps_and_hold_up_nobody() -> N
     core = Core()
     for name in ("a", "b"):
         made(core, name)
-    many = 20 * EXPIRED_AT_ONCE
+    many = 20 * ENDED_AT_ONCE
     send(core, r"private$\a", 10, many)
     send(core, r"private$\b", 10)
     core.now_us += 10_000_000
@@ -79,7 +80,7 @@ def test_many_that_expire_at_once_end_in_several_steps_and_hold_up_nobody() -> N
         assert core.manager.next_timer() == core.now_us, "nobody comes back for the rest"
         before = sum(core.present().values())
         core.step(inputs.Tick())
-        assert 0 < before - sum(core.present().values()) <= EXPIRED_AT_ONCE * UNASKED_SHARE
+        assert 0 < before - sum(core.present().values()) <= ENDED_AT_ONCE * UNASKED_FOR_ONE
         steps += 1
     assert steps == 3
     core.step(inputs.Tick())
@@ -89,26 +90,83 @@ def test_many_that_expire_at_once_end_in_several_steps_and_hold_up_nobody() -> N
 def test_what_has_expired_is_not_received_although_it_has_not_ended() -> None:
     core = Core()
     made(core, "q")
-    send(core, r"private$\q", 10, 20 * EXPIRED_AT_ONCE)
+    send(core, r"private$\q", 10, 20 * ENDED_AT_ONCE)
     send(core, r"private$\q", 1_000)
     core.now_us += 10_000_000
     core.step(inputs.Tick())
     assert sum(core.present().values()) > 1
-    found = core.ask(requests.Receive(r"private$\q"))
+    before = sum(core.present().values())
+    waits = core.ask(requests.Receive(r"private$\q"))
+    assert waits is WAITS
+    assert 0 < before - sum(core.present().values()) <= ENDED_AT_ONCE * UNASKED_FOR_ONE
+    core.pass_time(0)
+    found = core.answers[core.asked]
     assert isinstance(found, Handed)
-    assert list(found.lookups) == [lookup_id(0, 20 * EXPIRED_AT_ONCE + 1)]
+    assert list(found.lookups) == [lookup_id(0, 20 * ENDED_AT_ONCE + 1)]
+
+
+def test_a_receive_that_was_put_off_is_told_that_there_is_nothing() -> None:
+    core = Core()
+    made(core, "q")
+    send(core, r"private$\q", 10, 20 * ENDED_AT_ONCE)
+    core.now_us += 10_000_000
+    assert core.ask(requests.Receive(r"private$\q")) is WAITS
+    core.pass_time(1)
+    core.pass_time(1)
+    assert isinstance(core.answers[core.asked], ReceiveTimeout)
+    assert not core.manager._step.readers.waiting
+
+
+def test_receives_that_were_put_off_are_served_in_their_order() -> None:
+    core = Core()
+    made(core, "q")
+    send(core, r"private$\q", 10, 80 * ENDED_AT_ONCE)
+    send(core, r"private$\q", 1_000, 2)
+    core.now_us += 10_000_000
+    for _ in range(3):
+        assert core.ask(requests.Receive(r"private$\q")) is WAITS
+    # Who has left, or does not wait any more, is given nothing.
+    core.step(inputs.OwnerGone(1))
+    assert core.ask(requests.Receive(r"private$\q")) is WAITS
+    core.ask(requests.CancelReceive(core.asked))
+    asked = core.asked
+    for _ in range(3):
+        core.ask(requests.Receive(r"private$\q"))
+    core.pass_time(1)
+    core.pass_time(1)
+    first, second, third = (core.answers[asked + at] for at in (1, 2, 3))
+    assert isinstance(first, Handed)
+    assert isinstance(second, Handed)
+    assert list(first.lookups + second.lookups) == [
+        lookup_id(0, 80 * ENDED_AT_ONCE + at) for at in (1, 2)
+    ]
+    assert isinstance(third, ReceiveTimeout)
+
+
+def test_a_message_that_is_over_is_not_found_by_its_identifier() -> None:
+    core = Core()
+    made(core, "q")
+    send(core, r"private$\q", 10, 20 * ENDED_AT_ONCE)
+    send(core, r"private$\q", 1_000)
+    core.now_us += 10_000_000
+    last = 20 * ENDED_AT_ONCE
+    found = core.ask(requests.Receive(r"private$\q", lookup=lookup_id(0, last)))
+    assert isinstance(found, MessageNotFound)
+    assert sum(core.present().values()) == last, "one message was asked for, and others ended"
+    found = core.ask(requests.Receive(r"private$\q", lookup=lookup_id(0, last + 1)))
+    assert isinstance(found, Handed)
 
 
 def test_many_whose_senders_ask_end_a_few_at_a_time() -> None:
     core = Core()
     made(core, "q")
     properties = Properties(time_to_be_received=10, journal=Journal.DEADLETTER)
-    bodies = Run(bytes(3 * EXPIRED_AT_ONCE), array(LENGTH_TYPE, [1] * 3 * EXPIRED_AT_ONCE))
+    bodies = Run(bytes(3 * ENDED_AT_ONCE), array(LENGTH_TYPE, [1] * 3 * ENDED_AT_ONCE))
     core.ask(requests.Commit(0, (requests.SendItem(r"private$\q", properties, bodies=bodies),)))
     core.now_us += 10_000_000
     ended = []
     while left := len(core.manager.state.queues[r"private$\q"]):
         core.step(inputs.Tick())
         ended.append(left - len(core.manager.state.queues[r"private$\q"]))
-    assert max(ended) <= EXPIRED_AT_ONCE
-    assert len(core.manager.state.all_queues[DEAD_XACT]) == 3 * EXPIRED_AT_ONCE
+    assert max(ended) <= ENDED_AT_ONCE
+    assert len(core.manager.state.all_queues[DEAD_XACT]) == 3 * ENDED_AT_ONCE

@@ -77,6 +77,7 @@ class Script:
         self.position = 0
         self.decide: Callable[[Input], Decision | None] = lambda item: None
         self.owing = False
+        self.at_work = False
         self.seen: list[Input] = []
         self.timer: int | None = None
         self.recovered: list[bytes] = []

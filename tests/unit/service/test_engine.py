@@ -271,6 +271,23 @@ def test_stop_works_off_the_inbox_makes_a_checkpoint_and_closes() -> None:
     assert house.notes == [], "twice is once"
 
 
+def test_a_stop_finishes_what_takes_several_steps() -> None:
+    house = House().start()
+    house.core.at_work = True
+
+    def decide(item: Input) -> Decision | None:
+        if not isinstance(item, Tick) or len(house.core.seen) < 3:
+            return None
+        house.core.at_work = False
+        return house.core.decision(Answer(house.owner, 1, None), records="last portion")
+
+    house.core.decide = decide
+    house.engine.submit(ask(1))
+    house.engine.stop()
+    assert len(house.core.seen) == 3
+    assert house.notes.index("answer 1") < house.notes.index("close")
+
+
 def test_a_stop_with_nothing_new_makes_no_checkpoint() -> None:
     house = House().start()
     house.engine.stop()

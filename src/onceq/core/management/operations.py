@@ -1,7 +1,6 @@
-"""What operators do: make, delete and purge queues, steer outgoing queues.
+"""What operators do: make queues, set their properties, steer outgoing queues.
 
-None of it is transactional (SND-26). Whoever asked how a message ends is told when it is
-purged or deleted (Q-39).
+None of it is transactional (SND-26). Purges and deletions are in ``core/management/purges.py``.
 """
 
 from __future__ import annotations
@@ -10,29 +9,23 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from onceq.core.decision import CloseSession, Hold, Reload
-from onceq.core.ending.ending import end_range, gave_up
-from onceq.core.ending.table import Ending
 from onceq.core.management import damage_views
 from onceq.core.management.directory_rules import register
 from onceq.core.names.resolve import (
     find_outgoing,
-    find_source,
     local_queue,
     one_name,
     read_directory,
 )
 from onceq.core.peers.strangers import forget, idle, unanswered
-from onceq.core.receive.handles import check_sharing, end_waits
 from onceq.core.receive.poison import bring_back, sift, waits
 from onceq.core.state.link_states import LinkEvent
-from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
-from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
+from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.queues import OutgoingQueue
 from onceq.core.state.records import Change, Op, RangeChange
-from onceq.core.state.setups import Offline, Paused, QueueDropped, QueueMade, QueueSet
+from onceq.core.state.setups import Offline, Paused, QueueMade, QueueSet
 from onceq.core.state.state import queue_key_of
-from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
-from onceq.core.transfer.in_doubt import inquire
 from onceq.core.transfer.outgoing_queue import start_if_possible
 from onceq.errors import (
     IllegalPathName,
@@ -41,15 +34,12 @@ from onceq.errors import (
     UninitializedObject,
     UnsupportedFormatName,
 )
-from onceq.model.classes import MessageClass
 from onceq.model.limits import QUEUES_MAX
 from onceq.model.names import Kind
 from onceq.model.queue import changed, check_supported
 from onceq.model.requests import (
     CreateQueue,
-    DeleteQueue,
     HoldLog,
-    PurgeQueue,
     SetQueue,
     Steer,
     SteerOutgoing,
@@ -105,70 +95,6 @@ def set_queue(step: Step, item: SetQueue) -> None:
         bring_back(step, queue, before_s=NEVER_S)
     sift(step, queue)
     step.answer(item.owner, item.request, properties)
-
-
-def delete(step: Step, item: DeleteQueue) -> None:
-    """Delete a queue and what is in it; open transactions and waits on it end badly (Q-37)."""
-    (name,) = one_name(item.name)
-    queue = local_queue(step, name)
-    if queue.system:
-        raise UnsupportedFormatName(f"{item.name} is a system queue: it cannot be deleted")
-    if queue.sub:
-        raise UnsupportedFormatName(
-            f"{item.name} is a subqueue: it goes by itself when it is empty and nobody has it open"
-        )
-    subs = list(queue.subs.values())
-    count = sum(map(len, (queue, *subs)))
-    for each in (queue, *subs):
-        _end_all(step, each, MessageClass.NACK_QUEUE_DELETED)
-    # Last: the records that tell how its messages end name the queue.
-    step.setup(QueueDropped(key=queue_key_of(queue.properties)))
-    step.sessions.early.deleted(queue.number)
-    for gone in (queue, *subs):
-        end_waits(step, gone)
-    step.names.changed()
-    register(step)
-    step.answer(item.owner, item.request, count)
-
-
-def _end_all(step: Step, queue: AnyQueue, reason: MessageClass) -> None:
-    build = ChangeBuilder(step)
-    for index, lane in queue.lanes.items():
-        for state in (AVAILABLE, LOCKED, PURGING):
-            for first, count in lane.ranges(state, 0):
-                move = RangeChange(Op.END, queue.number, index, first, count)
-                end_range(build, move, Ending.NOT_RECEIVED, reason)
-    step.record(build.change)
-
-
-def purge(step: Step, item: PurgeQueue) -> None:
-    """Remove the messages of a queue; locked ones follow when their transaction ends."""
-    queue = find_source(step, item.name)
-    if isinstance(queue, Queue):
-        check_sharing(queue, item.owner)
-    build = ChangeBuilder(step)
-    count = len(queue)
-    if isinstance(queue, OutgoingQueue):
-        _purge_outgoing(build, queue)
-    else:
-        for index, lane in queue.lanes.items():
-            for first, size in lane.ranges(AVAILABLE, 0):
-                move = RangeChange(Op.END, queue.number, index, first, size)
-                end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_QUEUE_PURGED)
-            for first, size in lane.ranges(LOCKED, 0):
-                build.move(RangeChange(Op.PURGE, queue.number, index, first, size))
-    step.record(build.change)
-    if isinstance(queue, OutgoingQueue):
-        queue.pace.due_us = queue.pace.timeouts = 0
-        inquire(step, queue)
-    step.answer(item.owner, item.request, count)
-
-
-def _purge_outgoing(build: ChangeBuilder, outgoing: OutgoingQueue) -> None:
-    for index, lane in outgoing.lanes.items():
-        for state in (AVAILABLE, AWAITING):
-            for first, size in lane.ranges(state, 0):
-                gave_up(build, outgoing, index, first, size, MessageClass.NACK_DELETED)
 
 
 def hold(step: Step, item: HoldLog) -> None:

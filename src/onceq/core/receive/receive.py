@@ -13,17 +13,16 @@ Upholds: I3, I4 (at most one committed receive), I15 (never after its time), I16
 
 from __future__ import annotations
 
-from array import array
 from heapq import heapify
 from itertools import islice
 from typing import Final
 
-from onceq.core.decision import Handed, Piece
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
 from onceq.core.names.resolve import find_source, is_local, one_name
 from onceq.core.receive import cursors, subqueues
-from onceq.core.receive.expiry import expire
+from onceq.core.receive.expiry import expire, expire_at
+from onceq.core.receive.handing_out import handed
 from onceq.core.receive.handles import check_alive, check_receive, check_sharing
 from onceq.core.receive.lookup import Place, ordered, visible, with_shown
 from onceq.core.receive.lookup import find as find_place
@@ -54,9 +53,11 @@ from onceq.model.limits import (
     WAITING_READERS_MAX,
 )
 from onceq.model.requests import CancelReceive, Pick, Receive, Remove, Seek
-from onceq.model.run import LENGTH_TYPE, Extent
+from onceq.model.run import Extent
 from onceq.model.time import FOR_EVER_US
 
+PUT_OFF_US: Final = 1_000
+"""How often a receive that was put off is looked at."""
 TIMERS_LOOKED_AT: Final = 1_024
 """Timers among which those of receives that are over are not looked for yet."""
 
@@ -67,8 +68,10 @@ def receive(step: Step, item: Receive) -> None:
     if not item.cursor and (item.lookup or item.seek):
         _by_lookup(step, item, queue)
         return
-    if step.state.next_expiry <= step.now.wall_s and isinstance(queue, Queue):
-        expire(step, queue)
+    due = step.state.next_expiry <= step.now.wall_s
+    if due and isinstance(queue, Queue) and not expire(step, queue):
+        _put_off(step, item, queue)
+        return
     if _serve(step, item, queue):
         return
     if (
@@ -77,8 +80,7 @@ def receive(step: Step, item: Receive) -> None:
         or isinstance(queue, OutgoingQueue)
     ):
         raise ReceiveTimeout(f"no message in {item.queue}")
-    if len(step.readers.waiting) >= WAITING_READERS_MAX:
-        raise InsufficientResources(f"{WAITING_READERS_MAX} receives are waiting already")
+    _check_room(step)
     assert isinstance(queue, Queue)
     if queue.number not in step.state.all_queues:
         # A subqueue that ``_absent`` made up: now that somebody waits at it, it has to be there.
@@ -87,6 +89,22 @@ def receive(step: Step, item: Receive) -> None:
         queue = made
     step.readers.wait(queue, item)
     _wake_later(step, item)
+
+
+def _check_room(step: Step) -> None:
+    if len(step.readers.waiting) >= WAITING_READERS_MAX:
+        raise InsufficientResources(f"{WAITING_READERS_MAX} receives are waiting already")
+
+
+def _put_off(step: Step, item: Receive, queue: Queue) -> None:
+    """So much in a queue is over that it ends in several steps: a receive waits for that, if need
+    be longer than it was told to."""
+    _check_room(step)
+    step.readers.wait(queue, item)
+    if item.wait_until_us > step.now.mono_us:
+        _wake_later(step, item)
+    else:
+        step.timer(step.now.mono_us + PUT_OFF_US, Timer.RECEIVE, (item.owner, item.request))
 
 
 def _checked(step: Step, item: Receive) -> AnyQueue:
@@ -233,63 +251,6 @@ def _hand_out(step: Step, item: Receive, queue: AnyQueue, places: list[Place]) -
     step.answer(item.owner, item.request, answer)
 
 
-def handed(queue: AnyQueue, places: list[Place]) -> Handed:
-    """Where the packets of some places lie, and what is known beside them. For one message it takes
-    2.5 us instead of 5.0."""
-    if len(places) != 1 or places[0][2] != 1:
-        return _handed_runs(queue, places)
-    ((index, counter, _),) = places
-    lane = queue.lanes[index]
-    address, size, arrived = lane.place_in_log(counter)
-    reason = lane.classes.get(counter) if lane.classes else None
-    return Handed(
-        (Extent(address, size),),
-        array(LENGTH_TYPE, (size,)),
-        array("Q", (lookup_id(index, counter),)),
-        array("I", (arrived,)),
-        array("I", (lane.aborts.get(counter, 0) if lane.aborts else 0,)),
-        ((0, reason),) if reason is not None else (),
-        ((0, *lane.moved[counter]),) if counter in lane.moved else (),
-        ((0, lane.notes[counter]),) if counter in lane.notes else (),
-    )
-
-
-def _handed_runs(queue: AnyQueue, places: list[Place]) -> Handed:
-    """The same for several messages."""
-    pieces: list[Piece] = []
-    lengths, lookups = array(LENGTH_TYPE), array("Q")
-    arrived, aborts = array("I"), array("I")
-    classes: list[tuple[int, int]] = []
-    moves: list[tuple[int, int, int]] = []
-    notes: list[tuple[int, int]] = []
-    for index, first, count in places:
-        lane = queue.lanes[index]
-        pieces += lane.extents(first, count)
-        lengths += lane.lengths(first, count)
-        arrived += lane.arrived(first, count)
-        base = lookup_id(index, first)
-        if lane.moved:
-            at = len(lookups)
-            marks = ((i, lane.moved.get(first + i)) for i in range(count))
-            moves += [(at + i, *moved) for i, moved in marks if moved is not None]
-        if lane.classes:
-            at = len(lookups)
-            for i in range(count):
-                reason = lane.classes.get(first + i)
-                if reason is not None:
-                    classes.append((at + i, reason))
-                if first + i in lane.notes:
-                    notes.append((at + i, lane.notes[first + i]))
-        lookups.extend(range(base, base + count))
-        if lane.aborts:
-            aborts.extend(lane.aborts.get(c, 0) for c in range(first, first + count))
-        else:
-            aborts.frombytes(bytes(count * aborts.itemsize))
-    return Handed(
-        tuple(pieces), lengths, lookups, arrived, aborts, tuple(classes), tuple(moves), tuple(notes)
-    )  # fmt: skip
-
-
 def lock(
     step: Step, owner: int, number: int, queue: AnyQueue, places: list[Place], change: Change
 ) -> None:
@@ -318,7 +279,11 @@ def _take_out(step: Step, queue: AnyQueue, places: list[Place]) -> None:
 def _by_lookup(step: Step, item: Receive, queue: AnyQueue) -> None:
     """The message that a lookup identifier leads to; never waits (RCV-8)."""
     if isinstance(queue, Queue):
-        expire(step, queue)
+        if item.seek is Seek.CURRENT:
+            expire_at(step, queue, *place_of(item.lookup))
+        else:
+            while not expire(step, queue):
+                pass  # the answer is about all that is left
     if item.seek is not Seek.CURRENT:
         if not item.lookup and item.seek in (Seek.NEXT, Seek.PREV):
             raise InvalidParameter("0 is no lookup identifier")
@@ -387,8 +352,8 @@ def _wake_later(step: Step, item: Receive) -> None:
 
 def serve_waiting(step: Step, queue: Queue) -> None:
     """Give what has become available to those who wait for it: to those that look first."""
-    if step.state.next_expiry <= step.now.wall_s:
-        expire(step, queue)
+    if step.state.next_expiry <= step.now.wall_s and not expire(step, queue):
+        return  # comes again when nothing in it is over any more
     for key, item in list(queue.looking.items()):
         if (queue.available or queue.shown) and _over(step, item, queue):
             step.readers.leave(key)
@@ -419,9 +384,16 @@ def timed_out(step: Step, key: tuple[int, int]) -> None:
     item = step.readers.waiting.get(key)
     if item is None or item.wait_until_us > step.now.mono_us:
         return
-    step.readers.leave(key)
-    _unused(step, item)
-    step.answer(*key, ReceiveTimeout(f"no message in {item.queue}"))
+    queue = step.readers.queue_of(key)
+    if step.state.next_expiry <= step.now.wall_s and not expire(step, queue):
+        step.timer(step.now.mono_us + PUT_OFF_US, Timer.RECEIVE, key)
+        return
+    if queue.available:
+        # It was put off, and others with it: each gets its share in its turn.
+        serve_waiting(step, queue)
+    if step.readers.leave(key) is not None:
+        _unused(step, item)
+        step.answer(*key, ReceiveTimeout(f"no message in {item.queue}"))
 
 
 def cancel(step: Step, item: CancelReceive) -> None:

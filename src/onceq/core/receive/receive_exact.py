@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from onceq.core.decision import Handed
 from onceq.core.names.resolve import find_queue
+from onceq.core.receive.handing_out import handed
 from onceq.core.receive.handles import check_sharing
 from onceq.core.receive.lookup import Place, ordered
-from onceq.core.receive.receive import handed, lock
+from onceq.core.receive.receive import lock
 from onceq.core.state.position_block import AVAILABLE, LOCKED, PURGING
 from onceq.core.state.queues import Queue, lookup_id, place_of
 from onceq.core.state.records import Change

@@ -69,6 +69,12 @@ class Space:
         else:
             self._live[base] = left
 
+    def next_region(self, address: int) -> int:
+        """Where the region behind the one of an address begins."""
+        bases = self.bases
+        index = bisect_right(bases, address)
+        return bases[index] if index < len(bases) else 1 << 64
+
     def one_region(self, start: int, end: int) -> bool:
         """Whether bytes from ``start`` up to ``end`` lie in one region."""
         bases = self.bases

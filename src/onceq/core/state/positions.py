@@ -235,14 +235,18 @@ class Positions(PositionTables):
             self.moved.pop(counter, None)
 
     def _free(self, block: PositionBlock, a: int, b: int, size: int) -> None:
-        start = block.addresses[a]
-        together = block.rising and block.addresses[b - 1] + block.lengths[b - 1] - start == size
-        # One record's run, or neighbours: but regions part at records, so ask for both ends.
-        if together and self.space.one_region(start, start + size):
-            self.space.sub(start, size)
+        space, addresses, lengths = self.space, block.addresses, block.lengths
+        if not block.rising:
+            for address, length in zip(addresses[a:b], lengths[a:b], strict=True):
+                space.sub(address, length)
             return
-        for address, length in zip(block.addresses[a:b], block.lengths[a:b], strict=True):
-            self.space.sub(address, length)
+        # Region by region, and not message by message.
+        while a < b:
+            stop = bisect_left(addresses, space.next_region(addresses[a]), a, b)
+            here = size if stop == b else total_of(lengths[a:stop])
+            space.sub(addresses[a], here)
+            size -= here
+            a = stop
 
     def _trim(self, first: int, count: int) -> None:
         """Forget chunks in which nothing is left, and move the head on."""

@@ -184,6 +184,7 @@ class OutgoingQueue(AnyQueue):
         "pace",
         "paused_s",
         "plain_sent",
+        "purging",
         "repair",
         "retry_us",
         "sent",
@@ -245,6 +246,8 @@ class OutgoingQueue(AnyQueue):
         self.transmitted: dict[int, int] = {}
         """By lane: the largest counter that this process has transmitted, or an earlier one may
         have."""
+        self.purging = False
+        """Whether a purge of it is under way: nothing leaves before that is over."""
         self.pace = Pace()
         self.repair = Repair()
         self.ends = Ends()

@@ -73,6 +73,10 @@ class Readers:
         self.of.setdefault(item.owner, {})[key] = None
         self._at[key] = queue
 
+    def queue_of(self, key: tuple[int, int]) -> Queue:
+        """The queue that a receive waits at."""
+        return self._at[key]
+
     def leave(self, key: tuple[int, int]) -> Receive | None:
         """A receive waits no longer; None if it did not.
 

@@ -7,7 +7,8 @@ change is without its record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from heapq import heappush
 
@@ -57,6 +58,7 @@ class Step:
         touched: Numbers of queues and outgoing queues in which something has become available.
         emptied: Numbers of subqueues that may have become empty, or unused.
         watching: Kinds of timers that are set, of those of which one serves all: IDLE, UNDECIDED.
+        works: What takes more than one step, and is under way; each goes on in its turn.
         told: What the operator was told of, and until when (seconds) not again.
         scrub: How far the last look at every stored byte has come.
         space_low: Whether the disk is nearly full.
@@ -82,6 +84,7 @@ class Step:
         self.touched: dict[int, None] = {}
         self.emptied: dict[int, None] = {}
         self.watching: set[Timer] = set()
+        self.works: deque[Iterator[None]] = deque()
         self.told: dict[tuple[str, str], int] = {}
         self.scrub = ScrubView()
         self.space_low = False
@@ -184,6 +187,20 @@ class Step:
         self._passing = max(self._passing + 1, clock) if self._passing <= clock + 60_000 else clock
         return 0x8000_0000 | self._passing & 0x7FFF_FFFF
 
+    # ---- works that take several steps ----------------------------------------------------
+
+    def begin(self, work: Iterator[None]) -> None:
+        """Do something that may be long: up to where it yields now, and on in later steps."""
+        if _goes_on(work):
+            self.works.append(work)
+
+    def go_on(self) -> None:
+        """One portion of the work whose turn it is. All others are served before the next one."""
+        if self.works:
+            work = self.works.popleft()
+            if _goes_on(work):
+                self.works.append(work)
+
     # ---- timers -------------------------------------------------------------------------
 
     def reach_by_s(self) -> int:
@@ -197,3 +214,8 @@ class Step:
     def later_us(self, seconds: float) -> int:
         """Monotonic time so many seconds from now."""
         return self.now.mono_us + int(seconds * 1_000_000)
+
+
+def _goes_on(work: Iterator[None]) -> bool:
+    """Do a portion of a work; whether there is more of it."""
+    return next(work, work) is None

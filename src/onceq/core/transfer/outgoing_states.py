@@ -67,10 +67,10 @@ def state_of(step: Step, outgoing: OutgoingQueue) -> str:
 
 
 def held(step: Step, outgoing: OutgoingQueue) -> bool:
-    """Whether nothing may leave, and no link be made: paused, disconnected by an operator, or
-    locked."""
+    """Whether nothing may leave, and no link be made: paused, disconnected by an operator, being
+    purged, or locked."""
     return bool(
-        outgoing.paused_s or step.state.offline_s
+        outgoing.paused_s or step.state.offline_s or outgoing.purging
         or (step.settings.hardened and locked(step, outgoing))
     )  # fmt: skip
 

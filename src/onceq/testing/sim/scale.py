@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from onceq.core.ending.portions import ENDED_AT_ONCE
 from onceq.core.state.position_block import CHUNK_SHIFT
 from onceq.core.step import early_runs
 from onceq.model import limits
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 MANY_CHUNKS: Final = 4
 BLOCKS_SHARE: Final = 0.25
 """Of worlds whose sizes are drawn: records with packets are large from few bytes on."""
+WORKS_SHARE: Final = 0.4
+"""Of worlds whose sizes are drawn: purges, deletions and expiries take many steps."""
 _PARTS: Final = (
     "onceq.core.", "onceq.packet.", "onceq.service.", "onceq.model.limits", "onceq.model.log",
     "onceq.store.framing",
@@ -63,6 +66,7 @@ class Scale:
     REFUSED_MAX: int = 1_024
     LARGE_RECORD_BYTES: int = LARGE_RECORD_BYTES
     LARGE_BLOCK_BYTES: int = LARGE_BLOCK_BYTES
+    ENDED_AT_ONCE: int = ENDED_AT_ONCE
 
 
 PRODUCT: Final = Scale()
@@ -112,6 +116,8 @@ def draw(rng: Random) -> Scale:
     if rng.random() < BLOCKS_SHARE:
         drawn["LARGE_RECORD_BYTES"] = rng.choice((300, 1_000))
         drawn["LARGE_BLOCK_BYTES"] = rng.choice((64, 200, 512))
+    if rng.random() < WORKS_SHARE:
+        drawn["ENDED_AT_ONCE"] = rng.choice((1, 2))
     return Scale(**drawn)
 
 
@@ -152,6 +158,7 @@ def looked(reached: marks.Marks, scale: Scale, manager: Manager) -> None:
     """A process ends: which borders it has reached."""
     state = manager.state
     chunks = max((len(lane.blocks()) for _, _, lane in state.all_lanes()), default=0)
+    reached[marks.WORK_CUT] += manager.at_work
     reached[marks.CHUNKS] += chunks > 1
     reached[marks.MANY_CHUNKS] += chunks > MANY_CHUNKS
     reached[marks.IDS_FULL] += len(state.seen) >= scale.DUPLICATE_IDS_MAX

@@ -1,0 +1,179 @@
+"""Queues are purged and deleted, a portion of their messages in each step.
+
+None of it is transactional (SND-26). Whoever asked how a message ends is told when it is purged or
+deleted (Q-39), in the record that ends it. A queue may hold millions of messages, and nobody is
+served while a step lasts. So one step ends a bounded number, and other things happen before the
+next one:
+
+* A purge ends what was in the queue when it was asked for. What comes in meanwhile stays; what
+  somebody receives meanwhile, he has received. What a transaction holds follows when that ends.
+* A deletion ends the messages that nobody holds first. All the rest goes with the queue, in one
+  step: until then it is a queue as before, to which messages come.
+* From an outgoing queue nothing leaves until its purge is over, or what is about to be removed
+  would be in doubt.
+
+Whoever asked is answered at the end, also if the manager is stopped meanwhile. A crash before that
+leaves a part undone.
+
+Upholds: I11, I14, I24 (no step is longer the more there is).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onceq.core.ending.ending import end_range, gave_up
+from onceq.core.ending.portions import ENDED_AT_ONCE, Portion, share_of
+from onceq.core.ending.table import Ending
+from onceq.core.management.directory_rules import register
+from onceq.core.names.resolve import find_source, local_queue, one_name
+from onceq.core.receive.handles import check_sharing, end_waits
+from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
+from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
+from onceq.core.state.records import Op, RangeChange
+from onceq.core.state.setups import QueueDropped
+from onceq.core.state.state import queue_key_of
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Step
+from onceq.core.transfer.in_doubt import inquire
+from onceq.core.transfer.outgoing_queue import start_if_possible
+from onceq.errors import QueueNotFound, UnsupportedFormatName
+from onceq.model.classes import MessageClass
+from onceq.model.requests import DeleteQueue, PurgeQueue
+
+_PURGED = MessageClass.NACK_QUEUE_PURGED
+_DELETED = MessageClass.NACK_QUEUE_DELETED
+
+
+def purge(step: Step, item: PurgeQueue) -> None:
+    """Remove the messages of a queue; locked ones follow when their transaction ends."""
+    queue = find_source(step, item.name)
+    if isinstance(queue, Queue):
+        check_sharing(queue, item.owner)
+        step.begin(_purge(step, item, queue))
+    else:
+        step.begin(_purge_outgoing(step, item, queue))
+
+
+def delete(step: Step, item: DeleteQueue) -> None:
+    """Delete a queue and what is in it; open transactions and waits on it end badly (Q-37)."""
+    (name,) = one_name(item.name)
+    queue = local_queue(step, name)
+    if queue.system:
+        raise UnsupportedFormatName(f"{item.name} is a system queue: it cannot be deleted")
+    if queue.sub:
+        raise UnsupportedFormatName(
+            f"{item.name} is a subqueue: it goes by itself when it is empty and nobody has it open"
+        )
+    step.begin(_delete(step, item, queue))
+
+
+def _there(step: Step, queue: AnyQueue) -> bool:
+    """Whether a queue has not been deleted meanwhile."""
+    return step.state.all_queues.get(queue.number) is queue
+
+
+def _ends(queue: AnyQueue) -> dict[int, int]:
+    """By lane: what stands before this counter is there now."""
+    return {index: lane.next for index, lane in queue.lanes.items()}
+
+
+def _purge(step: Step, item: PurgeQueue, queue: Queue) -> Iterator[None]:
+    ends, count = _ends(queue), 0
+    while _there(step, queue):
+        build, portion = ChangeBuilder(step), Portion()
+        for index, end in ends.items():
+            for first, size in portion.ranges(queue, index, AVAILABLE, end):
+                move = RangeChange(Op.END, queue.number, index, first, size)
+                end_range(build, move, Ending.NOT_RECEIVED, _PURGED)
+                count += size
+            for first, size in portion.ranges(queue, index, LOCKED, end):
+                build.move(RangeChange(Op.PURGE, queue.number, index, first, size))
+                count += size
+        step.record(build.change)
+        if portion.left > 0:
+            break
+        yield
+    step.answer(item.owner, item.request, count)
+
+
+def _purge_outgoing(step: Step, item: PurgeQueue, queue: OutgoingQueue) -> Iterator[None]:
+    ends, count = _ends(queue), 0
+    while _there(step, queue):
+        build, portion = ChangeBuilder(step), Portion()
+        for index, end in ends.items():
+            for state in (AVAILABLE, AWAITING):
+                for first, size in portion.ranges(queue, index, state, end):
+                    gave_up(build, queue, index, first, size, MessageClass.NACK_DELETED)
+                    count += size
+        step.record(build.change)
+        # No time-outs are counted while nothing may leave.
+        queue.pace.due_us = queue.pace.timeouts = 0
+        if portion.left > 0:
+            break
+        queue.purging = True
+        yield
+    if queue.purging:
+        queue.purging = False
+        start_if_possible(step, queue)
+    inquire(step, queue)
+    step.answer(item.owner, item.request, count)
+
+
+def _delete(step: Step, item: DeleteQueue, queue: Queue) -> Iterator[None]:
+    ends, count = {}, 0
+    for each in (queue, *queue.subs.values()):
+        ends[each.number] = _ends(each)
+    while _there(step, queue) and not _few(queue):
+        ended = _end_portion(step, queue, ends)
+        if not ended:
+            break
+        count += ended
+        yield
+    if not _there(step, queue):
+        step.answer(item.owner, item.request, QueueNotFound(f"{item.name} was deleted meanwhile"))
+        return
+    subs = list(queue.subs.values())
+    count += sum(map(len, (queue, *subs)))
+    for each in (queue, *subs):
+        _end_all(step, each)
+    # Last: the records that tell how its messages end name the queue.
+    step.setup(QueueDropped(key=queue_key_of(queue.properties)))
+    step.sessions.early.deleted(queue.number)
+    for gone in (queue, *subs):
+        end_waits(step, gone)
+    step.names.changed()
+    register(step)
+    step.answer(item.owner, item.request, count)
+
+
+def _few(queue: Queue) -> bool:
+    """Whether one step may end all that is available in a queue and its subqueues."""
+    cost = 0
+    for each in (queue, *queue.subs.values()):
+        for index, lane in each.lanes.items():
+            cost += -(-lane.available // share_of(each, index))
+    return cost <= ENDED_AT_ONCE
+
+
+def _end_portion(step: Step, queue: Queue, ends: dict[int, dict[int, int]]) -> int:
+    """End so many messages as one step ends; how many these are."""
+    build, portion, count = ChangeBuilder(step), Portion(), 0
+    for each in (queue, *queue.subs.values()):
+        for index, end in ends.get(each.number, {}).items():
+            for first, size in portion.ranges(each, index, AVAILABLE, end):
+                move = RangeChange(Op.END, each.number, index, first, size)
+                end_range(build, move, Ending.NOT_RECEIVED, _DELETED)
+                count += size
+    step.record(build.change)
+    return count
+
+
+def _end_all(step: Step, queue: AnyQueue) -> None:
+    build = ChangeBuilder(step)
+    for index, lane in queue.lanes.items():
+        for state in (AVAILABLE, LOCKED, PURGING):
+            for first, count in lane.ranges(state, 0):
+                move = RangeChange(Op.END, queue.number, index, first, count)
+                end_range(build, move, Ending.NOT_RECEIVED, _DELETED)
+    step.record(build.change)
