@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from onceq.errors import EnlistRefused, InvalidParameter, PartnerRefused
 from onceq.partners.contract import AnyPartner, Resource
@@ -36,8 +36,8 @@ def partner_for(what: Any, *, tasks: bool = False) -> AnyPartner:
         EnlistRefused: It is nothing that could be a partner, or of the wrong kind.
     """
     made = _made(what)
-    ending = made.record if is_last_agent(made) else made.prepare
-    if not tasks and inspect.iscoroutinefunction(ending):
+    kind: Any = type(made)  # (mypy thinks that types have no hash)
+    if not tasks and _awaited(kind):
         raise EnlistRefused(
             f"a {type(what).__qualname__} belongs to async code: enlist it in a transaction of an "
             "AsyncQueueManager"
@@ -45,8 +45,17 @@ def partner_for(what: Any, *, tasks: bool = False) -> AnyPartner:
     return made
 
 
+@functools.lru_cache
+def _awaited(partner: type) -> bool:
+    """Whether partners of a type are for ``async`` code."""
+    return any(
+        inspect.iscoroutinefunction(getattr(partner, verb, None)) for verb in ("record", "prepare")
+    )
+
+
 def _made(what: object) -> AnyPartner:
-    maker = _maker(cast(Hashable, type(what)))  # (mypy thinks that types have no hash)
+    kind: Any = type(what)
+    maker = _maker(kind)
     if maker is not None:
         return maker(what)
     if is_last_agent(what) or all(callable(getattr(what, verb, None)) for verb in _VERBS):

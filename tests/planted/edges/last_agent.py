@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from onceq.model.branch import Phase
 from tests.planted.planted import Planted
 
 ENGINE = "tests/unit/service/test_engine.py::"
@@ -30,10 +31,7 @@ def _what_is_held_waits_for_others(patch: pytest.MonkeyPatch) -> None:
 def _what_leaves_is_held(patch: pytest.MonkeyPatch) -> None:
     from onceq.core.transaction import second_phase
 
-    def decided(tx: Any) -> bool:
-        return True
-
-    patch.setattr(second_phase, "_decided_elsewhere", decided)
+    patch.setattr(second_phase, "_numbered", lambda tx: True)
     patch.setattr(second_phase, "_stays_here", lambda step, change: True)
 
 
@@ -47,6 +45,20 @@ def _a_mark_stays_where_it_was(patch: pytest.MonkeyPatch) -> None:
             original(self, name)
 
     patch.setattr(SeenRows, "marked", marked)
+
+
+def _an_unbegun_promise_is_found(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.transaction import last_agent
+
+    original = last_agent._unit_of
+
+    def unit_of(step: Any, item: Any) -> Any:
+        tx = original(step, item)
+        if not item.transaction:
+            tx.phase = Phase.ACTIVE
+        return tx
+
+    patch.setattr(last_agent, "_unit_of", unit_of)
 
 
 def _a_request_keeps_its_ticket(patch: pytest.MonkeyPatch) -> None:
@@ -67,6 +79,8 @@ PLANTED = (
             ENGINE + "test_a_held_record_does_not_wait_for_ever"),
     Planted("what-leaves-is-held", _what_leaves_is_held,
             CORE + "test_what_a_row_says_is_not_synced_for_its_own_sake_unless_it_leaves"),
+    Planted("an-unbegun-promise-is-found", _an_unbegun_promise_is_found,
+            CORE + "test_what_needs_no_begin_leaves_nothing_if_it_is_refused"),
     Planted("a-mark-stays-where-it-was", _a_mark_stays_where_it_was,
             RECOVERY + "test_what_was_committed_after_a_look_was_broken_off_is_looked_for"),
     Planted("a-request-keeps-its-ticket", _a_request_keeps_its_ticket,

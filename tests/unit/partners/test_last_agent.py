@@ -23,10 +23,13 @@ from onceq.client.session import Session
 from onceq.errors import (
     InDoubt,
     InvalidParameter,
+    LinkLost,
     OnceqError,
     PartnerLost,
     PartnerRefused,
     RolledBack,
+    ServiceNotAvailable,
+    TransactionLost,
     TransactionOver,
     TwoPhaseForbidden,
     UnknownBranch,
@@ -411,11 +414,24 @@ def by_row() -> ByRow:
     return ByRow(Unit(session), NAME)
 
 
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("lost", [LinkLost("cut"), ServiceNotAvailable("away")])
+def test_a_promise_that_was_lost_says_do_it_again(begun: bool, lost: ServiceNotAvailable) -> None:
+    """What was never asked, in a transaction that is not begun, has its own error."""
+    made = by_row()
+    made._unit.begun = begun
+    plan = made.promise()
+    next(plan)
+    asked = begun or isinstance(lost, LinkLost)
+    with pytest.raises(TransactionLost if asked else type(lost)) as caught:
+        plan.throw(lost)
+    assert (caught.value is lost) is not asked
+
+
 def test_a_transaction_whose_promise_is_given_up_is_over() -> None:
     made = by_row()
     plan = made.promise()
     next(plan)
-    plan.send(None)
     with pytest.raises(KeyboardInterrupt):
         plan.throw(KeyboardInterrupt())
     with pytest.raises(TransactionOver, match="given up"):
@@ -426,7 +442,6 @@ def test_the_row_has_the_number_of_the_branch() -> None:
     made = by_row()
     plan = made.promise()
     next(plan)
-    plan.send(None)
     with pytest.raises(StopIteration):
         plan.send(Promised(NUMBER, 5, 2, 1))
     partners = Partners(Deciding(made._unit))

@@ -12,7 +12,7 @@ from onceq.client.plans.unit_of_work import Unit
 from onceq.client.plans.xa import rollback
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
-from onceq.errors import OnceqError, ServiceNotAvailable, TransactionOver, UnknownBranch
+from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable, TransactionOver, UnknownBranch
 from onceq.model import requests
 from onceq.model.results import Promised, Sent
 from onceq.model.views import looks
@@ -56,12 +56,16 @@ class ByRow:
         unit.check_open()
         if unit.doomed is not None:
             yield from unit._end_doomed()
-        yield from unit.begin()
         items = offered(unit._items, unit.session.clock)
         try:
-            request = requests.Promise(unit.number, self.xid, items)
-            self.promised = yield from unit.guard(_promised(request))
-        except (TransactionOver, ServiceNotAvailable):
+            # Where nothing had to be asked before, the items alone are the transaction.
+            self.promised = yield Request(requests.Promise(unit.number, self.xid, items))
+        except TransactionOver:
+            raise
+        except ServiceNotAvailable as error:
+            # A promise whose answer was lost is undone by recovery: no row was written for it.
+            if unit.begun or isinstance(error, LinkLost):
+                raise unit.lost() from error
             raise
         except OnceqError as error:
             yield from unit._end_refused(items, error)
@@ -105,11 +109,6 @@ class ByRow:
     def leave(self) -> Plan[None]:
         """This application does not know whether the row is there: others may ask for it."""
         yield from do(requests.LeaveDecision(self.xid.gtrid))
-
-
-def _promised(request: requests.Promise) -> Plan[Promised | None]:
-    answer: Promised | None = yield Request(request)
-    return answer
 
 
 def promises(session: Session) -> Plan[list[BranchView]]:

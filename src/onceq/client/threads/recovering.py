@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from onceq.client.link import Link
 from onceq.client.recovering import ManagerDecider, ManagerPromiser, ManagerResource
@@ -132,7 +132,8 @@ class Recovering(Connected):
             if connection.id == self.id:
                 raise EnlistRefused("this transaction is that manager's own; send in it directly")
             return ManagerPartner(connection)
-        return cast(Partner, partner_for(connection))
+        partner: Any = partner_for(connection)
+        return partner  # type: ignore[no-any-return]  # which is none for tasks
 
     def recovery(self, resources: list[Resource] | None = None) -> Recovery:
         """Recovery to be driven by the caller, who says which databases there are."""

@@ -15,8 +15,6 @@ Upholds: I2, I3 (nobody sees them before the commit), I7, I20 (a promise needs l
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from onceq.core.send.send import in_order
 from onceq.core.state.branch_table import StoredPackets
 from onceq.core.state.queues import Queue
@@ -25,6 +23,7 @@ from onceq.core.step.batches import CheckedBatch, StoredBatch
 from onceq.core.step.message_numbers import take_numbers
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
+from onceq.model.requests import SendItem
 from onceq.model.run import Run
 
 
@@ -45,13 +44,12 @@ def store_packets(step: Step, tx: Transaction) -> tuple[list[StoredPackets], int
     for part in in_order(tx.sends, message):
         packets, _ = part.packets(transaction)
         laid.append(StoredPackets(packets.lengths, len(packets.data), data=packets.data))
-    runs = iter(laid)
+    at = 0
     for p in tx.sends:
-        bodies = p.item.bodies
-        p.written = StoredBatch(
-            message, transaction, len(bodies.data), tuple(next(runs) for _ in p.targets)
-        )
-        p.item = replace(p.item, bodies=Run(b"", bodies.lengths), own=None)
+        bodies, end = p.item.bodies, at + len(p.targets)
+        p.written = StoredBatch(message, transaction, len(bodies.data), tuple(laid[at:end]))
+        at = end
+        p.item = SendItem(p.item.destination, p.item.properties, Run(b"", bodies.lengths))
         message += len(bodies)
     # Their bytes are in the log from now on, and not in memory.
     step.units.stored(tx)
@@ -61,5 +59,6 @@ def store_packets(step: Step, tx: Transaction) -> tuple[list[StoredPackets], int
 def _independent(p: CheckedBatch) -> bool:
     """Whether nothing of its packets has to wait for the commit, or is read by it."""
     properties = p.item.properties
-    here = all(isinstance(target.queue, Queue) for target in p.targets)
-    return here and not (properties.acknowledge or properties.trace)
+    if properties.acknowledge or properties.trace:
+        return False
+    return all(isinstance(target.queue, Queue) for target in p.targets)

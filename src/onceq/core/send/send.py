@@ -186,12 +186,8 @@ def add_puts(
         count += len(p.item.bodies.lengths)
     first = written.message if written else take_numbers(build.step, build.change, count)
     acks: list[tuple[Run, int, int]] = []
-    # One batch for one queue, which many transactions are: 0.3 us instead of 1.8.
-    if len(sends) == 1 and len(sends[0].targets) == 1:
-        _add_put(build, DestinationBatch(sends[0], 0, first, True, True), transaction, acks)
-    else:
-        for part in in_order(sends, first):
-            _add_put(build, part, transaction, acks)
+    for part in in_order(sends, first):
+        _add_put(build, part, transaction, acks)
     # What has arrived here, or was refused, is acknowledged behind all puts (ACK-17).
     for packets, level, reason in acks:
         on_arrival(build, packets, level, reason)
@@ -243,6 +239,9 @@ def in_order(sends: Sequence[CheckedBatch], message: int) -> list[DestinationBat
     Args:
         message: Number of the first message of all.
     """
+    # One batch for one queue, which many transactions are: 0.3 us instead of 1.8.
+    if len(sends) == 1 and len(sends[0].targets) == 1:
+        return [DestinationBatch(sends[0], 0, message, True, True)]
     order = [(p, index, target.queue.number) for p in sends for index, target in
              enumerate(p.targets)]  # fmt: skip
     firsts: dict[int, int] = {}

@@ -42,6 +42,8 @@ VERSION_TABLES: Final = 4
 _TOKEN_CHARS: Final = 2 * TAG_BYTES
 _HEAD = struct.Struct("<BBHI")
 """Kind, version, zero, size of the JSON."""
+_JSON: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, check_circular=False)
+"""Made once: ``json.dumps`` makes one each time, which is a third of what it takes."""
 
 
 @dataclass(slots=True)
@@ -127,7 +129,7 @@ class Branch:
             # In the record that brings them they lie behind the tables, and need no address.
             values["laid"] = [[len(laid.lengths), 0 if own else laid.address] for laid in self.laid]
             values["next"] = [self.next_message, self.next_transaction]
-        head = json.dumps(values, separators=(",", ":"), sort_keys=True).encode()
+        head = _JSON.encode(values).encode()
         version = VERSION_TABLES if self.laid else VERSION
         parts: list[Buffer] = [_HEAD.pack(KIND_PREPARE, version, 0, len(head)), head]
         for run in self.bodies:
@@ -218,7 +220,7 @@ class Marks:
             self.gtrid.hex(),
             list(self.partners),
         ]
-        return json.dumps(values, separators=(",", ":")).encode()
+        return _JSON.encode(values).encode()
 
 
 def decode_marks(raw: bytes) -> Marks:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from onceq.core.state.setups import RowsForgotten, RowsFound, RowsMarked
 from onceq.core.step.step import Step
+from onceq.core.step.units import Transaction
 from onceq.core.transaction.unit_of_work import last_sends, release
 from onceq.core.transaction.xa_branch import admitted, put_on_record
 from onceq.errors import BranchState, DuplicateBranch, EnlistRefused
@@ -31,11 +32,7 @@ def promise(step: Step, item: Promise) -> None:
     admitted(step)
     if item.xid in step.units.branches or step.state.branches.get(item.xid) is not None:
         raise DuplicateBranch(f"there is a branch {item.xid} already")
-    tx = step.units.find(item.owner, item.transaction, step.now)
-    if tx.xid is not None:
-        raise BranchState("a branch of an external transaction is prepared by who began that")
-    if tx.gtrid:
-        raise EnlistRefused("this manager decides for that transaction; no row does")
+    tx = _unit_of(step, item)
     before = tx.bytes
     tx.sends += last_sends(step, item, tx)
     step.units.open_bytes += tx.bytes - before
@@ -43,7 +40,8 @@ def promise(step: Step, item: Promise) -> None:
         release(step, tx)
         step.answer(item.owner, item.request, None)
         return
-    del step.units.transactions[tx.owner, tx.number]
+    if item.transaction:
+        del step.units.transactions[tx.owner, tx.number]
     tx.phase, tx.xid = Phase.ENDED, item.xid
     step.units.branches[item.xid] = tx
     branch = put_on_record(step, tx)
@@ -55,6 +53,18 @@ def promise(step: Step, item: Promise) -> None:
             branch.number, branch.next_message - count, count, branch.next_transaction - 1
         )
     step.answer(item.owner, item.request, answer)
+
+
+def _unit_of(step: Step, item: Promise) -> Transaction:
+    """The unit of work that is to be promised; raises why it cannot be."""
+    if not item.transaction:
+        return Transaction(item.owner, 0, step.now.wall_s, phase=Phase.ENDED)
+    tx = step.units.find(item.owner, item.transaction, step.now)
+    if tx.xid is not None:
+        raise BranchState("a branch of an external transaction is prepared by who began that")
+    if tx.gtrid:
+        raise EnlistRefused("this manager decides for that transaction; no row does")
+    return tx
 
 
 def rows(step: Step, item: AskRows) -> None:

@@ -38,20 +38,18 @@ def carry_out(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> S
     release(step, tx)
     build = ChangeBuilder(step)
     result = take_effect(build, tx.sends, tx.receives)
+    agent = agent_of(tx.xid) if tx.xid is not None else ""
     if tx.branch:
-        assert tx.xid is not None
-        agent = agent_of(tx.xid)
         build.change.marks = Marks(tx.branch, by_hand, partners=(agent,) if agent else ())
-    held = by_hand is None and _decided_elsewhere(tx) and _stays_here(step, build.change)
+    decided = bool(agent) and by_hand is None and _numbered(tx)
+    held = decided and _stays_here(step, build.change)
     step.record(build.change, forced=not held, held=held)
     return result
 
 
-def _decided_elsewhere(tx: Transaction) -> bool:
-    """Whether a row in a database says that it is committed, also if this is lost in a crash, and
-    its messages have their numbers since the promise."""
-    decided = tx.xid is not None and agent_of(tx.xid) != ""
-    return decided and all(batch.written is not None for batch in tx.sends)
+def _numbered(tx: Transaction) -> bool:
+    """Whether its messages have their numbers since the promise."""
+    return all(batch.written is not None for batch in tx.sends)
 
 
 def _stays_here(step: Step, change: Change) -> bool:

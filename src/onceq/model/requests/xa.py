@@ -74,6 +74,7 @@ class Promise(Request):
     commit it brings the last sends along; a transaction in which one is refused is undone.
 
     Attributes:
+        transaction: 0: the items alone are the transaction.
         xid: As ``xid_by_row`` makes it.
         items: To be sent by it at the last.
     """

@@ -84,6 +84,30 @@ def test_it_is_prepared_in_one_record_and_says_what_its_messages_are_called(core
     assert views(core) == []
 
 
+def test_what_is_all_sent_at_the_last_needs_no_begin(core: Core) -> None:
+    promised = core.ask(requests.Promise(0, XID, (item(), item())))
+    assert isinstance(promised, Promised)
+    assert promised.messages == 2
+    (view,) = views(core)
+    assert (view.phase, view.at_work) == ("prepared", True)
+    reborn(core)
+    sent = core.ask(requests.CommitBranch(XID), owner=2)
+    assert sent == Sent(promised.first_message, 2, promised.transaction)
+    assert core.present() == {"in": 1, "q": 2}
+
+
+def test_what_needs_no_begin_leaves_nothing_if_it_is_refused(core: Core) -> None:
+    assert core.ask(requests.Promise(0, XID)) is None
+    full = item(body=b"x" * 200_000)
+    assert isinstance(core.ask(requests.Promise(0, XID, (item(), full))), SendFailed)
+    wrong = requests.SendItem("DIRECT=", PLAIN, Run.of([b"x"]))
+    assert isinstance(core.ask(requests.Promise(0, XID, (item(), wrong))), OnceqError)
+    assert views(core) == []
+    assert core.present() == {"in": 1}
+    units = core.manager._step.units
+    assert (units.promised, units.open_bytes, units.transactions) == ({}, 0, {})
+
+
 def test_it_is_there_after_a_restart_and_time_does_not_end_it(core: Core) -> None:
     at_work(core)
     core.ask(requests.Promise(1, XID, (item(),)))
