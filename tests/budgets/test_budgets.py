@@ -11,13 +11,9 @@ from collections.abc import Callable
 
 import pytest
 
-from onceq.model import requests
-from onceq.model.results import Promised
-from onceq.model.xid import xid_by_row
 from onceq.store.log import LogStore
 from tests.budgets.counting import Cost, counted
 from tests.conformance import world as worlds
-from tests.conformance.applications import item
 from tests.conformance.world import World
 
 HERE, THERE = "private$\\q", "DIRECT=OS:B\\private$\\q"
@@ -41,20 +37,6 @@ def receive(world: World, messages: int) -> None:
     world["A"].commit(transaction)
 
 
-def by_row(world: World, messages: int) -> None:
-    """One transaction that sends to a queue of the same manager, and that a row in a database
-    decides: the promise, and the commit that nobody waits for."""
-    node, engine = world["A"], world["A"].engine
-    assert engine is not None
-    number = next(node.numbers)
-    xid = xid_by_row(node.identity.guid, number, "sqlite:/x")
-    engine.submit(requests.Begin(number, owner=node.owner))
-    promised = node.ask(requests.Promise(number, xid, (item(HERE, *[BODY] * messages),)))
-    assert isinstance(promised, Promised)
-    engine.submit(requests.CommitBranch(xid, owner=node.owner))
-    node.pump()
-
-
 def forward(world: World, messages: int) -> None:
     """One transaction that sends to a queue of another manager, which it reaches at once."""
     world["A"].once(THERE, *[BODY] * messages)
@@ -63,8 +45,6 @@ def forward(world: World, messages: int) -> None:
 
 SEND_1 = Cost(calls=62, pumps=1.1, records=1, syncs=1, writes=1.1, packets=0, clock=1.2)
 SEND_100 = Cost(calls=94, pumps=1.1, records=1, syncs=1, writes=1.1, packets=0, clock=1.2)
-BY_ROW_1 = Cost(calls=177, pumps=2.2, records=2, syncs=1.05, writes=2.1, packets=0, clock=4)
-BY_ROW_100 = Cost(calls=210, pumps=2.2, records=2, syncs=1.05, writes=2.1, packets=0, clock=4)
 RECEIVE_1 = Cost(calls=122, pumps=3.1, records=2, syncs=1, writes=2.05, packets=0, clock=3.2)
 RECEIVE_100 = Cost(calls=149, pumps=3.1, records=2, syncs=1, writes=2.05, packets=0, clock=3.2)
 SENDER_1 = Cost(calls=128, pumps=1.2, records=1.05, syncs=1, writes=1.15, packets=1, clock=1.4)
@@ -102,8 +82,6 @@ def costs(monkeypatch: pytest.MonkeyPatch, work: Work, messages: int) -> dict[st
     [
         pytest.param(send, 1, {"A": SEND_1}, id="send 1"),
         pytest.param(send, 100, {"A": SEND_100}, id="send 100"),
-        pytest.param(by_row, 1, {"A": BY_ROW_1}, id="by a row 1"),
-        pytest.param(by_row, 100, {"A": BY_ROW_100}, id="by a row 100"),
         pytest.param(receive, 1, {"A": RECEIVE_1}, id="receive 1"),
         pytest.param(receive, 100, {"A": RECEIVE_100}, id="receive 100"),
         pytest.param(forward, 1, {"A": SENDER_1, "B": RECEIVER_1}, id="forward 1"),

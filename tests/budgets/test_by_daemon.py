@@ -15,6 +15,7 @@ from onceq.client.threads.manager import QueueManager
 from onceq.wire.app import frames
 from tests.budgets.counting import Cost, Counting, counted
 from tests.budgets.daemon import client
+from tests.budgets.last_agent import Decides, without_recovery
 from tests.conformance import world as worlds
 from tests.conformance.world import World
 
@@ -68,6 +69,16 @@ def at_once(qm: QueueManager, messages: int, step: Step) -> None:
         step()
 
 
+def by_row(qm: QueueManager, messages: int, step: Step) -> None:
+    """Transactions that send, and that a row in a database decides."""
+    database = Decides()
+    while True:
+        with qm.transaction() as tx:
+            tx.enlist(database)
+            tx.send_many(HERE, [BODY] * messages)
+        step()
+
+
 SEND_1 = Cost(
     calls=72, pumps=1, records=1, syncs=1, writes=1, packets=0, clock=1, trips=1, frames=2
 )
@@ -97,8 +108,17 @@ AT_ONCE_100 = Cost(
 )
 
 
+BY_ROW_1 = Cost(
+    calls=187, pumps=2, records=2, syncs=1, writes=2, packets=0, clock=3, trips=2, frames=3
+)
+BY_ROW_100 = Cost(
+    calls=221, pumps=2, records=2, syncs=1, writes=2.05, packets=0, clock=3, trips=2, frames=3
+)
+
+
 def cost(monkeypatch: pytest.MonkeyPatch, work: Work, messages: int) -> Cost:
     """What each of several operations of a client has cost its daemon."""
+    without_recovery(monkeypatch)
     monkeypatch.setattr(worlds, "SEGMENT_BYTES", 1 << 24)
     node = World("A")["A"]
     node.create("q")
@@ -133,6 +153,8 @@ def cost(monkeypatch: pytest.MonkeyPatch, work: Work, messages: int) -> Cost:
         pytest.param(loop, 1, LOOP_1, id="loop 1"),
         pytest.param(loop, 100, LOOP_100, id="loop 100"),
         pytest.param(answer, 1, ANSWER_1, id="loop 1 and answer"),
+        pytest.param(by_row, 1, BY_ROW_1, id="by a row 1"),
+        pytest.param(by_row, 100, BY_ROW_100, id="by a row 100"),
         pytest.param(at_once, 1, AT_ONCE_1, id="at once 1"),
         pytest.param(at_once, 100, AT_ONCE_100, id="at once 100"),
     ],

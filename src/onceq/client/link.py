@@ -30,6 +30,8 @@ class Request:
         lazy: Of those, one that may go out together with the next request.
         unhurried: Of those, one that nobody misses for a moment: a manager in the same process may
             work it off together with the next request, and does so soon if none follows.
+        shows: Of those, one that may show somebody a message: if a receive waits there it is worked
+            off at once.
         late: Takes the messages of a receive that was answered when nobody waited any more.
         behind: A request that goes out with it, right behind. Whoever asked calls the link with
             that next, and waits only for its answer.
@@ -40,6 +42,7 @@ class Request:
     waits: bool = True
     lazy: bool = False
     unhurried: bool = False
+    shows: bool = False
     late: Callable[[Batch], None] | None = None
     behind: Request | None = None
     ticket: Any = None

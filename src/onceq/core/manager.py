@@ -152,6 +152,8 @@ class Manager:
         """
         self._step = Step(identity, settings, addresses, routes or {})
         self._rules = _rules()
+        self.waiting: Mapping[tuple[int, int], Receive] = self._step.readers.waiting
+        """Receives that wait for a message, to be looked at only."""
         self.owing = True
         """Whether acknowledgments may be owed: whoever reads messages for them asks ``owed``."""
 
@@ -242,10 +244,8 @@ class Manager:
         return decision
 
     def next_timer(self) -> int | None:
-        """Monotonic microseconds at which a Tick is wanted, or None.
-
-        May be early: what a timer was for can be over by then.
-        """
+        """Monotonic microseconds at which a Tick is wanted, or None. May be early: what a timer was
+        for can be over by then."""
         step = self._step
         if step.works:
             return step.now.mono_us

@@ -41,7 +41,15 @@ class _Shared:
             self._host.tell(request.asked)
         except StorageFailure as error:
             raise self._stopped(error) from error
-        return not (request.lazy or request.unhurried)
+        if request.lazy:
+            return False
+        return not request.unhurried or (request.shows and self._awaited)
+
+    @property
+    def _awaited(self) -> bool:
+        """Whether a receive waits for a message. (One that is asked for now is behind what was
+        told, or whoever works it off looks again.)"""
+        return bool(self._host.engine.manager.waiting)
 
     def _cancel(self, number: int) -> None:
         with contextlib.suppress(OnceqError):

@@ -47,6 +47,12 @@ def _a_mark_stays_where_it_was(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SeenRows, "marked", marked)
 
 
+def _nobody_is_waited_for(patch: pytest.MonkeyPatch) -> None:
+    from onceq.embedded.link import EmbeddedLink
+
+    patch.setattr(EmbeddedLink, "_awaited", property(lambda self: False))
+
+
 def _an_unbegun_promise_is_found(patch: pytest.MonkeyPatch) -> None:
     from onceq.core.transaction import last_agent
 
@@ -79,6 +85,9 @@ PLANTED = (
             ENGINE + "test_a_held_record_does_not_wait_for_ever"),
     Planted("what-leaves-is-held", _what_leaves_is_held,
             CORE + "test_what_a_row_says_is_not_synced_for_its_own_sake_unless_it_leaves"),
+    Planted("nobody-is-waited-for", _nobody_is_waited_for,
+            "tests/unit/embedded/test_link.py::"
+            "test_what_may_show_somebody_a_message_does_not_wait_for_others_if_a_receive_waits"),
     Planted("an-unbegun-promise-is-found", _an_unbegun_promise_is_found,
             CORE + "test_what_needs_no_begin_leaves_nothing_if_it_is_refused"),
     Planted("a-mark-stays-where-it-was", _a_mark_stays_where_it_was,

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from onceq import aio
 from onceq.client.link import Link, Request
+from onceq.embedded import host as host_module
 from onceq.embedded.link import AsyncEmbeddedLink, EmbeddedLink
 from onceq.embedded.start import start
 from onceq.errors import QueueNotFound, ServiceNotAvailable
 from onceq.model import requests
+from onceq.model.message import PLAIN
+from onceq.model.run import Run
 
 Q = r"private$\q"
 
@@ -40,6 +44,40 @@ def test_what_nobody_waits_for_is_worked_off_all_the_same(
     create = Request(requests.CreateQueue({"name": "q"}), waits=False, unhurried=unhurried)
     assert link.call(create) is None
     assert link.call(Request(requests.Look("queue", Q))) is not None
+
+
+def test_what_may_show_somebody_a_message_does_not_wait_for_others_if_a_receive_waits(
+    link: EmbeddedLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_module, "TOLD_S", 3600.0)  # The loop will not do it.
+    link.call(Request(requests.CreateQueue({"name": "q"})))
+    pumps: list[None] = []
+    answers: list[Any] = []
+    pump = link._host.pump
+    monkeypatch.setattr(link._host, "pump", lambda: pumps.append(pump()))
+
+    def send(body: bytes) -> None:
+        asked = requests.Send(0, (requests.SendItem(Q, PLAIN, Run.of([body])),))
+        link.call(Request(asked, waits=False, unhurried=True, shows=True))
+
+    def wait() -> None:
+        link._host.submit(requests.Receive(Q, wait_ms=-1), answers.append)
+        look()
+
+    def look() -> None:
+        """Afterwards all that was asked before is worked off."""
+        link.call(Request(requests.Look("queue", Q)))
+
+    send(b"nobody misses it")
+    assert not pumps
+    wait()
+    assert len(answers) == 1
+    wait()
+    assert len(pumps) == 2
+    send(b"at once")
+    assert len(pumps) == 3
+    look()
+    assert [one.bodies() for one in answers] == [[b"nobody misses it"], [b"at once"]]
 
 
 def test_after_the_end_it_says_that_nothing_was_sent(link: EmbeddedLink) -> None:

@@ -92,7 +92,7 @@ class ByRow:
         unit.sent = MessageIds(source, first, messages if first else 0)
         request = requests.CommitBranch(self.xid)
         if first or not messages:
-            yield from tell(request)
+            yield from tell(request, unhurried=True, shows=True)
         else:
             try:
                 sent = yield from ask(request, Sent)

@@ -1,0 +1,46 @@
+"""A database that decides, without one: only what the queue manager and its client do counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.client.threads.manager import QueueManager
+from onceq.model.xid import Xid
+from onceq.partners.last_agent import Row
+
+
+def without_recovery(patch: pytest.MonkeyPatch) -> None:
+    """Its thread would ask in the middle of what is counted."""
+    patch.setattr(QueueManager, "_recover", lambda self: None)
+
+
+class Decides:
+    """A last agent and its Agent in one; see there."""
+
+    name = "postgresql:1/shop"
+    connection = None
+
+    def check(self) -> None:
+        """See LastAgent."""
+
+    def begin(self, xid: Xid) -> None:
+        """See LastAgent."""
+
+    def record(self, row: Row) -> None:
+        """See LastAgent."""
+
+    def commit_one_phase(self, xid: Xid) -> None:
+        """See LastAgent."""
+
+    def rollback(self, xid: Xid) -> None:
+        """See LastAgent."""
+
+    def abandon(self) -> None:
+        """See LastAgent."""
+
+    def agent(self) -> Decides:
+        """See LastAgent."""
+        return self
+
+    def close(self) -> None:
+        """See Agent."""
