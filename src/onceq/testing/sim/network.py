@@ -239,10 +239,10 @@ class SimNetwork:
     def cut(self, end: End) -> None:
         """A connection breaks; each end learns of it some time, or by its own timers."""
         for side in (end, end.other):
-            if not side.broken:
-                side.broken = True
-                side.drop()
-                self._tell(side)
+            # Also where an end is gone meanwhile: what left it after the cut never comes.
+            side.broken = True
+            side.drop()
+            self._tell(side)
 
     def _tell(self, end: End) -> None:
         """An end learns, sooner or later, that its connection is over."""
