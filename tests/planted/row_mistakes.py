@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from onceq.errors import OnceqError
-from onceq.model.views.branches import BranchView
-from onceq.partners import last_agent, last_recovery, recovery
+from onceq.errors import DatabaseRestored, OnceqError
+from onceq.partners import last_agent, last_recovery
 from onceq.partners.deciding import Made, Step, Steps, What
 from onceq.partners.driving import Calls
 from onceq.partners.last_agent import COMMITTED, Row
+from onceq.testing.apps.last_agents import SimulatedAgent
 from onceq.testing.apps.row_databases import RowDatabase
 from tests.planted.mistakes import Mistake
 
@@ -74,19 +74,34 @@ def no_fence(patch: pytest.MonkeyPatch) -> None:
 def settled_unasked(patch: pytest.MonkeyPatch) -> None:
     """Recovery rolls a branch back without asking its database."""
 
-    def settle(
-        promiser: Any, agent: Any, name: str, found: Sequence[BranchView], report: Any, *,
-        dry_run: bool,
-    ) -> Calls[None]:  # fmt: skip
-        class Nothing:
-            def settle(self, row: Row) -> Any:
-                yield from ()
-                return False
+    def settle(self: SimulatedAgent, row: Row) -> Any:
+        yield from ()
+        return False
 
-        yield from original(promiser, Nothing(), name, found, report, dry_run=dry_run)  # type: ignore[arg-type]
+    patch.setattr(SimulatedAgent, "settle", settle)
 
-    original = last_recovery.settle
-    patch.setattr(recovery, "settle", settle)
+
+def rows_removed_early(patch: pytest.MonkeyPatch) -> None:
+    """Rows are removed of branches that are still prepared."""
+
+    def remove(self: RowDatabase, manager: str, below: int, but: Sequence[int]) -> None:
+        original(self, manager, below, ())
+
+    original = RowDatabase.remove
+    patch.setattr(RowDatabase, "remove", remove)
+
+
+def set_back_unnoticed(patch: pytest.MonkeyPatch) -> None:
+    """It is not looked whether the rows are there that must be."""
+
+    def look_for_rows(promiser: Any, manager: str, agent: Any, name: str) -> Calls[Any]:
+        try:
+            return (yield from original(promiser, manager, agent, name))
+        except DatabaseRestored:
+            return (yield lambda: promiser.rows(name))
+
+    original = last_recovery.look_for_rows
+    patch.setattr(last_recovery, "look_for_rows", look_for_rows)
 
 
 ROW_MISTAKES: dict[str, Mistake] = {
@@ -94,4 +109,6 @@ ROW_MISTAKES: dict[str, Mistake] = {
     "row: lost taken for refused": Mistake(0, lost_taken_for_refused, ONE_OUTCOME),
     "row: no fence": Mistake(0, no_fence, ONE_OUTCOME),
     "row: settled unasked": Mistake(0, settled_unasked, ONE_OUTCOME),
+    "row: removed early": Mistake(0, rows_removed_early, ONE_OUTCOME),
+    "row: set back unnoticed": Mistake(0, set_back_unnoticed, ONE_OUTCOME),
 }

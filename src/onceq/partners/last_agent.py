@@ -38,6 +38,8 @@ TABLE: Final = "onceq_decisions"
 key."""
 COMMITTED: Final = "committed"
 ABORTED: Final = "aborted"
+NOTED: Final = "noted"
+"""No decision: all rows up to this number were found when this one was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,9 @@ class Agent(Protocol):
     """A database that keeps decisions, as recovery sees it; it connects by itself, and again after
     each loss.
 
-    Calls come from one thread at a time. Each may raise PartnerLost.
+    Calls come from one thread at a time. Each may raise PartnerLost, and each must that cannot be
+    done over the same connection to the same database as the one before it: the database may have
+    been set back in between. (So it is not connected through a pooler, which hides that.)
     """
 
     @property
@@ -130,20 +134,29 @@ class Agent(Protocol):
             PartnerLost: Its commit may be under way, or the database gives no answer.
         """
 
-    def count(self, manager: str, after: int, upto: int, but: Sequence[int]) -> int:
+    def count(
+        self, manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int],
+        note: int,
+    ) -> int:  # fmt: skip
         """How many committed rows of a queue manager there are.
 
         Args:
-            after: Number of a row that must be there, and is not counted; 0: none.
+            after: Rows are counted from the next number on.
             upto: Number of the last that is counted.
             but: Numbers that are not counted.
+            must: Numbers of committed rows that must be there.
+            note: Number of a note that must be there; 0: none.
 
         Returns:
-            -1: That row is not there.
+            -1: That note, or one of those rows, is not there.
         """
 
+    def note(self, manager: str, number: int) -> None:
+        """Write a row of that number with an empty id and the outcome ``NOTED``; it may be there
+        already."""
+
     def remove(self, manager: str, below: int, but: Sequence[int]) -> None:
-        """Remove committed rows with lower numbers, but these."""
+        """Remove committed rows and notes with lower numbers, but these."""
 
     def close(self) -> None:
         """Let go of connections; never raises."""

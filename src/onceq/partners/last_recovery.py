@@ -5,8 +5,10 @@ of each, unless its application is at work. The answer is for ever (``Agent.sett
 asks at the same time hears the same, and a branch that is not there any more was told before.
 
 Before that it is looked whether the database still has the rows that the manager has seen. If not
-it was set back, and nothing is decided by what it lacks. Afterwards those that nobody needs any
-more are removed: all before one that is kept to be looked for the next time.
+it was set back, and nothing is decided by what it lacks. What was seen holds for one connection: a
+database is set back while nobody is connected. So it is looked again when a call was lost, before
+the next branch is decided. Afterwards the database is given a note that is younger than all rows
+that were found, and these are removed: the next time it is the note that must be there.
 
 Upholds: I21; XTX-5, XTX-14.
 """
@@ -54,14 +56,19 @@ def promises_in(views: Sequence[BranchView]) -> list[BranchView]:
 
 
 def settle(
-    promiser: Promiser, agent: Agent, name: str, found: Sequence[BranchView], report: Settled, *,
-    dry_run: bool,
-) -> Calls[None]:  # fmt: skip
+    promiser: Promiser, manager: str, agent: Agent, name: str, found: Sequence[BranchView],
+    report: Settled, *, dry_run: bool,
+) -> Calls[RowsView]:  # fmt: skip
     """Bring the branches that rows of one database decide to their outcome.
+
+    Returns:
+        What must be there, and is; see ``look_for_rows``.
 
     Raises:
         PartnerLost: That of one could not be found out yet; the others have theirs.
+        DatabaseRestored: See ``look_for_rows``.
     """
+    seen = yield from look_for_rows(promiser, manager, agent, name)
     stuck: list[PartnerLost] = []
     for view in found:
         xid = Xid.parse(view.xid)
@@ -78,6 +85,7 @@ def settle(
         except PartnerLost as error:
             # One whose commit may be under way does not keep the others waiting.
             stuck.append(error)
+            yield from look_for_rows(promiser, manager, agent, name)
             continue
         try:
             yield partial(promiser.commit if committed else promiser.rollback, xid)
@@ -86,6 +94,7 @@ def settle(
         (report.committed if committed else report.rolled_back).append((name, xid))
     if stuck:
         raise stuck[0]
+    return seen
 
 
 def look_for_rows(promiser: Promiser, manager: str, agent: Agent, name: str) -> Calls[RowsView]:
@@ -99,12 +108,13 @@ def look_for_rows(promiser: Promiser, manager: str, agent: Agent, name: str) -> 
         if not (view.kept or view.mark):
             return view
         upto = max(view.kept, view.mark)
-        found = yield partial(agent.count, manager, view.kept, upto, view.open)
+        unsure = (*view.open, *view.late)
+        found = yield partial(agent.count, manager, view.kept, upto, unsure, view.late, view.note)
         if found >= view.count:
             return view
         again: RowsView = yield partial(promiser.rows, name)
-        # Whoever recovers beside this one may have kept a later row, and removed this one.
-        if again.kept == view.kept:
+        # Whoever recovers beside this one may have written a later note, and removed rows.
+        if again.kept == view.kept and again.mark >= view.mark:
             raise DatabaseRestored(
                 f"{name} has not all rows of decisions that this queue manager has seen, up to "
                 f"number {upto}: it was set back to an earlier state, or the queue manager was"
@@ -112,10 +122,11 @@ def look_for_rows(promiser: Promiser, manager: str, agent: Agent, name: str) -> 
 
 
 def remove_rows(promiser: Promiser, manager: str, agent: Agent, view: RowsView) -> Calls[None]:
-    """Remove what nobody needs any more; ``view``: what was found."""
+    """Note what was found, and remove what nobody needs any more; ``view``: what was found."""
     if not view.mark:
         return
+    yield partial(agent.note, manager, view.mark)
     now: RowsView = yield partial(promiser.rows, view.agent, view.mark)
     # Whoever recovers beside this one may look for more; he needs these until he has found them.
     if now.kept >= view.mark:
-        yield partial(agent.remove, manager, view.mark, view.open)
+        yield partial(agent.remove, manager, view.mark, sorted({*view.open, *now.open, *now.late}))

@@ -23,7 +23,7 @@ from onceq.errors import EnlistRefused
 from onceq.model.xid import Xid
 from onceq.partners.contract import short_name
 from onceq.partners.driving import Calls, in_tasks, in_threads
-from onceq.partners.last_agent import ABORTED, COMMITTED, TABLE, Row
+from onceq.partners.last_agent import ABORTED, COMMITTED, NOTED, TABLE, Row
 from onceq.partners.postgres_share import Connection, Recovering, Share
 from onceq.partners.postgres_terms import Meaning, conninfo_of, refuse_if_busy
 
@@ -37,14 +37,18 @@ _FACTS: Final = (
     f"'{TABLE}') IS NOT NULL"
 )
 _COUNT: Final = (
-    "SELECT coalesce(bool_or(number = %(after)s), false), "
-    "count(*) FILTER (WHERE number > %(after)s AND NOT number = ANY(%(but)s::bigint[])) "
-    f"FROM {TABLE} WHERE manager = %(manager)s AND number BETWEEN %(after)s AND %(upto)s "
-    f"AND outcome = '{COMMITTED}'"
+    f"SELECT coalesce(bool_or(outcome = '{NOTED}' AND number = %(note)s), false), "
+    f"count(DISTINCT number) FILTER (WHERE outcome = '{COMMITTED}' "
+    "AND number = ANY(%(must)s::bigint[])), "
+    f"count(*) FILTER (WHERE outcome = '{COMMITTED}' AND number > %(after)s "
+    "AND number <= %(upto)s AND NOT number = ANY(%(but)s::bigint[])) "
+    f"FROM {TABLE} WHERE manager = %(manager)s AND outcome IN ('{COMMITTED}', '{NOTED}') "
+    "AND (number BETWEEN %(after)s AND %(upto)s OR number = %(note)s "
+    "OR number = ANY(%(must)s::bigint[]))"
 )
 _REMOVE: Final = (
     f"DELETE FROM {TABLE} WHERE manager = %(manager)s AND number < %(below)s "
-    f"AND outcome = '{COMMITTED}' AND NOT number = ANY(%(but)s::bigint[])"
+    f"AND outcome IN ('{COMMITTED}', '{NOTED}') AND NOT number = ANY(%(but)s::bigint[])"
 )
 LOCK_MS: Final = 2_000
 """How long recovery waits for a commit that is under way; then it tries again later."""
@@ -182,13 +186,26 @@ class PostgresAgent(Recovering):
         )  # fmt: skip
         return bool(committed)
 
-    def count(self, manager: str, after: int, upto: int, but: Sequence[int]) -> int:
+    def count(
+        self, manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int],
+        note: int,
+    ) -> int:  # fmt: skip
         """See Agent."""
         if self._told(f"SELECT to_regclass('{TABLE}')") == (None,):
-            return -1 if after else 0
-        given = {"manager": manager, "after": after, "upto": upto, "but": list(but)}
-        there, found = self._told(_COUNT, given)
-        return int(found) if there or not after else -1
+            return -1 if must or note else 0
+        given = {
+            "manager": manager, "after": after, "upto": upto, "but": list(but),
+            "must": list(must), "note": note,
+        }  # fmt: skip
+        noted, there, found = self._told(_COUNT, given)
+        return int(found) if (noted or not note) and there == len(set(must)) else -1
+
+    def note(self, manager: str, number: int) -> None:
+        """See Agent."""
+        self._do(
+            f"INSERT INTO {TABLE} VALUES (%s, %s, '', '{NOTED}') ON CONFLICT DO NOTHING",
+            [manager, number],
+        )
 
     def remove(self, manager: str, below: int, but: Sequence[int]) -> None:
         """See Agent."""

@@ -36,7 +36,7 @@ from onceq.partners.contract import Resource
 from onceq.partners.driving import Call, Calls, drive
 from onceq.partners.finding import Place
 from onceq.partners.last_agent import Agent
-from onceq.partners.last_recovery import Promiser, look_for_rows, remove_rows, settle
+from onceq.partners.last_recovery import Promiser, remove_rows, settle
 
 WAIT_S_MIN: Final = 1.0
 WAIT_S_MAX: Final = 60.0
@@ -264,8 +264,9 @@ class Recovery:
             manager = self._decider.guid.hex()
             found = yield promiser.promises
             try:
-                view = yield from look_for_rows(promiser, manager, agent, name)
-                yield from settle(promiser, agent, name, found, report, dry_run=dry_run)
+                view = yield from settle(
+                    promiser, manager, agent, name, found, report, dry_run=dry_run
+                )
                 if not dry_run:
                     yield from remove_rows(promiser, manager, agent, view)
             except Exception as error:  # noqa: BLE001 - any driver's errors

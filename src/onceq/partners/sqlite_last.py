@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Final
 from onceq.errors import EnlistRefused, PartnerLost, PartnerRefused
 from onceq.model.xid import Xid
 from onceq.partners.contract import short_name
-from onceq.partners.last_agent import ABORTED, COMMITTED, TABLE, Row
+from onceq.partners.last_agent import ABORTED, COMMITTED, NOTED, TABLE, Row
 
 MAKE: Final = (
     f"CREATE TABLE IF NOT EXISTS {TABLE} (manager TEXT NOT NULL, number INTEGER NOT NULL, "
@@ -30,10 +31,11 @@ _IS_COMMITTED: Final = (
     f"SELECT outcome = ? FROM {TABLE} WHERE manager = ? AND number = ? AND id = ?"
 )
 _NUMBERS: Final = (
-    f"SELECT number FROM {TABLE} WHERE manager = ? AND number BETWEEN ? AND ? AND outcome = ?"
+    f"SELECT number, outcome FROM {TABLE} WHERE manager = ? AND outcome IN (?, ?) "
+    "AND (number BETWEEN ? AND ? OR number = ? OR number IN (SELECT value FROM json_each(?)))"
 )
 _REMOVE: Final = (
-    f"DELETE FROM {TABLE} WHERE manager = ? AND number < ? AND outcome = ? "
+    f"DELETE FROM {TABLE} WHERE manager = ? AND number < ? AND outcome IN (?, ?) "
     "AND number NOT IN (SELECT value FROM json_each(?))"
 )
 _FULL: Final = 2
@@ -159,6 +161,7 @@ class SqliteAgent:
         self._path = path
         self.name = name or short_name("sqlite", str(Path(path).resolve()))
         self._connection: sqlite3.Connection | None = None
+        self._file = (0, 0)
 
     def settle(self, row: Row) -> bool:
         """See Agent."""
@@ -171,23 +174,35 @@ class SqliteAgent:
             connection.execute("COMMIT")
         return bool(committed)
 
-    def count(self, manager: str, after: int, upto: int, but: Sequence[int]) -> int:
+    def count(
+        self, manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int],
+        note: int,
+    ) -> int:  # fmt: skip
         """See Agent."""
+        given = (manager, COMMITTED, NOTED, after, upto, note, json.dumps(list(must)))
         with self._asking() as connection:
             connection.execute("BEGIN")
             connection.execute(MAKE)
-            found = connection.execute(_NUMBERS, (manager, after, upto, COMMITTED)).fetchall()
+            found = connection.execute(_NUMBERS, given).fetchall()
             connection.execute("COMMIT")
-        numbers = {number for (number,) in found}
-        if after and after not in numbers:
+        committed = {number for number, outcome in found if outcome == COMMITTED}
+        if note and (note, NOTED) not in found:
             return -1
-        return len(numbers - {after} - set(but))
+        if not committed.issuperset(must):
+            return -1
+        return sum(after < number <= upto for number in committed - set(but))
+
+    def note(self, manager: str, number: int) -> None:
+        """See Agent."""
+        with self._asking() as connection:
+            connection.execute(_INSERT_IF_NONE, (manager, number, "", NOTED))
 
     def remove(self, manager: str, below: int, but: Sequence[int]) -> None:
         """See Agent."""
         with self._asking() as connection:
             connection.execute("BEGIN IMMEDIATE")
-            connection.execute(_REMOVE, (manager, below, COMMITTED, json.dumps(list(but))))
+            given = (manager, below, COMMITTED, NOTED, json.dumps(list(but)))
+            connection.execute(_REMOVE, given)
             connection.execute("COMMIT")
 
     def close(self) -> None:
@@ -203,6 +218,7 @@ class SqliteAgent:
             if self._connection is None:
                 # A file that is away is not made: an empty one would answer "aborted".
                 where = f"{Path(self._path).absolute().as_uri()}?mode=rw"
+                self._file = self._identity()
                 self._connection = sqlite3.connect(
                     where,
                     uri=True,
@@ -211,10 +227,22 @@ class SqliteAgent:
                     check_same_thread=False,
                 )
                 self._connection.execute("PRAGMA synchronous = FULL")
+            self._look_whether_the_same()
             yield self._connection
-        except sqlite3.Error as error:
+            self._look_whether_the_same()
+        except (OSError, sqlite3.Error) as error:
             self.close()
-            raise PartnerLost(f"SQLite says: {error} ({self._path})") from error
+            raise PartnerLost(f"SQLite database {self._path}: {error}") from error
+
+    def _identity(self) -> tuple[int, int]:
+        found = os.stat(self._path)
+        return found.st_dev, found.st_ino
+
+    def _look_whether_the_same(self) -> None:
+        """An open file stays what it was when another one is put in its place: what is read there
+        is of the past, and what is written is lost."""
+        if self._identity() != self._file:
+            raise OSError("the file was replaced by another one")
 
 
 @contextlib.contextmanager

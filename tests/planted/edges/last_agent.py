@@ -78,6 +78,59 @@ def _a_request_keeps_its_ticket(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Request, "ticket", kept)
 
 
+def _a_round_looks_for_rows_once(patch: pytest.MonkeyPatch) -> None:
+    from onceq.partners import last_recovery
+
+    looked: list[Any] = []
+
+    def look_for_rows(*given: Any) -> Any:
+        if not looked:
+            looked.append((yield from original(*given)))
+        return looked[0]
+
+    original = last_recovery.look_for_rows
+    patch.setattr(last_recovery, "look_for_rows", look_for_rows)
+
+
+def _what_ends_late_is_not_looked_for(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.state.seen_rows import SeenRows
+
+    original = SeenRows.committed
+
+    def committed(self: SeenRows, name: str, number: int) -> None:
+        original(self, name, number)
+        self.get(name).late.clear()
+
+    patch.setattr(SeenRows, "committed", committed)
+
+
+def _no_note_is_asked_for(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.state.seen_rows import SeenRows
+
+    original = SeenRows.found
+
+    def found(self: SeenRows, name: str, *, noted: bool) -> None:
+        original(self, name, noted=noted)
+        self.get(name).noted = False
+
+    patch.setattr(SeenRows, "found", found)
+
+
+def _what_is_accepted_counts_for_what_comes(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.state.seen_rows import SeenRows
+
+    def forget(self: SeenRows, name: str) -> None:
+        self._by_name.pop(name, None)
+
+    patch.setattr(SeenRows, "forget", forget)
+
+
+def _a_replaced_file_goes_on(patch: pytest.MonkeyPatch) -> None:
+    from onceq.partners.sqlite_last import SqliteAgent
+
+    patch.setattr(SqliteAgent, "_look_whether_the_same", lambda self: None)
+
+
 PLANTED = (
     Planted("what-is-held-is-shown-at-once", _what_is_held_is_shown_at_once,
             ENGINE + "test_a_held_record_is_durable_before_the_next_thing_that_is_said"),
@@ -92,6 +145,18 @@ PLANTED = (
             CORE + "test_what_needs_no_begin_leaves_nothing_if_it_is_refused"),
     Planted("a-mark-stays-where-it-was", _a_mark_stays_where_it_was,
             RECOVERY + "test_what_was_committed_after_a_look_was_broken_off_is_looked_for"),
+    Planted("a-round-looks-for-rows-once", _a_round_looks_for_rows_once,
+            RECOVERY + "test_a_database_that_is_set_back_in_a_round_decides_nothing_in_it"),
+    Planted("what-ends-late-is-not-looked-for", _what_ends_late_is_not_looked_for,
+            RECOVERY + "test_a_branch_that_ends_after_later_ones_were_found_is_looked_for"),
+    Planted("no-note-is-asked-for", _no_note_is_asked_for,
+            RECOVERY
+            + "test_a_state_that_lacks_a_row_and_has_a_later_one_is_recognised"),
+    Planted("what-is-accepted-counts-for-what-comes", _what_is_accepted_counts_for_what_comes,
+            RECOVERY + "test_rows_from_before_an_operator_accepts_count_for_no_others"),
+    Planted("a-replaced-file-goes-on", _a_replaced_file_goes_on,
+            "tests/unit/partners/test_sqlite_last.py::"
+            "test_a_file_that_was_replaced_is_a_lost_connection"),
     Planted("a-request-keeps-its-ticket", _a_request_keeps_its_ticket,
             "tests/unit/client/test_async_link.py::"
             "test_a_request_that_is_asked_again_is_sent_again"),

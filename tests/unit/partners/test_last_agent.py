@@ -41,7 +41,7 @@ from onceq.model.views.branches import BranchView, RowsView
 from onceq.model.xid import ONCEQ_FORMAT, Xid, agent_of, decider_of, make_gtrid, xid_by_row
 from onceq.partners.deciding import What
 from onceq.partners.finding import Place
-from onceq.partners.last_agent import ABORTED, COMMITTED, Row, committing_by_row, row_of
+from onceq.partners.last_agent import ABORTED, COMMITTED, NOTED, Row, committing_by_row, row_of
 from onceq.partners.recovery import Recovery
 
 GUID = b"G" * 16
@@ -113,9 +113,17 @@ class Database:
             raise PartnerLost("the key is held")
         return self.rows.setdefault(row, ABORTED) == COMMITTED
 
-    def count(self, manager: str, after: int, upto: int, but: Sequence[int]) -> int:
+    def count(
+        self, manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int],
+        note: int,
+    ) -> int:  # fmt: skip
         there = self.rows.get(row_of(xid_by_row(GUID, 1, NAME), NUMBER)) == COMMITTED
+        if must and not (there and tuple(must) == (NUMBER,)):
+            return -1
         return int(there and after < NUMBER <= upto and NUMBER not in but)
+
+    def note(self, manager: str, number: int) -> None:
+        self.rows[Row(manager, number, "")] = NOTED
 
     def remove(self, manager: str, below: int, but: Sequence[int]) -> None:
         """There is only one, which is kept."""

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from onceq.core.inputs.inputs import OwnerGone
-from onceq.errors import DatabaseRestored, OnceqError
+from onceq.core.state.seen_rows import Rows, SeenRows
+from onceq.core.state.setups import RowsFound
+from onceq.errors import DatabaseRestored, OnceqError, PartnerLost
 from onceq.model import requests
 from onceq.model.branch import Decision
 from onceq.model.message import PLAIN
@@ -23,7 +25,8 @@ from onceq.model.results import Promised
 from onceq.model.run import Run
 from onceq.model.views.branches import BranchView, RowsView
 from onceq.model.xid import Xid, xid_by_row
-from onceq.partners.last_agent import ABORTED, COMMITTED, Row, row_of
+from onceq.partners.driving import drive
+from onceq.partners.last_agent import ABORTED, COMMITTED, NOTED, Row, row_of
 from onceq.partners.last_recovery import promises_in, remove_rows
 from onceq.partners.recovery import Recovery, Report
 from tests.unit.core.alone import IDENTITY, Core
@@ -39,23 +42,46 @@ class Table:
 
     rows: dict[Row, str] = field(default_factory=dict)
     name: str = NAME
+    lost: bool = False
+    """The connection is; the next call says so."""
+
+    def restore(self, rows: dict[Row, str]) -> None:
+        """Put a backup back."""
+        self.rows, self.lost = dict(rows), True
+
+    def _call(self) -> None:
+        if self.lost:
+            self.lost = False
+            raise PartnerLost("no answer")
 
     def settle(self, row: Row) -> bool:
+        self._call()
         return self.rows.setdefault(row, ABORTED) == COMMITTED
 
-    def numbers(self) -> list[int]:
-        return sorted(row.number for row, what in self.rows.items() if what == COMMITTED)
+    def numbers(self, outcome: str = COMMITTED) -> list[int]:
+        return sorted(row.number for row, what in self.rows.items() if what == outcome)
 
-    def count(self, manager: str, after: int, upto: int, but: Sequence[int]) -> int:
+    def count(
+        self, manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int],
+        note: int,
+    ) -> int:  # fmt: skip
+        self._call()
         assert manager == IDENTITY.guid.hex()
         found = self.numbers()
-        if after and after not in found:
+        if note and note not in self.numbers(NOTED):
+            return -1
+        if not set(found).issuperset(must):
             return -1
         return len([n for n in found if after < n <= upto and n not in but])
 
+    def note(self, manager: str, number: int) -> None:
+        self._call()
+        self.rows[Row(manager, number, "")] = NOTED
+
     def remove(self, manager: str, below: int, but: Sequence[int]) -> None:
+        self._call()
         for row, what in list(self.rows.items()):
-            if what == COMMITTED and row.number < below and row.number not in but:
+            if what != ABORTED and row.number < below and row.number not in but:
                 del self.rows[row]
 
     def close(self) -> None:
@@ -270,16 +296,144 @@ def test_what_was_committed_after_a_look_was_broken_off_is_looked_for() -> None:
     assert world.restored
 
 
+def promised(world: World, *, row: bool = False) -> tuple[Xid, Row]:
+    """A branch; with its row, or not yet."""
+    xid, key = world.manager.promise()
+    if row:
+        world.table.rows[key] = COMMITTED
+    return xid, key
+
+
+def write_and_commit(world: World, branch: tuple[Xid, Row]) -> None:
+    xid, row = branch
+    world.table.rows[row] = COMMITTED
+    world.manager.commit(xid)
+
+
+def test_a_database_that_is_set_back_in_a_round_decides_nothing_in_it() -> None:
+    """Its connection is lost over one branch; over the next one it has other rows."""
+    world = World(1)
+    first, second = promised(world), promised(world, row=True)
+    world.manager.dies()
+    before = dict(world.table.rows)
+    before.pop(second[1])
+    committed(world)
+    calls: list[None] = []
+
+    def busy() -> None:
+        calls.append(None)
+        if len(calls) == 4:  # before the first branch is asked for
+            world.table.restore(before)
+
+    report = world.round(busy)
+    assert world.restored, f"after {len(calls)} calls"
+    assert report.committed == report.rolled_back == []
+    assert not {first[1], second[1]} & set(world.table.rows)
+
+
+def test_a_branch_that_ends_after_later_ones_were_found_is_looked_for() -> None:
+    world = World(1)
+    open_ = promised(world)
+    committed(world)
+    assert not world.round().failed
+    before = dict(world.table.rows)
+    write_and_commit(world, open_)
+    world.table.restore(before)
+    world.round()
+    world.round()
+    assert world.restored, "its row is lost, and its number is below that of what is kept"
+
+
+def test_a_branch_that_ends_while_it_is_looked_is_looked_for_the_next_time() -> None:
+    """The mark is set, and the row younger than what is found for it."""
+    world = World(1)
+    open_ = promised(world)
+    committed(world)
+    before: list[dict[Row, str]] = []
+
+    def busy() -> None:
+        if world.table.numbers(NOTED) and not before:
+            before.append(dict(world.table.rows))
+            write_and_commit(world, open_)
+
+    world.round(busy)
+    world.table.restore(before[0])
+    world.round()
+    world.round()
+    assert world.restored
+
+
+def test_a_state_that_lacks_a_row_and_has_a_later_one_is_recognised() -> None:
+    """Rows come in any order: the highest number may be the oldest row."""
+    world = World(1)
+    low, high = promised(world), promised(world)
+    write_and_commit(world, high)
+    before = dict(world.table.rows)
+    write_and_commit(world, low)
+    assert world.round().clean
+    assert low[1] not in world.table.rows, "found, and removed"
+    world.table.restore(before)
+    world.round()
+    world.round()
+    assert world.restored
+
+
+def test_rows_from_before_an_operator_accepts_count_for_no_others() -> None:
+    world = World(1)
+    for _ in range(3):
+        committed(world)
+    world.manager.rows(NAME, -1)
+    before = dict(world.table.rows)
+    committed(world)
+    world.table.restore(before)
+    world.round()
+    world.round()
+    assert world.restored
+
+
+def test_what_is_late_is_looked_for_until_a_later_mark_was_found() -> None:
+    world = World(1)
+    open_ = promised(world)
+    committed(world)
+    world.round()
+    write_and_commit(world, open_)
+    number = open_[1].number
+    for _ in range(2):
+        assert world.round().clean
+        assert world.manager.rows(NAME).late == (number,)
+    committed(world)
+    assert world.round().clean
+    assert world.manager.rows(NAME).late == ()
+    assert world.table.numbers() == [world.manager.rows(NAME).kept]
+    other = type(world.manager.core.manager.state.branches.rows)()
+    assert world.manager.core.again().state.branches.rows.dump() != other.dump()
+
+
+def test_records_of_older_versions_leave_nothing_to_be_looked_for() -> None:
+    """They may have removed such rows, and wrote no note."""
+    rows = SeenRows()
+    for number in (2, 5):
+        rows.committed(NAME, number)
+    rows.marked(NAME)
+    rows.committed(NAME, 3)
+    assert rows.get(NAME).late == [3]
+    rows.found(NAME, noted=RowsFound.of({"agent": NAME}).noted)
+    assert rows.get(NAME) == Rows(kept=5, last=5)
+
+
+def test_a_checkpoint_of_an_older_version_is_read() -> None:
+    rows = SeenRows()
+    rows.load([[NAME, 5, 9, 2, 1, 11]])
+    assert rows.get(NAME) == Rows(5, False, 9, 2, 1, 11, [], [])
+
+
 def test_a_round_removes_nothing_that_another_one_still_looks_for() -> None:
     world = World(1)
     first = committed(world)
     view = world.manager.rows(NAME)
     committed(world)
     assert world.manager.rows(NAME).mark > view.mark, "another round looks for more"
-    work = remove_rows(world.manager, IDENTITY.guid.hex(), world.table, view)
-    with pytest.raises(StopIteration):
-        answer = next(work)()
-        work.send(answer)
+    drive(remove_rows(world.manager, IDENTITY.guid.hex(), world.table, view))
     assert first in world.table.rows
     assert world.round().clean
     assert not world.restored
@@ -318,13 +472,20 @@ def not_looked_for(promiser: Any, manager: str, agent: Any, name: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("verb", "mistake", "finds"),
-    [("remove_rows", removed_early, removed), ("look_for_rows", not_looked_for, set_back)],
+    ("place", "verb", "mistake", "finds"),
+    [
+        ("recovery", "remove_rows", removed_early, removed),
+        ("last_recovery", "look_for_rows", not_looked_for, set_back),
+    ],
 )
 def test_planted_mistakes_are_found(
-    verb: str, mistake: Any, finds: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+    place: str,
+    verb: str,
+    mistake: Any,
+    finds: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(f"onceq.partners.recovery.{verb}", mistake)
+    monkeypatch.setattr(f"onceq.partners.{place}.{verb}", mistake)
     with pytest.raises(AssertionError):
         for seed in SEEDS:
             finds(seed)

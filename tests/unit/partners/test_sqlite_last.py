@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -218,7 +219,7 @@ def test_a_reader_keeps_it_from_committing(db: sqlite3.Connection, path: Path) -
 
 def test_a_file_that_is_away_is_no_answer(tmp_path: Path) -> None:
     agent = SqliteAgent(str(tmp_path / "none.db"))
-    with pytest.raises(PartnerLost, match="unable to open"):
+    with pytest.raises(PartnerLost, match="No such file"):
         agent.settle(ROW)
     assert not (tmp_path / "none.db").exists()
 
@@ -262,20 +263,43 @@ def test_a_broken_connection_is_a_loss(db: sqlite3.Connection) -> None:
 def test_rows_are_counted_and_removed(db: sqlite3.Connection, path: Path) -> None:
     agent = SqliteAgent(str(path), wait_s=0)
     manager = "0" * 32
-    assert agent.count(manager, 0, 9, ()) == 0
-    assert agent.count(manager, 4, 9, ()) == -1
+    assert agent.count(manager, 0, 9, (), (), 0) == 0
+    assert agent.count(manager, 4, 9, (), (), 4) == -1
+    assert agent.count(manager, 0, 9, (), (4,), 0) == -1
     for number in range(1, 7):
         last = begun(db)
         db.execute("DELETE FROM t")
         last.record(Row(manager, number, "1"))
     begun(db).record(Row("1" * 32, 2, "1"))
     assert agent.settle(Row(manager, 7, "1")) is False
-    assert agent.count(manager, 1, 7, (3,)) == 4
-    assert agent.count(manager, 4, 4, ()) == 0
+    assert agent.count(manager, 0, 7, (3,), (), 0) == 5
+    assert agent.count(manager, 1, 7, (3,), (), 1) == -1, "a row is no note"
+    for _ in range(2):
+        agent.note(manager, 1)
+    assert agent.count(manager, 1, 7, (3,), (), 1) == 4
+    assert agent.count(manager, 1, 3, (2, 5), (2, 5), 1) == 1
+    assert agent.count(manager, 1, 3, (2,), (2, 7), 1) == -1, "it was never committed"
+    agent.note(manager, 5)
     agent.remove(manager, 5, (2,))
     agent.close()
     found = db.execute("SELECT number FROM onceq_decisions WHERE manager = ?", (manager,))
-    assert [number for (number,) in found] == [2, 5, 6, 7]
+    assert [number for (number,) in found] == [2, 5, 5, 6, 7]
+
+
+def test_a_file_that_was_replaced_is_a_lost_connection(db: sqlite3.Connection, path: Path) -> None:
+    """What was open stays the old file: what is decided there, nobody hears."""
+    agent = SqliteAgent(str(path), wait_s=0)
+    manager = "0" * 32
+    begun(db).record(Row(manager, 1, "1"))
+    assert agent.count(manager, 0, 9, (), (), 0) == 1
+    other = path.with_name("backup")
+    with closing(sqlite3.connect(other)) as backup:
+        backup.execute("CREATE TABLE t (x)")
+    os.replace(other, path)
+    with pytest.raises(PartnerLost, match="replaced"):
+        agent.settle(Row(manager, 2, "1"))
+    assert agent.count(manager, 0, 9, (), (), 0) == 0
+    agent.close()
 
 
 def test_a_file_that_was_restored(
@@ -293,7 +317,7 @@ def test_a_file_that_was_restored(
         work()
     assert recovery.step(0.0).clean
     rows = db.execute("SELECT * FROM onceq_decisions").fetchall()
-    assert len(rows) == 1
+    assert [what for *_, what in rows] == ["noted", "committed"]
     work()
     db.execute("DELETE FROM onceq_decisions")
     db.executemany("INSERT INTO onceq_decisions VALUES (?, ?, ?, ?)", rows)

@@ -2,10 +2,16 @@
 
 A database keeps its rows until they are removed in bulk, and may be set back to a state that it had
 before: its rows are then missing, though branches were committed for them. So that this is noticed,
-the manager counts. ``kept`` is the number of a row that was there when it was looked for, and that
-stays; ``mark`` the next such one, to be looked for; and of the branches that were committed the
-counts up to the mark and beyond it. When the rows up to the mark were found, the mark is the one
-that is kept, and those before it may be removed.
+the manager counts. ``mark`` says up to which number rows are to be looked for, and of the branches
+that were committed the counts up to the mark and beyond it are known. When they were found, the
+database is given a note with the number of the mark (``partners/last_agent.py``), which is ``kept``
+from then on, and the rows before it may be removed. The note is younger than all rows that were
+found for it: a state of the database without one of these has no note either.
+
+Branches end in any order. One whose number is not above the mark may be committed when the mark is
+set already, and its row may be younger than the note. These are few, as many as are open at a time.
+So they are listed one by one (``late``) until the next mark is set, and looked for (``looked``)
+until the rows up to that were found.
 
 Upholds: I21 (a database that was set back is recognised), I22.
 """
@@ -13,8 +19,11 @@ Upholds: I21 (a database that was set back is recognised), I22.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
-from typing import Any
+from dataclasses import astuple, dataclass, field
+from typing import Any, Final
+
+_OLD_NUMBERS: Final = 4
+"""Behind the first one, in checkpoints of versions that wrote no notes."""
 
 
 @dataclass(slots=True)
@@ -22,18 +31,25 @@ class Rows:
     """Of one database.
 
     Attributes:
-        kept: Number of a row that must be there; 0: none is known.
+        kept: Up to which number nothing is looked for but what is late; 0: nothing is known.
+        noted: Whether there must be a note of that number.
         mark: Up to which number rows are to be looked for now; 0: none are.
-        before: How many branches with numbers above ``kept``, up to ``mark``, were committed.
+        before: How many branches with numbers above ``kept``, up to ``mark``, were committed before
+            the mark was set.
         behind: How many with numbers above ``mark``, or above ``kept`` if there is none.
         last: The highest number that was committed.
+        late: Numbers up to ``mark``, or ``kept``, that were committed since the mark was set.
+        looked: Those that were late when it was set.
     """
 
     kept: int = 0
+    noted: bool = False
     mark: int = 0
     before: int = 0
     behind: int = 0
     last: int = 0
+    late: list[int] = field(default_factory=list)
+    looked: list[int] = field(default_factory=list)
 
 
 class SeenRows:
@@ -56,29 +72,41 @@ class SeenRows:
         rows = self._by_name.setdefault(name, Rows())
         if number > (rows.mark or rows.kept):
             rows.behind += 1
-        elif number > rows.kept:
-            rows.before += 1
+        else:
+            rows.late.append(number)
         rows.last = max(rows.last, number)
 
     def marked(self, name: str) -> None:
         """Rows up to the last one are to be looked for."""
         rows = self._by_name[name]
         rows.mark, rows.before, rows.behind = rows.last, rows.before + rows.behind, 0
+        rows.looked, rows.late = rows.looked + rows.late, []
 
-    def found(self, name: str) -> None:
-        """They are there."""
+    def found(self, name: str, *, noted: bool) -> None:
+        """They are there.
+
+        Args:
+            noted: The database has the note. Older versions wrote none, and may have removed rows
+                that are late.
+        """
         rows = self._by_name[name]
-        rows.kept, rows.mark, rows.before = rows.mark, 0, 0
+        rows.kept, rows.noted, rows.mark, rows.before, rows.looked = rows.mark, noted, 0, 0, []
+        if not noted:
+            rows.late = []
 
     def forget(self, name: str) -> None:
-        """The database is taken as it is."""
-        self._by_name.pop(name, None)
+        """The database is taken as it is: which rows it has up to the last, nobody asks."""
+        last = self.get(name).last
+        if last:
+            self._by_name[name] = Rows(kept=last, last=last)
 
     def dump(self) -> list[list[Any]]:
         """For a checkpoint."""
         return [[name, *astuple(rows)] for name, rows in self._by_name.items()]
 
     def load(self, values: list[list[Any]]) -> None:
-        """From one."""
-        for name, *numbers in values:
-            self._by_name[name] = Rows(*numbers)
+        """From one; those of older versions have no lists, and know of no note."""
+        for name, kept, *others in values:
+            if len(others) == _OLD_NUMBERS:
+                others.insert(0, False)
+            self._by_name[name] = Rows(kept, *others)

@@ -208,7 +208,9 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.ClockBelieved: _clock_ahead,
     setups.DamageDropped: lambda state, setup: state.drop_damage(setup.number),
     setups.DecisionCarriedOut: lambda state, setup: state.branches.decisions.pop(setup.gtrid, None),
-    setups.RowsFound: lambda state, setup: state.branches.rows.found(setup.agent),
+    setups.RowsFound: lambda state, setup: state.branches.rows.found(
+        setup.agent, noted=setup.noted
+    ),
     setups.RowsForgotten: lambda state, setup: state.branches.rows.forget(setup.agent),
     setups.RowsMarked: lambda state, setup: state.branches.rows.marked(setup.agent),
     setups.Fenced: _fence,

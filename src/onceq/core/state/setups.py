@@ -430,9 +430,10 @@ class RowsMarked(Setup):
 
 @_setup("rows-found")
 class RowsFound(Setup):
-    """They are there: those before the last may be removed."""
+    """They are there, and so is the note that says so: those before the mark may be removed."""
 
     agent: str
+    noted: bool = False
 
 
 @_setup("rows-forgotten")

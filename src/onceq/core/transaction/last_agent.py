@@ -77,11 +77,13 @@ def rows(step: Step, item: AskRows) -> None:
         if seen.last > max(seen.mark, seen.kept):
             step.setup(RowsMarked(agent=name), forced=False)
     elif item.found == seen.mark:
-        # Durable before it is said: rows are removed then, and this one is to be kept for ever.
-        step.setup(RowsFound(agent=name))
+        # Durable before it is said: rows are removed then, and the note is what is left of them.
+        step.setup(RowsFound(agent=name, noted=True))
     seen = step.state.branches.rows.get(name)
     open_ = sorted(
         tx.branch for xid, tx in step.units.branches.items() if tx.branch and agent_of(xid) == name
     )
-    answer = RowsView(name, seen.kept, seen.mark, seen.before, tuple(open_))
+    late = tuple(sorted(seen.looked + seen.late))
+    note = seen.kept if seen.noted else 0
+    answer = RowsView(name, seen.kept, seen.mark, seen.before, tuple(open_), late, note)
     step.answer(item.owner, item.request, answer)

@@ -64,10 +64,13 @@ class RowsView(View):
 
     Attributes:
         agent: Its name.
-        kept: Number of a row that must be there; 0: none is known.
+        kept: Up to which number nothing is looked for but what is ``late``; 0: nothing is known.
         mark: Up to which number rows are to be looked for now; 0: none are.
-        count: How many with numbers above ``kept``, up to ``mark``, must be there.
+        count: How many with numbers above ``kept``, up to ``mark``, must be there, besides those of
+            ``open`` and ``late``.
         open: Numbers of branches that are prepared: whether these have rows is not known.
+        late: Numbers of rows up to ``mark``, or ``kept``, that must be there, each of them.
+        note: Number of the note that must be there; 0: none is known.
     """
 
     agent: str = ""
@@ -75,6 +78,8 @@ class RowsView(View):
     mark: int = 0
     count: int = 0
     open: tuple[int, ...] = ()
+    late: tuple[int, ...] = ()
+    note: int = 0
 
 
 @dataclass(frozen=True, slots=True)

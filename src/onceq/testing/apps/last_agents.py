@@ -23,6 +23,7 @@ from onceq.partners.last_recovery import promises_in
 from onceq.partners.recovery import Recovery
 from onceq.testing.apps.apps import Lost, Sleep
 from onceq.testing.apps.clients import Client, Died, Talk
+from onceq.testing.apps.databases import Connection
 from onceq.testing.apps.row_books import RowBooks
 from onceq.testing.apps.row_databases import RowDatabase
 from onceq.testing.apps.row_transaction import RowTransaction
@@ -35,24 +36,48 @@ from onceq.testing.sim.options import MINUTE, MS, SECOND
 
 
 class SimulatedAgent:
-    """A database for recovery; see ``Agent``."""
+    """A database for recovery at one manager, over a connection of its own; see ``Agent``."""
 
-    def __init__(self, database: RowDatabase) -> None:
-        self.database = database
+    def __init__(self, books: RowBooks, home: Node, database: RowDatabase) -> None:
+        self.books, self.home, self.database = books, home, database
         self.name = database.name
+        self._connection: Connection | None = None
 
     def settle(self, row: Row) -> Talk:
         """See Agent."""
-        return (yield from self.database.call(lambda: self.database.settle(row)))
 
-    def count(self, manager: str, after: int, upto: int, but: Sequence[int]) -> Talk:
+        def work() -> bool:
+            committed = self.database.settle(row)
+            self.books.settled(self.home, self.database, row, committed=committed)
+            return committed
+
+        return self._call(work)
+
+    def count(
+        self, manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int],
+        note: int,
+    ) -> Talk:  # fmt: skip
         """See Agent."""
-        database = self.database
-        return (yield from database.call(lambda: database.count(manager, after, upto, but)))
+        return self._call(lambda: self.database.count(manager, after, upto, but, must, note))
+
+    def note(self, manager: str, number: int) -> Talk:
+        """See Agent."""
+        return self._call(lambda: self.database.note(manager, number))
 
     def remove(self, manager: str, below: int, but: Sequence[int]) -> Talk:
         """See Agent."""
-        yield from self.database.call(lambda: self.database.remove(manager, below, but))
+        return self._call(lambda: self.database.remove(manager, below, but))
+
+    def _call(self, work: Callable[[], Any]) -> Talk:
+        """That the connection is lost is told by one call; the next one connects again."""
+        if self._connection is None:
+            self._connection = self.database.connect()
+        connection = self._connection
+        try:
+            return (yield from self.database.call(work, connection))
+        finally:
+            if not connection.usable:
+                self._connection = None
 
 
 class SimulatedPromiser:
@@ -144,7 +169,8 @@ class LastAgents:
         for home in homes:
             stream = self.kernel.stream(f"row client {home.index}")
             deaths = options.deaths
-            self._workers.append(Client(home, self.nodes, stream, deaths, self._next))
+            for _ in range(rng.choice([1, 2, 3])):
+                self._workers.append(Client(home, self.nodes, stream, deaths, self._next))
             self._recoverers[home.index] = Client(
                 home, self.nodes, stream, deaths, self._next_round
             )
@@ -226,7 +252,7 @@ class LastAgents:
         promiser: Any = SimulatedPromiser(self.books, client)
         recovery = Recovery(promiser)
         for database in self.databases:
-            agent: Any = SimulatedAgent(database)
+            agent: Any = SimulatedAgent(self.books, client.node, database)
             recovery.add_agent(agent, promiser, database.name)
         return recovery
 
@@ -254,6 +280,9 @@ class LastAgents:
         report = yield from one_round(recovery, now_s)
         if recovery.restored:
             self.kernel.marks[marks.DATABASE_SET_BACK] += 1
+            for database in self.databases:
+                if database.name in recovery.restored:
+                    self.books.alarmed(client.node, database)
             if client.rng.random() < 0.3 or not self.kernel.faulty:
                 yield from self._accept(client, recovery)
         return report.clean, recovery.next_s(now_s, report)

@@ -4,8 +4,8 @@ Whatever anybody asks of a branch is entered before it is asked and when it is a
 
 Watches: I20, I21 (a branch is committed only when its row is there, and rolled back only when it is
 not there and never will be; in the end the manager and the database have one outcome, and the
-application was told it; by a database that was set back nothing is rolled back before an operator
-has said so).
+application was told it; a database that was set back is always noticed, and decides nothing before
+an operator has said so; one that was not is never taken for it).
 """
 
 from __future__ import annotations
@@ -66,6 +66,9 @@ class RowBooks:
         self._by_row: dict[Row, Case] = {}
         self.unaccepted: set[tuple[int, str]] = set()
         """Managers, and databases that were set back and lack rows that these have seen."""
+        self._set_back: set[RowDatabase] = set()
+        self._kept_out: set[Row] = set()
+        """What recovery has found not to be committed, and has seen to it that it never will."""
         self._rows = 0
 
     def begin(self, home: Node, xid: Xid, database: RowDatabase) -> Case:
@@ -117,20 +120,18 @@ class RowBooks:
 
     def set_back(self, database: RowDatabase) -> None:
         """It has the state of a backup."""
+        self._set_back.add(database)
         for case in self.cases.values():
             if case.database is not database or not case.landed or case.lost:
                 continue
             case.lost = not database.rows.issuperset(case.rows)
-            if case.lost and case.heard and self._counted(case):
+            if case.lost and case.heard and not case.forgotten:
                 self.unaccepted.add((case.home.index, database.name))
 
-    def _counted(self, case: Case) -> bool:
-        """Whether the manager notices that its row is missing."""
-        engine = case.home.engine
-        if engine is None or case.row is None or case.forgotten:
-            return False
-        seen = engine.manager.state.branches.rows.get(case.database.name)
-        return case.row.number >= seen.kept
+    def alarmed(self, home: Node, database: RowDatabase) -> None:
+        """A manager takes it for set back."""
+        if database not in self._set_back:
+            self.kernel.wrong(f"I21: {home.name} misses rows of {database.name}, which lost none")
 
     def accepted(self, home: Node, database: RowDatabase) -> None:
         """An operator takes it as it is."""
@@ -138,6 +139,13 @@ class RowBooks:
         for case in self.cases.values():
             if case.home is home and case.database is database:
                 case.forgotten = case.landed
+
+    def settled(self, home: Node, database: RowDatabase, row: Row, *, committed: bool) -> None:
+        """The database has decided, because the recovery of a manager has asked it."""
+        if database.decisions.get(row) == ABORTED:
+            self._kept_out.add(row)
+        if not committed and (home.index, database.name) in self.unaccepted:
+            self.kernel.wrong(f"I21: {row} is decided by a database that was set back")
 
     # ---- the branch ---------------------------------------------------------------------
 
@@ -166,12 +174,10 @@ class RowBooks:
         """Somebody is about to tell it to roll back."""
         if case.landed and not case.lost:
             self.kernel.wrong(f"I21: {case.xid} is told to roll back, and its row is there")
-        if recovered and case.database.decisions.get(self._row(case)) != ABORTED:
+        if recovered and self._row(case) not in self._kept_out:
             self.kernel.wrong(
                 f"I21: {case.xid} is told to roll back, and nothing keeps its row out"
             )
-        if recovered and (case.home.index, case.database.name) in self.unaccepted:
-            self.kernel.wrong(f"I21: {case.xid} is rolled back by a database that was set back")
         if case.unit.status in (Status.OPEN, Status.ASKED):
             self.ledger.doubt(case.unit)
 
@@ -193,6 +199,8 @@ class RowBooks:
 
     def finish(self) -> None:
         """Everything could be reached, and recovery has run."""
+        for home, name in sorted(self.unaccepted):
+            self.kernel.wrong(f"I21: manager {home} has not noticed that {name} was set back")
         for case in self.cases.values():
             there = case.database.rows.intersection(case.rows)
             if there and len(there) < len(case.rows):

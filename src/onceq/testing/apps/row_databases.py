@@ -11,14 +11,15 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from onceq.errors import PartnerLost, PartnerRefused
-from onceq.partners.last_agent import ABORTED, COMMITTED, Row
+from onceq.partners.last_agent import ABORTED, COMMITTED, NOTED, Row
 from onceq.testing.apps.databases import Connection, Database
 from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.options import MINUTE, MS, SECOND
 
-RESTORE_US = 10 * MINUTE
-"""So long a database cannot be reached that is set back: longer than any round of recovery."""
+RESTORE_US = (MS, SECOND, 10 * MINUTE)
+"""So long a database cannot be reached that is set back: some are back in the middle of a round of
+recovery, over a connection that is lost."""
 
 
 class RowDatabase(Database):
@@ -53,15 +54,23 @@ class RowDatabase(Database):
         """As of any database; or it is backed up, or set back."""
         drawn = self.rng.random()
         if drawn < 0.2:
-            self._backup = set(self.rows), dict(self.decisions)
-        elif drawn < 0.35 and self._backup is not None:
-            self._fail(crash=True)
-            self._away_until_us = self.kernel.now + RESTORE_US
-            self.rows, self.decisions = set(self._backup[0]), dict(self._backup[1])
-            self.kernel.note("database set back", self.name)
-            self._set_back(self)
+            self._back_up()
+        elif drawn < 0.35:
+            self._restore()
         else:
             super().fault()
+
+    def _back_up(self) -> None:
+        self._backup = set(self.rows), dict(self.decisions)
+
+    def _restore(self) -> None:
+        if self._backup is None or not self.kernel.faulty:
+            return
+        self._fail(crash=True)
+        self._away_until_us = self.kernel.now + self.rng.choice(RESTORE_US)
+        self.rows, self.decisions = set(self._backup[0]), dict(self._backup[1])
+        self.kernel.note("database set back", self.name)
+        self._set_back(self)
 
     def _fail(self, *, crash: bool) -> None:
         super()._fail(crash=crash)
@@ -113,6 +122,8 @@ class RowDatabase(Database):
         self.rows |= rows
         self.decisions[row] = COMMITTED
         self._landed(row)
+        if self.kernel.faulty and self.rng.random() < 0.1:
+            self._back_up()
 
     # ---- recovery -----------------------------------------------------------------------
 
@@ -121,23 +132,43 @@ class RowDatabase(Database):
         if row in self.under_way:
             self.kernel.marks[marks.ROW_HELD] += 1
             raise PartnerLost("a commit that is under way holds the key")
+        if self.kernel.faulty and self.rng.random() < 0.1:
+            self._restore()
+            raise PartnerLost("it was set back while it was asked")
         return self.decisions.setdefault(row, ABORTED) == COMMITTED
 
-    def count(self, manager: str, after: int, upto: int, but: Sequence[int]) -> int:
-        """See Agent."""
-        numbers = {
+    def _numbers(self, manager: str, what: str) -> set[int]:
+        return {
             row.number for row, outcome in self.decisions.items()
-            if row.manager == manager and outcome == COMMITTED
+            if row.manager == manager and outcome == what
         }  # fmt: skip
-        if after and after not in numbers:
+
+    def count(
+        self, manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int],
+        note: int,
+    ) -> int:  # fmt: skip
+        """See Agent."""
+        numbers = self._numbers(manager, COMMITTED)
+        if note and note not in self._numbers(manager, NOTED):
             return -1
-        return sum(after < number <= upto and number not in but for number in numbers)
+        if not numbers.issuperset(must):
+            return -1
+        return sum(after < number <= upto for number in numbers - set(but))
+
+    def note(self, manager: str, number: int) -> None:
+        """See Agent."""
+        self.decisions[Row(manager, number, "")] = NOTED
+        if self.kernel.faulty and self.rng.random() < 0.2:
+            # Branches may end from here on whose numbers are below that of the note.
+            self._back_up()
+            after_us = self.rng.choice([MINUTE, 10 * MINUTE, 60 * MINUTE])
+            self.kernel.at(self.kernel.now + after_us, self._restore)
 
     def remove(self, manager: str, below: int, but: Sequence[int]) -> None:
         """See Agent."""
         gone = [
             row for row, outcome in self.decisions.items()
-            if row.manager == manager and outcome == COMMITTED and row.number < below
+            if row.manager == manager and outcome in (COMMITTED, NOTED) and row.number < below
             and row.number not in but
         ]  # fmt: skip
         for row in gone:

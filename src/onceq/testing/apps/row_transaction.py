@@ -39,7 +39,7 @@ from onceq.testing.apps.row_books import Case, RowBooks
 from onceq.testing.apps.work import Work
 from onceq.testing.judge.books import Status
 from onceq.testing.sim.node import Node
-from onceq.testing.sim.options import MS
+from onceq.testing.sim.options import MINUTE, MS, SECOND
 
 
 class Owner(Protocol):
@@ -216,6 +216,7 @@ class RowTransaction:
             self.books.committing(case)
             told = replace(request, owner=link.owner)
             link.node.run(lambda engine: engine.submit(told))
+            self._soon_durable()
             return None
         try:
             answer = yield from self.client.ask(link, request, lambda: self.books.committing(case))
@@ -226,6 +227,17 @@ class RowTransaction:
             self.client.kernel.wrong(f"I20: {case.xid} cannot be committed: {answer!r}")
         self.books.committed(case, known=known, recovered=False)
         return answer
+
+    def _soon_durable(self) -> None:
+        """What is held is durable when nothing else was said for a while."""
+        node, kernel, life = self.link.node, self.client.kernel, self.link.node.life
+
+        def durable() -> None:
+            awake = node.paused_us < kernel.now - SECOND
+            if node.life == life and node.engine is not None and awake:
+                self.case.heard = True
+
+        kernel.at(kernel.now + MINUTE, durable)
 
     def _break(self) -> Talk:
         case = self.case

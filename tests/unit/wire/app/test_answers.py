@@ -55,7 +55,7 @@ def look(what: str) -> requests.Look:
         (requests.Abort(1), None),
         (requests.AskDecision(b"g"), Decision.OPEN),
         (requests.DecisionDone(b"g"), None),
-        (requests.AskRows("db"), RowsView("db", 3, 7, 2, (5, 6))),
+        (requests.AskRows("db"), RowsView("db", 3, 7, 2, (5, 6), (2,), 3)),
         (requests.CommitGroup("a", "", 1, b"", ()), GroupResult(True, 2, 3)),
         (requests.RollbackGroup(b"", True), 3),
         (requests.CommitBranch(XID), Sent(1, 2, 3)),
