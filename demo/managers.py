@@ -33,12 +33,12 @@ DESTINATION = f"DIRECT=OS:{HUB}\\{HUB_QUEUE},DIRECT=OS:{AUDIT}\\{AUDIT_QUEUE}"
 """One name with two elements: a commit sends to both, or to none."""
 
 SETTINGS = {
-    "resend_first_s": 0.25,
-    "resend_second_s": 0.5,
+    "resend_first_s": 0.5,
+    "resend_second_s": 1.0,
     "resend_third_s": 1.0,
     "resend_last_s": 2.0,
     "order_ack_delay_s": 0.05,
-    "order_ack_delay_s_max": 0.25,
+    "order_ack_delay_s_max": 0.1,
     "order_ack_messages_max": 256,
     "unacknowledged_messages_max": 1_024,
     "connect_retry_s": 0.2,
@@ -46,7 +46,9 @@ SETTINGS = {
     "history": "true",
     "history_roll_s": 2,
 }
-"""MSMQ's own times are made for modems; a demo has three minutes. The history is for the audit."""
+"""MSMQ's own times are made for modems; a demo has three minutes. As with MSMQ's, a resend timer is
+some times as long as the longest delay of an acknowledgment: one that rings before it is due asks
+in vain, with two messages each time. The history is for the audit."""
 STOP_S_MAX = 20.0
 
 
