@@ -343,6 +343,12 @@ HOLE_AGAIN_S: Final = 0.1
 """What a receiver names as missing is sent again at most so often (seconds), and twice as long
 after each time that did not help: a round trip fits in, and a liar gets little."""
 
+HOLE_MESSAGES: Final = 16
+"""So many messages of a hole are sent again at first: it may be that nothing in it is lost."""
+
+HOLE_GROWTH: Final = 2
+"""If the receiver takes these and names the rest, so many times as many follow, and so on."""
+
 HOLES_WAITING_MAX: Final = 64
 """Such holes of one outgoing queue that wait for room on its session."""
 

@@ -13,7 +13,8 @@ from onceq.packet.arrived import ArrivedRun
 from tests.planted.planted import Planted, edited, replaced
 
 HOLES = "tests/conformance/test_holes.py::test_"
-_next = EarlyRuns.next
+LONG = "tests/conformance/test_long_holes.py::test_"
+_next, _advanced = EarlyRuns.next, EarlyRuns.advanced
 
 
 def _of_any_stream(
@@ -23,6 +24,21 @@ def _of_any_stream(
     if found is not None:
         found.stream = stream
     return _next(self, key, session, stream, last)
+
+
+def _seen_by_the_timer(self: EarlyRuns, key: Key, last: int) -> bool:
+    _advanced(self, key, last)
+    found = self.streams.get(key)
+    return found is not None and found.missing_to != found.told_to
+
+
+def _told_as_often_as_before(self: EarlyRuns, key: Key, last: int) -> bool:
+    found = self.streams.get(key)
+    told = found.told if found is not None else 0
+    moved = _advanced(self, key, last)
+    if found is not None:
+        found.told = told
+    return moved
 
 
 def _never(self: EarlyRuns, whom: int) -> None:
@@ -44,8 +60,6 @@ _ROWS: tuple[tuple[str, ModuleType, str, str, str], ...] = (
     ("a-hole-is-filled-as-often-as-it-is-named", hole_repair,
      "repair.again_us = step.later_us(wait_s)", "repair.again_us = 0",
      "a_hole_that_is_named_again_and_again_costs_little"),
-    ("a-hole-that-moves-on-is-filled-as-a-whole", hole_repair,
-     "first = max(first, repair.until + 1)", "pass", "holes_that_move_on_cost_each_message_once"),
     ("a-hole-is-believed-on-any-session", hole_repair, "if peer.extended and ack.tells_holes:",
      "if ack.tells_holes:", "a_session_without_the_mark_names_no_holes"),
     ("what-was-never-sent-may-be-missing", hole_repair, " <= sent - head.base:", ":",
@@ -56,8 +70,9 @@ _ROWS: tuple[tuple[str, ModuleType, str, str, str], ...] = (
     ("each-equal-acknowledgment-shows-a-hole", hole_repair, "if repair.guessed == said or ", "if ",
      "equal_acknowledgments_show_a_hole_once"),
     ("a-hole-waits-for-whatever-leaves-next", hole_repair,
-     "    repair.ranges.append((first, last))\n    start_if_possible(step, outgoing)",
-     "    repair.ranges.append((first, last))", "lost_acknowledgments_of_a_hole_are_made_again"),
+     "    repair.ranges.append((first, repair.until))\n    start_if_possible(step, outgoing)",
+     "    repair.ranges.append((first, repair.until))",
+     "lost_acknowledgments_of_a_hole_are_made_again"),
     ("a-time-out-sends-the-window-again", outgoing_queue,
      "if peer is not None and peer.extended:", "if False:", "what_is_only_late_is_not_sent_again"),
     ("a-lost-end-waits-for-the-timer-each-time", hole_repair,
@@ -94,7 +109,31 @@ _ROWS: tuple[tuple[str, ModuleType, str, str, str], ...] = (
      "what_a_receiver_lacks_follows_at_once_on_a_new_session"),
 )  # fmt: skip
 
+_LONG: tuple[tuple[str, ModuleType, str, str, str], ...] = (
+    ("a-hole-that-moves-on-is-filled-as-a-whole", hole_repair,
+     "first = max(first, repair.until + 1)", "pass",
+     "what_was_sent_again_just_now_is_left_out_of_the_next_hole"),
+    ("a-hole-is-filled-at-once-however-long-it-is", hole_repair,
+     "repair.until = min(last, first + repair.count - 1)", "repair.until = last",
+     "what_an_earlier_connection_brings_late_costs_a_few_resends"),
+    ("a-long-hole-is-filled-in-equal-parts", hole_repair, "repair.count *= HOLE_GROWTH", "pass",
+     "a_long_hole_grows_as_what_was_sent_again_comes"),
+    ("what-comes-by-itself-is-taken-for-lost", hole_repair,
+     "if outgoing.head.base + ack.number > repair.until:", "if False:",
+     "what_comes_by_itself_was_late_and_so_is_the_rest"),
+)  # fmt: skip
+
 PLANTED = (
+    Planted(
+        "a-part-of-a-hole-that-has-come-is-told-with-the-timer",
+        replaced(EarlyRuns, "advanced", _seen_by_the_timer),
+        LONG + "a_long_hole_is_filled_little_by_little_and_soon",
+    ),
+    Planted(
+        "a-hole-that-is-filled-slowly-is-named-no-more",
+        replaced(EarlyRuns, "advanced", _told_as_often_as_before),
+        LONG + "a_hole_is_named_again_however_slowly_it_was_filled",
+    ),
     Planted(
         "what-is-kept-of-a-stream-is-shown-in-the-next",
         replaced(EarlyRuns, "next", _of_any_stream),
@@ -115,5 +154,9 @@ PLANTED = (
     *(
         Planted(name, edited(module, old, new), HOLES + finder)
         for name, module, old, new, finder in _ROWS
+    ),
+    *(
+        Planted(name, edited(module, old, new), LONG + finder)
+        for name, module, old, new, finder in _LONG
     ),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from onceq.model.connection import ConnectionStatus
 from onceq.model.fixed import fixed
+from onceq.model.limits import HOLE_MESSAGES
 
 
 @dataclass(slots=True)
@@ -31,7 +32,9 @@ class Repair:
         ranges: First and last counter of each, in order; transmitted with the next room.
         about: Stream and number of the acknowledgment that was followed last; zeros: none was.
         times: How often that one was followed.
-        until: The last counter that was sent again on account of a hole.
+        end: The last counter of the hole that it named.
+        until: The last counter that was sent again on account of a hole, or has come by itself.
+        count: How many of a hole are sent again at a time.
         again_us: Before this time (monotonic) nothing up to ``until`` goes out again.
         heard: Session, stream and number of the last acknowledgment that says nothing of holes.
         guessed: The one of these that was taken for a hole.
@@ -44,7 +47,9 @@ class Repair:
     ranges: list[tuple[int, int]] = field(default_factory=list)
     about: tuple[int, int] = (0, 0)
     times: int = 0
+    end: int = 0
     until: int = 0
+    count: int = HOLE_MESSAGES
     again_us: int = 0
     heard: tuple[int, int, int] = (0, 0, 0)
     guessed: tuple[int, int, int] = (0, 0, 0)

@@ -52,6 +52,7 @@ class EarlyStream:
         missing_to: The last number of the first hole.
         told_to: The last number of the hole that was named last; 0: none was.
         told: How often the acknowledgment that names it has left since anything came.
+        last: Up to where the stream had come when it was looked at before.
         due_us: When the beginning is named again, if it is that which is missing; 0: no such timer.
     """
 
@@ -63,6 +64,7 @@ class EarlyStream:
     missing_to: int = 0
     told_to: int = 0
     told: int = 0
+    last: int = 0
     due_us: int = 0
 
 
@@ -145,7 +147,7 @@ class EarlyRuns:
 
     def advanced(self, key: Key, last: int) -> bool:
         """What could be shown was shown: whether another hole than the one that was named is the
-        first now."""
+        first now, or a part of it has come."""
         found = self.streams.get(key)
         if found is None:
             return False
@@ -154,7 +156,10 @@ class EarlyRuns:
         elif found.missing_to <= last:
             del self.streams[key]
             return False
-        return found.missing_to != found.told_to
+        moved, found.last = last > found.last, last
+        if moved:
+            found.told = 0
+        return moved or found.missing_to != found.told_to
 
     def missing(self, key: Key, stream: int, last: int) -> tuple[int, int]:
         """First and last number of the first hole; zeros: none is known."""

@@ -13,9 +13,14 @@ tell it sooner:
   unacknowledged go out again, once for each number.
 
 What goes out again keeps its numbers (EOD-5), and its previous numbers are made anew (EOD-6), as at
-any transmission. Up to where everything else was transmitted does not move. So a hole that is named
-in vain, or by a liar, costs what lies in it, and that not often: after 100 ms, then after twice as
-long each time, until the receiver has accepted something.
+any transmission. Up to where everything else was transmitted does not move.
+
+Not every hole is a loss. A packet of an earlier connection that comes late, or one that has
+overtaken others, stands before messages that are merely under way, and these may be all that was
+transmitted since. So a few go first, and twice as many each time when the receiver has taken just
+what was sent again and names the rest. When it has taken more than that, the rest is coming, and
+nothing of it is sent. A hole that stays as it is, or is named by a liar, costs as many, and not
+often: after 100 ms, then after twice as long each time.
 
 The resend timer runs as it would without all this; it finds what is lost at the end, where no later
 message shows it. It rings also when acknowledgments were lost or are late, and then a receiver that
@@ -31,7 +36,13 @@ from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue, Peer
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_queue import PROBE_MESSAGES, start_if_possible
-from onceq.model.limits import ASKED_GROWTH, HOLE_AGAIN_S, HOLES_WAITING_MAX
+from onceq.model.limits import (
+    ASKED_GROWTH,
+    HOLE_AGAIN_S,
+    HOLE_GROWTH,
+    HOLE_MESSAGES,
+    HOLES_WAITING_MAX,
+)
 from onceq.packet.acks import OrderAck
 
 
@@ -83,28 +94,47 @@ def _answered(step: Step, outgoing: OutgoingQueue, ack: OrderAck) -> None:
 
 
 def _repair(step: Step, outgoing: OutgoingQueue, ack: OrderAck, last: int, sent: int) -> None:
-    """Send a hole again that was named, unless that was done just now.
+    """Send the beginning of a hole again that was named, unless that was done just now, or what
+    lies in it is coming.
 
     Args:
         last: Counter of the last message in it.
         sent: That of the last one that was transmitted.
     """
-    lane, repair, now_us = outgoing.ordered_lane, outgoing.repair, step.now.mono_us
+    lane, repair, about = outgoing.ordered_lane, outgoing.repair, (ack.stream, ack.number)
+    if len(repair.ranges) >= HOLES_WAITING_MAX:
+        return
     first = lane.first_available()
     # What ends the hole has ended here: the next one names another previous number now (EOD-8).
     if lane.state(last) != AVAILABLE:
         last = min(lane.first(AVAILABLE, last, sent + 1), sent)
-    if now_us < repair.again_us:
-        if repair.about == (ack.stream, ack.number):
+    if last == repair.end and about > repair.about:
+        # The same hole, and it begins later than before.
+        repair.about, repair.times = about, 0
+        repair.again_us = step.later_us(HOLE_AGAIN_S)
+        if outgoing.head.base + ack.number > repair.until:
+            # What has come was not sent again: it was late, not lost. Then so is the rest.
+            repair.until, repair.count = outgoing.head.base + ack.number, HOLE_MESSAGES
             return
-        first = max(first, repair.until + 1)
-    if first > last or len(repair.ranges) >= HOLES_WAITING_MAX:
-        return
-    repair.times = repair.times + 1 if repair.about == (ack.stream, ack.number) else 0
-    repair.about, repair.until = (ack.stream, ack.number), last
-    wait_s = min(HOLE_AGAIN_S * (1 << min(repair.times, 16)), step.settings.resend_first_s)
-    repair.again_us = step.later_us(wait_s)
-    repair.ranges.append((first, last))
+        if first <= repair.until:
+            return
+        repair.count *= HOLE_GROWTH
+    else:
+        if step.now.mono_us < repair.again_us:
+            if repair.about == about:
+                return
+            first = max(first, repair.until + 1)
+        if first > last:
+            return
+        if repair.about == about:
+            repair.times += 1
+        else:
+            repair.times, repair.count = 0, HOLE_MESSAGES
+        wait_s = min(HOLE_AGAIN_S * (1 << min(repair.times, 16)), step.settings.resend_first_s)
+        repair.again_us = step.later_us(wait_s)
+    repair.about, repair.end = about, last
+    repair.until = min(last, first + repair.count - 1)
+    repair.ranges.append((first, repair.until))
     start_if_possible(step, outgoing)
 
 
