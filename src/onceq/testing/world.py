@@ -145,7 +145,7 @@ class World:
     def _engine(self, node: Node, **parts: Any) -> Engine:
         engine = PacketFaultEngine(node, self.old_packets, self.siblings, **parts)
         reads_again(node, engine)
-        engine.arriving = lambda: self.early.look(node, engine)
+        engine.worked = lambda: self.early.look(node, engine)
         return engine
 
     def _make_people(self) -> None:
@@ -158,7 +158,7 @@ class World:
         self.operators = Operators(
             kernel, books, pair, queues, work, self.verdict, self.acknowledgments, self.directory
         )
-        self.early = EarlyHands(kernel, self.nodes, books, self.operators)
+        self.early = EarlyHands(kernel, self.nodes, books, self.operators, work)
         self.greetings = Greetings(kernel, self.nodes, books, pair, queues, work)
 
     # ---- its life -----------------------------------------------------------------------

@@ -12,8 +12,10 @@ from typing import Any
 from onceq.errors import OnceqError, RolledBack, SendFailed
 from onceq.model.branch import Vote
 from onceq.model.identity import TransactionId
+from onceq.model.message import Properties
 from onceq.model.requests import Abort, AskOutcome, Commit, Receive, Send, SendItem
 from onceq.model.results import Outcome
+from onceq.model.run import Run
 from onceq.packet.batch import Batch
 from onceq.testing.apps.apps import App, Ask, Lost, Sleep
 from onceq.testing.apps.sends import Sends
@@ -132,6 +134,13 @@ class Work:
         answer = yield Ask(Send(number, (item,)))
         if isinstance(answer, OnceqError):
             self.sends.refused(answer, messages)
+
+    def say(self, app: App, unit: Unit, place: Place, name: str = "") -> Talk:
+        """Send one message, and commit it."""
+        name = name or place.spellings[0]
+        message = self.ledger.message(app.node.index, unit, [(place, name)], Properties(), 4)
+        item = SendItem(name, Properties(), Run.of([message.body]))
+        yield from self.commit(app, unit, 0, [(item, [message])])
 
     def _here(self, node: int) -> Place | None:
         places = [p for p in self.books.places.values() if p.node == node and p.created_us >= 0]

@@ -2,7 +2,9 @@
 
 What is kept behind a hole stays for milliseconds, so hardly any queue is deleted, and hardly any
 stream ends, while it does. Here somebody deletes the queue that it is for, or purges the outgoing
-queue that it comes from, so that the next message begins another stream.
+queue that it comes from and sends something else there, which begins another stream. What the
+sender says of the messages that are gone is lost: it comes before the other stream does, and what
+is kept would be judged by it.
 """
 
 from __future__ import annotations
@@ -10,16 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from onceq.service.engine import Engine
-from onceq.testing.apps.apps import App, Program, once
+from onceq.testing.apps.apps import App, Lost, Program, once
 from onceq.testing.apps.operators import Operators
-from onceq.testing.judge.books import Books
+from onceq.testing.apps.work import Work
+from onceq.testing.judge.books import Books, Place
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.node import Node
+from onceq.testing.sim.packet_faults import PacketFaultEngine
 
-SHARE = 0.3
-"""Of the times at which something is seen to be kept."""
-PURGED = 0.7
+SHARE = 0.5
+"""Of the streams of which something is kept."""
+PURGED = 0.6
 """Of these: the others delete the queue."""
 THINK_US = 80
 
@@ -28,23 +31,30 @@ class EarlyHands:
     """See the module."""
 
     def __init__(
-        self, kernel: Kernel, nodes: list[Node], books: Books, operators: Operators
-    ) -> None:  # fmt: skip
-        self.kernel, self.nodes, self.books, self.operators = kernel, nodes, books, operators
+        self, kernel: Kernel, nodes: list[Node], books: Books, operators: Operators, work: Work
+    ) -> None:
+        self.kernel, self.nodes, self.books = kernel, nodes, books
+        self.operators, self.work = operators, work
         self.rng = kernel.stream("early")
+        self._seen: set[int] = set()
 
-    def look(self, node: Node, engine: Engine) -> None:
-        """Something has come to a manager: is anything kept there?"""
+    def look(self, node: Node, engine: PacketFaultEngine) -> None:
+        """A manager has worked: is anything kept there that was not before?"""
         kept = engine.manager._step.sessions.early.streams
-        if not kept or not self.kernel.faulty or self.rng.random() >= SHARE:
+        if not kept or not self.kernel.faulty:
             return
         stream = next(iter(kept.values()))
+        if stream.stream in self._seen:
+            return
+        self._seen.add(stream.stream)
+        if self.rng.random() >= SHARE:
+            return
         if self.rng.random() < PURGED:
-            self._purge(stream.stream)
+            self._purge(engine, stream.stream)
         else:
             self._delete(node, stream.queue)
 
-    def _purge(self, stream: int) -> None:
+    def _purge(self, engine: PacketFaultEngine, stream: int) -> None:
         for node in self.nodes:
             manager = node.engine.manager if node.engine is not None else None
             outgoing = manager.state.streams.get(stream) if manager is not None else None
@@ -53,8 +63,18 @@ class EarlyHands:
             name = str(outgoing.name)
             place = self.operators.place_of(name)
             if place is not None:
-                self._now(node, partial(self.operators.purge_outgoing, name=name, place=place))
+                engine.unasked.add(node.guid)
+                self._now(node, partial(self._begin_anew, name=name, place=place))
                 return
+
+    def _begin_anew(self, app: App, name: str, place: Place) -> Program:
+        """Nothing is left of the stream at its sender; what is sent now begins another one."""
+        yield from self.operators.purge_outgoing(app, name, place)
+        unit = self.work.ledger.unit(app.node.index)
+        try:
+            yield from self.work.say(app, unit, place, name)
+        except Lost:
+            yield from self.work.lost(app, unit)
 
     def _delete(self, node: Node, number: int) -> None:
         for place in self.books.places.values():

@@ -11,12 +11,9 @@ Watches: I25 over copies.
 from __future__ import annotations
 
 from onceq.core.manager import Manager
-from onceq.model.message import Properties
-from onceq.model.requests import SendItem
-from onceq.model.run import Run
 from onceq.testing.apps.apps import App, Lost, Program, once
-from onceq.testing.apps.work import Talk, Work
-from onceq.testing.judge.books import Books, Place, Unit
+from onceq.testing.apps.work import Work
+from onceq.testing.judge.books import Books, Place
 from onceq.testing.judge.copied_queues import CopiedQueues
 from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
@@ -60,16 +57,9 @@ class Greetings:
     def _hail(self, app: App) -> Program:
         unit = self.ledger.unit(app.node.index)
         try:
-            yield from self._say(app, unit, self.queues.hails[0])
+            yield from self.work.say(app, unit, self.queues.hails[0])
         except Lost:
             yield from self.work.lost(app, unit)
-
-    def _say(self, app: App, unit: Unit, place: Place) -> Talk:
-        """Send one message."""
-        name = place.spellings[0]
-        message = self.ledger.message(app.node.index, unit, [(place, name)], Properties(), 4)
-        item = SendItem(name, Properties(), Run.of([message.body]))
-        yield from self.work.commit(app, unit, 0, [(item, [message])])
 
     def noticed(self, node: Node, manager: Manager) -> None:
         """In the end: who has something for its own identity elsewhere, has noticed it (I25)."""
@@ -98,7 +88,7 @@ class Greetings:
 
     def _greeting(self, app: App) -> Program:
         for place in self._reachable():
-            yield from self._say(app, self.ledger.unit(app.node.index), place)
+            yield from self.work.say(app, self.ledger.unit(app.node.index), place)
 
     def _reachable(self) -> list[Place]:
         """One queue of each other manager, if it has one that takes whatever comes."""

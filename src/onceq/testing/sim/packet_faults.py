@@ -17,7 +17,7 @@ from onceq.core.decision import Notice, Persisted
 from onceq.core.inputs.inputs import Arrived, Input, SessionOpened
 from onceq.core.manager import Manager
 from onceq.model.run import LENGTH_TYPE
-from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, ArrivedRun, cut
+from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, SETTLING, ArrivedRun, cut
 from onceq.service.engine import Engine
 from onceq.testing.sim.node import Node
 from onceq.testing.sim.options import MINUTE, MS, SECOND
@@ -46,8 +46,10 @@ class PacketFaultEngine(Engine):
         self.node, self.old_packets, self.watch = node, old_packets, watch
         self._genuine: dict[int, deque[bool]] = {}
         self._withheld: set[int] = set()
-        self.arriving: Callable[[], None] = lambda: None
-        """Told when something has come."""
+        self.worked: Callable[[], None] = lambda: None
+        """Told when everything that has come was worked on."""
+        self.unasked: set[bytes] = set()
+        """Managers of whom the next packet about doubts is lost."""
         super().__init__(**parts)
         self._perform[Persisted] = self._persisted
         self._perform[Notice] = self._notice
@@ -57,11 +59,16 @@ class PacketFaultEngine(Engine):
         if isinstance(item, Arrived):
             self.watch.spoke(self.node, item.session)
             self._arrived(item)
-            self.arriving()
         else:
             if isinstance(item, SessionOpened):
                 self.watch.opened(self.node, item)
             super().submit(item)
+
+    def pump(self) -> bool:
+        """Work on what has come."""
+        more = super().pump()
+        self.worked()
+        return more
 
     def _notice(self, action: Notice) -> None:
         """An operator is told; what was noticed is durable."""
@@ -72,6 +79,12 @@ class PacketFaultEngine(Engine):
         kernel = self.node.kernel
         self.old_packets.remember(self.node, item.run)
         options, rng = kernel.options, kernel.stream("network")
+        if item.run.kind == SETTLING and item.run.source in self.unasked:
+            self.unasked.discard(item.run.source)
+            kernel.note("unasked", self.node.name)
+            if item.run.recoverable:
+                self._withheld.add(item.session)
+            return
         if not kernel.faulty or rng.random() >= options.hostile:
             self._pass(item, genuine=True)
             return
