@@ -103,7 +103,7 @@ def test_answers_to_strangers_are_so_many(world: World, monkeypatch: pytest.Monk
     comes(world, 99, TO_Q, b"welcome")
     assert world["B"].bodies(r"private$\q") == [b"welcome"]
     again = type(manager(world))(world["B"].identity, world["B"].settings)
-    image = b"".join(map(bytes, manager(world).snapshot()))
+    image = b"".join(map(bytes, manager(world).snapshot().encode()))
     again.recover(world["B"].clock.read(), image, [], manager(world).position, entropy=b"e" * 24)
     assert list(again.state.answering) == list(state.answering)
     assert again.state.first_heard == state.first_heard

@@ -122,7 +122,7 @@ def test_who_serves_a_queue_is_known_after_a_checkpoint(world: World) -> None:
     engine = world["A"].engine
     assert engine is not None
     again = type(engine.manager)(world["A"].identity, world["A"].settings)
-    image = b"".join(map(bytes, engine.manager.snapshot()))
+    image = b"".join(map(bytes, engine.manager.snapshot().encode()))
     again.recover(world["A"].clock.read(), image, [], engine.manager.position, entropy=bytes(24))
     assert again.state.bindings.guid_of("os:b") == world["B"].identity.guid
     assert view.stream in again.state.streams
@@ -382,7 +382,7 @@ def test_a_reset_survives_a_checkpoint(world: World) -> None:
     engine = world["B"].engine
     assert engine is not None
     again = type(engine.manager)(world["B"].identity, world["B"].settings)
-    image = b"".join(map(bytes, engine.manager.snapshot()))
+    image = b"".join(map(bytes, engine.manager.snapshot().encode()))
     again.recover(world["B"].clock.read(), image, [], engine.manager.position, entropy=bytes(24))
     (here,), (there,) = (m.state.progress.values() for m in (engine.manager, again))
     assert here.reset == there.reset is not None

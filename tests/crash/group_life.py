@@ -132,7 +132,7 @@ class GroupLife:
 
     def checkpoint(self) -> None:
         self.store.sync()
-        self.store.checkpoint(self.engine.manager.snapshot(), self.store.position)
+        self.store.checkpoint(self.engine.manager.snapshot().encode(), self.store.position)
 
     # ---- what is there ----------------------------------------------------------------------
 

@@ -223,7 +223,7 @@ class Histories(RuleBasedStateMachine):
     def checkpoint(self) -> None:
         assert self.a.engine is not None
         self.a.engine.store.sync()
-        state = b"".join(self.a.engine.manager.snapshot())
+        state = b"".join(self.a.engine.manager.snapshot().encode())
         self.checkpoints.append((self.a.engine.store.position, state))
 
     def teardown(self) -> None:

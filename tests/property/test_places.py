@@ -150,7 +150,7 @@ class Applications:
 def parts(manager: Manager) -> tuple[dict[str, Any], bytes]:
     """A snapshot: its head without what each start takes anew (its stamp, its life and the numbers
     that it passes over), and its tables."""
-    raw = b"".join(bytes(part) for part in manager.snapshot())
+    raw = b"".join(bytes(part) for part in manager.snapshot().encode())
     size = struct.unpack_from("<II", raw)[1]
     head = json.loads(raw[8 : 8 + size])
     head["next"][1] = 0
@@ -181,7 +181,7 @@ def test_recovery_is_as_it_was(seed: int) -> None:
     other = apps.core.again()
     assert parts(other) == parts(apps.core.manager)
     third = Manager(IDENTITY, Settings())
-    checkpoint = b"".join(bytes(part) for part in other.snapshot())
+    checkpoint = b"".join(bytes(part) for part in other.snapshot().encode())
     third.recover(
         apps.core.now(), checkpoint, [], apps.core.manager.position, entropy=bytes(ENTROPY_BYTES)
     )

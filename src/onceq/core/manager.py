@@ -56,11 +56,11 @@ from onceq.core.receive import (
     subqueues,
 )
 from onceq.core.restart import restart
-from onceq.core.state import snapshot
 from onceq.core.state.live_bytes import Live
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.records import Change, Relocated
 from onceq.core.state.replay import replay
+from onceq.core.state.snapshot import Snapshot
 from onceq.core.state.state import ACKS_OWED, State
 from onceq.core.step.step import Step, Timer
 from onceq.core.transaction import (
@@ -129,7 +129,7 @@ from onceq.model.requests import (
     StartBranch,
     SteerOutgoing,
 )
-from onceq.model.run import Buffer, Extent
+from onceq.model.run import Extent
 from onceq.model.time import NEVER_S, SECOND_US, Now
 
 
@@ -191,7 +191,7 @@ class Manager:
         """Load what is durable; once, before the first step (I22).
 
         Args:
-            checkpoint: What ``snapshot`` gave, or None for a new store.
+            checkpoint: What ``snapshot().encode()`` gave, or None for a new store.
             records: Position and payload of every record after it, in order.
             position: Where the next record will go.
             entropy: ENTROPY_BYTES random bytes, which no other start has had
@@ -210,9 +210,9 @@ class Manager:
         step.position = position
         return self._wrapped(now, lambda step: restart(step, entropy, made_ns))
 
-    def snapshot(self) -> list[Buffer]:
+    def snapshot(self) -> Snapshot:
         """The durable state, for a checkpoint that covers every record before ``position``."""
-        return snapshot.snapshot(self._step.state)
+        return Snapshot(self._step.state)
 
     # ---- steps --------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ Upholds: I22 (recovery in proportion to what was written since), the reserve of 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar, cast
@@ -57,8 +58,15 @@ SLACK_BYTES = 64 << 20
 """... and the log is larger than that many times what is needed, and this."""
 MOVE_BYTES = 1 << 20
 """Bytes of messages written again in one pump."""
+TURN_S = 0.0001
+"""For so long at least the thread that makes a checkpoint leaves its turn to others."""
 SEGMENTS_MAX = 8
 """Segments emptied in one pump."""
+
+
+def _leave_turn() -> None:
+    """Let other threads run, which would wait for some milliseconds else."""
+    threading.Event().wait(TURN_S)
 
 
 class Upkeep:
@@ -279,7 +287,9 @@ class Upkeep:
         store.sync()
         position = store.position
         self._tell(position)
-        store.checkpoint(self._state(), position)
+        state = self._committer.manager.snapshot().encode()
+        self._state_bytes = sum(map(len, state))
+        store.checkpoint(state, position)
         self._covers(position)
 
     def stop(self) -> None:
@@ -304,9 +314,11 @@ class Upkeep:
             return
         store.sync()
         position = store.position
-        pending = disk.checkpoint_begin(self._state(), position)
+        snapshot, state = self._committer.manager.snapshot(), list[Buffer]()
+        pending = disk.checkpoint_begin(state, position)
 
         def write() -> bool:
+            state.extend(snapshot.encode(_leave_turn))
             # Before the checkpoint: it lets the log go that the history is made of.
             self._tell(position)
             try:
@@ -316,6 +328,7 @@ class Upkeep:
             return True
 
         def written(whole: bool) -> None:
+            self._state_bytes = sum(map(len, state))
             if whole:
                 disk.checkpoint_install(pending)
                 self._covers(position)
@@ -328,11 +341,6 @@ class Upkeep:
         """The checkpoint before stays in force; once more when the log has moved on."""
         self._full_at = self._committer.store.position
         event("no room for a checkpoint", level=logging.WARNING, position=self._full_at)
-
-    def _state(self) -> list[Buffer]:
-        state = self._committer.manager.snapshot()
-        self._state_bytes = sum(map(len, state))
-        return state
 
     def _covers(self, position: int) -> None:
         committer = self._committer

@@ -386,7 +386,8 @@ class LogStore:
 
         ``checkpoint_begin`` and ``checkpoint_install`` are for the owner; between them the
         ``write`` of the result may run in any thread, while the owner goes on appending.
-        One checkpoint at a time. Its state must not change until it is written.
+        One checkpoint at a time. Its state is whole when ``write`` is called, and does not change
+        until that is over.
         """
         self._alive()
         assert position <= self.synced, "a checkpoint of what is not durable"

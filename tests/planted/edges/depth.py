@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from onceq.core.management import change_settings, mass_expiry, purges
 from onceq.core.receive import receive
 from onceq.core.state import position_block
+from onceq.core.state.positions import Positions
+from onceq.core.state.queues import AnyQueue
+from onceq.core.state.report_requests import ReportRequests
+from onceq.core.state.snapshot import _Lane
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
 from onceq.core.transfer import transmit, untold
@@ -12,7 +18,22 @@ from tests.planted.planted import SIM, Planted, edited, replaced
 
 DUE = "tests/unit/core/test_manager.py::test_what_expires_later_is_found_when_its_time_comes"
 PURGES = "tests/unit/core/management/test_purges.py::"
+SNAPSHOT = (
+    "tests/unit/core/state/test_snapshot.py::test_what_happens_after_it_was_taken_is_not_in_it"
+)
 TRANSMIT = "tests/unit/core/transfer/test_transmit.py::"
+
+
+def shared_tables(patch: pytest.MonkeyPatch) -> None:
+    """What stands beside the messages of a lane is not copied for a snapshot."""
+
+    def taken(self: _Lane, queue: AnyQueue, index: int, lane: Positions) -> None:
+        original(self, queue, index, lane)
+        self._beside = (lane.aborts, lane.classes, lane.notes)
+
+    original = _Lane.__init__
+    patch.setattr(_Lane, "__init__", taken)
+
 
 PLANTED = (
     Planted("what-expires-is-not-noted",
@@ -59,6 +80,9 @@ PLANTED = (
     Planted("what-is-about-to-be-purged-leaves",
             edited(purges, "queue.purging = True", "pass"),
             PURGES + "test_nothing_leaves_an_outgoing_queue_while_it_is_purged"),
+    Planted("a-snapshot-shares-what-can-still-grow",
+            replaced(ReportRequests, "taken", list), SNAPSHOT),
+    Planted("a-snapshot-shares-a-table", shared_tables, SNAPSHOT),
     Planted("who-looks-elsewhere-holds-up-those-behind",
             edited(receive, "            passed += 1", "            break"),
             "tests/unit/core/receive/test_receive.py::"

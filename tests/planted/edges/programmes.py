@@ -3,6 +3,8 @@ what happens at the limits of tables."""
 
 from __future__ import annotations
 
+import json
+import struct
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -10,15 +12,16 @@ from typing import Any
 import pytest
 
 from onceq.core.receive import receive
-from onceq.core.state import snapshot
 from onceq.core.state.commit_outcomes import Outcomes
 from onceq.core.state.in_doubt_table import Doubt, Doubts, Memories
 from onceq.core.state.positions import Positions
 from onceq.core.state.queues import Progress
 from onceq.core.state.records import Seen
 from onceq.core.state.report_requests import ReportRequests
+from onceq.core.state.snapshot import CHECKPOINT_VERSION, Snapshot
 from onceq.core.state.state import State
 from onceq.model.identity import TransactionId
+from onceq.model.run import Buffer
 from tests.planted.planted import SIM, Planted
 
 Head = dict[str, Any]
@@ -34,14 +37,16 @@ def forgets(change: Callable[[Head], None]) -> Callable[[pytest.MonkeyPatch], No
     """A checkpoint is made without something."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        original = snapshot._head
+        original = Snapshot.encode
 
-        def head(state: State, lanes: list[Head]) -> Head:
-            made = original(state, lanes)
+        def encode(self: Snapshot, pause: Callable[[], object] = lambda: None) -> list[Buffer]:
+            _, head, *tables = original(self, pause)
+            made = json.loads(bytes(head))
             change(made)
-            return made
+            text = json.dumps(made).encode()
+            return [struct.pack("<II", CHECKPOINT_VERSION, len(text)), text, *tables]
 
-        patch.setattr(snapshot, "_head", head)
+        patch.setattr(Snapshot, "encode", encode)
 
     return plant
 

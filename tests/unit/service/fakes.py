@@ -110,7 +110,11 @@ class Script:
     def next_timer(self) -> int | None:
         return self.timer
 
-    def snapshot(self) -> list[Buffer]:
+    def snapshot(self) -> Script:
+        return self
+
+    def encode(self, pause: Callable[[], object] = lambda: None) -> list[Buffer]:
+        pause()
         return [self.image]
 
     def live(self, base: int, end: int) -> bool:

@@ -199,6 +199,8 @@ def test_the_slow_half_is_done_elsewhere_and_commits_go_on_meanwhile() -> None:
     write(house, 1_100)
     covered = house.store.position
     assert house.notes[-1] == f"begin {covered}"
+    assert isinstance(house.store, Disk)
+    assert not house.store.pending[0], "the bytes are made elsewhere, too"
     write(house, 2_000)
     assert house.store.position > covered
     assert not any(note.startswith(("begin", "install")) for note in house.notes[-3:])

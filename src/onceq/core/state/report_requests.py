@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from onceq.model.identity import NO_GUID
@@ -80,6 +80,14 @@ class ReportRequests:
     def __iter__(self) -> Iterator[ReportRequest]:
         items = self._items
         return (items[at] for at in range(self._start, len(items)))
+
+    def taken(self) -> list[ReportRequest]:
+        """The ranges as they are now; later changes do not touch these."""
+        items = self._items[self._start :]
+        if items:
+            # Only the last one can still grow.
+            items[-1] = replace(items[-1])
+        return items
 
     def add(self, wanting: ReportRequest) -> None:
         """Note a range that lies behind all others."""

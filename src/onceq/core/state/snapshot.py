@@ -1,7 +1,10 @@
 """The durable state as the bytes of a checkpoint, and back.
 
 A head in JSON holds everything that is rare; behind it stand the tables of all positions as they
-are in memory, so that a million messages take some milliseconds and not some seconds.
+are in memory, so that a million messages take some milliseconds and not some seconds. But where
+each of a million messages has a class, or a sender that wants to know how it ends, the head has a
+row for each, and takes seconds. So a snapshot is taken first, and made into bytes later, beside the
+work of the manager.
 """
 
 from __future__ import annotations
@@ -9,12 +12,15 @@ from __future__ import annotations
 import json
 import struct
 from array import array
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 from onceq.core.state import restore_table
 from onceq.core.state.position_block import PositionBlock
+from onceq.core.state.positions import Positions
 from onceq.core.state.queue_properties import dump_properties, restore_properties
-from onceq.core.state.queues import OutgoingQueue, Progress, Reset
+from onceq.core.state.queues import AnyQueue, OutgoingQueue, Progress, Reset
 from onceq.core.state.report_requests import ReportRequest, ReportRequests
 from onceq.core.state.state import State
 from onceq.errors import DamagedRecord
@@ -22,39 +28,85 @@ from onceq.model.run import LENGTH_TYPE, Buffer
 from onceq.packet.settle import Memory
 
 CHECKPOINT_VERSION = 1
+ROWS_AT_ONCE: Final = 512
+"""Rows of the head that are made into bytes in one step."""
+
+T = TypeVar("T")
 
 
-def snapshot(state: State) -> list[Buffer]:
-    """The whole state as bytes that later changes do not touch."""
-    lanes: list[dict[str, Any]] = []
-    tables: list[Buffer] = []
-    for queue, index, lane in state.all_lanes():
-        blocks = lane.blocks()
-        lanes.append(
-            {
-                "holder": queue.number,
-                "lane": index,
-                "next": lane.next,
-                "aborts": list(lane.aborts.items()),
-                "classes": list(lane.classes.items()),
-                "notes": list(lane.notes.items()),
-                "moved": [[counter, *moves] for counter, moves in lane.moved.items()],
-                "chunks": [[c.base, len(c.states), sorted(c.express or ())] for c in blocks],
-                "wanting": [_dump_wanting(w) for w in queue.wants(index)],
-            }
-        )
-        for c in blocks:
-            tables += (
-                c.addresses.tobytes(), c.lengths.tobytes(), c.arrived.tobytes(),
-                c.expires.tobytes(), bytes(c.states),
-            )  # fmt: skip
-    for branch in state.branches:
-        tables += branch.encode()
-    head = json.dumps(_head(state, lanes), separators=(",", ":")).encode()
-    return [struct.pack("<II", CHECKPOINT_VERSION, len(head)), head, *tables]
+class Snapshot:
+    """The durable state of one moment, taken along at once, and made into bytes in the end.
+
+    What grows with the messages is copied table by table, which takes little of the time that the
+    bytes take. Later changes touch none of it, so another thread may ``encode``.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._lanes: list[_Lane] = []
+        self._tables: list[Buffer] = []
+        for queue, index, lane in state.all_lanes():
+            self._lanes.append(_Lane(queue, index, lane))
+            for c in lane.blocks():
+                self._tables += (
+                    c.addresses.tobytes(), c.lengths.tobytes(), c.arrived.tobytes(),
+                    c.expires.tobytes(), bytes(c.states),
+                )  # fmt: skip
+        for branch in state.branches:
+            self._tables += branch.encode()
+        self._head = _json(_head(state))
+
+    def encode(self, pause: Callable[[], object] = lambda: None) -> list[Buffer]:
+        """The bytes, for ``restore``.
+
+        Args:
+            pause: Called after each of many small steps, so that other threads have their turns.
+        """
+        lanes = []
+        for lane in self._lanes:
+            pieces = []
+            for piece in lane.pieces():
+                pieces.append(piece)
+                pause()
+            lanes.append("".join(pieces))
+        head = f'{self._head[:-1]},"lanes":[{",".join(lanes)}]}}'.encode()
+        return [struct.pack("<II", CHECKPOINT_VERSION, len(head)), head, *self._tables]
 
 
-def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
+class _Lane:
+    """What a lane has beside its tables, and the tables' sizes."""
+
+    def __init__(self, queue: AnyQueue, index: int, lane: Positions) -> None:
+        self._begins = {"holder": queue.number, "lane": index, "next": lane.next}
+        self._beside = (lane.aborts.copy(), lane.classes.copy(), lane.notes.copy())
+        self._moved = lane.moved.copy()
+        self._blocks = [(c.base, len(c.states), tuple(c.express or ())) for c in lane.blocks()]
+        self._wanting = queue.wants(index).taken()
+
+    def pieces(self) -> Iterator[str]:
+        """Its JSON, a bounded amount at a time."""
+        yield _json(self._begins)[:-1]
+        for name, table in zip(("aborts", "classes", "notes"), self._beside, strict=True):
+            yield from _rows(name, table.items(), list)
+        yield from _rows("moved", self._moved.items(), lambda row: [row[0], *row[1]])
+        yield from _rows("chunks", self._blocks, lambda row: [row[0], row[1], sorted(row[2])])
+        yield from _rows("wanting", self._wanting, _dump_wanting)
+        yield "}"
+
+
+def _rows(name: str, rows: Iterable[T], dump: Callable[[T], list[Any]]) -> Iterator[str]:
+    """A member of an object that is a long list."""
+    left, between = iter(rows), f',"{name}":['
+    while some := [dump(row) for row in islice(left, ROWS_AT_ONCE)]:
+        yield between + _json(some)[1:-1]
+        between = ","
+    yield "]" if between == "," else f"{between}]"
+
+
+def _json(values: object) -> str:
+    return json.dumps(values, separators=(",", ":"))
+
+
+def _head(state: State) -> dict[str, Any]:
     return {
         "stamp": state.stamp,
         "life": state.lives.dump(),
@@ -105,7 +157,6 @@ def _head(state: State, lanes: list[dict[str, Any]]) -> dict[str, Any]:
         "undone": [[guid.hex(), what, at] for (guid, what), at in state.undone.items()],
         "seen": [[s.hex(), k, n, at, sent] for (s, k, n, sent), at in state.seen.items()],
         "regions": [base for base, _ in state.space.dump()],
-        "lanes": lanes,
     }
 
 
@@ -131,6 +182,11 @@ def _left(state: State) -> list[list[Any]]:
          state.memories.claimed(source, key, m.stream)]
         for (source, key, _), m in state.memories
     ]  # fmt: skip
+
+
+def snapshot(state: State) -> list[Buffer]:
+    """The whole state as bytes, at once."""
+    return Snapshot(state).encode()
 
 
 def restore(state: State, checkpoint: bytes) -> None:

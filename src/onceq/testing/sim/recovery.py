@@ -150,7 +150,7 @@ class Recovery:
             node.clock.read(), store.recovered.checkpoint, store.records(), store.position,
             entropy=bytes(ENTROPY_BYTES),
         )  # fmt: skip
-        return b"".join(manager.snapshot()), disk.kill()
+        return b"".join(manager.snapshot().encode()), disk.kill()
 
     # ---- a backup -------------------------------------------------------------------------
 

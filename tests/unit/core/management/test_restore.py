@@ -111,6 +111,6 @@ def test_a_checkpoint_remembers_it() -> None:
     core = core_with_sends()
     put_back(core)
     other = State(IDENTITY)
-    snapshot.restore(other, b"".join(core.manager.snapshot()))
+    snapshot.restore(other, b"".join(core.manager.snapshot().encode()))
     assert other.restored == core.manager.state.restored
     assert isinstance(other.restored, Restored)

@@ -1,0 +1,74 @@
+"""Snapshots: taken at once, made into bytes later, and the same bytes whatever happens between."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+
+from onceq.core.state.snapshot import ROWS_AT_ONCE, Snapshot
+from onceq.model import requests
+from onceq.model.message import Journal, Properties
+from onceq.model.queue import QueueProperties
+from onceq.model.run import LENGTH_TYPE, Run
+from tests.unit.core.alone import Core
+from tests.unit.core.effort import stays_the_same
+
+Q = r"private$\q"
+DEAD = r"SYSTEM$;DEADXACT"
+
+
+def send(core: Core, count: int, journal: Journal = Journal.DEADLETTER) -> None:
+    item = requests.SendItem(
+        Q, Properties(journal=journal), bodies=Run(bytes(count), array(LENGTH_TYPE, [1] * count))
+    )
+    core.ask(requests.Commit(0, (item,)))
+
+
+def worn(requests_of_senders: int) -> Core:
+    """A queue of that many messages of which each is noted for itself, and as many dead letters."""
+    core = Core()
+    properties = QueueProperties(name="q", transactional=True)
+    core.ask(requests.CreateQueue(properties=properties, instance=bytes(16)))
+    for _ in range(2):
+        for at in range(requests_of_senders):
+            send(core, 1, Journal.DEADLETTER if at % 2 else Journal.JOURNAL)
+        if not len(core.manager.state.all_queues[1]):
+            core.ask(requests.PurgeQueue(Q))
+    core.ask(requests.Begin(1))
+    core.ask(requests.Receive(Q, transaction=1, count_max=requests_of_senders // 2))
+    core.ask(requests.Abort(1))
+    return core
+
+
+def test_what_happens_after_it_was_taken_is_not_in_it() -> None:
+    core = worn(20)
+    send(core, 1)
+    expected = b"".join(core.manager.snapshot().encode())
+    taken = core.manager.snapshot()
+    send(core, 3)
+    core.ask(requests.Begin(2))
+    core.ask(requests.Receive(Q, transaction=2, count_max=5))
+    core.ask(requests.Abort(2))
+    core.ask(requests.Receive(Q, count_max=7))
+    core.ask(requests.Receive(DEAD, count_max=7))
+    core.ask(requests.PurgeQueue(Q))
+    assert b"".join(core.manager.snapshot().encode()) != expected
+    assert b"".join(taken.encode()) == expected
+
+
+def test_taking_one_costs_the_same_whatever_stands_beside_the_messages() -> None:
+    def make(count: int) -> Callable[[], object]:
+        state = worn(count).manager.state
+        return lambda: Snapshot(state)
+
+    stays_the_same(make, small=10, large=500)
+
+
+def test_others_have_their_turn_after_a_bounded_number_of_rows() -> None:
+    core = worn(3 * ROWS_AT_ONCE)
+    pauses: list[None] = []
+    core.manager.snapshot().encode(lambda: pauses.append(None))
+    few: list[None] = []
+    worn(2).manager.snapshot().encode(lambda: few.append(None))
+    # Requests of the queue, aborts there, classes of dead letters.
+    assert len(pauses) - len(few) >= 2 + 1 + 1
