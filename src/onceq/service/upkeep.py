@@ -11,7 +11,6 @@ Upholds: I22 (recovery in proportion to what was written since), the reserve of 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar, cast
@@ -26,8 +25,10 @@ from onceq.model.run import Buffer, Run
 from onceq.model.time import SECOND_US, Now
 from onceq.service.committer import Committer
 from onceq.service.due import Due
+from onceq.service.giving_back import GivingBack
 from onceq.service.logs import event
 from onceq.service.on_disk import OnDisk
+from onceq.service.turns import leave_turn
 from onceq.store.contract import SegmentUse
 
 T = TypeVar("T")
@@ -58,15 +59,8 @@ SLACK_BYTES = 64 << 20
 """... and the log is larger than that many times what is needed, and this."""
 MOVE_BYTES = 1 << 20
 """Bytes of messages written again in one pump."""
-TURN_S = 0.0001
-"""For so long at least the thread that makes a checkpoint leaves its turn to others."""
 SEGMENTS_MAX = 8
 """Segments emptied in one pump."""
-
-
-def _leave_turn() -> None:
-    """Let other threads run, which would wait for some milliseconds else."""
-    threading.Event().wait(TURN_S)
 
 
 class Upkeep:
@@ -82,6 +76,7 @@ class Upkeep:
         self._looked_at = 0
         self._low = False
         self._moved = False
+        self._giving_back = GivingBack(committer.store, self._live)
         self._quiet_at = -1
         self._quiet_us = 0
         """Since when all is quiet, or when segments were given back for that."""
@@ -116,7 +111,7 @@ class Upkeep:
         second one sees that all is quiet, and that there is time for what was put off.
         """
         again_us = self._looked_us + CHECK_US
-        wanted = Due(again_us if self._writing is None else 0)
+        wanted = Due(again_us if self._writing is None and not self._giving_back.more else 0)
         quiet = self._committer.store.position == self._quiet_at
         wanted.position = self._quiet_at + 1 if quiet else self._looked_at + CHECK_BYTES
         if self._low or self._moved or not quiet:
@@ -129,11 +124,15 @@ class Upkeep:
                 later.append(self._quiet_us + TRIM_US)
             if later:
                 wanted.timer_us = max(min(later), again_us)
+        if self._giving_back.more:
+            wanted.timer_us = 0
         return wanted
 
     def work(self, now: Now) -> None:
         """A little of whatever is due."""
         self._collect(wait=False)
+        if self._giving_back.more:
+            self.reclaim()
         position = self._committer.store.position
         idle = now.mono_us - self._looked_us >= CHECK_US
         if not idle and position - self._looked_at < CHECK_BYTES:
@@ -207,9 +206,9 @@ class Upkeep:
         """Whether the disk is nearly full."""
         return self._low
 
-    def reclaim(self) -> None:
-        """Give back the segments that nothing needs any more."""
-        self._committer.store.reclaim(self._live)
+    def reclaim(self, *, all_of_it: bool = False) -> int:
+        """Give back segments that nothing needs any more, a few in each pump."""
+        return self._giving_back.some(at_once=all_of_it or self._low)
 
     def _reserves(self) -> tuple[int, int]:
         """Free bytes below which sends are refused, and from which on they are taken again.
@@ -261,7 +260,7 @@ class Upkeep:
         self._told_at = upto
 
         def told(_: None) -> None:
-            committer.store.reclaim(self._live)
+            self.reclaim()
 
         self._begin(lambda: history.project(upto, wall_us), told)
 
@@ -291,6 +290,8 @@ class Upkeep:
         self._state_bytes = sum(map(len, state))
         store.checkpoint(state, position)
         self._covers(position)
+        if self._giving_back.more:
+            self.reclaim(all_of_it=True)
 
     def stop(self) -> None:
         """The last checkpoint of an orderly end, and nothing left ready that is not needed.
@@ -304,6 +305,8 @@ class Upkeep:
         elif self._untold:
             self._committer.store.sync()
             self._tell(self._committer.store.position)
+        if self._giving_back.more:
+            self.reclaim(all_of_it=True)
         if self._disk is not None:
             self._disk.trim()
 
@@ -318,7 +321,7 @@ class Upkeep:
         pending = disk.checkpoint_begin(state, position)
 
         def write() -> bool:
-            state.extend(snapshot.encode(_leave_turn))
+            state.extend(snapshot.encode(leave_turn))
             # Before the checkpoint: it lets the log go that the history is made of.
             self._tell(position)
             try:
@@ -347,7 +350,7 @@ class Upkeep:
         self._covered = position
         if committer.history is not None:
             committer.history.covered(position)
-        freed = committer.store.reclaim(self._live)
+        freed = self.reclaim()
         event(
             "checkpoint", level=logging.DEBUG, position=position, bytes=self._state_bytes,
             freed_bytes=freed,
@@ -427,7 +430,7 @@ class Upkeep:
                 # What was moved from one segment may have held regions that reach into its
                 # neighbours.
                 self._barren.clear()
-            committer.store.reclaim(self._live)
+            self.reclaim()
         return looked > 0
 
     def _sparsest(self, segments: Sequence[SegmentUse]) -> SegmentUse | None:

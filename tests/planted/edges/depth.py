@@ -14,12 +14,17 @@ from onceq.core.state.snapshot import _Lane
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
 from onceq.core.transfer import transmit, untold
+from onceq.service import giving_back
 from tests.planted.planted import SIM, Planted, edited, replaced
 
 DUE = "tests/unit/core/test_manager.py::test_what_expires_later_is_found_when_its_time_comes"
 PURGES = "tests/unit/core/management/test_purges.py::"
 SNAPSHOT = (
     "tests/unit/core/state/test_snapshot.py::test_what_happens_after_it_was_taken_is_not_in_it"
+)
+SHRINKS = (
+    "tests/unit/service/test_upkeep.py::"
+    "test_a_drained_store_shrinks_although_little_is_written_and_nothing_follows"
 )
 TRANSMIT = "tests/unit/core/transfer/test_transmit.py::"
 
@@ -33,6 +38,12 @@ def shared_tables(patch: pytest.MonkeyPatch) -> None:
 
     original = _Lane.__init__
     patch.setattr(_Lane, "__init__", taken)
+
+
+def rest_stays(patch: pytest.MonkeyPatch) -> None:
+    """What was not given back in one turn is forgotten."""
+    nothing = property(lambda self: False, lambda self, value: None)
+    patch.setattr(giving_back.GivingBack, "more", nothing, raising=False)
 
 
 PLANTED = (
@@ -83,6 +94,9 @@ PLANTED = (
     Planted("a-snapshot-shares-what-can-still-grow",
             replaced(ReportRequests, "taken", list), SNAPSHOT),
     Planted("a-snapshot-shares-a-table", shared_tables, SNAPSHOT),
+    Planted("the-rest-of-the-old-segments-stays", rest_stays, SHRINKS),
+    Planted("all-old-segments-go-in-one-turn",
+            replaced(giving_back, "GIVEN_BACK_AT_ONCE", 1 << 20), SHRINKS),
     Planted("who-looks-elsewhere-holds-up-those-behind",
             edited(receive, "            passed += 1", "            break"),
             "tests/unit/core/receive/test_receive.py::"

@@ -27,6 +27,7 @@ from onceq.model.run import Buffer, Extent, Run
 from onceq.packet.batch import Batch
 from onceq.service import upkeep
 from onceq.service.engine import Engine
+from onceq.service.giving_back import GIVEN_BACK_AT_ONCE
 from onceq.store.contract import SegmentUse
 from onceq.store.log import LogStore
 from onceq.store.memory import MemoryStore
@@ -456,17 +457,22 @@ def test_a_drained_store_shrinks_although_little_is_written_and_nothing_follows(
     while left:
         left -= len(real.take("q", 1_000))
     assert real.store.disk_bytes() > 4 << 20
-    for _ in range(10):
+    given_back, segments = [], len(real.store.segments())
+    for _ in range(30):
         due = real.engine.next_timer()
         if due is None:
             break
         real.clock.now_us = max(real.clock.now_us, due)
         real.engine.tick()
         real.pump(0)
+        given_back.append(segments - len(real.store.segments()))
+        segments -= given_back[-1]
     else:
         pytest.fail("it wakes up for ever")
     ready = READY_MIN * (1 << 17)
     assert real.store.disk_bytes() < ready + (1 << 18)
+    assert sum(given_back) > 4 * GIVEN_BACK_AT_ONCE
+    assert max(given_back) <= GIVEN_BACK_AT_ONCE, "somebody waited for the file system"
 
 
 def test_what_is_kept_for_the_next_burst_is_given_back_by_halves() -> None:
