@@ -33,9 +33,9 @@ DESTINATION = f"DIRECT=OS:{HUB}\\{HUB_QUEUE},DIRECT=OS:{AUDIT}\\{AUDIT_QUEUE}"
 """One name with two elements: a commit sends to both, or to none."""
 
 SETTINGS = {
-    "resend_first_s": 0.5,
+    "resend_first_s": 1.0,
     "resend_second_s": 1.0,
-    "resend_third_s": 1.0,
+    "resend_third_s": 2.0,
     "resend_last_s": 2.0,
     "order_ack_delay_s": 0.05,
     "order_ack_delay_s_max": 0.1,
