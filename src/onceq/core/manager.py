@@ -392,7 +392,8 @@ def _tick(step: Step, item: Tick) -> None:
         _TIMERS[what](step, whom)
     if step.state.next_expiry <= step.now.wall_s:
         mass_expiry.expire(step)
-    step.go_on()
+    if step.works:
+        step.go_on()
     step.state.outcomes.forget(step.now.wall_s, step.settings.outcome_age_s)
 
 

@@ -196,10 +196,9 @@ class Step:
 
     def go_on(self) -> None:
         """One portion of the work whose turn it is. All others are served before the next one."""
-        if self.works:
-            work = self.works.popleft()
-            if _goes_on(work):
-                self.works.append(work)
+        work = self.works.popleft()
+        if _goes_on(work):
+            self.works.append(work)
 
     # ---- timers -------------------------------------------------------------------------
 
