@@ -109,6 +109,6 @@ ROW_MISTAKES: dict[str, Mistake] = {
     "row: lost taken for refused": Mistake(0, lost_taken_for_refused, ONE_OUTCOME),
     "row: no fence": Mistake(0, no_fence, ONE_OUTCOME),
     "row: settled unasked": Mistake(0, settled_unasked, ONE_OUTCOME),
-    "row: removed early": Mistake(0, rows_removed_early, ONE_OUTCOME),
+    "row: removed early": Mistake(0, rows_removed_early, ONE_OUTCOME, first=510),
     "row: set back unnoticed": Mistake(0, set_back_unnoticed, ONE_OUTCOME),
 }
