@@ -31,6 +31,7 @@ from tests.partners.last_crashes import (
 )
 from tests.scratch import scratch
 from tests.servers import Postgres
+from tests.unit.partners.agents import MANAGER, check_rows
 
 pytestmark = pytest.mark.slow
 Q = r"private$\q"
@@ -308,27 +309,14 @@ def test_only_partner(manager: onceq.QueueManager, postgres: Postgres) -> None:
 
 def test_rows_are_counted_and_removed(postgres: Postgres) -> None:
     postgres.sql("create database counted")
-    agent = PostgresAgent(postgres.conninfo("counted"))
-    manager = "0" * 32
-    assert agent.count(manager, 0, 9, (), (), 0) == 0
-    assert agent.count(manager, 4, 9, (), (), 4) == -1
-    assert agent.count(manager, 0, 9, (), (4,), 0) == -1
     with psycopg.connect(postgres.conninfo("counted")) as db:
-        for row in (*(Row(manager, number, "1") for number in range(1, 7)), Row("1" * 32, 2, "1")):
+
+        def commit(row: Row) -> None:
             last = PostgresLast(db)
             last.check()
             last.begin(XID)
             last.record(row)
-    assert agent.settle(Row(manager, 7, "1")) is False
-    assert agent.count(manager, 0, 7, (3,), (), 0) == 5
-    assert agent.count(manager, 1, 7, (3,), (), 1) == -1, "a row is no note"
-    for _ in range(2):
-        agent.note(manager, 1)
-    assert agent.count(manager, 1, 7, (3,), (), 1) == 4
-    assert agent.count(manager, 1, 3, (2, 5), (2, 5), 1) == 1
-    assert agent.count(manager, 1, 3, (2,), (2, 7), 1) == -1, "it was never committed"
-    agent.note(manager, 5)
-    agent.remove(manager, 5, (2,))
-    agent.close()
-    found = postgres.sql(f"select number from {TABLE} where manager = '{manager}'", "counted")
+
+        check_rows(PostgresAgent(postgres.conninfo("counted")), commit)
+    found = postgres.sql(f"select number from {TABLE} where manager = '{MANAGER}'", "counted")
     assert sorted(number for (number,) in found) == [2, 5, 5, 6, 7]

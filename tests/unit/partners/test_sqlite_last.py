@@ -29,6 +29,7 @@ from onceq.errors import (
 from onceq.model.xid import xid_by_row
 from onceq.partners.last_agent import Row
 from onceq.partners.sqlite_last import SqliteAgent, SqliteLast
+from tests.unit.partners.agents import MANAGER, check_rows
 
 Q = r"private$\q"
 XID = xid_by_row(b"G" * 16, 1, "x")
@@ -261,28 +262,13 @@ def test_a_broken_connection_is_a_loss(db: sqlite3.Connection) -> None:
 
 
 def test_rows_are_counted_and_removed(db: sqlite3.Connection, path: Path) -> None:
-    agent = SqliteAgent(str(path), wait_s=0)
-    manager = "0" * 32
-    assert agent.count(manager, 0, 9, (), (), 0) == 0
-    assert agent.count(manager, 4, 9, (), (), 4) == -1
-    assert agent.count(manager, 0, 9, (), (4,), 0) == -1
-    for number in range(1, 7):
+    def commit(row: Row) -> None:
         last = begun(db)
         db.execute("DELETE FROM t")
-        last.record(Row(manager, number, "1"))
-    begun(db).record(Row("1" * 32, 2, "1"))
-    assert agent.settle(Row(manager, 7, "1")) is False
-    assert agent.count(manager, 0, 7, (3,), (), 0) == 5
-    assert agent.count(manager, 1, 7, (3,), (), 1) == -1, "a row is no note"
-    for _ in range(2):
-        agent.note(manager, 1)
-    assert agent.count(manager, 1, 7, (3,), (), 1) == 4
-    assert agent.count(manager, 1, 3, (2, 5), (2, 5), 1) == 1
-    assert agent.count(manager, 1, 3, (2,), (2, 7), 1) == -1, "it was never committed"
-    agent.note(manager, 5)
-    agent.remove(manager, 5, (2,))
-    agent.close()
-    found = db.execute("SELECT number FROM onceq_decisions WHERE manager = ?", (manager,))
+        last.record(row)
+
+    check_rows(SqliteAgent(str(path), wait_s=0), commit)
+    found = db.execute("SELECT number FROM onceq_decisions WHERE manager = ?", (MANAGER,))
     assert [number for (number,) in found] == [2, 5, 5, 6, 7]
 
 

@@ -113,10 +113,11 @@ def _purge_outgoing(step: Step, item: PurgeQueue, queue: OutgoingQueue) -> Itera
             break
         queue.purging = True
         yield
-    if queue.purging:
-        queue.purging = False
-        start_if_possible(step, queue)
-    inquire(step, queue)
+    was_held, queue.purging = queue.purging, False
+    if _there(step, queue):
+        if was_held:
+            start_if_possible(step, queue)
+        inquire(step, queue)
     step.answer(item.owner, item.request, count)
 
 
