@@ -15,7 +15,7 @@ MESSAGES ?= 100000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-depth bench-peers calls kill liar backup two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
+.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-depth bench-pauses bench-peers calls kill liar backup two-phase bench-two-phase bank spark-kill spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
 
 help:
 	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
@@ -32,6 +32,7 @@ help:
 	@echo "make bench-against  this tree and another in turn: TREE=path"
 	@echo "make bench-loss   a link that loses messages, beside a clean one"
 	@echo "make bench-depth    rates, memory and the longest pump at 10^3 to 10^6 messages"
+	@echo "make bench-pauses  how long the loop stands still: SECONDS=n MESSAGES=n"
 	@echo "make bench-peers    beside PostgreSQL, Redis and others: ARGS=--quick"
 	@echo "make planted  plant mistakes that must be found (ARGS='-k name')"
 	@echo "make backup   back up under load, put back: MESSAGES=n"
@@ -82,6 +83,11 @@ bench-loss: setup
 
 bench-depth: setup
 	$(RUN) tools/bench_depth.py $(ARGS)
+
+bench-pauses: SECONDS = 60
+bench-pauses: MESSAGES = 1000000
+bench-pauses: setup
+	$(RUN) tools/bench_pauses.py --seconds $(SECONDS) --messages $(MESSAGES) $(ARGS)
 
 bench-peers: setup
 	$(RUN) tools/bench_peers.py $(ARGS)

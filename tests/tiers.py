@@ -49,6 +49,7 @@ FILES: Final = {
     "daemon/test_backup_programme.py": REST,
     "daemon/test_bench.py": REST,
     "daemon/test_bench_loss.py": REST,
+    "daemon/test_bench_pauses.py": REST,
     "daemon/test_bench_peers.py": REST,
     "daemon/test_demo.py": REST,
     "daemon/test_liar.py": REST,

@@ -1,0 +1,186 @@
+"""``make bench-pauses``: how long a queue manager stands still, with a million messages waiting.
+
+A daemon holds messages of all kinds in some tens of queues. While applications send and receive at
+a moderate rate, queues are purged, deleted and made again, messages expire one by one and thousands
+at once, checkpoints are made and old segments emptied; the run fails if one of these did not
+happen. Meanwhile each time is noted in which the daemon's loop served nobody, and what for; and
+from outside, how long an answer takes that costs nothing.
+
+A time counts as a *pause* without what it has waited for a core (other programs have them) and for
+the disk (``make bench`` says how fast that is): both are printed beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "src")]
+
+import onceq  # noqa: E402
+from bench_pauses_load import DEAD, Load, fill, share  # noqa: E402
+from nodes import Node, free_port  # noqa: E402
+
+GOAL_MS: Final = 20.0
+SETTINGS: Final = "checkpoint_log_bytes = 16777216\nconnect_retry_s = 1\n"
+CAUSES: Final = 3
+"""Longest parts of a pause that are named."""
+NEEDED: Final = {
+    "snapshot": 2, "checkpoint installed": 2, "Relocate": 2, "expiry": 2, "PurgeQueue": 2,
+    "DeleteQueue": 1,
+}  # fmt: skip
+"""How often this must have happened at least."""
+SETTLE_S: Final = 30.0
+
+
+def ours(pause: dict[str, Any]) -> float:
+    """Milliseconds of a pause that the daemon itself is the cause of."""
+    return float(pause["long"] - pause["core"] - pause["disk"])
+
+
+def inside(found: dict[str, Any], began: float, ended: float) -> dict[str, Any]:
+    """What the daemon has noted in the time that counts."""
+    return {
+        "pauses": [p for p in found["pauses"] if began <= p["at"] <= ended],
+        "pumps": [ms for at, ms in found["pumps"] if began <= at <= ended],
+        "counted": {
+            what: sum(began <= at <= ended for at in times)
+            for what, times in found["counted"].items()
+        },
+    }
+
+
+def asked_at(done: list[tuple[str, float, float]], at: float) -> str:
+    """What the operator was doing then."""
+    return next((what for what, began, ended in done if began <= at <= ended + 0.1), "")
+
+
+def causes(pause: dict[str, Any]) -> list[tuple[str, float]]:
+    """The longest parts of a pause; what no name is known for is the rest."""
+    work: dict[str, float] = pause["work"]
+    rest = pause["long"] - sum(work.values())
+    parts = sorted((work | {"the rest": rest}).items(), key=lambda part: -part[1])
+    return [part for part in parts if part[1] >= 1][:CAUSES]
+
+
+def percentile(values: list[float], share: float) -> float:
+    """Of sorted values; 0 if there are none."""
+    return values[min(int(len(values) * share), len(values) - 1)] if values else 0.0
+
+
+def missed(found: dict[str, Any]) -> list[str]:
+    """What did not happen, or took too long."""
+    lines = [
+        f"happened {found['counted'].get(what, 0)} times, {least} are needed: {what}"
+        for what, least in NEEDED.items()
+        if found["counted"].get(what, 0) < least
+    ]
+    long = sum(ours(pause) > GOAL_MS for pause in found["pauses"])
+    if long:
+        lines.append(f"{long} pauses over {GOAL_MS:.0f} ms")
+    return lines
+
+
+def settled(qm: onceq.QueueManager) -> None:
+    """Wait until the dead letters are dead."""
+    until = time.monotonic() + SETTLE_S
+    seen = -1
+    while time.monotonic() < until:
+        count = qm.queue(DEAD).messages
+        if count and count == seen:
+            return
+        seen = count
+        time.sleep(1.5)
+
+
+def run(folder: Path, seconds: float, messages: int, queues: int) -> dict[str, Any]:
+    """Fill a daemon, put it to work, and say what was noted."""
+    result = folder / "noted.json"
+    node = Node(folder, "PAUSES", free_port(), {}, settings=SETTINGS)
+    node.program = [str(Path(__file__).with_name("bench_pauses_daemon.py")), str(result)]
+    node.start()
+    try:
+        with onceq.connect(str(node.path)) as qm:
+            each = share(messages, queues)
+            fill(qm, seconds, each, queues)
+            settled(qm)
+            options = {"where": str(node.path), "seconds": seconds}
+            with (
+                Load("traffic", **options) as traffic, Load("probe", **options) as probe,
+                Load("operate", each=each, queues=queues, **options) as operator,
+            ):  # fmt: skip
+                began = time.monotonic()
+                for load in (traffic, probe, operator):
+                    load.go()
+                count, answers = traffic.result()["messages"], probe.result()["answers"]
+                done: Any = operator.result()["done"]
+                ended = time.monotonic()
+            waiting = sum(view.messages for view in qm.queues())
+    finally:
+        node.kill(signal.SIGTERM)
+    found = inside(json.loads(result.read_text()), began, ended)
+    took: Any = answers
+    return found | {
+        "began": began, "seconds": ended - began, "messages_s": count / (ended - began),
+        "waiting": waiting, "answers_ms": sorted(ms for _, ms in took), "done": done,
+    }  # fmt: skip
+
+
+def tell(found: dict[str, Any]) -> None:
+    """Print it."""
+    times = Counter(what for what, _, _ in found["done"])
+    print(f"{found['seconds']:.0f} s, {found['waiting']:,} messages waiting at the end, "
+          f"{found['messages_s']:,.0f} messages/s passed")  # fmt: skip
+    print("asked for: " + ", ".join(f"{what} {count}" for what, count in times.items()))
+    print("counted: " + ", ".join(f"{what} {n}" for what, n in found["counted"].items()))
+    answers = found["answers_ms"]
+    print(f"an answer took {percentile(answers, 0.5):.2f} ms (half of them), "
+          f"{percentile(answers, 0.99):.1f} ms (99 of 100), {percentile(answers, 1):.1f} ms (the "
+          f"longest of {len(answers):,})")  # fmt: skip
+    pauses = sorted(found["pauses"], key=ours, reverse=True)
+    print(f"longest pump {max(found['pumps'], default=0):.1f} ms; longest pause "
+          f"{ours(pauses[0]) if pauses else 0:.1f} ms")  # fmt: skip
+    for least in (10.0, GOAL_MS, 50.0):
+        long = sum(ours(pause) > least for pause in pauses)
+        whole = sum(pause["long"] > least for pause in pauses)
+        print(f"pauses over {least:.0f} ms: {long}; with cores and the disk: {whole}")
+    if pauses:
+        print(f"{'at s':>7} {'pause':>7} {'worked':>7} {'others':>7} {'core':>7} {'disk':>7} ms")
+    for pause in pauses[:30]:
+        work = ", ".join(f"{what} {ms:.0f}" for what, ms in causes(pause))
+        asked = asked_at(found["done"], pause["at"])
+        print(f"{pause['at'] - found['began']:7.2f} {ours(pause):7.1f} "
+              + " ".join(f"{pause[each]:7.1f}" for each in ("worked", "others", "core", "disk"))
+              + f"  {work} ({asked or 'nothing asked'})")  # fmt: skip
+
+
+def main() -> int:
+    """The command; 1 if a goal was missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--messages", type=int, default=1_000_000, help="that wait")
+    parser.add_argument("--queues", type=int, default=40, help="that they wait in")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="onceq-p-") as name:
+        found = run(Path(name), options.seconds, options.messages, options.queues)
+    lines = missed(found)
+    if options.json:
+        print(json.dumps(found | {"missed": lines}))
+    else:
+        tell(found)
+        for line in lines:
+            print(f"missed: {line}")
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

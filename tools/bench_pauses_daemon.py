@@ -1,0 +1,238 @@
+"""The daemon of ``make bench-pauses``: a queue manager that notes how long its loop stands still.
+
+A *beat* is asked for every millisecond. One that comes late says how long the loop served nobody,
+and what has run meanwhile says why. Of a pause is noted how long it lasted, how much of it the
+thread of the loop has worked, how long it waited for a core or for the disk, and what for. When the
+daemon ends in order, all this is written into the file that the first argument names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from onceq.core import manager
+from onceq.core.management import mass_expiry
+from onceq.core.manager import Manager
+from onceq.core.step.step import Step
+from onceq.model.requests import Look
+from onceq.service import daemon
+from onceq.service.committer import Committer
+from onceq.service.engine import Engine
+from onceq.service.giving_back import GivingBack
+from onceq.service.main import main
+from onceq.service.upkeep import Upkeep
+from onceq.store.files import RealFiles
+from onceq.store.log import LogStore
+
+BEAT_S: Final = 0.001
+NOTED_S: Final = 0.005
+"""Shorter pauses are not worth a line."""
+DISK: Final = "sync"
+COLLECTION: Final = "search for garbage"
+
+
+@dataclass
+class Pause:
+    """A time in which the loop served nobody. Milliseconds, but for ``at``.
+
+    Attributes:
+        at: When it was over, in seconds of the machine's monotonic clock.
+        long: How long it lasted.
+        worked: Processor time of the loop's thread.
+        others: Processor time of the other threads of the daemon.
+        core: How long the thread was ready to run and had no core.
+        disk: How long it waited for the disk.
+        work: What has run, to how long it lasted without what it called.
+    """
+
+    at: float
+    long: float
+    worked: float
+    others: float
+    core: float
+    disk: float
+    work: dict[str, float] = field(default_factory=dict)
+
+
+class Watch:
+    """Looks at the loop from inside. All of it runs in the thread of the loop."""
+
+    def __init__(self) -> None:
+        self.pauses: list[Pause] = []
+        self.pumps: list[tuple[float, float]] = []
+        """When one of the longer ones was over, and its milliseconds."""
+        self.counted: dict[str, list[float]] = {}
+        """What has happened, to when it began."""
+        self._work: dict[str, float] = {}
+        self._inner = 0.0
+        """Time of what was called by that which runs now."""
+        self._collecting = 0.0
+        self._thread = 0
+        self._schedule = -1
+        self._last = (0.0, 0.0, 0.0, 0.0)
+        self._disk = 0.0
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look at this loop, from its first turn on."""
+        loop.call_soon(self._first, loop)
+
+    def _first(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._thread = threading.get_ident()
+        own = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
+        if own.exists():
+            self._schedule = os.open(own, os.O_RDONLY)
+        gc.callbacks.append(self._garbage)
+        self._last = self._now()
+        loop.call_later(BEAT_S, self._beat, loop)
+
+    def _now(self) -> tuple[float, float, float, float]:
+        waited = 0
+        if self._schedule >= 0:
+            waited = int(os.pread(self._schedule, 100, 0).split()[1])
+        return time.monotonic(), time.thread_time(), time.process_time(), waited / 1e9
+
+    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        found = self._now()
+        at, worked, process, core = found
+        long = at - self._last[0] - BEAT_S
+        if long >= NOTED_S:
+            worked, process, core = (a - b for a, b in zip(found[1:], self._last[1:], strict=True))
+            work = {what: 1e3 * s for what, s in self._work.items() if s >= NOTED_S / 10}
+            self.pauses.append(
+                Pause(at, 1e3 * long, 1e3 * worked, 1e3 * (process - worked), 1e3 * core,
+                      1e3 * self._disk, work)
+            )  # fmt: skip
+        self._last, self._disk = found, 0.0
+        self._work.clear()
+        loop.call_later(BEAT_S, self._beat, loop)
+
+    def _garbage(self, phase: str, info: dict[str, int]) -> None:
+        """It stops all threads, whichever it runs in."""
+        if phase == "start":
+            self._collecting = time.monotonic()
+        else:
+            took = time.monotonic() - self._collecting
+            what = f"{COLLECTION}, generation {info['generation']}"
+            self._work[what] = self._work.get(what, 0.0) + took
+            self._inner += took
+
+    def calls(self, of: Any, name: str, label: str | Callable[..., str], *, count: bool) -> None:
+        """Look at each call of a function, under a label, or one that its arguments give."""
+        before = getattr(of, name)
+
+        @functools.wraps(before)
+        def call(*args: Any, **named: Any) -> Any:
+            if threading.get_ident() != self._thread:
+                return before(*args, **named)
+            outer, self._inner = self._inner, 0.0
+            began = time.monotonic()
+            try:
+                return before(*args, **named)
+            finally:
+                what = label if isinstance(label, str) else label(*args)
+                took = time.monotonic() - began
+                self._over(what, took)
+                if count:
+                    self.counted.setdefault(what, []).append(began)
+                self._inner = outer + took
+
+        setattr(of, name, call)
+
+    def _over(self, what: str, took: float) -> None:
+        self._work[what] = self._work.get(what, 0.0) + took - self._inner
+        if what == DISK:
+            self._disk += took
+        elif what == "pump" and took >= NOTED_S:
+            self.pumps.append((time.monotonic(), 1e3 * took))
+
+    def write(self, name: str) -> None:
+        """Everything that was noted."""
+        found = {
+            "pauses": [asdict(pause) for pause in self.pauses], "pumps": self.pumps,
+            "counted": self.counted,
+        }  # fmt: skip
+        Path(name).write_text(json.dumps(found))
+
+
+def step_of(_: Manager, __: object, item: object) -> str:
+    """How a step is called."""
+    return f"Look {item.what}" if isinstance(item, Look) else type(item).__name__
+
+
+def look_at(watch: Watch) -> None:
+    """Put the watch before whatever may take long."""
+    counted: list[tuple[Any, str, str | Callable[..., str]]] = [
+        (Manager, "snapshot", "snapshot"),
+        (Manager, "sparse", "search of a sparse segment"),
+        (GivingBack, "some", "segments given back"),
+        (Upkeep, "_covers", "checkpoint installed"),
+        (mass_expiry, "expire", "expiry"),
+        (Step, "go_on", "portion of a long work"),
+    ]
+    for of, name, label in counted:
+        watch.calls(of, name, label, count=True)
+    plain: list[tuple[Any, str, str | Callable[..., str]]] = [
+        (Engine, "pump", "pump"),
+        (Committer, "settle", "actions"),
+        (Upkeep, "work", "upkeep"),
+        (LogStore, "append", "append"),
+        (RealFiles, "sync", DISK),
+        (RealFiles, "write", "write"),
+        (RealFiles, "read", "read"),
+        (RealFiles, "allocate", "allocation of a file"),
+        (RealFiles, "unlink", "removal of a file"),
+        (RealFiles, "rename", "renaming of a file"),
+        (RealFiles, "sync_directory", DISK),
+        (manager, "_tell_news", "handing out"),
+    ]
+    for of, name, label in plain:
+        watch.calls(of, name, label, count=False)
+    steps = ("Relocate", "PurgeQueue", "DeleteQueue")
+    before = Manager.step
+
+    def step(self: Manager, now: Any, item: Any) -> Any:
+        what = type(item).__name__
+        if what in steps:
+            watch.counted.setdefault(what, []).append(time.monotonic())
+        return before(self, now, item)
+
+    Manager.step = step  # type: ignore[method-assign]
+    watch.calls(Manager, "step", step_of, count=False)
+    for timer, rule in list(manager._TIMERS.items()):
+        table = {timer.name: rule}
+        rules = type("Rules", (), table)
+        watch.calls(rules, timer.name, f"timer {timer.name}", count=False)
+        manager._TIMERS[timer] = getattr(rules, timer.name)
+
+
+def watched(result: str, arguments: list[str]) -> int:
+    """Run the daemon, and write what was noted."""
+    watch = Watch()
+    look_at(watch)
+    new_loop = daemon.new_loop
+
+    def loop() -> asyncio.AbstractEventLoop:
+        made = new_loop()
+        watch.begin(made)
+        return made
+
+    daemon.new_loop = loop
+    try:
+        return main(arguments)
+    finally:
+        watch.write(result)
+
+
+if __name__ == "__main__":
+    sys.exit(watched(sys.argv[1], sys.argv[2:]))
