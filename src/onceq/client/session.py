@@ -39,6 +39,8 @@ class Session:
         name: Its computer name.
         revision: What the queue manager knows of the client protocol (``frames.REVISION``).
         destinations: Names that were found good to send to before.
+        elsewhere: Managers (by GUID) and computers of which a queue was found to be another
+            manager's.
         used: When a commit was last answered (by ``clock``): from then on the manager knows the
             present identifier. Before the first one: when that was made up.
     """
@@ -53,6 +55,7 @@ class Session:
         self.source = greeting.id
         self.name = greeting.name
         self.destinations: set[str] = set()
+        self.elsewhere: set[str | bytes] = set()
         self.tracking = ""
         """Name of the queue for acknowledgments of tracked messages, once it is known."""
         self.clock = clock
@@ -126,6 +129,12 @@ class Session:
         if len(self.destinations) >= DESTINATIONS_MAX:
             self.destinations.clear()
         self.destinations.add(destination)
+
+    def met(self, place: str | bytes) -> None:
+        """What is there belongs to another manager."""
+        if len(self.elsewhere) >= DESTINATIONS_MAX:
+            self.elsewhere.clear()
+        self.elsewhere.add(place)
 
     # ---- messages that came when nobody waited any more -------------------------------------
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import lru_cache
 
@@ -104,6 +104,9 @@ class FormatName:
     subqueue: str = ""
     domain: str = ""
     text: str = ""
+    _printed: str = field(default="", init=False, repr=False, compare=False)
+    """The name as ``str`` gives it, and its key, once either was asked for."""
+    _key: str = field(default="", init=False, repr=False, compare=False)
 
     @property
     def is_read_only(self) -> bool:
@@ -123,6 +126,15 @@ class FormatName:
         return f"{self.protocol}:{self.host}\\{queue}{tail}"
 
     def __str__(self) -> str:
+        if not self._printed:
+            self._note("_printed", self._print())
+        return self._printed
+
+    def _note(self, field: str, text: str) -> None:
+        # What follows from the name may be noted in it, frozen as it is.
+        object.__setattr__(self, field, text)
+
+    def _print(self) -> str:
         guid = guid_text(self.guid)
         tail = f";{self.suffix.name}" if self.suffix else ""
         if self.kind is Kind.DIRECT:
@@ -137,7 +149,9 @@ class FormatName:
 
     def key(self) -> str:
         """Two names with equal keys are the same name (FN-1)."""
-        return str(self).casefold()
+        if not self._key:
+            self._note("_key", str(self).casefold())
+        return self._key
 
 
 def url_of(name: FormatName) -> str:
@@ -420,21 +434,7 @@ _PREFIXES: dict[str, _Parser] = {
 }
 
 
-# ---- what names may be used for (FN-18) --------------------------------------------------
-
-
-def may_send(name: FormatName) -> None:
-    """Refuse what applications cannot send to: read-only queues, connectors, subqueues.
-
-    Raises:
-        UnsupportedFormatName: The name is legal, but not for this (FN-2).
-    """
-    if name.is_read_only or name.kind is Kind.MACHINE:
-        raise UnsupportedFormatName(f"{name} is read-only: applications cannot send to it")
-    if name.kind is Kind.CONNECTOR:
-        raise UnsupportedFormatName(f"{name}: only queue managers send to a connector queue")
-    if name.subqueue:
-        raise UnsupportedFormatName(f"{name}: messages enter a subqueue only by a move")
+# ---- what names may be used for (FN-18; to send: ``model/sending.py``) ----------------------
 
 
 def may_receive(name: FormatName) -> None:

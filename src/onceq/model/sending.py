@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from onceq.errors import IllegalFormatName, TransactionUsage, UnsupportedOperation
+from onceq.errors import (
+    IllegalFormatName,
+    TransactionUsage,
+    UnsupportedFormatName,
+    UnsupportedOperation,
+)
 from onceq.model.limits import FORMAT_NAME_ELEMENTS_MAX
-from onceq.model.names import FormatName, Kind, may_send, parse_any
+from onceq.model.names import FormatName, Kind, parse_any
 
 
 def elements_of(text: str) -> tuple[FormatName, ...]:
@@ -45,3 +50,17 @@ def check_send(name: FormatName, *, transactional: bool) -> None:
     may_send(name)
     if name.kind is Kind.CONNECTOR:
         raise UnsupportedOperation(f"{name}: there are no connectors to foreign systems")
+
+
+def may_send(name: FormatName) -> None:
+    """Refuse what applications cannot send to: read-only queues, connectors, subqueues.
+
+    Raises:
+        UnsupportedFormatName: The name is legal, but not for this (FN-2).
+    """
+    if name.is_read_only or name.kind is Kind.MACHINE:
+        raise UnsupportedFormatName(f"{name} is read-only: applications cannot send to it")
+    if name.kind is Kind.CONNECTOR:
+        raise UnsupportedFormatName(f"{name}: only queue managers send to a connector queue")
+    if name.subqueue:
+        raise UnsupportedFormatName(f"{name}: messages enter a subqueue only by a move")

@@ -153,6 +153,12 @@ PLANTED = (
         _the_next_is_left_open,
         AHEAD + "test_a_commit_that_is_given_up_ends_the_next",
     ),
+    Planted(
+        "queues-here-are-taken-for-others",
+        edited(handles, "if place and not opened.local:", "if place:"),
+        "tests/unit/client/plans/test_unit_of_work.py::"
+        "test_the_manager_is_asked_whatever_else_a_name_is",
+    ),
     Planted("a-refused-send-dooms-nothing", _nothing_dooms, SIM),
     Planted(
         "the-reserve-dooms-nothing",

@@ -128,6 +128,9 @@ def test_names_known_are_bounded() -> None:
         mine.learn(f"q{number}")
     assert f"q{DESTINATIONS_MAX}" in mine.destinations
     assert len(mine.destinations) == 1
+    for number in range(DESTINATIONS_MAX + 1):
+        mine.met(f"os:host{number}")
+    assert mine.elsewhere == {f"os:host{DESTINATIONS_MAX}"}
 
 
 def test_late_messages_are_given_to_the_next_receive_in_order() -> None:

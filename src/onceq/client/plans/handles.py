@@ -9,12 +9,20 @@ from typing import Final
 from onceq.client.plans.plan import Plan, ask, do, tell
 from onceq.client.plans.selection import chosen, some, which
 from onceq.client.session import Session
-from onceq.errors import HandleLost, InvalidHandle, InvalidParameter, ServiceNotAvailable
+from onceq.errors import (
+    HandleLost,
+    InvalidHandle,
+    InvalidParameter,
+    OnceqError,
+    ServiceNotAvailable,
+)
 from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
+from onceq.model.names import Kind
 from onceq.model.requests import Access, Share
 from onceq.model.results import Opened
+from onceq.model.sending import check_send, elements_of
 from onceq.packet.batch import Batch
 
 ACCESS: Final = {
@@ -81,13 +89,33 @@ def open_queue(
 
 
 def know_destination(session: Session, destination: str) -> Plan[None]:
-    """Find out at once, the first time, whether a name can be sent to."""
+    """Find out at once, the first time, whether a name can be sent to.
+
+    Every queue of another manager can be: of those only the first is asked about.
+    """
     if destination in session.destinations:
         return
-    request = requests.OpenQueue(destination, Access.SEND)
-    opened = yield from ask(request, Opened)
-    yield from tell(requests.CloseQueue(opened.handle), lazy=True)
+    place = _place(destination)
+    if place not in session.elsewhere:
+        request = requests.OpenQueue(destination, Access.SEND)
+        opened = yield from ask(request, Opened)
+        yield from tell(requests.CloseQueue(opened.handle), lazy=True)
+        if place and not opened.local:
+            session.met(place)
     session.learn(destination)
+
+
+def _place(destination: str) -> str | bytes:
+    """What of a destination says at which manager it is, if that says all: whatever queue is named
+    there is sent to. "" where the manager has to be asked, also for what is wrong with a name."""
+    try:
+        (name,) = elements_of(destination)
+        check_send(name, transactional=False)
+    except (OnceqError, ValueError):
+        return ""
+    if name.kind is Kind.PRIVATE:
+        return name.guid
+    return f"{name.protocol}:{name.host}".casefold() if name.protocol in ("OS", "TCP") else ""
 
 
 # ---- through a handle --------------------------------------------------------------------------

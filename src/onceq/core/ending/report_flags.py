@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onceq.core.ending.ending import ack_flags
-from onceq.core.names.resolve import one_name
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.records import (
     PUT_DEADLETTER,
@@ -43,7 +42,7 @@ def quiet(step: Step, name: str) -> bool:
 
 def without_quiet_queues(step: Step, target: Target, properties: Properties) -> Properties:
     """The properties of messages for a target, without what it gives no answer to."""
-    if not step.settings.quiet_system_queues or not quiet(step, one_name(target.text)[0].queue):
+    if not step.settings.quiet_system_queues or not quiet(step, target.name.queue):
         return properties
     return replace(properties, acknowledge=Acknowledge.NONE, journal=Journal.NONE)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from onceq.core.names.resolve import computer_of, destinations, one_name
+from onceq.core.names.resolve import computer_of, destinations
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
 from onceq.core.state.state import ORDER_QUEUE_NUMBER, queue_key_of, stream_key_of_number
 from onceq.core.step.batches import Target
@@ -27,7 +27,7 @@ PUBLIC_KEY = "#5:"
 
 def address_of(step: Step, target: Target) -> tuple[Address, bytes]:
     """How a destination stands in a packet, and the GUID of its manager (zero for direct)."""
-    (name,) = one_name(target.text)
+    name = target.name
     if name.kind is Kind.DIRECT:
         return Address(7, direct=name.direct), NO_GUID
     if name.kind is Kind.PRIVATE:
@@ -125,7 +125,7 @@ def lists_of(step: Step, destination: str, properties: Properties) -> MultiNames
         stands_for = {
             str(element).casefold(): element
             for target in destinations(step, destination, transactional=False)
-            for element in (_list_element(step, one_name(target.text)[0]),)
+            for element in (_list_element(step, target.name),)
         }
         whole += [stands_for[key] for key in sorted(stands_for)]
     return MultiNames(tuple(whole), *lists)

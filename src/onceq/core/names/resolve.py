@@ -138,7 +138,7 @@ def destinations(
         else:
             queue = outgoing_for(step, element, stranger=stranger)
             element = queue.name
-        found.setdefault(queue.number, Target(queue, str(element)))
+        found.setdefault(queue.number, Target(queue, element))
     targets = tuple(found.values())
     if len(step.names.targets) >= TARGETS_MAX:
         step.names.targets.clear()
@@ -189,7 +189,7 @@ def outgoing_for(step: Step, name: FormatName, *, stranger: bool = False) -> Out
         step.setup(
             OutgoingOpened(
                 number=state.next_number,
-                name=str(name),
+                name=name,
                 marked=True,
                 **({"for_strangers": True} if stranger else {}),
             ),

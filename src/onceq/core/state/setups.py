@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from onceq.core.state.queue_properties import dump_properties, restore_properties
-from onceq.errors import DamagedRecord
+from onceq.errors import DamagedRecord, OnceqError
+from onceq.model.names import FormatName, parse_format_name
 from onceq.model.queue import QueueProperties
 
 KIND_SETUP = 2
@@ -27,6 +28,7 @@ T = TypeVar("T", bound="Setup")
 
 KINDS: dict[str, type[Setup]] = {}
 """By verb."""
+_JSON = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
 
 class Setup:
@@ -34,10 +36,12 @@ class Setup:
 
     __slots__ = ()
     verb: ClassVar[str]
+    names: ClassVar[tuple[str, ...]]
+    """Of its fields; looked up once for the type, not for each record."""
 
     def values(self) -> dict[str, Any]:
         """As JSON has them."""
-        found = asdict(self)  # type: ignore[call-overload]
+        found = {name: getattr(self, name) for name in self.names}
         return {name: v.hex() if isinstance(v, bytes) else v for name, v in found.items()}
 
     @classmethod
@@ -52,7 +56,7 @@ class Setup:
 
     def encode(self) -> bytes:
         """Bytes of the record."""
-        text = json.dumps([self.verb, self.values()], separators=(",", ":"), sort_keys=True)
+        text = _JSON.encode([self.verb, self.values()])
         return bytes((KIND_SETUP, SETUP_VERSION)) + text.encode()
 
 
@@ -66,7 +70,7 @@ def decode_setup(raw: bytes) -> Setup:
         case [str(verb), dict(values)] if verb in KINDS:
             try:
                 return KINDS[verb].of(values)
-            except (KeyError, TypeError, ValueError) as error:
+            except (KeyError, TypeError, ValueError, OnceqError) as error:
                 raise DamagedRecord(f"a record of {verb!r} makes no sense: {error!r}") from None
         case [str(verb), dict()]:
             raise DamagedRecord(f"a record of unknown purpose {verb!r}")
@@ -80,6 +84,7 @@ def _setup(verb: str) -> Callable[[type[T]], type[T]]:
     def made(kind: type[T]) -> type[T]:
         found = dataclass(frozen=True, slots=True)(kind)
         found.verb = verb
+        found.names = tuple(field.name for field in fields(found))  # type: ignore[arg-type]
         KINDS[verb] = found
         return found
 
@@ -154,9 +159,21 @@ class OutgoingOpened(Setup):
     """
 
     number: int
-    name: str
+    name: FormatName
     marked: bool = False
     for_strangers: bool = False
+
+    def values(self) -> dict[str, Any]:
+        return {
+            "number": self.number, "name": str(self.name), "marked": self.marked,
+            "for_strangers": self.for_strangers,
+        }  # fmt: skip
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Self:
+        (name,) = parse_format_name(values["name"])
+        marked, for_strangers = values.get("marked", False), values.get("for_strangers", False)
+        return cls(values["number"], name, marked, for_strangers)
 
 
 @_setup("left")

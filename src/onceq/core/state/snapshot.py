@@ -24,6 +24,7 @@ from onceq.core.state.queues import AnyQueue, OutgoingQueue, Progress, Reset
 from onceq.core.state.report_requests import ReportRequest, ReportRequests
 from onceq.core.state.state import State
 from onceq.errors import DamagedRecord
+from onceq.model.names import parse_format_name
 from onceq.model.run import LENGTH_TYPE, Buffer
 from onceq.packet.settle import Memory
 
@@ -205,7 +206,7 @@ def restore(state: State, checkpoint: bytes) -> None:
     for number, parent, name in head["subqueues"]:
         state.make_subqueue(number, parent, name)
     for number, name, stream, base, old, paused_s, *more in head["outgoing"]:
-        outgoing = state.make_outgoing(number, name)
+        outgoing = state.make_outgoing(number, parse_format_name(name)[0])
         outgoing.fence, outgoing.moved_to = more or (0, 0)
         outgoing.stream, outgoing.base, outgoing.paused_s = stream, base, paused_s
         # Until ``marks`` says otherwise: checkpoints of older versions have none.

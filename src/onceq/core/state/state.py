@@ -48,7 +48,7 @@ from onceq.model.classes import MessageClass
 from onceq.model.limits import DOUBT_AGE_S, DUPLICATE_IDS_MAX
 from onceq.model.log import FRAME_HEADER
 from onceq.model.manager_identity import Identity
-from onceq.model.names import parse_format_name
+from onceq.model.names import FormatName, parse_format_name
 from onceq.model.queue import QueueProperties
 from onceq.model.time import NEVER_S
 from onceq.model.views.managers import Restored
@@ -439,10 +439,9 @@ class State:
         del queue.parent.subs[queue.sub.casefold()]
         self.drop(queue)
 
-    def make_outgoing(self, number: int, name: str) -> OutgoingQueue:
+    def make_outgoing(self, number: int, name: FormatName) -> OutgoingQueue:
         """An outgoing queue as a record or a checkpoint describes it."""
-        (element,) = parse_format_name(name)
-        outgoing = OutgoingQueue(number, self.space, element)
+        outgoing = OutgoingQueue(number, self.space, name)
         self.all_queues[number] = self.outgoing[outgoing.key] = outgoing
         self.next_number = max(self.next_number, number + 1)
         return outgoing

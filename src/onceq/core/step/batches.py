@@ -6,16 +6,23 @@ from dataclasses import dataclass
 
 from onceq.core.state.branch_table import StoredPackets
 from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.model.names import FormatName
 from onceq.model.requests import SendItem
 from onceq.packet.templates import Template
 
 
 @dataclass(slots=True)
 class Target:
-    """One destination of a send: a queue here, or an outgoing queue."""
+    """One destination of a send: a queue here, or an outgoing queue; and the name that led there,
+    in the spelling that packets have."""
 
     queue: Queue | OutgoingQueue
-    text: str
+    name: FormatName
+
+    @property
+    def text(self) -> str:
+        """The name, printed."""
+        return str(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import dataclasses
 from operator import attrgetter
 from typing import Any
 
+from onceq.core.names.resolve import one_name
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.step.batches import CheckedBatch, Deadlines, StoredBatch, Target
@@ -78,7 +79,9 @@ def _batch_of(step: Step, note: dict[str, Any], messages: Run) -> CheckedBatch:
     # A record that was written before messages could have headers of their own does not say it.
     own, bodies = parted(messages) if note.get("own") else (None, messages)
     item = SendItem(note["to"], _load_properties(note["properties"]), bodies, own=own)
-    targets = tuple(Target(_holder(step, number), text) for number, text in note["targets"])
+    targets = tuple(
+        Target(_holder(step, number), one_name(text)[0]) for number, text in note["targets"]
+    )
     templates = tuple(
         Template(bytes.fromhex(head), transaction, properties, flags, bytes.fromhex(tail))
         for head, transaction, properties, flags, tail in note["templates"]

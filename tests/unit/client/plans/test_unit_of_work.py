@@ -32,6 +32,7 @@ from onceq.errors import (
 from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.limits import PACKET_BYTES_MAX
+from onceq.model.results import Opened
 from onceq.wire.app.frames import Code
 from tests.unit.client.script import Q, Script
 
@@ -63,6 +64,52 @@ def test_names_are_checked_once(script: Script, session: Session) -> None:
     script.run(Unit(session).send("good", [b"1"], {}))
     assert script.codes().count("OPEN") == 2
     assert script.sent == [("good", b"1")]
+
+
+PEER = "PRIVATE=01234567-89ab-cdef-0123-456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (rf"{PEER}\1", rf"{PEER}\2"),
+        (r"DIRECT=OS:BETA\private$\q", r"DIRECT=os:beta\r"),
+        (r"BETA\q", r"DIRECT=OS:BETA\private$\q"),
+    ],
+)
+def test_of_another_manager_one_queue_is_asked_about(
+    script: Script, session: Session, first: str, second: str
+) -> None:
+    script.will(Code.OPEN, Opened(1, False, None))
+    work = Unit(session)
+    script.run(work.send(first, [b"1"], {}))
+    script.run(work.send(second, [b"2"], {}))
+    script.run(work.commit())
+    assert script.codes() == ["OPEN", "CLOSE", "COMMIT"]
+    assert script.sent == [(first, b"1"), (second, b"2")]
+
+
+@pytest.mark.parametrize(
+    ("first", "local", "second"),
+    [
+        (rf"{PEER}\1", True, rf"{PEER}\2"),  # it is our own
+        (rf"{PEER}\1", False, rf"{PEER}\x"),  # no name
+        (rf"{PEER}\1", False, rf"{PEER}\1;JOURNAL"),  # nothing is sent there
+        (rf"{PEER}\1", False, rf"{PEER}\2,{PEER}\3"),
+        (r"DIRECT=OS:BETA\q", False, r"DIRECT=TCP:10.0.0.9\q"),
+        ("DIRECT=HTTP://beta/msmq/q", False, "DIRECT=HTTP://beta/msmq/r"),  # an address may be ours
+        ("DL=01234567-89ab-cdef-0123-456789abcdef", False, rf"{PEER}\1"),
+        ("PUBLIC=01234567-89ab-cdef-0123-456789abcdef", False, rf"{PEER}\1"),
+    ],
+)
+def test_the_manager_is_asked_whatever_else_a_name_is(
+    script: Script, session: Session, first: str, local: bool, second: str
+) -> None:
+    script.will(Code.OPEN, Opened(1, local, None))
+    work = Unit(session)
+    script.run(work.send(first, [b"1"], {}))
+    script.run(work.send(second, [b"2"], {}))
+    assert script.codes() == ["OPEN", "CLOSE", "OPEN", "CLOSE"]
 
 
 def test_a_refused_commit_is_over_and_names_the_send(script: Script, session: Session) -> None:
