@@ -4,8 +4,8 @@ Each case takes a message, writes a row, sends messages to both managers, and is
 random points of its commit: ours killed, theirs crashed, both, or the application gone (P11). After
 each one all places are compared with each other and with what the application was told. Of the
 databases PostgreSQL takes part in a quarter of the cases, MariaDB in a quarter, both at once in a
-quarter, and in the rest one is the last agent of one manager: PostgreSQL or SQLite, whose commit
-may also land in the middle of recovery; ``--database`` chooses.
+quarter, and in the rest one is the last agent of one manager: PostgreSQL, MariaDB or SQLite, whose
+commit may also land in the middle of recovery; ``--database`` chooses.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 from tests.partners import last_crashes  # noqa: E402
 from tests.partners.bases import KINDS, MARIADB, POSTGRESQL, Base, open_all  # noqa: E402
 from tests.partners.crashes import CRASHES, POINTS, SECOND, Stage  # noqa: E402
-from tests.servers import Postgres  # noqa: E402
+from tests.servers import MariaDB, Postgres  # noqa: E402
 
 LAST = "last-agent"
 DATABASES = {
-    POSTGRESQL: (POSTGRESQL,), MARIADB: (MARIADB,), "both": KINDS, LAST: (POSTGRESQL,)
+    POSTGRESQL: (POSTGRESQL,), MARIADB: (MARIADB,), "both": KINDS, LAST: KINDS
 }  # fmt: skip
 TELL_EVERY = 50
 SLOW_SHARE = 0.2
@@ -71,6 +71,10 @@ class Play:
             server = bases[POSTGRESQL].server
             assert isinstance(server, Postgres)
             self._lasts.append(last_crashes.LastPostgres(server))
+        if MARIADB in bases:
+            server = bases[MARIADB].server
+            assert isinstance(server, MariaDB)
+            self._lasts.append(last_crashes.LastMariadb(server))
         self.count = 0
         self.hits: Counter[str] = Counter()
 

@@ -18,26 +18,28 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import psycopg
+import pymysql
 
 import onceq
 from onceq.client.recovering import ManagerPromiser
 from onceq.errors import InDoubt, OnceqError, RolledBack
 from onceq.partners.deciding import What
 from onceq.partners.last_agent import Agent, LastAgent, Row
+from onceq.partners.mariadb_last import MariadbAgent, MariadbLast
 from onceq.partners.postgres_last import PostgresAgent, PostgresLast
 from onceq.partners.sqlite_last import SqliteAgent, SqliteLast
 from tests.daemon.applications import Daemon
 from tests.partners.crashes import IN, OUT, PAUSE_S, ROUNDS_MAX, Gone, all_of
-from tests.servers import Postgres
+from tests.servers import MariaDB, Postgres
 
-POSTGRESQL, SQLITE = "postgresql", "sqlite"
+POSTGRESQL, MARIADB, SQLITE = "postgresql", "mariadb", "sqlite"
 STEPS = ("promise", "record", "fulfil")
 POINTS = tuple(f"{when} {step}" for step in STEPS for when in ("before", "after"))
 CRASHES = ("ours", "theirs", "both", "application")
 SLOW = "in record"
 """The point at which the row is written and not committed; what happens there is for how many
 rounds of recovery that stays so."""
-ERRORS = (psycopg.Error, sqlite3.Error)
+ERRORS = (psycopg.Error, pymysql.err.Error, sqlite3.Error)
 
 
 class LastBase(Protocol):
@@ -111,6 +113,49 @@ class LastPostgres:
         with psycopg.connect(self.server.conninfo(), autocommit=True) as connection:
             connection.execute("SET lock_timeout = '2s'")
             connection.execute(_write(number, there=there).encode())
+
+
+class LastMariadb:
+    kind = MARIADB
+
+    def __init__(self, server: MariaDB) -> None:
+        self.server = server
+        server.sql("CREATE TABLE IF NOT EXISTS done (number int PRIMARY KEY) ENGINE=InnoDB")
+
+    def connect(self) -> Any:
+        return pymysql.connect(**self.server.arguments())
+
+    def last(self, connection: Any) -> LastAgent:
+        return MariadbLast(connection)
+
+    def agent(self) -> Agent:
+        return MariadbAgent(self.connect, "test", lock_s=0)
+
+    def restart(self) -> None:
+        self.server.restart()
+
+    def insert(self, connection: Any, number: int) -> None:
+        _execute(connection, f"INSERT INTO done VALUES ({number})")
+
+    def write_decision(self, connection: Any, row: Row) -> None:
+        values = f"('{row.manager}', {row.number}, '{row.id}', 'committed')"
+        _execute(connection, f"INSERT INTO onceq_decisions VALUES {values}")
+
+    def commit(self, connection: Any) -> None:
+        _execute(connection, "COMMIT")
+
+    def has(self, number: int) -> bool:
+        return bool(self.server.sql(f"SELECT number FROM done WHERE number = {number}"))
+
+    def write_at_once(self, number: int, *, there: bool) -> None:
+        with pymysql.connect(**self.server.arguments(), autocommit=True) as connection:
+            _execute(connection, "SET innodb_lock_wait_timeout = 2, lock_wait_timeout = 2")
+            _execute(connection, _write(number, there=there))
+
+
+def _execute(connection: Any, statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
 
 
 class LastSqlite:

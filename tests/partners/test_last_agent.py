@@ -1,4 +1,4 @@
-"""A database as the last agent: PostgreSQL and SQLite, with kills at every point (P11)."""
+"""A database as the last agent: PostgreSQL, MariaDB and SQLite, with kills at every point (P11)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from onceq.partners.last_agent import TABLE, Row, row_of
 from onceq.partners.postgres_last import AsyncPostgresLast, PostgresAgent, PostgresLast
 from tests.partners.last_crashes import (
     CRASHES,
+    MARIADB,
     POINTS,
     POSTGRESQL,
     SLOW,
     SQLITE,
     LastBase,
+    LastMariadb,
     LastPostgres,
     LastSqlite,
     LastStage,
@@ -55,10 +57,12 @@ def stage(folder: Path) -> Iterator[LastStage]:
 def base(request: pytest.FixtureRequest, folder: Path, kind: str) -> LastBase:
     if kind == SQLITE:
         return LastSqlite(folder / "done.db")
+    if kind == MARIADB:
+        return LastMariadb(request.getfixturevalue("mariadb"))
     return LastPostgres(request.getfixturevalue("postgres"))
 
 
-of_each_kind = pytest.mark.parametrize("kind", [POSTGRESQL, SQLITE])
+of_each_kind = pytest.mark.parametrize("kind", [POSTGRESQL, MARIADB, SQLITE])
 
 
 @of_each_kind

@@ -243,7 +243,7 @@ def test_servers_whose_promise_is_worth_nothing(
     def rows(connection: object, query: str) -> list[tuple[object, ...]]:
         return [row] if query.startswith("SELECT") else [("wsrep_on", galera)]
 
-    monkeypatch.setattr(mariadb_module, "_rows", rows)
+    monkeypatch.setattr(mariadb_module, "rows", rows)
     with pytest.raises(TwoPhaseForbidden, match=said):
         mariadb_module._identify(object())
 

@@ -146,6 +146,10 @@ def _postgresql(where: str) -> tuple[Resource, Agent | None]:
 
 
 def _mariadb(where: str) -> tuple[Resource, Agent | None]:
-    from onceq.partners.mariadb import resource_at
+    from onceq.partners.mariadb import MariaResource
+    from onceq.partners.mariadb_last import MariadbAgent
+    from onceq.partners.mariadb_terms import connecting_to
 
-    return resource_at(where), None
+    connect, database = connecting_to(where)
+    # Rows are in a database; what is prepared is the whole server's.
+    return MariaResource(connect), MariadbAgent(connect, database) if database else None

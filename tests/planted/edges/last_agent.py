@@ -11,6 +11,7 @@ from tests.planted.planted import Planted
 
 ENGINE = "tests/unit/service/test_engine.py::"
 RECOVERY = "tests/unit/partners/test_last_recovery.py::"
+MARIADB = "tests/unit/partners/test_mariadb_last.py::"
 CORE = "tests/unit/core/transaction/test_last_agent.py::"
 
 
@@ -131,6 +132,31 @@ def _a_replaced_file_goes_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SqliteAgent, "_look_whether_the_same", lambda self: None)
 
 
+def _a_savepoint_is_not_looked_for(patch: pytest.MonkeyPatch) -> None:
+    from onceq.partners import mariadb_last
+
+    original = mariadb_last._all
+
+    def all_(*statements: str) -> str:
+        return original(*(one for one in statements if not one.startswith("RELEASE")))
+
+    patch.setattr(mariadb_last, "_all", all_)
+
+
+def _every_error_of_a_commit_is_believed(patch: pytest.MonkeyPatch) -> None:
+    from onceq.partners.mariadb_last import MariadbLast
+
+    original = MariadbLast._undo
+    patch.setattr(MariadbLast, "_undo", lambda self: original(self) or True)
+
+
+def _a_binary_log_counts_for_nothing(patch: pytest.MonkeyPatch) -> None:
+    from onceq.partners import mariadb_last
+
+    original = mariadb_last._told_by
+    patch.setattr(mariadb_last, "_told_by", lambda at: {**original(at), "log_bin": "OFF"})
+
+
 PLANTED = (
     Planted("what-is-held-is-shown-at-once", _what_is_held_is_shown_at_once,
             ENGINE + "test_a_held_record_is_durable_before_the_next_thing_that_is_said"),
@@ -157,6 +183,13 @@ PLANTED = (
     Planted("a-replaced-file-goes-on", _a_replaced_file_goes_on,
             "tests/unit/partners/test_sqlite_last.py::"
             "test_a_file_that_was_replaced_is_a_lost_connection"),
+    Planted("a-savepoint-is-not-looked-for", _a_savepoint_is_not_looked_for,
+            MARIADB + "test_one_statement_looks_whether_it_is_the_same_transaction_and_commits"),
+    Planted("every-error-of-a-commit-is-believed", _every_error_of_a_commit_is_believed,
+            MARIADB
+            + "test_an_error_after_which_nothing_is_open_may_come_from_a_commit_that_was_done"),
+    Planted("a-binary-log-counts-for-nothing", _a_binary_log_counts_for_nothing,
+            MARIADB + "test_a_binary_log_that_is_not_synced_cannot_decide"),
     Planted("a-request-keeps-its-ticket", _a_request_keeps_its_ticket,
             "tests/unit/client/test_async_link.py::"
             "test_a_request_that_is_asked_again_is_sent_again"),
