@@ -197,7 +197,7 @@ def enlist(tx: AnyTransaction, connection: Any) -> Calls[Any]:
         yield partial(partner.begin, by_row.xid)
         partners.by_row = by_row
         partners.add(partner, by_row.xid)
-        return partner.connection if connection is partner else connection
+        return partner.connection
     xid = yield from call(tx.run, partners.deciding.enlist(partner.name))
     yield partial(partner.begin, xid)
     partners.add(partner, xid)

@@ -157,6 +157,18 @@ def _a_binary_log_counts_for_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(mariadb_last, "_told_by", lambda at: {**original(at), "log_bin": "OFF"})
 
 
+def _a_session_may_commit_what_decides(patch: pytest.MonkeyPatch) -> None:
+    from onceq.partners.sqlalchemy_last import SQLAlchemyLast
+
+    patch.setattr(SQLAlchemyLast, "_on_commit", lambda self, connection: None)
+
+
+def _what_went_back_to_the_pool_is_asked(patch: pytest.MonkeyPatch) -> None:
+    from onceq.partners.sqlalchemy_last import SQLAlchemyLast
+
+    patch.setattr(SQLAlchemyLast, "_on_rollback", lambda self, connection: None)
+
+
 PLANTED = (
     Planted("what-is-held-is-shown-at-once", _what_is_held_is_shown_at_once,
             ENGINE + "test_a_held_record_is_durable_before_the_next_thing_that_is_said"),
@@ -190,6 +202,12 @@ PLANTED = (
             + "test_an_error_after_which_nothing_is_open_may_come_from_a_commit_that_was_done"),
     Planted("a-binary-log-counts-for-nothing", _a_binary_log_counts_for_nothing,
             MARIADB + "test_a_binary_log_that_is_not_synced_cannot_decide"),
+    Planted("a-session-may-commit-what-decides", _a_session_may_commit_what_decides,
+            "tests/unit/partners/test_sqlalchemy_last.py::"
+            "test_the_application_does_not_commit_it"),
+    Planted("what-went-back-to-the-pool-is-asked", _what_went_back_to_the_pool_is_asked,
+            "tests/unit/partners/test_sqlalchemy_last.py::"
+            "test_what_went_back_to_the_pool_is_not_touched"),
     Planted("a-request-keeps-its-ticket", _a_request_keeps_its_ticket,
             "tests/unit/client/test_async_link.py::"
             "test_a_request_that_is_asked_again_is_sent_again"),

@@ -11,8 +11,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-import sqlalchemy
-from sqlalchemy.orm import Session
 
 import onceq
 import onceq.aio
@@ -314,18 +312,3 @@ def test_a_file_that_was_restored(
     with pytest.raises(DatabaseRestored):
         recovery.check_restored(SqliteAgent(str(path)).name)
     recovery.close()
-
-
-def test_below_sqlalchemy_it_is_refused_before_anything_is_done(path: Path, tmp_path: Path) -> None:
-    """It cannot promise, and was found out only when it had to."""
-    engine = sqlalchemy.create_engine(f"sqlite:///{path}")
-    with onceq.open(tmp_path / "qm", create=True) as qm, Session(engine) as session:
-        qm.create_queue(Q, transactional=True)
-        with (
-            pytest.raises(EnlistRefused, match="work with a connection of sqlite3 itself"),
-            qm.transaction() as tx,
-        ):
-            tx.enlist(session)
-        assert not session.in_transaction()
-        assert not qm.branches()
-    engine.dispose()
