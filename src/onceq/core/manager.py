@@ -232,6 +232,10 @@ class Manager:
             step.answer(getattr(item, "owner", 0), getattr(item, "request", 0), error)
         if step.touched and _tell_news(step):
             self.owing = True
+        while step.sessions.served:
+            sessions.ask_receivers(step)
+            if step.touched and _tell_news(step):
+                self.owing = True
         if step.emptied:
             subqueues.tidy(step)
         return decision
@@ -402,6 +406,7 @@ _TIMERS: dict[Timer, Callable[[Step, Any], None]] = {
     Timer.ORDER_ACK: order_acknowledgments.ack_due,
     Timer.RESEND: stranded.on_timer,
     Timer.CONNECT: outgoing_queue.retry,
+    Timer.CONTACT: sessions.contact_due,
     Timer.INQUIRE: in_doubt.on_timer,
     Timer.RETRY: poison.on_timer,
     Timer.IDLE: idle_timeout.on_timer,

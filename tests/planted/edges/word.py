@@ -132,15 +132,15 @@ def _answers_wait_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 def _strangers_are_tried_as_often_as_others(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.transfer import outgoing_queue
+    from onceq.core.transfer import connecting
 
-    patch.setattr(outgoing_queue, "retry_s", lambda step, _: step.settings.connect_retry_s)
+    patch.setattr(connecting, "retry_s", lambda step, _: step.settings.connect_retry_s)
 
 
 def _as_many_connections_as_strangers_want(patch: pytest.MonkeyPatch) -> None:
-    from onceq.core.transfer import outgoing_queue
+    from onceq.core.transfer import connecting
 
-    patch.setattr(outgoing_queue, "may_connect", lambda *_: True)
+    patch.setattr(connecting, "may_connect", lambda *_: True)
 
 
 def _tidy_gives_up_answers(patch: pytest.MonkeyPatch) -> None:

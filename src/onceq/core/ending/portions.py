@@ -9,16 +9,39 @@ Upholds: I24 (no step is longer the more there is).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from onceq.core.state.position_block import Range
 from onceq.core.state.queues import AnyQueue, OutgoingQueue
+from onceq.core.state.state import State
 
 ENDED_AT_ONCE: Final = 512
 """Messages that end in one step of a long work, if somebody asked how they end..."""
 UNASKED_FOR_ONE: Final = 8
 """... and so many for each of these that nobody has asked of."""
+QUEUES_AT_ONCE: Final = 512
+"""Outgoing queues that one step looks at, of many to which something happens."""
+
+
+def some_at_a_time(
+    state: State, queues: Iterable[AnyQueue | None], work: Callable[[list[OutgoingQueue]], None]
+) -> Iterator[None]:
+    """Do something to many outgoing queues, a bounded number in each step; those that are gone by
+    then are passed over."""
+    todo, there = list(queues), state.all_queues
+    for at in range(0, len(todo), QUEUES_AT_ONCE):
+        if at:
+            yield
+        work([
+            one for one in todo[at : at + QUEUES_AT_ONCE]
+            if isinstance(one, OutgoingQueue) and there.get(one.number) is one
+        ])  # fmt: skip
+
+
+def numbered(state: State, numbers: Iterable[int]) -> Iterator[AnyQueue | None]:
+    """Queues by their numbers; None for those that are gone."""
+    return map(state.all_queues.get, numbers)
 
 
 def share_of(queue: AnyQueue, index: int) -> int:

@@ -5,10 +5,11 @@ None of it is transactional (SND-26). Purges and deletions are in ``core/managem
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from onceq.core.decision import CloseSession, Hold, Reload
+from onceq.core.ending.portions import some_at_a_time
 from onceq.core.management import damage_views
 from onceq.core.management.directory_rules import register
 from onceq.core.names.resolve import (
@@ -113,6 +114,9 @@ def steer(step: Step, item: SteerOutgoing) -> None:
     if item.action in (Steer.SCRUB, Steer.SCRUB_STOP):
         damage_views.scrub(step, item)
         return
+    if item.action in _ALL:
+        step.begin(_to_all(step, item))
+        return
     if item.action in _WHOLE:
         step.answer(item.owner, item.request, _WHOLE[item.action](step))
         return
@@ -132,33 +136,52 @@ def steer(step: Step, item: SteerOutgoing) -> None:
     else:
         outgoing.from_the_head()
         outgoing.happens(LinkEvent.WAKE)
-        start_if_possible(step, outgoing)
+        start_if_possible(step, outgoing, at_once=True)
     step.answer(item.owner, item.request, None)
 
 
-def _disconnect(step: Step) -> None:
+def _to_all(step: Step, item: SteerOutgoing) -> Iterator[None]:
+    """Do something to every outgoing queue; answered when it was done to all of them."""
+    work = _ALL[Steer(item.action)](step)
+    yield from some_at_a_time(step.state, step.state.outgoing.values(), work)
+    step.answer(item.owner, item.request, None)
+
+
+def _disconnect(step: Step) -> Work:
     """Close every session and make none until ``_connect``: messages gather, and may expire."""
     if not step.state.offline_s:
         step.setup(Offline(since_s=step.now.wall_s))
     for peer in step.sessions.peers.values():
-        for number in peer.outgoing:
-            outgoing = step.state.all_queues.get(number)
-            if isinstance(outgoing, OutgoingQueue):
-                outgoing.happens(LinkEvent.DISCONNECT)
         step.act(CloseSession(peer.session, "this queue manager was disconnected by an operator"))
-    for outgoing in step.state.outgoing.values():
-        outgoing.happens(LinkEvent.WAKE)
-        if not outgoing.session:
-            outgoing.pace.due_us = 0
+    step.sessions.contacts.disconnected()
+
+    def work(some: list[OutgoingQueue]) -> None:
+        for outgoing in some:
+            # Operators may have changed their mind between two steps.
+            if not step.state.offline_s:
+                return
+            if outgoing.session:
+                outgoing.happens(LinkEvent.DISCONNECT)
+            outgoing.happens(LinkEvent.WAKE)
+            if not outgoing.session:
+                outgoing.pace.due_us = 0
+
+    return work
 
 
-def _connect(step: Step) -> None:
+def _connect(step: Step) -> Work:
     """Let everything move again."""
     if step.state.offline_s:
         step.setup(Offline(since_s=0))
-    for outgoing in step.state.outgoing.values():
-        outgoing.happens(LinkEvent.WAKE)
-        start_if_possible(step, outgoing)
+
+    def work(some: list[OutgoingQueue]) -> None:
+        for outgoing in some:
+            if step.state.offline_s:
+                return
+            outgoing.happens(LinkEvent.WAKE)
+            start_if_possible(step, outgoing, at_once=True)
+
+    return work
 
 
 def _tidy(step: Step) -> int:
@@ -199,9 +222,13 @@ def _forget_unanswered(step: Step) -> int:
     return sum(given_up.values())
 
 
-_WHOLE: dict[Steer, Callable[[Step], int | None]] = {
+Work = Callable[[list[OutgoingQueue]], None]
+
+_ALL: dict[Steer, Callable[[Step], Work]] = {
     Steer.DISCONNECT: _disconnect,
     Steer.CONNECT: _connect,
+}
+_WHOLE: dict[Steer, Callable[[Step], int | None]] = {
     Steer.TIDY: _tidy,
     Steer.FORGET_UNANSWERED: _forget_unanswered,
 }

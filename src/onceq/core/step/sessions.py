@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from onceq.core.state.queues import Peer
+from onceq.core.step.contacts import Contacts
 from onceq.core.step.early_runs import EarlyRuns
 from onceq.core.step.identity_watch import Watch
 from onceq.model.limits import PEERS_REMEMBERED_MAX
@@ -33,6 +34,10 @@ class Sessions:
         over HTTP and waits here for another host."""
         self.disbelieved: Counter[str] = Counter()
         """What peers said that does not count, and how often (``core/peers/trust.py``)."""
+        self.contacts = Contacts()
+        """Addresses that are connected to."""
+        self.served: dict[int, None] = {}
+        """Numbers of the outgoing queues that have got a session which was there before."""
         self.watch = Watch()
         self.early = EarlyRuns()
         """What came before something that is missing."""

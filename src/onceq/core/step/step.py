@@ -44,6 +44,7 @@ class Timer(IntEnum):
     IDLE = 7
     UNDECIDED = 8
     ENDS = 9
+    CONTACT = 10
 
 
 class Step:

@@ -24,13 +24,14 @@ from onceq.core.peers.trust import (
 from onceq.core.state.link_states import Link
 from onceq.core.step.step import Step
 from onceq.core.transfer.admission import refusal_of, room_for
+from onceq.core.transfer.connecting import connect
 from onceq.core.transfer.duplicates import new_places
 from onceq.core.transfer.forward import forward
 from onceq.core.transfer.hole_repair import hole_shown
 from onceq.core.transfer.http_forward import pass_on
 from onceq.core.transfer.in_doubt import settled_by, settling
 from onceq.core.transfer.ordered_arrival import ordered, show_early
-from onceq.core.transfer.outgoing_queue import connect, final_acked, order_acked
+from onceq.core.transfer.outgoing_queue import final_acked, order_acked
 from onceq.core.transfer.plain_arrival import plain
 from onceq.core.transfer.stranded import acked_strangely
 from onceq.model.classes import MessageClass, class_name

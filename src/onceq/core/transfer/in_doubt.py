@@ -40,8 +40,8 @@ from onceq.core.state.records import PUT_FINAL, PUT_JOURNAL, PUT_NACK_ARRIVAL, O
 from onceq.core.state.state import ACKS_OWED, DOUBTS_KEPT, IN_DOUBT, JOURNAL
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
+from onceq.core.transfer.connecting import connect
 from onceq.core.transfer.inquiry_answers import answer
-from onceq.core.transfer.outgoing_queue import connect
 from onceq.core.transfer.outgoing_states import held
 from onceq.core.transfer.stranded import address_of_queue, learn, post, turned
 from onceq.core.transfer.untold import hear, tell

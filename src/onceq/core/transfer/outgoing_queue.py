@@ -9,27 +9,22 @@ Upholds: I10 (release only on truth), I26 (liveness).
 
 from __future__ import annotations
 
-from onceq.core.decision import Connect, Ready
 from onceq.core.ending.ending import end_range, gave_up
 from onceq.core.ending.table import Ending
-from onceq.core.names.resolve import computer_of
 from onceq.core.peers import undone_restores
-from onceq.core.peers.strangers import may_connect, retry_s
-from onceq.core.peers.trust import bind
 from onceq.core.state.link_states import Link, LinkEvent
 from onceq.core.state.position_block import AVAILABLE, AWAITING
-from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
+from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue
 from onceq.core.state.records import PUT_ONCE, Op, RangeChange
 from onceq.core.state.setups import Left
 from onceq.core.state.state import IN_DOUBT, NEGATIVE
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
+from onceq.core.transfer.connecting import connect, has_turn, put_off, put_off_alone
 from onceq.core.transfer.outgoing_states import held
 from onceq.model.classes import MessageClass
 from onceq.model.connection import ConnectionStatus
-from onceq.model.identity import guid_text
 from onceq.model.limits import ASKED_MESSAGES, ENDS_ASKED_S, LEFT_AHEAD
-from onceq.model.names import Kind, url_of
 from onceq.packet.acks import FinalAck, OrderAck
 
 TOO_LATE = MessageClass.NACK_REACH_QUEUE_TIMEOUT
@@ -38,100 +33,19 @@ PROBE_MESSAGES = 64
 acknowledged; and where a hole is guessed at (a window of MSMQ's)."""
 
 
-def start_if_possible(step: Step, outgoing: OutgoingQueue) -> None:
-    """Let an outgoing queue move if it can: transmit, or connect."""
+def start_if_possible(step: Step, outgoing: OutgoingQueue, *, at_once: bool = False) -> None:
+    """Let an outgoing queue move if it can: transmit, or connect.
+
+    Args:
+        at_once: Connect also where that has just been tried in vain.
+    """
     if not outgoing.pending():
         return
     if outgoing.session:
         # Whether it is held is asked when the session has room.
         has_turn(step, outgoing)
     elif outgoing.link is Link.NONE and not held(step, outgoing):
-        connect(step, outgoing)
-
-
-def has_turn(step: Step, outgoing: OutgoingQueue) -> None:
-    """Something of an outgoing queue may leave on its session."""
-    peer = step.sessions.peers.get(outgoing.session)
-    if peer is not None:
-        step.sessions.full_windows.discard(outgoing.number)
-        peer.turns.note(outgoing.number)
-        step.act(Ready(peer.session))
-
-
-def connect(step: Step, outgoing: OutgoingQueue) -> None:
-    """Ask for a session, or use one that is there."""
-    if not may_connect(step, outgoing):
-        _put_off(step, outgoing, step.later_us(retry_s(step, outgoing)))
-        return
-    name = outgoing.name
-    where = f"{name.protocol}:{name.host}" if name.host else guid_text(name.guid)
-    outgoing.tried(ConnectionStatus.IN_PROGRESS, step.now.wall_s, where)
-    route = step.names.routes_to.get(name.guid) if name.kind is Kind.PRIVATE else None
-    if route is not None:
-        outgoing.happens(LinkEvent.CONNECT)
-        step.act(Connect(outgoing.number, "OS", route, bytes(16)))
-        return
-    if name.kind is Kind.PRIVATE:
-        # Sorted: sets have no order, and the same inputs must give the same decisions (I27).
-        for session in sorted(step.sessions.of.get(name.guid, ())):
-            attach(step, outgoing, step.sessions.peers[session])
-            return
-        outgoing.happens(LinkEvent.CONNECT)
-        step.act(Connect(outgoing.number, "", "", name.guid))
-        return
-    if name.kind is Kind.PUBLIC:
-        _connect_public(step, outgoing)
-        return
-    outgoing.happens(LinkEvent.CONNECT)
-    url = url_of(name) if outgoing.over_http else ""
-    step.act(Connect(outgoing.number, name.protocol, name.host, bytes(16), url))
-
-
-def _connect_public(step: Step, outgoing: OutgoingQueue) -> None:
-    """To where the directory says that the queue is; nowhere before it says so (DL-14)."""
-    computer = computer_of(step, outgoing.name)
-    if computer is None:
-        return
-    for session in sorted(step.sessions.of.get(computer.guid, ())):
-        bind(step, outgoing, step.sessions.peers[session])
-        attach(step, outgoing, step.sessions.peers[session])
-        return
-    outgoing.happens(LinkEvent.CONNECT)
-    step.act(Connect(outgoing.number, "OS", computer.name, bytes(16)))
-
-
-def _put_off(step: Step, outgoing: OutgoingQueue, retry_us: int) -> None:
-    outgoing.happens(LinkEvent.PUT_OFF, retry_us=retry_us)
-    # A timer of its own: an acknowledgment may stop the one of the resend meanwhile.
-    step.timer(retry_us, Timer.CONNECT, outgoing.number)
-
-
-def attach(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
-    """A session serves an outgoing queue from now on; what is unacknowledged goes out again.
-
-    Another session may have served it until now (both sides may connect at once): it does not any
-    more, so that one stream never goes over two sessions.
-    """
-    before = step.sessions.peers.get(outgoing.session)
-    if before is not None:
-        before.outgoing.discard(outgoing.number)
-        before.turns.drop(outgoing.number)
-    outgoing.happens(LinkEvent.ATTACH, session=peer.session)
-    outgoing.tried(ConnectionStatus.ESTABLISHED, step.now.wall_s, peer.address)
-    if outgoing.name.protocol == "OS":
-        step.sessions.called(peer.peer, outgoing.name.host)
-    outgoing.connected_s = step.now.wall_s
-    outgoing.trouble.reason = ""
-    outgoing.trouble.attempts = 0
-    outgoing.rewind()
-    # Its receiver may have all of it, and only say so: a few ask.
-    lane = outgoing.lanes.get(TRANSACTIONAL_LANE)
-    outgoing.repair.probing = (
-        lane is not None and not peer.http
-        and lane.available > 0 and lane.first_available() <= outgoing.ever_sent
-    )  # fmt: skip
-    peer.outgoing.add(outgoing.number)
-    has_turn(step, outgoing)
+        connect(step, outgoing, at_once=at_once)
 
 
 def lost(
@@ -153,7 +67,7 @@ def lost(
     # Asked before ``rewind``, which forgets what was sent.
     if idle and outgoing.pace.due_us and outgoing.sent >= last_allowed(step, outgoing):
         outgoing.connected_s = 0
-        _put_off(step, outgoing, outgoing.pace.due_us)
+        put_off_alone(step, outgoing, outgoing.pace.due_us)
         outgoing.rewind()
         return
     trouble = outgoing.trouble
@@ -168,7 +82,7 @@ def lost(
     if outgoing.wanting:
         _attempt_over(step, outgoing)
     if outgoing.pending() and not held(step, outgoing):
-        _put_off(step, outgoing, step.later_us(retry_s(step, outgoing)))
+        put_off(step, outgoing)
 
 
 def retry(step: Step, number: int) -> None:
@@ -176,6 +90,11 @@ def retry(step: Step, number: int) -> None:
     outgoing = step.state.all_queues.get(number)
     if not isinstance(outgoing, OutgoingQueue) or not 0 < outgoing.retry_us <= step.now.mono_us:
         return
+    wake(step, outgoing)
+
+
+def wake(step: Step, outgoing: OutgoingQueue) -> None:
+    """The time has come for which an outgoing queue was put off."""
     outgoing.happens(LinkEvent.WAKE)
     if outgoing.pace.due_us:
         outgoing.pace.due_us = 0

@@ -10,36 +10,45 @@ Upholds: I10, I25 (two managers with one identity are noticed), I26.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from operator import attrgetter
+
 from onceq.core.decision import CloseSession, Ready
 from onceq.core.ending.ending import end_range
+from onceq.core.ending.portions import numbered, some_at_a_time
 from onceq.core.ending.table import Ending
 from onceq.core.inputs.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
 from onceq.core.peers.duplicate_identity import acknowledged_more, answered_as_us, met
 from onceq.core.peers.trust import bind, pinned_to_another
-from onceq.core.state.link_states import Link
+from onceq.core.state.link_states import Link, LinkEvent
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import OutgoingQueue, Peer
+from onceq.core.state.queues import AnyQueue, OutgoingQueue, Peer
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.contacts import Contact, Way
 from onceq.core.step.step import Step
+from onceq.core.transfer.connecting import attach, put_off
 from onceq.core.transfer.forward import FORWARD_LANE
 from onceq.core.transfer.in_doubt import inquire
-from onceq.core.transfer.outgoing_queue import attach, handed_over, lost
+from onceq.core.transfer.outgoing_queue import handed_over, lost, wake
+from onceq.core.transfer.outgoing_states import held
 from onceq.core.transfer.stranded import question
 from onceq.core.transfer.untold import ask
 from onceq.model.classes import MessageClass
+from onceq.model.connection import ConnectionStatus
 
 
 def opened(step: Step, item: SessionOpened) -> None:
     """A session is ready."""
-    outgoing = step.state.all_queues.get(item.outgoing)
+    asked_for = step.state.all_queues.get(item.outgoing)
+    first = asked_for if isinstance(asked_for, OutgoingQueue) else None
     reason = _turned_away(step, item)
-    if not reason and isinstance(outgoing, OutgoingQueue):
-        reason = pinned_to_another(step, outgoing, item.peer)
+    if not reason and first is not None:
+        reason = pinned_to_another(step, first, item.peer)
     if reason:
         step.act(CloseSession(item.session, reason))
-        if isinstance(outgoing, OutgoingQueue) and outgoing.link is Link.CONNECTING:
-            lost(step, outgoing, reason)
+        contact = step.sessions.contacts.answered(item.outgoing, reason=reason)
+        step.begin(_in_vain(step, item.outgoing, contact, reason))
         return
     peer = Peer(
         item.session, item.peer, item.address, extended=item.extended, http=item.http,
@@ -49,20 +58,52 @@ def opened(step: Step, item: SessionOpened) -> None:
     step.sessions.of.setdefault(item.peer, set()).add(item.session)
     # After the session is in the tables: if its manager runs twice, it is told so on all of them.
     met(step, peer)
-    if isinstance(outgoing, OutgoingQueue):
-        bind(step, outgoing, peer)
-        attach(step, outgoing, peer)
-    for waiting in step.names.by_guid.get(item.peer, ()):
-        if not waiting.session and waiting is not outgoing:
-            attach(step, waiting, peer)
-    for number in sorted(peer.outgoing):
-        served = step.state.all_queues[number]
-        assert isinstance(served, OutgoingQueue)
-        inquire(step, served)
-        ask(step, served)
-        if served.of_earlier_life(step.state.stamp):
-            question(step, served)
+    contact = step.sessions.contacts.answered(item.outgoing, item.session)
+    step.begin(_serve(step, peer, first, contact))
     step.act(Ready(item.session))
+
+
+def _serve(
+    step: Step, peer: Peer, first: OutgoingQueue | None, contact: Contact | None
+) -> Iterator[None]:
+    """A new session serves the queue that it was made for, those that have waited for the same
+    address, and those whose manager is known by GUID."""
+    asked: dict[AnyQueue | None, None] = {first: None}
+    if contact is not None:
+        asked |= dict.fromkeys(numbered(step.state, contact.taken()))
+    known = dict.fromkeys(step.names.by_guid.get(peer.peer, ()))
+
+    def serve(some: list[OutgoingQueue]) -> None:
+        if step.sessions.peers.get(peer.session) is not peer:
+            _missed(step, some, "the session was closed again")
+            return
+        peers = step.sessions.peers
+        served = [one for one in some if one is first or one.session not in peers]
+        for outgoing in served:
+            if outgoing in asked:
+                bind(step, outgoing, peer)
+            attach(step, outgoing, peer)
+        for outgoing in sorted(served, key=attrgetter("number")):
+            _ask_receiver(step, outgoing)
+
+    return some_at_a_time(step.state, asked | known, serve)
+
+
+def ask_receivers(step: Step) -> None:
+    """Outgoing queues go over sessions that were there before, from this step on."""
+    while step.sessions.served:
+        number, _ = step.sessions.served.popitem()
+        outgoing = step.state.all_queues.get(number)
+        if isinstance(outgoing, OutgoingQueue) and outgoing.session in step.sessions.peers:
+            _ask_receiver(step, outgoing)
+
+
+def _ask_receiver(step: Step, outgoing: OutgoingQueue) -> None:
+    """Ask what only the receiver knows."""
+    inquire(step, outgoing)
+    ask(step, outgoing)
+    if outgoing.of_earlier_life(step.state.stamp):
+        question(step, outgoing)
 
 
 def _turned_away(step: Step, item: SessionOpened) -> str:
@@ -87,19 +128,68 @@ def closed(step: Step, item: SessionClosed) -> None:
     sessions.discard(item.session)
     if not sessions:
         del step.sessions.of[peer.peer]
-    for number in sorted(peer.outgoing):
-        outgoing = step.state.all_queues.get(number)
-        if isinstance(outgoing, OutgoingQueue) and outgoing.session == item.session:
-            lost(step, outgoing, item.reason, idle=item.idle)
-            _ask_later(step, outgoing)
+    contact = step.sessions.contacts.closed(item.session)
+
+    def lose(some: list[OutgoingQueue]) -> None:
+        for outgoing in some:
+            if outgoing.session == item.session:
+                lost(step, outgoing, item.reason, idle=item.idle)
+                _ask_later(step, outgoing)
+
+    step.begin(some_at_a_time(step.state, numbered(step.state, sorted(peer.outgoing)), lose))
+    step.sessions.contacts.release(contact)
 
 
 def connect_failed(step: Step, item: ConnectFailed) -> None:
     """The destination cannot be reached now."""
-    outgoing = step.state.all_queues.get(item.outgoing)
-    if isinstance(outgoing, OutgoingQueue) and outgoing.link is Link.CONNECTING:
-        lost(step, outgoing, item.reason, status=item.status)
-        _ask_later(step, outgoing)
+    contact = step.sessions.contacts.answered(item.outgoing, reason=item.reason)
+    step.begin(_in_vain(step, item.outgoing, contact, item.reason, item.status))
+
+
+def _in_vain(
+    step: Step, caller: int, contact: Contact | None, reason: str,
+    status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
+) -> Iterator[None]:  # fmt: skip
+    """No session came about: for none of those that have waited for it."""
+    waiting = dict.fromkeys([caller, *(contact.taken() if contact is not None else ())])
+
+    def work(some: list[OutgoingQueue]) -> None:
+        _missed(step, some, reason, status)
+
+    yield from some_at_a_time(step.state, numbered(step.state, waiting), work)
+    step.sessions.contacts.release(contact)
+
+
+def _missed(
+    step: Step, some: list[OutgoingQueue], reason: str,
+    status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
+) -> None:  # fmt: skip
+    """Some that have waited for a session do not get it."""
+    for outgoing in some:
+        if outgoing.link is Link.CONNECTING:
+            lost(step, outgoing, reason, status=status)
+            _ask_later(step, outgoing)
+        elif outgoing.link is Link.PUT_OFF and not outgoing.pace.due_us:
+            # It was not asked for this one; but it is known now that there is none.
+            outgoing.happens(LinkEvent.WAKE)
+            if outgoing.pending() and not held(step, outgoing):
+                put_off(step, outgoing)
+
+
+def contact_due(step: Step, way: Way) -> None:
+    """An address is to be tried again."""
+    contact = step.sessions.contacts.get(way)
+    if contact is None or not 0 < contact.retry_us <= step.now.mono_us:
+        return
+    contact.retry_us = 0
+
+    def work(some: list[OutgoingQueue]) -> None:
+        for outgoing in some:
+            if outgoing.link is Link.PUT_OFF and outgoing.retry_us <= step.now.mono_us:
+                wake(step, outgoing)
+
+    step.begin(some_at_a_time(step.state, numbered(step.state, contact.taken()), work))
+    step.sessions.contacts.release(contact)
 
 
 def _ask_later(step: Step, outgoing: OutgoingQueue) -> None:

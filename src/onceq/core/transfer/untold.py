@@ -41,8 +41,9 @@ from onceq.core.state.report_requests import ReportRequest
 from onceq.core.state.state import IN_DOUBT
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
+from onceq.core.transfer.connecting import connect
 from onceq.core.transfer.inquiry_answers import NOBODY_KNOWS
-from onceq.core.transfer.outgoing_queue import await_ends, connect
+from onceq.core.transfer.outgoing_queue import await_ends
 from onceq.core.transfer.outgoing_states import held
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.model.identity import guid_text

@@ -1,0 +1,168 @@
+"""Outgoing queues find a session: one that is there, or one that is asked for.
+
+For each address one session is asked for at a time, whichever queue comes first. The others that
+lead there wait for it; if it fails, all are tried again together, after a while (Q-9). What comes
+of it is applied to them in ``sessions.py``, a bounded number in each step.
+
+Upholds: I24 (no step is longer the more queues there are), I26 (liveness).
+"""
+
+from __future__ import annotations
+
+from onceq.core.decision import Connect, Ready
+from onceq.core.names.resolve import computer_of
+from onceq.core.peers.strangers import doubtful, may_connect, retry_s
+from onceq.core.peers.trust import bind, connected_name, pinned_to_another
+from onceq.core.state.link_states import LinkEvent
+from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
+from onceq.core.step.contacts import Contact, Way
+from onceq.core.step.step import Step, Timer
+from onceq.model.connection import ConnectionStatus
+from onceq.model.identity import NO_GUID, guid_text
+from onceq.model.names import Kind, url_of
+
+
+def connect(step: Step, outgoing: OutgoingQueue, *, at_once: bool = False) -> None:
+    """Use a session that is there, or ask for one, or wait for the one that was asked for.
+
+    Args:
+        at_once: Also where it has just been tried in vain.
+    """
+    if not may_connect(step, outgoing):
+        put_off_alone(step, outgoing, step.later_us(retry_s(step, outgoing)))
+        return
+    contacts, way = step.sessions.contacts, _way(step, outgoing)
+    contact = None if way is None else contacts.get(way)
+    if contact is not None and contact.retry_us > step.now.mono_us and not at_once:
+        _wait(step, outgoing, contact)
+        return
+    name = outgoing.name
+    where = f"{name.protocol}:{name.host}" if name.host else guid_text(name.guid)
+    outgoing.tried(ConnectionStatus.IN_PROGRESS, step.now.wall_s, where)
+    if way is None:
+        return
+    peer = _session(step, outgoing, contact)
+    if peer is not None:
+        bind(step, outgoing, peer)
+        attach(step, outgoing, peer)
+        # Before anything is transmitted: of streams left behind a receiver may not tell any more.
+        step.sessions.served[outgoing.number] = None
+        return
+    contact = contact or contacts.of(way)
+    if not contact.caller and contacts.calls(outgoing.number):
+        # It has called another address before, and there is no answer yet.
+        put_off_alone(step, outgoing, step.later_us(retry_s(step, outgoing)))
+        contacts.release(contact)
+        return
+    outgoing.happens(LinkEvent.CONNECT)
+    contact.waiting[outgoing.number] = None
+    if not contact.caller:
+        contacts.call(contact, outgoing.number)
+        step.act(Connect(outgoing.number, *way[:4]))
+
+
+def _way(step: Step, outgoing: OutgoingQueue) -> Way | None:
+    """Where an outgoing queue leads to; None for a public one before the directory says (DL-14)."""
+    name = outgoing.name
+    pinned = connected_name(step, outgoing) if step.settings.pin_peers else ""
+    if name.kind is Kind.PRIVATE:
+        via = step.names.routes_to.get(name.guid)
+        return ("", "", name.guid, "", "") if via is None else ("OS", via, NO_GUID, "", pinned)
+    if name.kind is Kind.PUBLIC:
+        computer = computer_of(step, name)
+        return None if computer is None else ("OS", computer.name, NO_GUID, "", pinned)
+    url = url_of(name) if outgoing.over_http else ""
+    return (name.protocol, name.host, NO_GUID, url, pinned)
+
+
+def _session(step: Step, outgoing: OutgoingQueue, contact: Contact | None) -> Peer | None:
+    """A session that may serve an outgoing queue, if there is one."""
+    sessions, guid = step.sessions, NO_GUID
+    if outgoing.name.kind is Kind.PRIVATE and outgoing.name.guid not in step.names.routes_to:
+        guid = outgoing.name.guid
+    elif outgoing.name.kind is Kind.PUBLIC:
+        computer = computer_of(step, outgoing.name)
+        guid = computer.guid if computer is not None else NO_GUID
+    if guid != NO_GUID and guid in sessions.of:
+        # Sets have no order, and the same inputs must give the same decisions (I27).
+        return sessions.peers[min(sessions.of[guid])]
+    peer = sessions.peers.get(contact.session) if contact is not None else None
+    # Over HTTP there is one session for each queue.
+    if peer is None or peer.http or pinned_to_another(step, outgoing, peer.peer):
+        return None
+    return peer
+
+
+def attach(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
+    """A session serves an outgoing queue from now on; what is unacknowledged goes out again.
+
+    Another session may have served it until now (both sides may connect at once): it does not any
+    more, so that one stream never goes over two sessions.
+    """
+    before = step.sessions.peers.get(outgoing.session)
+    if before is not None:
+        before.outgoing.discard(outgoing.number)
+        before.turns.drop(outgoing.number)
+    outgoing.happens(LinkEvent.ATTACH, session=peer.session)
+    outgoing.tried(ConnectionStatus.ESTABLISHED, step.now.wall_s, peer.address)
+    if outgoing.name.protocol == "OS":
+        step.sessions.called(peer.peer, outgoing.name.host)
+    outgoing.connected_s = step.now.wall_s
+    outgoing.trouble.reason = ""
+    outgoing.trouble.attempts = 0
+    outgoing.rewind()
+    # Its receiver may have all of it, and only say so: a few ask.
+    lane = outgoing.lanes.get(TRANSACTIONAL_LANE)
+    outgoing.repair.probing = (
+        lane is not None and not peer.http
+        and lane.available > 0 and lane.first_available() <= outgoing.ever_sent
+    )  # fmt: skip
+    peer.outgoing.add(outgoing.number)
+    has_turn(step, outgoing)
+
+
+def has_turn(step: Step, outgoing: OutgoingQueue) -> None:
+    """Something of an outgoing queue may leave on its session."""
+    peer = step.sessions.peers.get(outgoing.session)
+    if peer is not None:
+        step.sessions.full_windows.discard(outgoing.number)
+        peer.turns.note(outgoing.number)
+        step.act(Ready(peer.session))
+
+
+# ---- later -------------------------------------------------------------------------------
+
+
+def put_off(step: Step, outgoing: OutgoingQueue) -> None:
+    """Try again later, together with all that lead to the same address."""
+    way = None if doubtful(step, outgoing) else _way(step, outgoing)
+    if way is None:
+        put_off_alone(step, outgoing, step.later_us(retry_s(step, outgoing)))
+        return
+    contact = step.sessions.contacts.of(way)
+    if contact.caller:
+        # Somebody else has begun to connect meanwhile.
+        outgoing.happens(LinkEvent.CONNECT)
+        contact.waiting[outgoing.number] = None
+        return
+    if contact.retry_us <= step.now.mono_us:
+        contact.retry_us = step.later_us(retry_s(step, outgoing))
+        step.timer(contact.retry_us, Timer.CONTACT, way)
+    _wait(step, outgoing, contact)
+
+
+def _wait(step: Step, outgoing: OutgoingQueue, contact: Contact) -> None:
+    """It is tried when its address is, the next time."""
+    outgoing.happens(LinkEvent.PUT_OFF, retry_us=contact.retry_us)
+    contact.waiting[outgoing.number] = None
+    trouble = outgoing.trouble
+    if not trouble.reason:
+        trouble.reason = contact.reason
+        trouble.since_s = trouble.last_s = step.now.wall_s
+
+
+def put_off_alone(step: Step, outgoing: OutgoingQueue, retry_us: int) -> None:
+    """Try again at a time of its own."""
+    outgoing.happens(LinkEvent.PUT_OFF, retry_us=retry_us)
+    # A timer of its own: an acknowledgment may stop the one of the resend meanwhile.
+    step.timer(retry_us, Timer.CONNECT, outgoing.number)
