@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.client.threads.manager import QueueManager
+from onceq.client.recovering import RecoveryThread
 from onceq.model.xid import Xid
 from onceq.partners.last_agent import Row
 
 
 def without_recovery(patch: pytest.MonkeyPatch) -> None:
     """Its thread would ask in the middle of what is counted."""
-    patch.setattr(QueueManager, "_recover", lambda self: None)
+    patch.setattr(RecoveryThread, "_run", lambda self, recovery: None)
 
 
 class Decides:

@@ -1,20 +1,33 @@
-"""Recovery from an application: the manager as decider, and managers as resources.
+"""Recovery from an application: the manager as decider, managers as resources, and a thread.
 
-Rounds of recovery run in a thread, for tasks too: there the plans go through the loop.
+The first time that a transaction enlists a database or another manager, a thread begins to look
+after it: whatever an earlier life of any application has left prepared there is brought to its
+outcome, at once and then from time to time (XTX-5). It is a thread for tasks too, because drivers
+block; there the plans go through the loop.
+
+Whoever closes the manager does not wait for a round that a database keeps waiting, and must not
+close what that round is using: SQLite ends the process if a connection is closed under a running
+statement. So the thread closes all of it, when its last round is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 from onceq.client.plans import last_agent, xa
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
+from onceq.errors import OnceqError
 from onceq.model.branch import Decision
 from onceq.model.identity import guid_text
 from onceq.model.views.branches import BranchView, RowsView
 from onceq.model.xid import Xid
+from onceq.partners.contract import AnyPartner
+from onceq.partners.last_agent import LastAgent
+from onceq.partners.recovery import WAIT_S_MIN, Recovery
 
 T = TypeVar("T")
 
@@ -103,3 +116,81 @@ class ManagerResource:
 
     def close(self) -> None:
         """See Resource. The manager belongs to somebody else."""
+
+
+class RecoveryThread:
+    """Rounds of recovery for one manager, in a thread that runs from the first partner on."""
+
+    def __init__(self, name: str, recovery: Callable[[], Recovery]) -> None:
+        """Nothing runs yet.
+
+        Args:
+            name: Of the thread.
+            recovery: Makes it, when it is first needed.
+        """
+        self._name = name
+        self._make = recovery
+        self._recovery: Recovery | None = None
+        self._lock = threading.Lock()
+        self._soon = threading.Event()
+        self._over = False
+
+    def look_after(self, partner: AnyPartner) -> None:
+        """Look after the resource of a partner from now on."""
+        with self._lock:
+            if self._recovery is not None and self._recovery.knows(partner.name):
+                return
+            resource = partner.resource()
+            recovery = self._recovery or self._make()
+            if resource is not None:
+                recovery.add(resource, partner.name)
+            self._look_with(recovery)
+
+    def look_after_rows(self, last: LastAgent, promiser: ManagerPromiser) -> None:
+        """Look after branches that rows in that database decide.
+
+        Raises:
+            DatabaseRestored: It was set back.
+        """
+        with self._lock:
+            if self._recovery is not None and self._recovery.knows_agent(last.name):
+                self._recovery.check_restored(last.name)
+                return
+            agent = last.agent()
+            recovery = self._recovery or self._make()
+            if agent is not None:
+                recovery.add_agent(agent, promiser, last.name)
+            self._look_with(recovery)
+
+    def _look_with(self, recovery: Recovery) -> None:
+        first = self._recovery is None
+        self._recovery = recovery
+        if first:
+            threading.Thread(
+                target=self._run, args=(recovery,), name=self._name, daemon=True
+            ).start()
+        self._soon.set()
+
+    def soon(self) -> None:
+        """Look now."""
+        self._soon.set()
+
+    def stop(self) -> None:
+        """No further round begins; one that is under way is not waited for."""
+        self._over = True
+        self._soon.set()
+
+    def _run(self, recovery: Recovery) -> None:
+        wait_s = 0.0
+        while not self._over:
+            self._soon.wait(wait_s)
+            self._soon.clear()
+            if self._over:
+                break
+            now_s = time.monotonic()
+            try:
+                report = recovery.step(now_s)
+                wait_s = recovery.next_s(now_s, report)
+            except OnceqError:
+                wait_s = WAIT_S_MIN  # The manager itself cannot be reached.
+        recovery.close()

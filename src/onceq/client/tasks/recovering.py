@@ -1,34 +1,38 @@
-"""Recovery for ``async`` code: rounds run in a worker thread and ask the manager through the loop.
+"""Recovery for ``async`` code: its rounds run in a thread and ask the manager through the loop.
 
-See ``client/threads/recovering.py``.
+See ``client/recovering.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar, cast
 
 from onceq.client.link import AsyncAsking
 from onceq.client.plans import xa
 from onceq.client.plans.plan import Plan
-from onceq.client.recovering import ManagerDecider, ManagerPromiser, ManagerResource
+from onceq.client.recovering import (
+    ManagerDecider,
+    ManagerPromiser,
+    ManagerResource,
+    RecoveryThread,
+)
 from onceq.client.tasks.branches import AsyncBranch, branch
 from onceq.client.tasks.connected import AsyncConnected
 from onceq.client.tasks.running import Home
-from onceq.errors import EnlistRefused, OnceqError
+from onceq.errors import EnlistRefused, ServiceNotAvailable
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.partners.contract import AnyPartner, AsyncPartner, Resource
 from onceq.partners.finding import partner_for
 from onceq.partners.last_agent import LastAgent
-from onceq.partners.recovery import WAIT_S_MIN, Recovery
+from onceq.partners.recovery import Recovery
 
 T = TypeVar("T")
 ANSWER_S_MAX = 60.0
-"""How long a worker thread waits for the loop; the loop may have ended."""
+"""How long a thread waits for the loop, which may end without a word."""
 
 
 class _InLoop:
@@ -40,9 +44,21 @@ class _InLoop:
         self._loop = asyncio.get_running_loop()
 
     def run(self, plan: Plan[T]) -> T:
-        """Carry a plan out in the loop, and wait for it."""
+        """Carry a plan out in the loop, and wait for it.
+
+        Raises:
+            ServiceNotAvailable: The loop ended before that was done, or does not get to it.
+        """
         work = self._manager.run(plan)
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(ANSWER_S_MAX)
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError as error:
+            work.close()
+            raise ServiceNotAvailable(f"the loop of the application: {error}") from error
+        try:
+            return future.result(ANSWER_S_MAX)
+        except (CancelledError, TimeoutError) as error:
+            raise ServiceNotAvailable("the loop of the application ended, or is busy") from error
 
 
 class AsyncManagerPartner:
@@ -101,14 +117,11 @@ class AsyncRecovering(AsyncConnected):
         self, link: AsyncAsking, connect: Callable[[], Awaitable[AsyncAsking]] | None
     ) -> None:
         super().__init__(link, connect)
-        self._recovery: Recovery | None = None
-        self._recovery_task: asyncio.Task[None] | None = None
-        self._recovery_soon = asyncio.Event()
+        self._recovering = RecoveryThread(f"onceq recovery {self.name}", self.recovery)
 
     async def close(self) -> None:
         """Leave a daemon; stop an embedded manager in order. Open transactions abort."""
-        self._closed = True
-        await self._stop_recovering()
+        self._recovering.stop()
         await super().close()
 
     def partner_for(self, connection: Any) -> AsyncPartner:
@@ -124,53 +137,13 @@ class AsyncRecovering(AsyncConnected):
         return Recovery(ManagerDecider(_InLoop(self)), resources or ())
 
     def look_after(self, partner: AnyPartner) -> None:
-        """Let a task look after the resource of a partner from now on."""
-        recovery = self._looking()
-        if not recovery.knows(partner.name):
-            resource = partner.resource()
-            if resource is not None:
-                recovery.add(resource, partner.name)
-            self._recovery_soon.set()
+        """Let the thread look after the resource of a partner from now on."""
+        self._recovering.look_after(partner)
 
     def look_after_rows(self, last: LastAgent) -> None:
-        """Let the task look after branches that rows in that database decide."""
-        recovery = self._looking()
-        recovery.check_restored(last.name)
-        if not recovery.knows_agent(last.name):
-            agent = last.agent()
-            if agent is not None:
-                recovery.add_agent(agent, ManagerPromiser(_InLoop(self)), last.name)
-            self._recovery_soon.set()
-
-    def _looking(self) -> Recovery:
-        """Recovery, which the task goes through from time to time."""
-        if self._recovery is None:
-            self._recovery = self.recovery()
-            self._recovery_task = asyncio.create_task(self._recover(self._recovery))
-        return self._recovery
+        """Let the thread look after branches that rows in that database decide."""
+        self._recovering.look_after_rows(last, ManagerPromiser(_InLoop(self)))
 
     def recover_soon(self) -> None:
-        """Let the task look now."""
-        self._recovery_soon.set()
-
-    async def _recover(self, recovery: Recovery) -> None:
-        wait_s = 0.0
-        while not self._closed:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._recovery_soon.wait(), wait_s)
-            self._recovery_soon.clear()
-            now_s = time.monotonic()
-            try:
-                report = await asyncio.to_thread(recovery.step, now_s)
-                wait_s = recovery.next_s(now_s, report)
-            except (OnceqError, TimeoutError):
-                wait_s = WAIT_S_MIN  # The manager itself cannot be reached.
-
-    async def _stop_recovering(self) -> None:
-        """End the task (for ``close``)."""
-        if self._recovery_task is not None:
-            self._recovery_task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._recovery_task
-        if self._recovery is not None:
-            await asyncio.to_thread(self._recovery.close)
+        """Let the thread look now."""
+        self._recovering.soon()

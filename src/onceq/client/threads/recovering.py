@@ -1,29 +1,30 @@
-"""Recovery from an application: the manager as decider, managers as resources, and a thread.
+"""Recovery for code with threads: other managers as partners, and the manager that decides.
 
-The first time that a transaction enlists a database or another manager, a thread of the
-``QueueManager`` begins to look after it: whatever an earlier life of any application has left
-prepared there is brought to its outcome, at once and then from time to time (XTX-5).
+See ``client/recovering.py``.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 from onceq.client.link import Link
-from onceq.client.recovering import ManagerDecider, ManagerPromiser, ManagerResource
+from onceq.client.recovering import (
+    ManagerDecider,
+    ManagerPromiser,
+    ManagerResource,
+    RecoveryThread,
+)
 from onceq.client.threads.branches import Branch, branch
 from onceq.client.threads.connected import Connected
 from onceq.client.threads.running import Home
-from onceq.errors import EnlistRefused, OnceqError
+from onceq.errors import EnlistRefused
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.partners.contract import AnyPartner, Partner, Resource
 from onceq.partners.finding import partner_for
 from onceq.partners.last_agent import LastAgent
-from onceq.partners.recovery import WAIT_S_MIN, Recovery, Report
+from onceq.partners.recovery import Recovery
 
 
 class ManagerPartner(ManagerResource):
@@ -116,14 +117,11 @@ class Recovering(Connected):
 
     def __init__(self, connect: Callable[[], Link], *, again: bool) -> None:
         super().__init__(connect, again=again)
-        self._recovery: Recovery | None = None
-        self._recovery_lock = threading.Lock()
-        self._recovery_soon = threading.Event()
+        self._recovering = RecoveryThread(f"onceq recovery {self.name}", self.recovery)
 
     def close(self) -> None:
         """Leave a daemon; stop an embedded manager in order. Open transactions abort."""
-        self._closed = True
-        self._recovery_soon.set()
+        self._recovering.stop()
         super().close()
 
     def partner_for(self, connection: Any) -> Partner:
@@ -141,53 +139,12 @@ class Recovering(Connected):
 
     def look_after(self, partner: AnyPartner) -> None:
         """Let the thread look after the resource of a partner from now on."""
-        with self._recovery_lock:
-            if self._recovery is not None and self._recovery.knows(partner.name):
-                return
-            resource = partner.resource()
-            recovery = self._recovery or self.recovery()
-            if resource is not None:
-                recovery.add(resource, partner.name)
-            self._look_with(recovery)
+        self._recovering.look_after(partner)
 
     def look_after_rows(self, last: LastAgent) -> None:
         """Let the thread look after branches that rows in that database decide."""
-        with self._recovery_lock:
-            if self._recovery is not None and self._recovery.knows_agent(last.name):
-                self._recovery.check_restored(last.name)
-                return
-            agent = last.agent()
-            recovery = self._recovery or self.recovery()
-            if agent is not None:
-                recovery.add_agent(agent, ManagerPromiser(self), last.name)
-            self._look_with(recovery)
-
-    def _look_with(self, recovery: Recovery) -> None:
-        first = self._recovery is None
-        self._recovery = recovery
-        if first:
-            name = f"onceq recovery {self.name}"
-            threading.Thread(target=self._recover, name=name, daemon=True).start()
-        self._recovery_soon.set()
+        self._recovering.look_after_rows(last, ManagerPromiser(self))
 
     def recover_soon(self) -> None:
         """Let the thread look now."""
-        self._recovery_soon.set()
-
-    def _recover(self) -> None:
-        recovery = self._recovery
-        assert recovery is not None
-        wait_s = 0.0
-        while not self._closed:
-            self._recovery_soon.wait(wait_s)
-            self._recovery_soon.clear()
-            if self._closed:
-                break
-            report = Report()
-            now_s = time.monotonic()
-            try:
-                report = recovery.step(now_s)
-                wait_s = recovery.next_s(now_s, report)
-            except OnceqError:
-                wait_s = WAIT_S_MIN  # The manager itself cannot be reached.
-        recovery.close()
+        self._recovering.soon()
