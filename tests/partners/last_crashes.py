@@ -21,6 +21,7 @@ import psycopg
 import pymysql
 
 import onceq
+from onceq.client.plans.last_agent import ByRow
 from onceq.client.recovering import ManagerPromiser
 from onceq.errors import InDoubt, OnceqError, RolledBack
 from onceq.partners.deciding import What
@@ -300,15 +301,15 @@ class LastStage:
                 for index in range(messages):
                     tx.send(OUT, f"{number}.{index}")
                 watched.slow = slow is not None
-                inner = tx._partners.home
+                inner = tx._partners.home_by_row
 
-                def step(tx: Any, what: What) -> Any:
+                def step(tx: Any, by_row: ByRow, what: What) -> Any:
                     at(f"before {what.value}")
-                    result = inner(tx, what)
+                    result = inner(tx, by_row, what)
                     at(f"after {what.value}")
                     return result
 
-                tx._partners.home = step
+                tx._partners.home_by_row = step
             return "committed"
         except Gone:
             return "gone"

@@ -16,6 +16,7 @@ import pymysql
 import pytest
 
 import onceq
+from onceq.client.plans.last_agent import ByRow
 from onceq.errors import ConfigurationError, PartnerLost
 from onceq.partners.contract import Resource
 from onceq.partners.deciding import What
@@ -218,14 +219,14 @@ def leave_promised(qm: Any, last: Any, insert: str, key: str, at: What) -> None:
         tx.enlist(last).execute(insert, (key,))
         tx.send(Q, key)
         assert tx._partners is not None
-        inner = tx._partners.home
+        inner = tx._partners.home_by_row
 
-        def home(tx: Any, what: What) -> Any:
+        def home(tx: Any, by_row: ByRow, what: What) -> Any:
             if what is at:
                 raise Gone
-            return inner(tx, what)
+            return inner(tx, by_row, what)
 
-        tx._partners.home = home
+        tx._partners.home_by_row = home
     last.connection.close()
 
 

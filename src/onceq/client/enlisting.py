@@ -80,11 +80,10 @@ class Partners:
         """Do a step of the home manager; the result, or what to await for it."""
         if what is What.DECIDE:
             return tx.run(tx._state.commit())
-        if self.by_row is not None:
-            return self._home_by_row(tx, self.by_row, what)
         return tx._manager.run(self.deciding.told(what.value))
 
-    def _home_by_row(self, tx: AnyTransaction, by_row: ByRow, what: What) -> object:
+    def home_by_row(self, tx: AnyTransaction, by_row: ByRow, what: What) -> object:
+        """The same where a row decides."""
         if what is What.PROMISE:
             return tx.run(by_row.promise())
         if what is What.FULFIL:
@@ -210,11 +209,20 @@ def commit(tx: AnyTransaction, partners: Partners) -> Calls[MessageIds]:
     unit = tx._state
     unit.check_open()
     if unit.doomed is not None:
-        yield from partners.roll_back()
-        return (yield from call(tx.run, unit.commit()))
-
+        return _commit_doomed(tx, partners)
     if partners.by_row is not None:
-        return (yield from _commit_by_row(tx, partners))
+        return _commit_by_row(tx, partners, partners.by_row)
+    return _commit_in_two_phases(tx, partners)
+
+
+def _commit_doomed(tx: AnyTransaction, partners: Partners) -> Calls[MessageIds]:
+    """A send in it was refused; its commit says which."""
+    yield from partners.roll_back()
+    return (yield from call(tx.run, tx._state.commit()))
+
+
+def _commit_in_two_phases(tx: AnyTransaction, partners: Partners) -> Calls[MessageIds]:
+    unit = tx._state
     steps = committing(len(partners), partners.votes, idle=unit.idle)
     try:
         made = yield from partners.carry_out(steps, partial(partners.home, tx))
@@ -241,12 +249,12 @@ def commit(tx: AnyTransaction, partners: Partners) -> Calls[MessageIds]:
     return ids
 
 
-def _commit_by_row(tx: AnyTransaction, partners: Partners) -> Calls[MessageIds]:
+def _commit_by_row(tx: AnyTransaction, partners: Partners, by_row: ByRow) -> Calls[MessageIds]:
     unit = tx._state
     partners.open = False
     steps = committing_by_row(idle=unit.idle)
     try:
-        made = yield from partners.carry_out(steps, partial(partners.home, tx))
+        made = yield from partners.carry_out(steps, partial(partners.home_by_row, tx, by_row))
     except BaseException as error:
         if unit.decided or not isinstance(error, OnceqError) or isinstance(error, InDoubt):
             partners.abandon()

@@ -6,7 +6,7 @@ What is asked of whom, and when, is in ``partners/last_agent.py``.
 from __future__ import annotations
 
 from onceq.client.link import Request
-from onceq.client.plans.plan import Plan, ask, do, look, tell
+from onceq.client.plans.plan import Plan, ask, do, look
 from onceq.client.plans.send_buffer import offered
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.plans.xa import rollback
@@ -92,7 +92,7 @@ class ByRow:
         unit.sent = MessageIds(source, first, messages if first else 0)
         request = requests.CommitBranch(self.xid)
         if first or not messages:
-            yield from tell(request, unhurried=True, shows=True)
+            yield Request(request, waits=False, unhurried=True, shows=True)
         else:
             try:
                 sent = yield from ask(request, Sent)

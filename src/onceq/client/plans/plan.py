@@ -52,8 +52,6 @@ def do(request: requests.Request) -> Plan[None]:
     yield Request(request)
 
 
-def tell(
-    request: requests.Request, *, lazy: bool = False, unhurried: bool = False, shows: bool = False
-) -> Plan[None]:
+def tell(request: requests.Request, *, lazy: bool = False, unhurried: bool = False) -> Plan[None]:
     """One request whose answer nobody waits for; see ``Request``."""
-    yield Request(request, waits=False, lazy=lazy, unhurried=unhurried, shows=shows)
+    yield Request(request, waits=False, lazy=lazy, unhurried=unhurried)

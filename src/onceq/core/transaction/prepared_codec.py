@@ -15,7 +15,7 @@ from onceq.core.state.branch_table import Branch
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.step.batches import CheckedBatch, Deadlines, StoredBatch, Target
 from onceq.core.step.step import Step
-from onceq.model.message import Acknowledge, Delivery, Journal, Properties
+from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.requests import SendItem
 from onceq.model.run import Run
@@ -31,7 +31,7 @@ _KINDS: dict[str, Any] = {
 }
 _NAMES = tuple(field.name for field in dataclasses.fields(Properties))
 _values_of = attrgetter(*_NAMES)
-_DEFAULTS = _values_of(Properties())
+_DEFAULTS = _values_of(PLAIN)
 
 
 def messages_of(p: CheckedBatch) -> Run:
@@ -102,6 +102,8 @@ def _holder(step: Step, number: int) -> Queue | OutgoingQueue:
 
 
 def _dump_properties(properties: Properties) -> dict[str, Any]:
+    if properties is PLAIN:
+        return {}
     values = _values_of(properties)
     return {
         name: value.hex() if isinstance(value, bytes) else value
