@@ -6,6 +6,8 @@ both do, or the application goes away; what was killed is started again at once.
 database may also be *slow*: its row is written, the application is gone, and it is carried through
 only in the middle of recovery. Afterwards recovery runs until it finds nothing more to do, and both
 must have one outcome, nothing may be left prepared, and no lock held.
+
+Another database may take part in two phases beside it, and has the outcome of the row.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from onceq.partners.mariadb_last import MariadbAgent, MariadbLast
 from onceq.partners.postgres_last import PostgresAgent, PostgresLast
 from onceq.partners.sqlite_last import SqliteAgent, SqliteLast
 from tests.daemon.applications import Daemon
+from tests.partners.bases import Base
 from tests.partners.crashes import IN, OUT, PAUSE_S, ROUNDS_MAX, Gone, all_of
 from tests.servers import MariaDB, Postgres
 
@@ -260,37 +263,53 @@ class LastStage:
         if what in ("ours", "both"):
             self.home.start()
 
-    def case(self, plan: dict[str, str], base: LastBase, *, messages: int = 1) -> str:
-        """One transaction, with crashes by point; returns what the application was told."""
+    def case(
+        self, plan: dict[str, str], base: LastBase, *, messages: int = 1, other: Base | None = None
+    ) -> str:
+        """One transaction, with crashes by point; returns what the application was told.
+
+        Args:
+            other: Takes part in two phases; if the server of ``base`` crashes, so does its own.
+        """
         self.count += 1
         number = self.count
         slow = int(plan[SLOW]) if SLOW in plan else None
         connection = base.connect()
+        beside = None if other is None else (other, other.connect())
         reached: list[str] = []
 
         def at(point: str) -> None:
             reached.append(point)
             if point in plan:
                 self.crash(plan[point], base)
+                if other is not None and plan[point] in ("theirs", "both"):
+                    other.server.restart()
 
         with onceq.connect(self.home.where) as home:
             home.send(IN, f"{number}", transactional=True)
-            told = self._attempt(home, base, connection, number, messages, at, slow)
+            told = self._attempt(home, base, connection, number, messages, at, slow, beside)
+        if beside is not None:
+            _close(beside[1])
         still = slow is not None and told == "gone" and "before record" in reached
         if not still:
             _close(connection)
         story = f"case {number} ({base.kind}), {plan}, told {told}, reached {reached}"
         with onceq.connect(self.home.where) as home:
-            self._recover(home, base, story, connection if still else None, slow or 0)
+            self._recover(home, base, story, connection if still else None, slow or 0, other)
         _close(connection)
         self._check(base, number, messages, told, story)
+        if other is not None:
+            assert other.has(number) == self.there, story
+            assert other.prepared() == [], story
+            other.write_at_once(number, there=self.there)
         return told
 
     def _attempt(
         self, home: Any, base: LastBase, connection: Any, number: int, messages: int,
-        at: Callable[[str], None], slow: int | None,
+        at: Callable[[str], None], slow: int | None, beside: tuple[Base, Any] | None,
     ) -> str:  # fmt: skip
         home.look_after_rows = lambda last: None  # recovery is run by hand, after the crash
+        home.look_after = lambda partner: None
         home.recover_soon = lambda: None
         try:
             with home.transaction() as tx:
@@ -298,6 +317,10 @@ class LastStage:
                 tx.enlist(watched)
                 assert tx.receive(IN, timeout=5).text == f"{number}"
                 base.insert(connection, number)
+                if beside is not None:
+                    other, its = beside
+                    tx.enlist(other.partner(its))
+                    other.insert(its, number)
                 for index in range(messages):
                     tx.send(OUT, f"{number}.{index}")
                 watched.slow = slow is not None
@@ -320,8 +343,10 @@ class LastStage:
         except (OnceqError, *ERRORS) as error:
             return f"refused: {type(error).__name__}"
 
-    def _recover(self, home: Any, base: LastBase, story: str, slow: Any, rounds: int) -> None:
-        recovery = home.recovery()
+    def _recover(
+        self, home: Any, base: LastBase, story: str, slow: Any, rounds: int, other: Base | None
+    ) -> None:
+        recovery = home.recovery([other.resource()] if other is not None else [])
         recovery.add_agent(base.agent(), ManagerPromiser(home))
         pause = threading.Event()
         now = 0.0
@@ -343,6 +368,7 @@ class LastStage:
         """Compare both places with each other and with what was told."""
         with onceq.connect(self.home.where) as home:
             assert home.branches() == [], story
+            assert home.decisions() == [], story
             there = self.there = base.has(number)
             expected = [f"{number}.{k}" for k in range(messages)] if there else []
             assert [m.text for m in all_of(home, OUT)] == expected, story

@@ -18,6 +18,7 @@ from onceq.errors import EnlistRefused, PartnerRefused, ReceiveTimeout, RolledBa
 from onceq.model.xid import xid_by_row
 from onceq.partners.last_agent import TABLE, Row, row_of
 from onceq.partners.postgres_last import AsyncPostgresLast, PostgresAgent, PostgresLast
+from tests.partners.bases import Base, MariaBase, PostgresBase
 from tests.partners.last_crashes import (
     CRASHES,
     MARIADB,
@@ -87,6 +88,34 @@ def test_a_commit_that_lands_in_the_middle_of_recovery(
 ) -> None:
     """Its row is written: whoever recovers waits for it, and finds it."""
     assert stage.case({SLOW: str(rounds)}, base) == "gone"
+    assert stage.there
+
+
+@pytest.fixture
+def other(request: pytest.FixtureRequest, kind: str) -> Base:
+    """Of another server than the last agent."""
+    if kind == MARIADB:
+        return PostgresBase(request.getfixturevalue("postgres"))
+    return MariaBase(request.getfixturevalue("mariadb"))
+
+
+@pytest.mark.parametrize("what", ["both", "application"])
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("kind", [MARIADB, SQLITE])
+def test_another_database_has_the_outcome_of_the_row(
+    stage: LastStage, base: LastBase, other: Base, point: str, what: str
+) -> None:
+    stage.case({point: what}, base, other=other)
+    if point in ("after record", "before fulfil", "after fulfil"):
+        assert stage.there
+
+
+@of_each_kind
+def test_another_database_without_a_crash_and_with_a_slow_commit(
+    stage: LastStage, base: LastBase, other: Base
+) -> None:
+    assert stage.case({}, base, other=other, messages=3) == "committed"
+    assert stage.case({SLOW: "1"}, base, other=other) == "gone"
     assert stage.there
 
 
@@ -298,17 +327,35 @@ def test_once_aborted_a_commit_that_comes_later_fails_on_the_key(
     assert not kept(postgres, "late")
 
 
-def test_only_partner(manager: onceq.QueueManager, postgres: Postgres) -> None:
+@pytest.mark.parametrize("first", ["last agent", "others"])
+@pytest.mark.parametrize("messages", [0, 1])
+def test_others_prepare_and_the_last_decides(
+    manager: onceq.QueueManager, postgres: Postgres, first: str, messages: int
+) -> None:
     def connect() -> Any:
         return psycopg.connect(postgres.conninfo())
 
-    with connect() as one, connect() as other:
-        with pytest.raises(EnlistRefused, match="only partner"), manager.transaction() as tx:
+    with connect() as one, connect() as other, connect() as third:
+        for good in (True, False):
+            key = f"{first} {messages} {good}"
+            expected = contextlib.nullcontext() if good else pytest.raises(RolledBack)
+            with expected, manager.transaction() as tx:
+                enlisted = [PostgresLast(one), other, third]
+                for connection in enlisted if first == "last agent" else enlisted[::-1]:
+                    tx.enlist(connection)
+                for number, connection in enumerate((one, other, third)):
+                    connection.execute("insert into kept values (%s)", [f"{key} {number}"])
+                if not good:
+                    third.execute("insert into checked values ('a'), ('a')")
+                if messages:
+                    tx.send(Q, key)
+            assert all(kept(postgres, f"{key} {number}") is good for number in range(3))
+            assert tx.pending == []
+        with pytest.raises(EnlistRefused, match="one last agent"), manager.transaction() as tx:
             tx.enlist(PostgresLast(one))
-            tx.enlist(other)
-        with pytest.raises(EnlistRefused, match="only partner"), manager.transaction() as tx:
-            tx.enlist(other)
-            tx.enlist(PostgresLast(one))
+            tx.enlist(PostgresLast(other))
+    assert (manager.decisions(), manager.branches()) == ([], [])
+    assert manager.queue(Q).messages == messages
 
 
 def test_rows_are_counted_and_removed(postgres: Postgres) -> None:

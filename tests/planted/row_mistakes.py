@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from onceq.core.transaction import xa_branch
 from onceq.errors import DatabaseRestored, OnceqError
 from onceq.partners import last_agent, last_recovery
 from onceq.partners.deciding import Made, Step, Steps, What
@@ -26,8 +27,8 @@ ONE_OUTCOME = frozenset({"I21"})
 def fulfilled_early(patch: pytest.MonkeyPatch) -> None:
     """The branch is committed before the row is seen."""
 
-    def committing_by_row(*, idle: bool = False) -> Steps:
-        steps = original(idle=idle)
+    def committing_by_row(count: int = 1, votes: Any = None, *, idle: bool = False) -> Steps:
+        steps = original(count, votes, idle=idle)
         step = next(steps)
         try:
             while True:
@@ -50,9 +51,9 @@ def fulfilled_early(patch: pytest.MonkeyPatch) -> None:
 def lost_taken_for_refused(patch: pytest.MonkeyPatch) -> None:
     """The branch is rolled back when the answer of the database is lost."""
 
-    def committing_by_row(*, idle: bool = False) -> Steps:
+    def committing_by_row(count: int = 1, votes: Any = None, *, idle: bool = False) -> Steps:
         try:
-            return (yield from original(idle=idle))
+            return (yield from original(count, votes, idle=idle))
         except OnceqError:
             if not idle:
                 yield Step(What.BREAK)
@@ -104,11 +105,51 @@ def set_back_unnoticed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(last_recovery, "look_for_rows", look_for_rows)
 
 
+def told_before_the_row(patch: pytest.MonkeyPatch) -> None:
+    """Others commit before the row is there."""
+
+    def committing_by_row(count: int = 1, votes: Any = None, *, idle: bool = False) -> Steps:
+        steps = original(count, votes, idle=idle)
+        step = next(steps)
+        try:
+            while True:
+                try:
+                    if step.what is What.RECORD and count > 1:
+                        yield Step(What.COMMIT, 0)
+                    result = yield step
+                except OnceqError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as stop:
+            done: Made = stop.value
+            return done
+
+    original = last_agent.committing_by_row
+    patch.setattr(last_agent, "committing_by_row", committing_by_row)
+
+
+def others_undone(patch: pytest.MonkeyPatch) -> None:
+    """What follows a branch is undone while that waits for its row."""
+
+    def put_on_record(step: Any, tx: Any) -> Any:
+        branch = original(step, tx)
+        step.units.deciding.pop(tx.gtrid, None)
+        step.units.telling.pop(tx.gtrid, None)
+        tx.gtrid = b""
+        return branch
+
+    original = xa_branch.put_on_record
+    patch.setattr("onceq.core.transaction.last_agent.put_on_record", put_on_record)
+
+
 ROW_MISTAKES: dict[str, Mistake] = {
     "row: fulfilled early": Mistake(0, fulfilled_early, ONE_OUTCOME),
     "row: lost taken for refused": Mistake(0, lost_taken_for_refused, ONE_OUTCOME),
     "row: no fence": Mistake(0, no_fence, ONE_OUTCOME),
     "row: settled unasked": Mistake(0, settled_unasked, ONE_OUTCOME),
     "row: removed early": Mistake(0, rows_removed_early, ONE_OUTCOME, first=510),
+    "row: others told before it": Mistake(0, told_before_the_row, ONE_OUTCOME),
+    "row: others undone": Mistake(0, others_undone, ONE_OUTCOME),
     "row: set back unnoticed": Mistake(0, set_back_unnoticed, ONE_OUTCOME),
 }

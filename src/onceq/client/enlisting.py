@@ -36,7 +36,7 @@ class Partners:
         deciding: The unit of work whose commit decides for them.
         votes: What they have voted, as far as they were asked.
         open: Whether they may still be rolled back from here.
-        by_row: The unit of work, if a row in the only partner's database decides.
+        by_row: The unit of work, if a row in the last partner's database decides.
     """
 
     def __init__(self, deciding: Deciding) -> None:
@@ -50,12 +50,13 @@ class Partners:
         return len(self._all)
 
     def add(self, partner: AnyPartner, xid: Xid) -> None:
-        """It is at work from now on."""
-        self._all.append((partner, xid))
+        """It is at work from now on. A last agent stays the last."""
+        last = is_last_agent(partner) or self.by_row is None
+        self._all.insert(len(self) if last else len(self) - 1, (partner, xid))
 
     def names(self, pending: list[tuple[int, BaseException]]) -> list[str]:
-        """Those that are still to be told of the decision."""
-        return [self._all[index][0].name for index, _ in pending]
+        """Those that are still to be told of the decision, of those that were enlisted."""
+        return [self._all[index][0].name for index, _ in pending if index >= 0]
 
     def carry_out(self, steps: Steps, home: Callable[[What], Any]) -> Calls[Made]:
         """Do all steps.
@@ -88,9 +89,17 @@ class Partners:
             return tx.run(by_row.promise())
         if what is What.FULFIL:
             # On its own connection, so that whoever asks on it next finds it done.
-            return tx.run(by_row.fulfil())
+            return tx.run(by_row.fulfil(others=len(self) > 1))
         # Its connection may be gone, and need not be there for these.
-        return tx._manager.run(by_row.undo() if what is What.BREAK else by_row.leave())
+        if what is What.DONE:
+            return tx._manager.run(self.deciding.told(what.value))
+        return tx._manager.run(by_row.undo() if what is What.BREAK else self._leave(by_row))
+
+    def _leave(self, by_row: ByRow) -> Plan[None]:
+        """Recovery may ask for the row, and tell the others."""
+        yield from by_row.leave()
+        if len(self) > 1:
+            yield from self.deciding.told(What.LEAVE.value)
 
     def abandon(self, indices: Iterable[int] | None = None) -> None:
         """Cut the connections of those (or all) whose outcome will come from recovery: some
@@ -185,10 +194,10 @@ def enlist(tx: AnyTransaction, connection: Any) -> Calls[Any]:
         tx._partners = Partners(Deciding(tx._state))
     partners = tx._partners
     last = is_last_agent(partner)
-    if len(partners) and (last or partners.by_row is not None):
+    if last and partners.by_row is not None:
         raise EnlistRefused(
-            "a database that is the last agent is the only partner of its transaction; with "
-            "several, enlist connections that take part in two-phase commit"
+            "a transaction has one last agent, and there is one; enlist a connection that takes "
+            "part in two-phase commit"
         )
     if last:
         by_row = ByRow(tx._state, partner.name)
@@ -252,7 +261,7 @@ def _commit_in_two_phases(tx: AnyTransaction, partners: Partners) -> Calls[Messa
 def _commit_by_row(tx: AnyTransaction, partners: Partners, by_row: ByRow) -> Calls[MessageIds]:
     unit = tx._state
     partners.open = False
-    steps = committing_by_row(idle=unit.idle)
+    steps = committing_by_row(len(partners), partners.votes, idle=unit.idle)
     try:
         made = yield from partners.carry_out(steps, partial(partners.home_by_row, tx, by_row))
     except BaseException as error:
@@ -267,7 +276,9 @@ def _commit_by_row(tx: AnyTransaction, partners: Partners, by_row: ByRow) -> Cal
             yield tx.abort
         return MessageIds(unit.session.source)
     if made.pending:
-        tx.pending = [unit.session.name]
+        here = [unit.session.name for index, _ in made.pending if index < 0]
+        tx.pending = here + partners.names(made.pending)
+        partners.abandon(index for index, _ in made.pending if index >= 0)
         tx._manager.recover_soon()
     return unit.sent if unit.sent is not None else MessageIds(unit.session.source)
 

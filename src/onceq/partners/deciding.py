@@ -95,7 +95,21 @@ def committing(count: int, votes: list[Vote] | None = None, *, idle: bool = Fals
     if idle and count == 1:
         return (yield from one_phase())
     votes = [] if votes is None else votes
-    for index in range(count):
+    yield from preparing(count, votes, count)
+    try:
+        made = Made((yield Step(What.DECIDE)))
+    except InDoubt:
+        raise
+    except OnceqError:
+        yield from undoing(count, votes)
+        raise
+    yield from telling(made, votes)
+    return made
+
+
+def preparing(first: int, votes: list[Vote], count: int) -> Generator[Step, Any, None]:
+    """Let the first of ``count`` partners prepare; raises RolledBack if one cannot."""
+    for index in range(first):
         try:
             votes.append((yield Step(What.PREPARE, index)))
         except Exception as error:
@@ -106,13 +120,10 @@ def committing(count: int, votes: list[Vote] | None = None, *, idle: bool = Fals
                 f"partner {index + 1} of {count} could not promise to commit, and everything was "
                 f"undone: {error}"
             ) from error
-    try:
-        made = Made((yield Step(What.DECIDE)))
-    except InDoubt:
-        raise
-    except OnceqError:
-        yield from undoing(count, votes)
-        raise
+
+
+def telling(made: Made, votes: Sequence[Vote]) -> Generator[Step, Any, None]:
+    """It is decided: those that have promised commit, or are told later."""
     for index, vote in enumerate(votes):
         if vote is Vote.PREPARED:
             try:
@@ -121,9 +132,8 @@ def committing(count: int, votes: list[Vote] | None = None, *, idle: bool = Fals
                 continue  # It is decided, so it can only have been told before.
             except Exception as error:  # noqa: BLE001 - it is decided: it will be told later
                 made.pending.append((index, error))
-    with contextlib.suppress(OnceqError):  # It is decided; recovery finds out.
+    with contextlib.suppress(OnceqError):  # Recovery finds out.
         yield Step(What.LEAVE if made.pending else What.DONE)
-    return made
 
 
 def one_phase() -> Steps:

@@ -13,6 +13,9 @@ itself, under the same key, which says "aborted". Either it is too late, for the
 there; or it waits until the other commit is over; or it is first, and then the other commit fails
 on the key. Whatever comes of it is the outcome for ever.
 
+With several databases all but one prepare first, as in two phases. The row decides the manager's
+branch, and that decides for them: it is their decision, on record (``core/transaction``).
+
 A row that says "aborted" therefore stays for ever: it is what keeps a slow commit out. There is one
 for each transaction that recovery had to end, which takes a crash.
 
@@ -30,8 +33,18 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from onceq.errors import InDoubt, OnceqError, PartnerRefused, RolledBack
+from onceq.model.branch import Vote
 from onceq.model.xid import PREFIX, Xid
-from onceq.partners.deciding import Made, Step, Steps, What, one_phase
+from onceq.partners.deciding import (
+    Made,
+    Step,
+    Steps,
+    What,
+    one_phase,
+    preparing,
+    telling,
+    undoing,
+)
 
 TABLE: Final = "onceq_decisions"
 """Of ours, in the application's database: ``manager, number, id, outcome``; the first three are its
@@ -162,36 +175,44 @@ class Agent(Protocol):
         """Let go of connections; never raises."""
 
 
-def committing_by_row(*, idle: bool = False) -> Steps:
-    """The steps of a commit with one partner, a last agent; exceptions of a step are thrown in.
+def committing_by_row(
+    count: int = 1, votes: list[Vote] | None = None, *, idle: bool = False
+) -> Steps:
+    """The steps of a commit with ``count`` partners, of which the last is a last agent; exceptions
+    of a step are thrown in.
 
     Args:
+        votes: As of ``committing``.
         idle: The home manager has nothing to commit itself.
 
     Raises:
-        RolledBack: The database would not; everything was undone.
-        InDoubt: Nobody knows whether the database has committed; the branch stays prepared, and
-            recovery will find out.
+        RolledBack: A partner would not; everything was undone.
+        InDoubt: Nobody knows whether the database has committed; the branch and the other partners
+            stay prepared, and recovery will find out.
         OnceqError: The home manager refused its promise; everything was undone.
     """
+    last = count - 1
+    votes = [] if votes is None else votes
+    if last:
+        yield from preparing(last, votes, count)
     promised = None
-    if not idle:
+    if last or not idle:
         try:
             promised = yield Step(What.PROMISE)
         except Exception:
             # Nothing was decided, and nothing will be: there is no row, and nobody writes one.
-            with contextlib.suppress(Exception):
-                yield Step(What.ROLLBACK, 0)
+            yield from undoing(count, votes)
             raise
     if promised is None:
         return (yield from one_phase())
     try:
-        yield Step(What.RECORD, 0)
+        yield Step(What.RECORD, last)
     except GeneratorExit:
         raise
     except (PartnerRefused, RolledBack) as error:
         with contextlib.suppress(OnceqError):  # Recovery will find no row.
             yield Step(What.BREAK)
+        yield from undoing(last, votes)
         raise RolledBack(f"the database could not commit, and all was undone: {error}") from error
     except BaseException as error:
         with contextlib.suppress(OnceqError):
@@ -207,4 +228,6 @@ def committing_by_row(*, idle: bool = False) -> Steps:
         made.result = yield Step(What.FULFIL)
     except OnceqError as error:  # It is decided; recovery will find the row.
         made.pending.append((-1, error))
+    if last:
+        yield from telling(made, votes)
     return made

@@ -34,7 +34,7 @@ from onceq.errors import (
     TwoPhaseForbidden,
     UnknownBranch,
 )
-from onceq.model.branch import Decision
+from onceq.model.branch import Decision, Vote
 from onceq.model.requests import Promise
 from onceq.model.results import Promised
 from onceq.model.views.branches import BranchView, RowsView
@@ -503,3 +503,70 @@ def test_a_database_that_is_no_last_agent_must_allow_promises() -> None:
         recovery.add_place(Place("shop", Forbidding(), None), Home(), now=True)
     assert list(recovery.step(0.0).failed) == ["shop"]
     assert list(recovery.step(0.1).failed) == ["shop"]
+
+
+# ---- several databases -------------------------------------------------------------------------
+
+
+PREPARE = [(What.PREPARE, 0), (What.PREPARE, 1)]
+UNDO = [(What.ROLLBACK, 0), (What.ROLLBACK, 1)]
+LAST = 2
+
+
+def gone_through(trouble: dict[tuple[What, int], Exception]) -> tuple[list[tuple[What, int]], Any]:
+    """The steps of a commit with two partners and a last agent; and what came of it."""
+    steps = committing_by_row(3)
+    done: list[tuple[What, int]] = []
+    step = next(steps)
+    while True:
+        key = step.what, step.partner
+        done.append(key)
+        try:
+            if key in trouble:
+                step = steps.throw(trouble[key])
+            else:
+                step = steps.send(Vote.PREPARED if step.what is What.PREPARE else "answer")
+        except StopIteration as stop:
+            return done, stop.value
+        except OnceqError as error:
+            return done, error
+
+
+def test_all_others_prepare_and_the_last_decides() -> None:
+    done, made = gone_through({})
+    row = [(What.PROMISE, -1), (What.RECORD, LAST), (What.FULFIL, -1)]
+    assert done == [*PREPARE, *row, (What.COMMIT, 0), (What.COMMIT, 1), (What.DONE, -1)]
+    assert (made.result, made.pending) == ("answer", [])
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_who_cannot_promise_undoes_all(broken: int) -> None:
+    done, error = gone_through({(What.PREPARE, broken): PartnerRefused("no")})
+    others = [step for step in (*UNDO, (What.ROLLBACK, LAST)) if step[1] != broken]
+    assert done == [*PREPARE[: broken + 1], *others]
+    assert isinstance(error, RolledBack)
+
+
+def test_a_manager_that_does_not_promise_undoes_all() -> None:
+    done, error = gone_through({(What.PROMISE, -1): LinkLost("no answer")})
+    assert done == [*PREPARE, (What.PROMISE, -1), *UNDO, (What.ROLLBACK, LAST)]
+    assert isinstance(error, LinkLost)
+
+
+def test_a_row_that_is_refused_undoes_the_branch_and_all_others() -> None:
+    done, error = gone_through({(What.RECORD, LAST): PartnerRefused("no")})
+    assert done == [*PREPARE, (What.PROMISE, -1), (What.RECORD, LAST), (What.BREAK, -1), *UNDO]
+    assert isinstance(error, RolledBack)
+
+
+def test_where_the_row_is_in_doubt_nobody_is_told_anything() -> None:
+    done, error = gone_through({(What.RECORD, LAST): PartnerLost("no answer")})
+    assert done == [*PREPARE, (What.PROMISE, -1), (What.RECORD, LAST), (What.LEAVE, -1)]
+    assert isinstance(error, InDoubt)
+
+
+@pytest.mark.parametrize("lost", [(What.FULFIL, -1), (What.COMMIT, 0)])
+def test_whoever_cannot_be_told_is_told_later(lost: tuple[What, int]) -> None:
+    done, made = gone_through({lost: LinkLost("no answer")})
+    assert done[-3:] == [(What.COMMIT, 0), (What.COMMIT, 1), (What.LEAVE, -1)]
+    assert [index for index, _ in made.pending] == [lost[1]]

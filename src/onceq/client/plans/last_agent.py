@@ -5,6 +5,8 @@ What is asked of whom, and when, is in ``partners/last_agent.py``.
 
 from __future__ import annotations
 
+import contextlib
+
 from onceq.client.link import Request
 from onceq.client.plans.plan import Plan, ask, do, look
 from onceq.client.plans.send_buffer import offered
@@ -79,17 +81,24 @@ class ByRow:
         unit._items = []
         return self.promised
 
-    def fulfil(self) -> Plan[MessageIds]:
+    def fulfil(self, *, others: bool = False) -> Plan[MessageIds]:
         """The row is there: commit the branch.
 
         Nobody waits for that: it is decided. But where messages leave this manager, or are
         acknowledged, their identifiers come with the commit.
+
+        Args:
+            others: It decides for other partners. What is asked about them comes after it.
         """
         assert self.promised is not None, "it was promised"
         unit, source = self._unit, self._unit.session.source
         _, first, messages, _ = self.promised
         unit.over = "committed"
         unit.sent = MessageIds(source, first, messages if first else 0)
+        if others and (first or not messages):
+            with contextlib.suppress(UnknownBranch):  # Recovery was first.
+                yield from do(requests.CommitBranch(self.xid))
+            return unit.sent
         request = requests.CommitBranch(self.xid)
         if first or not messages:
             yield Request(request, waits=False, unhurried=True, shows=True)

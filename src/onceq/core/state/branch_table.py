@@ -28,7 +28,7 @@ from onceq.core.state.seen_rows import SeenRows
 from onceq.errors import DamagedRecord
 from onceq.model.branch import Phase
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
-from onceq.model.xid import TAG_BYTES, Xid, group_of
+from onceq.model.xid import TAG_BYTES, Xid, agent_of, group_of
 
 if TYPE_CHECKING:
     from onceq.core.state.live_bytes import Space
@@ -77,6 +77,8 @@ class Branch:
         laid: For each batch and each of its targets the packets, if they are laid.
         next_message, next_transaction: Counters behind what these have taken; 0: unchanged.
         by_hand: COMMITTED or ROLLED_BACK once an operator has decided it.
+        decides: Global identifier of the transaction whose other partners follow it; empty: none.
+        partners: These.
     """
 
     number: int
@@ -89,6 +91,8 @@ class Branch:
     next_message: int = 0
     next_transaction: int = 0
     by_hand: Phase | None = None
+    decides: bytes = b""
+    partners: tuple[str, ...] = ()
 
     def record(self, address: int) -> tuple[bytes, int]:
         """Bytes of the record that prepares it, to be put at that log address, and how many of
@@ -125,6 +129,8 @@ class Branch:
             "counts": [len(run) for run in self.bodies],
             "by_hand": self.by_hand.name if self.by_hand else "",
         }
+        if self.decides:
+            values["decides"] = [self.decides.hex(), list(self.partners)]
         if self.laid:
             # In the record that brings them they lie behind the tables, and need no address.
             values["laid"] = [[len(laid.lengths), 0 if own else laid.address] for laid in self.laid]
@@ -168,10 +174,12 @@ def decode_branch(payload: memoryview, address: int = 0) -> Branch:
         if at != len(payload):
             raise DamagedRecord(f"a branch ends at {at}, its record at {len(payload)}")
         message, transaction = head.get("next", (0, 0))
+        decides, partners = head.get("decides", ("", ()))
         return Branch(
             head["number"], _load_xid(head["xid"]), head["at"], head["sends"], head["receives"],
             bodies, laid, message, transaction,
-            Phase[head["by_hand"]] if head["by_hand"] else None,
+            Phase[head["by_hand"]] if head["by_hand"] else None, bytes.fromhex(decides),
+            tuple(partners),
         )  # fmt: skip
     except (ValueError, KeyError, TypeError, struct.error) as error:
         raise DamagedRecord(f"a prepared branch makes no sense: {error!r}") from error
@@ -204,7 +212,7 @@ class Marks:
         by_hand: How an operator has ended it; None: its coordinator has.
         gtrid: Of the transaction that it decides to commit; empty: none.
         partners: To be told of that; without ``gtrid``: the database whose row has committed the
-            branch.
+            branch (with it, that stands in the branch's identifier).
     """
 
     branch: int = 0
@@ -274,8 +282,9 @@ class Branches:
             branch = self._by_number[marks.branch]
             if marks.by_hand is None:
                 self.drop(branch)
-                if marks.partners and not marks.gtrid:
-                    self.rows.committed(marks.partners[0], marks.branch)
+                agent = agent_of(branch.xid) if marks.partners else ""
+                if agent:
+                    self.rows.committed(agent, marks.branch)
             else:
                 self._leave_group(branch)
                 self._let_go(branch)

@@ -9,6 +9,10 @@ asked the database.
 
 While the application is connected it is at work, and its branch is nobody else's (``telling``).
 
+Where others take part in two phases, their branches follow that one: it is as open as before while
+it is prepared, and its commit is the decision for them, on record like any other. So the row
+decides the branch, and the branch decides for the others.
+
 Upholds: I20 (what is promised is a branch like any other), I21; XTX-16.
 """
 
@@ -19,7 +23,7 @@ from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.core.transaction.unit_of_work import last_sends, release
 from onceq.core.transaction.xa_branch import admitted, put_on_record
-from onceq.errors import BranchState, DuplicateBranch, EnlistRefused
+from onceq.errors import BranchState, DuplicateBranch
 from onceq.model.branch import Phase
 from onceq.model.requests import AskRows, Promise
 from onceq.model.results import Promised
@@ -36,7 +40,7 @@ def promise(step: Step, item: Promise) -> None:
     before = tx.bytes
     tx.sends += last_sends(step, item, tx)
     step.units.open_bytes += tx.bytes - before
-    if not (tx.sends or tx.receives):
+    if not (tx.sends or tx.receives or tx.gtrid):
         release(step, tx)
         step.answer(item.owner, item.request, None)
         return
@@ -46,6 +50,8 @@ def promise(step: Step, item: Promise) -> None:
     step.units.branches[item.xid] = tx
     branch = put_on_record(step, tx)
     step.units.telling[item.xid.gtrid] = item.owner
+    if tx.gtrid:
+        step.units.telling[tx.gtrid] = item.owner
     count = sum(len(batch.item.bodies) for batch in tx.sends)
     answer = Promised(branch.number, 0, count)
     if branch.laid:
@@ -62,8 +68,6 @@ def _unit_of(step: Step, item: Promise) -> Transaction:
     tx = step.units.find(item.owner, item.transaction, step.now)
     if tx.xid is not None:
         raise BranchState("a branch of an external transaction is prepared by who began that")
-    if tx.gtrid:
-        raise EnlistRefused("this manager decides for that transaction; no row does")
     return tx
 
 

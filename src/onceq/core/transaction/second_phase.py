@@ -40,7 +40,8 @@ def carry_out(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> S
     result = take_effect(build, tx.sends, tx.receives)
     agent = agent_of(tx.xid) if tx.xid is not None else ""
     if tx.branch:
-        build.change.marks = Marks(tx.branch, by_hand, partners=(agent,) if agent else ())
+        by_row = (agent,) if agent else ()
+        build.change.marks = Marks(tx.branch, by_hand, tx.gtrid, tx.partners or by_row)
     decided = bool(agent) and by_hand is None and _numbered(tx)
     held = decided and _stays_here(step, build.change)
     step.record(build.change, forced=not held, held=held)

@@ -193,6 +193,7 @@ def put_on_record(step: Step, tx: Transaction) -> Branch:
         step.state.next_number, tx.xid, step.now.wall_s, [note_of(p) for p in tx.sends],
         [list(astuple(held)) for held in tx.receives],
         [] if laid else [messages_of(p) for p in tx.sends], laid, message, transaction,
+        decides=tx.gtrid, partners=tx.partners,
     )  # fmt: skip
     step.prepared(branch)
     tx.phase, tx.branch, tx.used_us = Phase.PREPARED, branch.number, step.now.mono_us
@@ -225,6 +226,9 @@ def restore(step: Step) -> None:
         tx.messages = sum(len(p.item.bodies) for p in tx.sends)
         tx.xid, tx.phase, tx.branch = branch.xid, Phase.PREPARED, branch.number
         step.units.branches[branch.xid] = tx
+        if branch.decides:
+            tx.gtrid, tx.partners = branch.decides, branch.partners
+            step.units.deciding[tx.gtrid] = tx
         step.units.open_bytes += tx.bytes
         step.units.promise(tx.sends, 1)
         abandoned_branches.watch(step, tx)
@@ -273,6 +277,7 @@ def rollback(step: Step, item: RollbackBranch) -> None:
         step.answer(item.owner, item.request, None)
         return
     undo_promised(step, tx, by_hand=by_hand)
+    step.units.telling.pop(tx.gtrid, None)
     _told(step, item.xid)
     if item.by_hand:
         _decided_by_hand(step, item.xid, "rolled back")

@@ -11,21 +11,30 @@ Watches, by ``row_books.py``: I20, I21; and with the books of messages I1 to I5,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from onceq.errors import LinkLost, OnceqError, UnknownBranch
 from onceq.model.branch import Decision
-from onceq.model.requests import AskRows, CommitBranch, Look, Request, RollbackBranch
-from onceq.model.xid import Xid, xid_by_row
+from onceq.model.requests import (
+    AskDecision,
+    AskRows,
+    CommitBranch,
+    DecisionDone,
+    Look,
+    Request,
+    RollbackBranch,
+)
+from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid, xid_by_row
 from onceq.partners.last_agent import Row
 from onceq.partners.last_recovery import promises_in
 from onceq.partners.recovery import Recovery
 from onceq.testing.apps.apps import Lost, Sleep
 from onceq.testing.apps.clients import Client, Died, Talk
-from onceq.testing.apps.databases import Connection
-from onceq.testing.apps.row_books import RowBooks
+from onceq.testing.apps.databases import Connection, Database
+from onceq.testing.apps.row_books import Case, RowBooks
 from onceq.testing.apps.row_databases import RowDatabase
+from onceq.testing.apps.row_others import Other, OtherDatabase, OtherResource
 from onceq.testing.apps.row_transaction import RowTransaction
 from onceq.testing.apps.simulated_partners import one_round
 from onceq.testing.apps.work import Work
@@ -33,6 +42,9 @@ from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.node import Node
 from onceq.testing.sim.options import MINUTE, MS, SECOND
+
+SEVERAL_SHARE = 0.4
+"""Of the worlds with last agents, those in which other databases take part beside them."""
 
 
 class SimulatedAgent:
@@ -81,7 +93,7 @@ class SimulatedAgent:
 
 
 class SimulatedPromiser:
-    """The home manager for recovery; see ``Promiser``, and ``Decider``: it decides nothing."""
+    """The home manager for recovery; see ``Promiser``, and ``Decider``."""
 
     def __init__(self, books: RowBooks, client: Client) -> None:
         self.books = books
@@ -125,19 +137,20 @@ class SimulatedPromiser:
         if isinstance(answer, UnknownBranch):
             raise answer
 
-    def decision(self, gtrid: bytes) -> Decision:
+    def decision(self, gtrid: bytes) -> Talk:
         """See Decider."""
-        raise NotImplementedError
+        decision: Decision = yield from self._ask(AskDecision(gtrid))
+        return decision
 
     def open_decisions(self) -> Talk:
-        """See Decider."""
-        nothing: Mapping[bytes, tuple[str, ...]] = {}
-        yield from ()
-        return nothing
+        """See Decider: those that rows have made."""
+        views = yield from self._ask(Look("decisions"))
+        found = {view.gtrid.encode(): view.partners for view in views}
+        return {gtrid: names for gtrid, names in found.items() if gtrid in self.books.by_gtrid}
 
     def done(self, gtrid: bytes) -> Talk:
         """See Decider."""
-        yield from ()
+        yield from self._ask(DecisionDone(gtrid))
 
 
 class LastAgents:
@@ -150,6 +163,11 @@ class LastAgents:
         self.databases = [
             RowDatabase(kernel, index, self.books.landed, self.books.set_back)
             for index in range(self.rng.choice([1, 1, 2]) if kernel.options.by_row else 0)
+        ]
+        self._others_rng = rng = kernel.stream("row others")
+        several = self.databases and rng.random() < SEVERAL_SHARE
+        self.others = [
+            OtherDatabase(kernel, index) for index in range(rng.choice([1, 2]) if several else 0)
         ]
         self._workers: list[Client] = []
         self._recoverers: dict[int, Client] = {}
@@ -183,6 +201,9 @@ class LastAgents:
         for _ in range(options.safety_us // every if every else 0):
             at = self.kernel.now + rng.randrange(options.safety_us)
             self.kernel.at(at, self._fault, rng.choice(self.databases))
+            if self.others:
+                at = self.kernel.now + self._others_rng.randrange(options.safety_us)
+                self.kernel.at(at, self._fault, self._others_rng.choice(self.others))
 
     def _plan(self, after_us: int, client: Client) -> None:
         def due() -> None:
@@ -191,7 +212,7 @@ class LastAgents:
 
         self.kernel.at(self.kernel.now + after_us, due)
 
-    def _fault(self, database: RowDatabase) -> None:
+    def _fault(self, database: Database) -> None:
         if self.kernel.faulty:
             database.fault()
 
@@ -230,6 +251,8 @@ class LastAgents:
         self._count += 1
         xid = xid_by_row(home.guid, client.rng.getrandbits(64) << 32 | self._count, database.name)
         case = self.books.begin(home, xid, database)
+        if self.others and self._others_rng.random() < 0.6:
+            self._let_follow(client, case)
         link.on_lost.append(lambda: self.books.home_lost(case))
         one = RowTransaction(self, client, link, case)
         try:
@@ -239,6 +262,17 @@ class LastAgents:
             raise
         finally:
             one.abandon()
+
+    def _let_follow(self, client: Client, case: Case) -> None:
+        """Other databases take part, too."""
+        rng = self._others_rng
+        case.gtrid = make_gtrid(client.node.guid, rng.getrandbits(56) << 32 | self._count)
+        self.books.by_gtrid[case.gtrid] = case
+        chosen = rng.sample(self.others, rng.randint(1, len(self.others)))
+        case.others = [
+            Other(database, Xid(ONCEQ_FORMAT, case.gtrid, b"%d" % number), self.books)
+            for number, database in enumerate(chosen, 1)
+        ]
 
     def trouble(self, client: Client) -> None:
         """The manager may soon crash."""
@@ -254,6 +288,9 @@ class LastAgents:
         for database in self.databases:
             agent: Any = SimulatedAgent(self.books, client.node, database)
             recovery.add_agent(agent, promiser, database.name)
+        for other in self.others:
+            resource: Any = OtherResource(self.books, other)
+            recovery.add(resource, other.name)
         return recovery
 
     def recover(self, client: Client) -> Talk:
@@ -304,7 +341,7 @@ class LastAgents:
 
     def calm(self) -> None:
         """The faults stop."""
-        for database in self.databases:
+        for database in (*self.databases, *self.others):
             database.calm()
 
     @property

@@ -16,6 +16,7 @@ from onceq.model.results import Outcome, Promised
 from onceq.model.xid import Xid
 from onceq.partners.last_agent import ABORTED, Row, row_of
 from onceq.testing.apps.row_databases import RowDatabase
+from onceq.testing.apps.row_others import Other
 from onceq.testing.judge.books import Status, Unit
 from onceq.testing.judge.ledger import Ledger
 from onceq.testing.sim import marks
@@ -39,6 +40,8 @@ class Case:
             miss this row any more.
         told: What its application was told; None: nothing, or that it is in doubt.
         alone: The manager had nothing to decide.
+        others: Databases that have promised, and follow the row.
+        gtrid: Of their branches.
     """
 
     home: Node
@@ -55,6 +58,8 @@ class Case:
     forgotten: bool = False
     told: bool | None = None
     alone: bool = False
+    others: list[Other] = field(default_factory=list)
+    gtrid: bytes = b""
 
 
 class RowBooks:
@@ -63,6 +68,7 @@ class RowBooks:
     def __init__(self, kernel: Kernel, ledger: Ledger) -> None:
         self.kernel, self.ledger = kernel, ledger
         self.cases: dict[Xid, Case] = {}
+        self.by_gtrid: dict[bytes, Case] = {}
         self._by_row: dict[Row, Case] = {}
         self.unaccepted: set[tuple[int, str]] = set()
         """Managers, and databases that were set back and lack rows that these have seen."""
@@ -82,12 +88,42 @@ class RowBooks:
         case.rows.append(self._rows)
         return self._rows
 
+    def write_other(self) -> int:
+        """A row of its own for another database."""
+        self._rows += 1
+        return self._rows
+
+    # ---- those that follow --------------------------------------------------------------
+
+    def following(self, xid: Xid, *, committed: bool, recovered: bool) -> None:
+        """Another database is about to be told an outcome."""
+        case = self.by_gtrid[xid.gtrid]
+        if committed and not case.landed:
+            self.kernel.wrong(
+                f"I21: {xid} is told to commit, and the row of {case.xid} is not there"
+            )
+        if not committed and case.landed and not case.lost:
+            self.kernel.wrong(
+                f"I21: {xid} is told to roll back, and the row of {case.xid} is there"
+            )
+        self.kernel.marks[marks.ROW_FOLLOWED] += committed and recovered
+
+    def _check_others(self, case: Case) -> None:
+        for other in case.others:
+            if other.xid in other.database.prepared:
+                self.kernel.wrong(f"I21: {other.xid} is left prepared in {other.database.name}")
+            there = other.database.rows.intersection(other.rows)
+            if there and len(there) < len(other.rows):
+                self.kernel.wrong(f"I2: {other.database.name} has a part of {case.xid}")
+            if other.rows and not case.lost and bool(there) is not case.landed:
+                self._differs(case, f"{other.database.name} has {'it' if there else 'it not'}")
+
     # ---- the promise --------------------------------------------------------------------
 
     def promised(self, case: Case, answer: Promised | None) -> None:
         """It has promised, or has nothing to decide."""
         if answer is None:
-            if case.unit.sends or case.unit.takes:
+            if case.unit.sends or case.unit.takes or case.others:
                 self.kernel.wrong(f"I20: {case.home.name} has work in {case.xid}, and no promise")
             case.alone, case.unit.status = True, Status.ABORTED
             return
@@ -207,6 +243,7 @@ class RowBooks:
                 self.kernel.wrong(f"I2: {case.database.name} has a part of {case.xid}")
             if case.told is not None and case.told is not case.landed:
                 self._differs(case, "its application was told otherwise")
+            self._check_others(case)
             if not case.lost and bool(there) is not case.landed:
                 self._differs(case, f"its rows are {'there' if there else 'not there'}")
             if not case.alone:

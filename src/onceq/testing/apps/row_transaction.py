@@ -25,13 +25,15 @@ from onceq.model.requests import (
     Abort,
     Begin,
     CommitBranch,
+    DecisionDone,
+    Enlist,
     LeaveDecision,
     Promise,
     Request,
     RollbackBranch,
 )
 from onceq.partners import last_agent
-from onceq.partners.deciding import Step, What
+from onceq.partners.deciding import Step, What, undoing
 from onceq.testing.apps.apps import Lost, Sleep
 from onceq.testing.apps.clients import Client, Link, Talk
 from onceq.testing.apps.databases import Connection
@@ -83,9 +85,10 @@ class RowTransaction:
         self.client.deaths = self.client.kernel.options.deaths
         if self.rng.random() < 0.4:
             self.owner.soon(self.client.node)  # recovery that comes too early does no harm
-        case.alone = idle
+        case.alone = idle and not case.others
+        steps = last_agent.committing_by_row(len(case.others) + 1, idle=idle)
         try:
-            made = yield from self._carry_out(last_agent.committing_by_row(idle=idle))
+            made = yield from self._carry_out(steps)
         except RolledBack:
             case.told = False
             yield from self._abort()
@@ -105,17 +108,24 @@ class RowTransaction:
         """Its connection to the database ends."""
         if self.connection is not None and self.connection.usable:
             self.case.database.abandon(self.connection)
+        for other in self.case.others:
+            other.abandon()
 
     # ---- work ---------------------------------------------------------------------------
 
     def _work(self, *, idle: bool) -> Talk:
         database, node, unit = self.case.database, self.client.node, self.case.unit
         self.connection = connection = database.connect()
-        alone = not idle and self.rng.random() < 0.3
+        alone = not idle and self.rng.random() < 0.3 and not self.case.others
         if alone:
             self.number = 0  # What is sent at the last is all of it.
         else:
             yield from self._home(Begin(self.number))
+        for other in self.case.others:
+            name = other.database.name
+            yield from self._home(Enlist(self.number, self.case.gtrid, name))
+            for _ in range(other.database.rng.choice([1, 1, 2])):
+                yield from other.write(self.books.write_other())
         for _ in range(self.rng.choice([1, 1, 2])):
             row = self.books.write(self.case)
             yield from database.call(lambda row=row: connection.rows.add(row), connection)  # type: ignore[misc]
@@ -167,7 +177,13 @@ class RowTransaction:
         if step.what is What.BREAK:
             return (yield from self._break())
         if step.what is What.LEAVE:
-            return (yield from self._anywhere(LeaveDecision(case.xid.gtrid)))
+            return (yield from self._leave())
+        if step.what is What.DONE:
+            return (yield from self._anywhere(DecisionDone(case.gtrid)))
+        if step.partner < len(case.others):
+            other = case.others[step.partner]
+            verbs = {What.PREPARE: other.prepare, What.COMMIT: other.commit}
+            return (yield from verbs.get(step.what, other.undo)())
         if connection is None:
             raise PartnerLost(f"{database.name} was never reached")
         if step.what is What.RECORD:
@@ -177,6 +193,11 @@ class RowTransaction:
             return (yield from database.call(self._commit_alone, connection))
         assert step.what is What.ROLLBACK
         return (yield from database.call(lambda: database.undo(connection), connection))
+
+    def _leave(self) -> Talk:
+        yield from self._anywhere(LeaveDecision(self.case.xid.gtrid))
+        if self.case.others:
+            yield from self._anywhere(LeaveDecision(self.case.gtrid))
 
     def _commit_alone(self) -> None:
         assert self.connection is not None
@@ -208,7 +229,7 @@ class RowTransaction:
         """Commit the branch; where nobody waits for that, nobody hears of it."""
         case, link = self.case, self.link
         request = CommitBranch(case.xid)
-        if self._laid:
+        if self._laid and not case.others:
             # An embedded manager may work it off with what is asked next, or after a while.
             yield Sleep(self.rng.choice([0, MS, 100 * MS]))
             if not link.alive:
@@ -251,10 +272,7 @@ class RowTransaction:
 
     def _give_up(self) -> Talk:
         self.case.told = False
-        try:
-            yield from self._do(Step(What.ROLLBACK, 0))
-        except OnceqError:
-            pass
+        yield from self._carry_out(undoing(len(self.case.others) + 1))
         yield from self._abort()
 
     def _abort(self) -> Talk:

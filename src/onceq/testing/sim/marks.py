@@ -61,6 +61,7 @@ ROW_DONE_AGAIN = "commit by a row lost in a crash, and made again by recovery"
 ROW_FENCED = "branch rolled back by recovery, and its row kept out"
 ROW_LATE = "commit that came after its row was kept out, and failed"
 ROW_HELD = "recovery met a commit that was under way"
+ROW_FOLLOWED = "promise of another database kept by recovery, because a row had decided"
 ROWS_REMOVED = "rows that decided removed in bulk"
 DATABASE_SET_BACK = "database that was set back recognised"
 GROUP_FOUND_DONE = "group asked for again, found committed"
@@ -149,7 +150,8 @@ OF_BESIDE: Final = (
 """Required of a batch in which every world has two copies side by side (``beside.py``)."""
 
 OF_ROWS: Final = (
-    ROW_FOUND, ROW_DONE_AGAIN, ROW_FENCED, ROW_LATE, ROW_HELD, ROWS_REMOVED, DATABASE_SET_BACK,
+    ROW_FOUND, ROW_DONE_AGAIN, ROW_FENCED, ROW_LATE, ROW_HELD, ROW_FOLLOWED, ROWS_REMOVED,
+    DATABASE_SET_BACK,
 )  # fmt: skip
 """Required of a batch in which every world has last agents (``last_agents.py``)."""
 

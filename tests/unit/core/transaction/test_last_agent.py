@@ -10,10 +10,10 @@ from onceq.core.inputs.inputs import OwnerGone
 from onceq.core.inputs.settings import Reconfigure
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
+from onceq.core.state.branch_table import decode_branch
 from onceq.errors import (
     BranchState,
     DuplicateBranch,
-    EnlistRefused,
     NoCoordinator,
     OnceqError,
     SendFailed,
@@ -178,15 +178,90 @@ def test_who_may_not(core: Core) -> None:
     other = Xid(7, b"g", b"b")
     core.ask(requests.StartBranch(2, other))
     assert isinstance(core.ask(requests.Promise(2, XID)), BranchState)
-    core.ask(requests.Begin(3))
-    core.ask(requests.Enlist(3, make_gtrid(b"G" * 16, 1), "db"))
-    assert isinstance(core.ask(requests.Promise(3, XID)), EnlistRefused)
     at_work(core)
     core.ask(requests.Promise(1, XID, (item(),)))
     core.ask(requests.Begin(4))
     assert isinstance(core.ask(requests.Promise(4, XID, (item(),))), DuplicateBranch)
     core.step(Reconfigure(Settings(external_transactions=False), {}))
     assert isinstance(core.ask(requests.Promise(4, XID)), NoCoordinator)
+
+
+OTHERS = make_gtrid(IDENTITY.guid, 77)
+
+
+def promised_with_others(core: Core, *items: requests.SendItem) -> Promised:
+    """A transaction that a row decides, and two others follow."""
+    core.ask(requests.Begin(3))
+    for name in ("one", "two"):
+        assert core.ask(requests.Enlist(3, OTHERS, name)) is None
+    promised = core.ask(requests.Promise(3, XID, items))
+    assert isinstance(promised, Promised)
+    return promised
+
+
+def decided(core: Core) -> Decision:
+    found = core.ask(requests.AskDecision(OTHERS))
+    assert isinstance(found, Decision)
+    return found
+
+
+def test_others_follow_what_the_row_has_decided(core: Core) -> None:
+    """Also where this manager itself has nothing to do, and whoever recovers it."""
+    for items in ((), (item(),)):
+        promised_with_others(core, *items)
+        assert decided(core) is Decision.OPEN
+        core.step(OwnerGone(owner=1))
+        assert decided(core) is Decision.OPEN
+        reborn(core)
+        assert decided(core) is Decision.OPEN, "the row decides, and nobody has asked for it"
+        assert isinstance(core.ask(requests.CommitBranch(XID), owner=2), Sent)
+        assert decided(core) is Decision.COMMITTED
+        reborn(core)
+        found = core.ask(requests.Look("decisions"))
+        assert isinstance(found, list)
+        (view,) = found
+        assert (view.gtrid, view.partners) == (OTHERS.decode(), ("one", "two"))
+        assert core.manager.state.branches.rows.get(NAME).last > 0, "the row is looked for"
+        core.ask(requests.DecisionDone(OTHERS), owner=2)
+        assert decided(core) is Decision.ABORTED
+        assert core.ask(requests.Look("decisions")) == []
+
+
+def test_others_are_undone_with_the_branch(core: Core) -> None:
+    promised_with_others(core, item())
+    assert isinstance(core.ask(requests.Enlist(3, OTHERS, "three")), TransactionOver)
+    core.ask(requests.Begin(4))
+    assert isinstance(core.ask(requests.Enlist(4, OTHERS, "one")), DuplicateBranch)
+    assert core.ask(requests.RollbackBranch(XID)) is None
+    assert decided(core) is Decision.ABORTED
+    promised_with_others(core)
+    core.step(OwnerGone(owner=1))
+    assert core.ask(requests.RollbackBranch(XID, by_hand=True), owner=2) is None
+    assert decided(core) is Decision.ABORTED
+
+
+def test_an_operator_decides_for_others_too(core: Core) -> None:
+    promised_with_others(core)
+    core.step(OwnerGone(owner=1))
+    core.ask(requests.CommitBranch(XID, by_hand=True), owner=2)
+    assert decided(core) is Decision.COMMITTED
+
+
+def test_an_application_at_work_tells_the_others_itself(core: Core) -> None:
+    promised_with_others(core)
+    core.ask(requests.CommitBranch(XID))
+    assert decided(core) is Decision.OPEN
+    core.ask(requests.LeaveDecision(OTHERS))
+    assert decided(core) is Decision.COMMITTED
+
+
+def test_a_checkpoint_keeps_who_follows(core: Core) -> None:
+    promised_with_others(core, item())
+    again = core.again()
+    (branch,) = again.state.branches
+    assert (branch.decides, branch.partners) == (OTHERS, ("one", "two"))
+    encoded = memoryview(b"".join(branch.encode()))
+    assert decode_branch(encoded).partners == branch.partners
 
 
 @pytest.mark.parametrize("kind", ["decided by a row", "by its coordinator", "leaves", "asks"])
