@@ -171,12 +171,16 @@ class Projector:
         """Of packets that are better not read as a whole."""
         found = Cut([], list(sizes))
         for counter, size in enumerate(sizes, first):
-            address = lane.place_in_log(counter)[0]
-            data = self.read(address, min(size, HEAD_BYTES))
+            data, left = bytearray(), HEAD_BYTES
+            for extent in lane.extents(counter, 1):
+                if not left:
+                    break
+                data += self.read(extent.address, min(extent.size, left))
+                left = max(HEAD_BYTES - len(data), 0)
             try:
                 found.pieces += cut(data, [size]).pieces
             except MalformedPacket:
-                found.pieces += cut(self.read(address, size), [size]).pieces
+                found.pieces += cut(self._bytes(lane, counter, 1), [size]).pieces
         return found
 
 
@@ -224,8 +228,8 @@ class _Told:
             addresses: Of the packets of each put, if any in this record are damaged.
         """
         change = self._change
-        for put, address in zip(change.puts, addresses, strict=False):
-            self._put(put, brought(put, address, damaged, self._projector.read))
+        for at, put in enumerate(change.puts):
+            self._put(put, brought(change.puts, at, addresses, damaged, self._projector.read))
         for move in change.moves:
             self._move(move)
         if change.advances:

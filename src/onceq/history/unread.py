@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from onceq.core.state.records import Put
+from onceq.core.state.records import Put, RestOf
 from onceq.errors import DamagedRecord
 from onceq.history.heads import FEW, Cut, Heads, cut, heads_of, nothing, together
 from onceq.model.run import Buffer, Run, starts_of, total_of
@@ -24,13 +24,20 @@ Brought = list[Buffer | None] | Run
 """Packets; None stands for a damaged one."""
 
 
-def brought(put: Put, address: int, damaged: Places, read: Read) -> Brought:
-    """The packets of a put; what a prepare has laid is read from the log.
+def brought(
+    puts: Sequence[Put], at: int, addresses: Sequence[int], damaged: Places, read: Read
+) -> Brought:
+    """The packets of a put of a record; what a prepare has laid is read from the log.
 
     Args:
-        address: Where the packets lie of a record in which some are damaged.
+        at: Which.
+        addresses: Where the packets of each put lie, in a record in which some are damaged.
     """
+    put, address = puts[at], addresses[at]
     lengths = put.packets.lengths
+    if put.rest_of is not None:
+        of = put.rest_of.put
+        return _joined(put.packets, address, put.rest_of, puts[of].packets, addresses[of], damaged)
     if put.address:
         try:
             return Run(read(put.address, total_of(lengths)), lengths)
@@ -43,6 +50,25 @@ def brought(put: Put, address: int, damaged: Places, read: Read) -> Brought:
         None if _hit(at, at + len(packet), damaged) else packet
         for at, packet in zip(starts_of(lengths, address), put.packets, strict=False)
     ]
+
+
+def _joined(
+    fronts: Run, address: int, rest_of: RestOf, whole: Run, whole_at: int, damaged: Places
+) -> Brought:
+    """Packets of which the record has only the fronts, at ``address``; the rests are those of whole
+    ones at ``whole_at``."""
+    view, size = memoryview(fronts.data), rest_of.front
+    joined: list[Buffer | None] = []
+    for index, packet in enumerate(whole):
+        at = index * size
+        rest_at = whole_at + rest_of.rest
+        hit = _hit(address + at, address + at + size, damaged)
+        if hit or _hit(rest_at, whole_at + len(packet), damaged):
+            joined.append(None)
+        else:
+            joined.append(b"".join((view[at : at + size], packet[rest_of.rest :])))
+        whole_at += len(packet)
+    return joined if damaged else Run.of([one for one in joined if one is not None])
 
 
 def _hit(start: int, end: int, damaged: Places) -> bool:

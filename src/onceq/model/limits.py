@@ -312,6 +312,10 @@ LEFT_AHEAD: Final = 1 << 16
 """Messages of an outgoing queue that one durable mark allows to leave: how many of those that
 wait at a crash may count as transmitted without having been."""
 
+REST_BYTES_MIN: Final = 512
+"""Bytes of a packet from its properties on, from which they are written once for all destinations
+of a send. Smaller ones are written for each, because a packet in one part is read faster."""
+
 SPARSE_POSITIONS_MAX: Final = 200_000
 """Positions of queues looked at in one piece of housekeeping for messages that keep an old part of
 the log; some 0.1 s of processor time."""

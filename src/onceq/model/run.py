@@ -83,6 +83,24 @@ class Run:
         return cls(b"".join(items), array(LENGTH_TYPE, map(len, items)))
 
 
+@dataclass(frozen=True, slots=True)
+class InTwoParts:
+    """Where packets lie that are written in two parts: a front of each one's own, and a rest that
+    it shares with packets in other queues. The fronts lie one after another.
+
+    Attributes:
+        front: Bytes of the front of each.
+        rests: Log address of the rest of each.
+    """
+
+    front: int
+    rests: array[int]
+
+    def part(self, first: int, count: int) -> InTwoParts:
+        """Of ``count`` packets from index ``first`` on."""
+        return InTwoParts(self.front, self.rests[first : first + count])
+
+
 @dataclass(slots=True)
 class Extent:
     """A piece of the store's log: where bytes of messages lie.

@@ -97,16 +97,55 @@ def encode_run(
         out, packets = join(made, head, bodies)
         _write_numbers(out, packets, at.OFF_MESSAGE_NUMBER, messages)
     if made.transaction:
-        if stream:
-            numbers = range(first_number, first_number + count)
-            _write_numbers(out, packets, made.transaction + at.TX_NUMBER, numbers)
-            before = range(first_number - 1, first_number + count - 1)
-            _write_numbers(out, packets, made.transaction + at.TX_PREVIOUS, before)
-        if first:
-            out[made.transaction] |= at.TX_FIRST
-        if last:
-            out[len(out) - packets[-1] + made.transaction] |= at.TX_LAST
+        _write_order(out, packets, made.transaction, stream, first_number, first=first, last=last)
     return Run(out, packets)
+
+
+def encode_fronts(
+    made: Template,
+    lengths: array[int],
+    *,
+    first_message: int,
+    stream: int = 0,
+    first_number: int = 0,
+    transaction: int = 0,
+    first: bool = False,
+    last: bool = False,
+) -> Run:
+    """The packets of ``encode_run`` up to their properties, without the rest.
+
+    Args:
+        lengths: Of the whole packets.
+    """
+    count, front = len(lengths), made.properties
+    head = bytearray(made.head[:front])
+    if made.transaction:
+        flags = made.flags | transaction << at.TX_NUMBER_SHIFT
+        ORDER.pack_into(head, made.transaction, flags, stream, 0, 0)
+    out, fronts = head * count, array(LENGTH_TYPE, (front,)) * count
+    _write_numbers(out, fronts, at.OFF_PACKET_SIZE, lengths)
+    _write_numbers(out, fronts, at.OFF_MESSAGE_NUMBER, _messages(first_message, count))
+    if made.transaction:
+        _write_order(out, fronts, made.transaction, stream, first_number, first=first, last=last)
+    return Run(out, lengths)
+
+
+def _write_order(
+    out: bytearray, packets: array[int], header: int, stream: int, first_number: int, *,
+    first: bool, last: bool,
+) -> None:  # fmt: skip
+    """Where packets stand in their stream and their transaction; ``header``: offset of the
+    TransactionHeader."""
+    count = len(packets)
+    if stream:
+        numbers = range(first_number, first_number + count)
+        _write_numbers(out, packets, header + at.TX_NUMBER, numbers)
+        before = range(first_number - 1, first_number + count - 1)
+        _write_numbers(out, packets, header + at.TX_PREVIOUS, before)
+    if first:
+        out[header] |= at.TX_FIRST
+    if last:
+        out[len(out) - packets[-1] + header] |= at.TX_LAST
 
 
 def _one(made: Template, bodies: Run, message: int, stream: int, number: int, flags: int) -> Run:

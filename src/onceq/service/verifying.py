@@ -169,13 +169,13 @@ class Verifying:
         places = _places(handed)
         bad: dict[int, tuple[DamagedPiece, ...]] = {}
         for index, place in enumerate(places):
-            damaged = self.damaged((place,))
+            damaged = self.damaged(place)
             if damaged:
                 bad[index] = damaged
         asked = handed.asked
         removed = isinstance(asked, Receive) and not asked.transaction and not asked.peek
         gone = tuple(
-            (handed.queue, handed.lookups[index], places[index].size, places[index].address)
+            (handed.queue, handed.lookups[index], handed.lengths[index], places[index][0].address)
             for index in (bad if removed else ())
         )
         pieces = tuple(dict.fromkeys(piece for found in bad.values() for piece in found))
@@ -197,26 +197,35 @@ class Verifying:
             decision.actions[at] = replace(action, result=error)
 
 
-def _places(handed: Handed) -> list[Extent]:
-    """Where each message lies; all of one lie together."""
-    places: list[Extent] = []
-    lengths = iter(handed.lengths)
-    for piece in handed.pieces:
-        assert not isinstance(piece, bytes), "what is received lies in the log"
-        at, end = piece.address, piece.address + piece.size
-        while at < end:
-            size = next(lengths)
-            places.append(Extent(at, size))
-            at += size
+Places = Sequence[tuple[Extent, ...]]
+
+
+def _places(handed: Handed) -> Places:
+    """Where the parts of each message lie: several messages may lie in one piece, and one in two
+    (``InTwoParts``)."""
+    places: list[tuple[Extent, ...]] = []
+    pieces = iter(handed.pieces)
+    at = end = 0
+    for length in handed.lengths:
+        parts, left = [], length
+        while left:
+            if at == end:
+                piece = next(pieces)
+                assert not isinstance(piece, bytes), "what is received lies in the log"
+                at, end = piece.address, piece.address + piece.size
+            size = min(left, end - at)
+            parts.append(Extent(at, size))
+            at, left = at + size, left - size
+        places.append(tuple(parts))
     return places
 
 
-def _only(handed: Handed, places: Sequence[Extent], chosen: Sequence[int]) -> Handed:
+def _only(handed: Handed, places: Places, chosen: Sequence[int]) -> Handed:
     """The same with some of the messages only."""
     new = {old: index for index, old in enumerate(chosen)}
     return replace(
         handed,
-        pieces=tuple(places[index] for index in chosen),
+        pieces=tuple(part for index in chosen for part in places[index]),
         lengths=array(LENGTH_TYPE, (handed.lengths[index] for index in chosen)),
         lookups=array("Q", (handed.lookups[index] for index in chosen)),
         arrived=array("I", (handed.arrived[index] for index in chosen)),

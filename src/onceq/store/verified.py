@@ -36,10 +36,23 @@ TABLES_MAX: Final = 64
 """Large frames of which the checksums are remembered."""
 AHEAD_BYTES: Final = 512 << 10
 """Read and verified at once where small parts of a large frame are read one behind the other."""
+PASSED_OVER: Final = 512
+"""Bytes that may lie between small parts that are read one behind the other: the front of a packet
+of which only the rest is read."""
 WRONG: Final = "what stands there is not what was written"
 CUT_SHORT: Final = "the file was cut short"
 WHOLE_MAX: Final = 4096
 """Large frames of format 1 that are remembered as verified."""
+
+
+_Read = tuple[int, Buffer]
+"""Address and bytes of what was read and verified."""
+NOTHING: Final[_Read] = (-1 << 62, b"")
+"""Far before the log, so that nothing follows it."""
+
+
+def _follows(one: _Read, address: int) -> bool:
+    return one[0] <= address <= one[0] + len(one[1]) + PASSED_OVER
 
 
 @dataclass(slots=True)
@@ -77,9 +90,10 @@ class VerifiedLog:
         self._maps: OrderedDict[int, _Map] = OrderedDict()
         self._tables: OrderedDict[int, Table] = OrderedDict()
         self._whole: OrderedDict[int, Frame] = OrderedDict()
-        self._last: tuple[int, Buffer] = (0, b"")
-        """What was read and verified last of a frame with blocks: its address, and the bytes; not
-        many more of them than AHEAD_BYTES."""
+        self._last: tuple[_Read, _Read] = (NOTHING, NOTHING)
+        """What was read and verified last of frames with blocks, the newest first, each not much
+        larger than AHEAD_BYTES. Two, because packets in two parts (``InTwoParts``) are read in two
+        places in turn."""
         self._lock = threading.Lock()
 
     def read(self, segment: Segment, address: int, size: int) -> Buffer:
@@ -89,10 +103,10 @@ class VerifiedLog:
             DamagedRecord: They are not, or cannot be read; ``pieces`` says which.
         """
         # Without the lock: one tuple is taken, and one is put, in one step each.
-        known, data = self._last
-        behind = known + len(data)
-        if known <= address and address + size <= behind:
-            return memoryview(data)[address - known : address - known + size]
+        before = self._last
+        for known, data in before:
+            if known <= address and address + size <= known + len(data):
+                return memoryview(data)[address - known : address - known + size]
         frame = self._frame(segment, address)
         if frame.blocks <= 1:
             return self._plain(segment, frame, address, size)
@@ -104,8 +118,9 @@ class VerifiedLog:
         start = _block(frame, first)[0]
         data = b""
         parts = AHEAD_BYTES // max(size, 1)
-        # It begins where the last read ended, as when messages of a run are received one by one.
-        if parts > 1 and known <= address <= behind:
+        # It begins where another read ended, as when messages of a run are received one by one.
+        newest, older = (_follows(one, address) for one in before)
+        if parts > 1 and (newest or older):
             # The next ones will have this size, too: the last of them shall not be read in part.
             last = _block_of(frame, address + parts * max(size, 1) - 1)
             data = self._read_ahead(segment, frame, range(first, last + 1))
@@ -123,15 +138,15 @@ class VerifiedLog:
             whole, start = whole[unseen:], start + unseen
         # A large read is not kept in memory for the sake of a next one.
         if len(data) <= AHEAD_BYTES + 2 * frame.block_bytes:
-            self._last = (start, whole)
+            self._last = (start, whole), before[1] if newest else before[0]
         return whole[address - start : address - start + size]
 
     def forget(self, base: int, end: int) -> None:
         """A segment is given back: what is remembered of it means nothing any more."""
         with self._lock:
             self._maps.pop(base, None)
-            if base <= self._last[0] < end:
-                self._last = (0, b"")
+            newest, older = (NOTHING if base <= one[0] < end else one for one in self._last)
+            self._last = newest, older
             for known in (self._tables, self._whole):
                 for position in [p for p in known if base <= p < end]:
                     del known[position]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from onceq.model.identity import MessageId
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.run import Run
 from onceq.packet.decode import decode
-from onceq.packet.encode import encode_run
+from onceq.packet.encode import encode_fronts, encode_run
 from onceq.packet.own import own_headers
 from tests.unit.packet.samples import SOURCE, made
 
@@ -52,6 +53,25 @@ def test_equal_bodies(count: int, size: int) -> None:
     assert [m.first_in_transaction for m in messages] == [i == 0 for i in range(count)]
     assert [m.last_in_transaction for m in messages] == [i == count - 1 for i in range(count)]
     assert {m.stream for m in messages} == {9}
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 300])
+@pytest.mark.parametrize("stream", [0, 9])
+@pytest.mark.parametrize(("transactional", "transaction"), [(True, 5), (False, 0)])
+def test_fronts_are_what_packets_begin_with(
+    count: int, stream: int, *, transactional: bool, transaction: int
+) -> None:
+    headers = made(transactional=transactional)
+    bodies = Run.of([bytes([i % 251]) * (i % 5 * 9) for i in range(count)])
+    places: dict[str, Any] = {
+        "first_message": (1 << 32) - 3, "stream": stream, "first_number": 40 if stream else 0,
+        "transaction": transaction, "first": transactional, "last": transactional,
+    }  # fmt: skip
+    whole = encode_run(headers, bodies, **places)
+    fronts = encode_fronts(headers, whole.lengths, **places)
+    size = headers.properties
+    assert fronts.lengths == whole.lengths
+    assert bytes(fronts.data) == b"".join(bytes(packet[:size]) for packet in whole)
 
 
 @pytest.mark.parametrize("count", [999, 1000, 1001, 2000, 2500])

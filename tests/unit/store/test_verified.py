@@ -84,6 +84,29 @@ def test_small_parts_in_order_are_read_from_the_disk_once() -> None:
     assert reads == 1
 
 
+def test_small_parts_of_two_places_in_turn_are_read_from_the_disk_once() -> None:
+    """As packets in two parts are: their fronts lie one after another, their rests with gaps."""
+    disk, _, places = _cold()
+    files, reads = disk.kill(), 0
+    store = LogStore.open(PATH, files, segment_bytes=SEGMENT)
+    address, data = places[1]
+    half = len(data) // 2
+    assert bytes(store.read(address, 10)) == data[:10]
+    assert bytes(store.read(address + half, 10)) == data[half : half + 10]
+
+    def counted(path: str) -> None:
+        nonlocal reads
+        reads += 1
+
+    files.fail_read = counted
+    for front, rest in zip(
+        range(10, half - 20, 20), range(half, len(data) - 200, 300), strict=False
+    ):
+        for start, size in ((front, 20), (rest + 100, 100)):
+            assert bytes(store.read(address + start, size)) == data[start : start + size]
+    assert reads <= 2
+
+
 def test_an_altered_byte_costs_one_block_of_a_large_record() -> None:
     disk, _, places = _cold()
     address, data = places[1]

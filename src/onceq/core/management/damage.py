@@ -92,7 +92,8 @@ def _inside(lane: Positions, spans: Sequence[Span]) -> Iterator[int]:
     for block in lane.blocks():
         if not block.live:
             continue
-        found = set(_by_search(block, spans) if block.rising else _by_look(block, spans))
+        in_order = block.rising and block.rests is None
+        found = set(_by_search(block, spans) if in_order else _by_look(block, spans))
         for at in sorted(found):
             if block.states[at] != REMOVED:
                 yield block.base + at
@@ -109,9 +110,10 @@ def _by_search(block: PositionBlock, spans: Sequence[Span]) -> Iterator[int]:
 
 
 def _by_look(block: PositionBlock, spans: Sequence[Span]) -> Iterator[int]:
-    for at, (address, length) in enumerate(zip(block.addresses, block.lengths, strict=True)):
-        if any(address < end and address + length > start for start, end in spans):
-            yield at
+    for at in range(len(block.states)):
+        for address, length in block.pieces(at, at + 1):
+            if any(address < end and address + length > start for start, end in spans):
+                yield at
 
 
 def _runs(lane: Positions, counters: Sequence[int]) -> Iterator[tuple[int, int, int]]:

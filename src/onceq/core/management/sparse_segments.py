@@ -71,7 +71,7 @@ def search(
         if few:
             lengths = array(LENGTH_TYPE, (block.lengths[i] for i in few))
             left -= total_of(lengths)
-            extents = tuple(Extent(block.addresses[i], block.lengths[i]) for i in few)
+            extents = tuple(Extent(*piece) for i in few for piece in block.pieces(i, i + 1))
             found.append(Live(number, index, tuple(block.base + i for i in few), extents, lengths))
         if len(few) < len(picked):
             return Sparse(tuple(found), looked, (number, index, block.base))

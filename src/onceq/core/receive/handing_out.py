@@ -19,8 +19,9 @@ def handed(queue: AnyQueue, places: list[Place]) -> Handed:
     lane = queue.lanes[index]
     address, size, arrived = lane.place_in_log(counter)
     reason = lane.classes.get(counter) if lane.classes else None
+    pieces = (Extent(address, size),) if not lane.in_parts else tuple(lane.extents(counter, 1))
     return Handed(
-        (Extent(address, size),),
+        pieces,
         array(LENGTH_TYPE, (size,)),
         array("Q", (lookup_id(index, counter),)),
         array("I", (arrived,)),

@@ -11,6 +11,7 @@ Upholds: I2 (all or none), I3 (no phantom), I5 (commit order), I7 (numbers for e
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -31,7 +32,7 @@ from onceq.core.peers.lives import next_stream
 from onceq.core.send.checks import check_batch, checked_size
 from onceq.core.send.quota import check_quota
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Queue
-from onceq.core.state.records import PUT_DEADLETTER, PUT_JOURNAL, Put
+from onceq.core.state.records import PUT_DEADLETTER, PUT_JOURNAL, Put, RestOf
 from onceq.core.step.batches import CheckedBatch, Deadlines, Route, Target
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.message_numbers import take_numbers
@@ -41,13 +42,13 @@ from onceq.errors import OnceqError, StorageReserve
 from onceq.model.classes import MessageClass
 from onceq.model.doom import dooms, send_failed
 from onceq.model.identity import NO_GUID
-from onceq.model.limits import Settings
+from onceq.model.limits import REST_BYTES_MIN, Settings
 from onceq.model.message import PLAIN, Delivery, Journal, Properties
 from onceq.model.requests import SendItem
-from onceq.model.run import Run
+from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.time import NEVER_S
 from onceq.packet.address import MultiNames
-from onceq.packet.encode import encode_run
+from onceq.packet.encode import encode_fronts, encode_run
 from onceq.packet.templates import Template, template
 
 TRANSACTION_NUMBERS = 1 << 20
@@ -99,7 +100,9 @@ def prepare(
     if properties.admin_queue:
         check_answers(step, targets, properties.admin_queue)
     size = checked_size(step, item, templates, tx)
-    prepared = CheckedBatch(item, targets, templates, route.deadlines, size)
+    prepared = CheckedBatch(
+        item, targets, templates, route.deadlines, size, one_rest=route.one_rest
+    )
     if properties.dead_letter_queue:
         prepared.dead_letter_queue = own_dead_letter_queue(
             step, properties, transactional=transactional
@@ -145,7 +148,9 @@ def _route(step: Step, item: SendItem, sent_s: int, transactional: bool) -> Rout
         _template(step, target, properties, lists, sent_s, transactional=transactional)
         for target in targets
     )
-    return Route(targets, made, _deadlines(step.settings, properties, sent_s))
+    rests = {(one.head[one.properties :], one.tail) for one in made}
+    one_rest = len(made) > 1 and len(rests) == 1
+    return Route(targets, made, _deadlines(step.settings, properties, sent_s), one_rest)
 
 
 def _template(
@@ -232,6 +237,20 @@ class DestinationBatch:
         )  # fmt: skip
         return made, 0
 
+    def fronts(
+        self, rest_of: RestOf, transaction: int, stream: int = 0, first_number: int = 0
+    ) -> Run:
+        """What its packets do not share with those of another target; and their lengths."""
+        p, whole = self.prepared, self.prepared.whole
+        assert whole is not None
+        more = rest_of.front - rest_of.rest
+        lengths = array(LENGTH_TYPE, (size + more for size in whole.packets.lengths))
+        return encode_fronts(
+            p.templates[self.index], lengths, first_message=self.message, stream=stream,
+            first_number=first_number, transaction=transaction % TRANSACTION_NUMBERS,
+            first=self.first, last=self.last,
+        )  # fmt: skip
+
 
 def in_order(sends: Sequence[CheckedBatch], message: int) -> list[DestinationBatch]:
     """Each batch for each of its targets, all in the order in which they take effect.
@@ -301,18 +320,38 @@ def _add_put(
     counter = build.next_counter(queue, lane)
     if isinstance(queue, OutgoingQueue) and transactional:
         stream, number = _number(build, queue, counter)
-    packets, address = part.packets(transaction, stream, number)
-    build.put(
-        Put(
-            queue.number, lane, counter, packets, stream, number, expires,
-            deadlines.confirm_by, flags, 0, message, NO_GUID, p.dead_letter_queue, address,
-        )
-    )  # fmt: skip
-    if isinstance(queue, Queue) and (
+    # These are told of with their packets at hand.
+    told = isinstance(queue, Queue) and bool(
         properties.acknowledge
         or (properties.journal and FATES[Side.BOTH, transactional, Ending.ARRIVED].journal)
-    ):
+    )
+    rest_of = _rest_of(build, part) if p.one_rest and not told else None
+    if rest_of is not None:
+        packets, address = part.fronts(rest_of, transaction, stream, number), 0
+    else:
+        packets, address = part.packets(transaction, stream, number)
+    put = Put(
+        queue.number, lane, counter, packets, stream, number, expires, deadlines.confirm_by, flags,
+        0, message, NO_GUID, p.dead_letter_queue, address, rest_of,
+    )  # fmt: skip
+    if p.one_rest and rest_of is None and not address:
+        p.whole, p.whole_at, p.whole_index = put, len(build.change.puts), part.index
+    build.put(put)
+    if told:
         _end_here(build, part, properties, packets, transaction, acks)
+
+
+def _rest_of(build: ChangeBuilder, part: DestinationBatch) -> RestOf | None:
+    """How the packets of a batch for one target share their rests with those for another one, if
+    they do: its body is written once, however many destinations it has."""
+    p, puts = part.prepared, build.change.puts
+    if p.whole is None or p.whole_at >= len(puts) or puts[p.whole_at] is not p.whole:
+        return None
+    rest = p.templates[p.whole_index].properties
+    packets = p.whole.packets
+    if len(packets.data) - rest * len(packets) < REST_BYTES_MIN * len(packets):
+        return None
+    return RestOf(p.whole_at, p.templates[part.index].properties, rest)
 
 
 def _end_here(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-from onceq.model.run import LENGTH_TYPE
+from onceq.model.run import LENGTH_TYPE, InTwoParts
 from onceq.model.time import NEVER_S
 
 CHUNK_SHIFT = 12
@@ -18,7 +18,7 @@ KEPT = (AVAILABLE, LOCKED, PURGING, AWAITING)
 """States in which a message is there."""
 
 Range = tuple[int, int]
-"""First counter and count."""
+"""First counter and count; or address and size."""
 
 
 class PositionBlock:
@@ -30,10 +30,12 @@ class PositionBlock:
         "base",
         "expires",
         "express",
+        "fronts",
         "lengths",
         "live",
         "next_expiry",
         "reach_known",
+        "rests",
         "rising",
         "states",
     )
@@ -53,6 +55,48 @@ class PositionBlock:
         tell whether its packets lie one after another."""
         self.reach_known: tuple[int, int] | None = None
         """What ``reach`` has found; None as soon as an address changes."""
+        self.rests: array[int] | None = None
+        """Log addresses of the rests of packets that lie in two parts (``InTwoParts``), with 0 for
+        a packet in one part; it may be shorter than the other tables. None: there are none."""
+        self.fronts: array[int] | None = None
+        """Bytes of the fronts of these; as long as ``rests``."""
+
+    def in_two_parts(self, at: int, parts: InTwoParts) -> None:
+        """The packets from index ``at`` on lie in two parts."""
+        if self.rests is None or self.fronts is None:
+            self.rests, self.fronts = array("Q"), array(LENGTH_TYPE)
+        gap = at - len(self.rests)
+        self.rests += array("Q", bytes(8 * gap)) + parts.rests
+        self.fronts += array(LENGTH_TYPE, bytes(self.fronts.itemsize * gap))
+        self.fronts += array(LENGTH_TYPE, (parts.front,)) * len(parts.rests)
+
+    def in_one_part(self, at: int) -> None:
+        """A packet was written anew."""
+        if self.rests is not None and at < len(self.rests):
+            self.rests[at] = 0
+
+    def parts(self, at: int) -> InTwoParts | None:
+        """Where the rest of a packet lies, if it lies in two parts."""
+        rests, fronts = self.rests, self.fronts
+        if rests is None or fronts is None or at >= len(rests) or not rests[at]:
+            return None
+        return InTwoParts(fronts[at], rests[at : at + 1])
+
+    def pieces(self, a: int, b: int) -> list[Range]:
+        """Addresses and sizes of the parts of packets, in order."""
+        whole = zip(self.addresses[a:b], self.lengths[a:b], strict=True)
+        if self.rests is None or self.fronts is None:
+            return list(whole)
+        found: list[Range] = []
+        parts = zip(self.fronts[a:b], self.rests[a:b], strict=True)
+        # The parts first: whatever they are too short for is left in ``whole``.
+        for (front, rest), (address, size) in zip(parts, whole, strict=False):
+            if rest:
+                found += ((address, front), (rest, size - front))
+            else:
+                found.append((address, size))
+        found += whole
+        return found
 
     def reach(self) -> tuple[int, int]:
         """The lowest and the highest address of what is kept, or wider; (1, 0) if nothing is."""

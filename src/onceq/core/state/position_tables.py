@@ -21,7 +21,7 @@ from onceq.core.state.position_block import (
     PositionBlock,
     Range,
 )
-from onceq.model.run import LENGTH_TYPE, Extent, total_of
+from onceq.model.run import LENGTH_TYPE, Extent, InTwoParts, total_of
 from onceq.model.time import NEVER_S
 
 
@@ -42,6 +42,7 @@ class PositionTables:
         "classes",
         "cursor",
         "head",
+        "in_parts",
         "locked",
         "moved",
         "next",
@@ -74,6 +75,9 @@ class PositionTables:
         """Of some of those with a class: what is known beside it (``Message.note``)."""
         self.moved: dict[int, tuple[int, int]] = {}
         """Of those that came by a move: how many moves, and the second of the last (SND-22)."""
+
+        self.in_parts = False
+        """Whether the packets of some may lie in two parts (``InTwoParts``)."""
 
     def __len__(self) -> int:
         return self.available + self.locked + self.awaiting
@@ -205,12 +209,15 @@ class PositionTables:
         if count == 1:  # 0.5 us instead of 1.7
             block = self._chunks[first >> CHUNK_SHIFT]
             a = first - block.base
-            return [Extent(block.addresses[a], block.lengths[a])]
+            if block.rests is None:
+                return [Extent(block.addresses[a], block.lengths[a])]
         found: list[Extent] = []
         for block, a, b in self._parts(first, count):
             start = block.addresses[a]
             size = total_of(block.lengths[a:b])
-            if block.rising and block.addresses[b - 1] + block.lengths[b - 1] - start == size:
+            if block.rests is not None:
+                pieces = block.pieces(a, b)
+            elif block.rising and block.addresses[b - 1] + block.lengths[b - 1] - start == size:
                 pieces = [(start, size)]
             else:
                 pieces = list(zip(block.addresses[a:b], block.lengths[a:b], strict=True))
@@ -220,6 +227,29 @@ class PositionTables:
                 else:
                     found.append(Extent(address, length))
         return found
+
+    def stored(self, first: int, count: int) -> Iterator[tuple[int, array[int], InTwoParts | None]]:
+        """Where the packets of a range lie, for another queue that takes them over: runs of
+        packets (or of fronts, of those in two parts) that lie one after another, with their
+        lengths."""
+        for block, a, b in self._parts(first, count):
+            start, size = block.addresses[a], total_of(block.lengths[a:b])
+            if (
+                block.rests is None and block.rising
+                and block.addresses[b - 1] + block.lengths[b - 1] - start == size
+            ):  # fmt: skip
+                yield start, block.lengths[a:b], None
+                continue
+            while a < b:
+                parts, end, address = block.parts(a), a + 1, block.addresses[a]
+                behind = address + block.lengths[a]
+                while parts is None and end < b and block.addresses[end] == behind:
+                    if block.parts(end) is not None:
+                        break
+                    behind += block.lengths[end]
+                    end += 1
+                yield address, block.lengths[a:end], parts
+                a = end
 
     def last_before(self, counter: int, state: int = AVAILABLE) -> int:
         """The nearest position before ``counter`` in that state; 0 if there is none."""

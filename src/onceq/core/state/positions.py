@@ -44,7 +44,7 @@ from onceq.core.state.position_block import (
     scan_expired,
 )
 from onceq.core.state.position_tables import PositionTables
-from onceq.model.run import starts_of, total_of
+from onceq.model.run import InTwoParts, starts_of, total_of
 from onceq.model.time import NEVER_S
 
 
@@ -63,15 +63,21 @@ class Positions(PositionTables):
         arrived: int,
         expires: int = NEVER_S,
         express: bool = False,
+        parts: InTwoParts | None = None,
     ) -> int:
         """Add messages whose packets lie one after another from ``address`` on.
+
+        Args:
+            parts: Only their fronts lie there, and the rests elsewhere in the same record.
 
         Returns:
             The counter of the first.
         """
         count, first = len(lengths), self.next
-        if count != 1 or express:
-            size = self._append_run(address, lengths, arrived, expires, express=express)
+        if count != 1 or express or parts is not None:
+            size = self._append_run(
+                address, lengths, arrived, expires, express=express, parts=parts
+            )
         else:
             # The one message that many transactions consist of: 1.0 us instead of 4.0.
             block = self._chunks.get(first >> CHUNK_SHIFT) or self._new_block(first)
@@ -94,12 +100,17 @@ class Positions(PositionTables):
         return first
 
     def _append_run(
-        self, address: int, lengths: array[int], arrived: int, expires: int, *, express: bool
-    ) -> int:
+        self, address: int, lengths: array[int], arrived: int, expires: int, *, express: bool,
+        parts: InTwoParts | None,
+    ) -> int:  # fmt: skip
         """Add the rows of a run; returns its bytes."""
-        addresses = array("Q", starts_of(lengths, address))
-        addresses.pop()
         done, count = 0, len(lengths)
+        if parts is None:
+            addresses = array("Q", starts_of(lengths, address))
+            addresses.pop()
+        else:
+            self.in_parts = True
+            addresses = array("Q", range(address, address + parts.front * count, parts.front))
         while done < count:
             at = self.next + done
             block = self._chunks.get(at >> CHUNK_SHIFT) or self._new_block(at)
@@ -107,6 +118,8 @@ class Positions(PositionTables):
             if block.addresses and addresses[done] < block.addresses[-1]:
                 block.rising = False
             block.reach_known = None
+            if parts is not None:
+                block.in_two_parts(len(block.addresses), parts.part(done, take))
             block.addresses += addresses[done : done + take]
             block.lengths += lengths[done : done + take]
             block.arrived += array("I", (arrived,)) * take
@@ -295,6 +308,7 @@ class Positions(PositionTables):
                 assert block.lengths[at] == length, "a copy has another length"
                 self.space.sub(block.addresses[at], length)
                 block.addresses[at] = address
+                block.in_one_part(at)
                 block.rising, block.reach_known = False, None
                 self.space.add(address, length)
                 moved += 1
@@ -346,6 +360,7 @@ class Positions(PositionTables):
         self._chunks[block.base >> CHUNK_SHIFT] = block
         insort(self._keys, block.base >> CHUNK_SHIFT)
         states = block.states
+        self.in_parts = self.in_parts or block.rests is not None
         for state in KEPT:
             self._count(state, states.count(state))
         kept = [i for i in range(len(states)) if states[i] != REMOVED]

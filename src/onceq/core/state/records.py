@@ -11,6 +11,8 @@ it is JSON.
 The same ``State.apply`` takes these values while running and when a store is read again, so that
 recovery cannot differ from running (I22). The byte form is described with worked bytes in
 ``docs/reference/formats/records.md``.
+
+LONG: what a record says stands beside its bytes, in both directions.
 """
 
 from __future__ import annotations
@@ -34,8 +36,10 @@ VERSION_LAID = 2
 """Of changes that take over packets which a prepared branch has laid, and of such branches."""
 VERSION_NAMED = 3
 """Of changes that say which messages were accepted last, or when those seen were sent."""
-VERSION_MAX = 4
-"""``VERSION_TABLES`` of prepared branches (``core/state/branch_table.py``)."""
+VERSION_FRONTS = 5
+"""Of changes in which packets share their rests. 4 is ``VERSION_TABLES`` of prepared branches
+(``core/state/branch_table.py``)."""
+VERSION_MAX = VERSION_FRONTS
 KIND_CHANGE = 1
 KIND_MARKED = 4
 """A change with marks before it."""
@@ -90,6 +94,22 @@ class RangeChange:
     note: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class RestOf:
+    """Packets of a put of which only the fronts are written; the rest of each, from its properties
+    on, is the same as in a packet of an earlier put of the record.
+
+    Attributes:
+        put: Index of that put; its packets are whole.
+        front: Bytes of each front.
+        rest: Where the rests begin in the packets of that put.
+    """
+
+    put: int
+    front: int
+    rest: int
+
+
 @dataclass(slots=True)
 class Put:
     """Messages that come into a queue or an outgoing queue.
@@ -106,6 +126,8 @@ class Put:
             system's.
         address: Log address at which the packets lie already, laid by a prepare: ``packets`` has
             their lengths only then; 0: they come with the record.
+        rest_of: Only the fronts come with the record; ``packets`` has these, and the lengths of
+            the whole packets.
     """
 
     queue: int
@@ -122,6 +144,7 @@ class Put:
     source: bytes = NO_GUID
     dead_letter_queue: int = 0
     address: int = 0
+    rest_of: RestOf | None = None
 
 
 PUT_EXPRESS = 1
@@ -141,6 +164,8 @@ PUT_ONCE = 256
 """One attempt to deliver them, no second (CNF-4)."""
 PUT_HTTP = 512
 """They came over HTTP: how they end is told to the address that their sender has announced."""
+_PUT_FRONTS = 1 << 14
+"""In a record only: how the packets share their rests follows, and only their fronts come."""
 _PUT_LAID = 1 << 15
 """In a record only: the address of the packets follows in place of the packets."""
 
@@ -236,7 +261,11 @@ class Change:
                 add(_COPY.pack(*copy))
         version = self._encode_streams(tables) if self.advances or self.seen else VERSION
         for p in self.puts:
-            lengths, flags = p.packets.lengths, p.flags | _PUT_LAID if p.address else p.flags
+            lengths, flags, rest_of = p.packets.lengths, p.flags, p.rest_of
+            if p.address:
+                flags |= _PUT_LAID
+            elif rest_of is not None:
+                flags, version = flags | _PUT_FRONTS, VERSION_FRONTS
             add(
                 _PUT.pack(
                     p.lane, flags, p.reason, p.queue, p.first, p.stream, p.number, p.expires,
@@ -246,6 +275,8 @@ class Change:
             add(lengths.tobytes())
             if p.address:
                 add(_ADDRESS.pack(p.address))
+            elif rest_of is not None:
+                add(_REST_OF.pack(rest_of.put, rest_of.front, rest_of.rest))
         for v in self.moved:
             add(_MOVED.pack(v.queue, v.lane, len(v.counters)))
             add(v.counters.tobytes())
@@ -316,6 +347,7 @@ _ADVANCE = struct.Struct("<16sQIIH")
 _SEEN = struct.Struct("<16sIH")
 _PUT = struct.Struct("<BHHIQQIIIIII16s")
 _ADDRESS = struct.Struct("<Q")
+_REST_OF = struct.Struct("<III")
 _MOVED = struct.Struct("<IBI")
 
 
@@ -347,14 +379,18 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
         (lane, flags, reason, queue, first, stream, number, expires, confirm_by, message, own,
          count, source) = reader.unpack(_PUT)  # fmt: skip
         lengths = reader.table(LENGTH_TYPE, count)
-        address = 0
+        address, rest_of = 0, None
         if flags & _PUT_LAID:
             flags ^= _PUT_LAID
             (address,) = reader.unpack(_ADDRESS)
+        elif flags & _PUT_FRONTS:
+            flags ^= _PUT_FRONTS
+            rest_of = RestOf(*reader.unpack(_REST_OF))
+            _check_rests(change.puts, rest_of, lengths)
         change.puts.append(
             Put(
                 queue, lane, first, Run(none.data, lengths), stream, number, expires, confirm_by,
-                flags, reason, message, source, own, address,
+                flags, reason, message, source, own, address, rest_of,
             )
         )  # fmt: skip
     for _ in range(moved):
@@ -363,6 +399,20 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
         lengths = reader.table(LENGTH_TYPE, count)
         change.moved.append(Relocated(queue, lane, counters, Run(none.data, lengths)))
     return change, _take_packets(reader, change)
+
+
+def _check_rests(puts: list[Put], rest_of: RestOf, lengths: array[int]) -> None:
+    """Raises DamagedRecord where rests cannot be those of that put."""
+    whole = puts[rest_of.put] if rest_of.put < len(puts) else None
+    if (
+        whole is None or whole.address or whole.rest_of is not None
+        or len(whole.packets.lengths) != len(lengths)
+        or any(
+            theirs - rest_of.rest != size - rest_of.front or theirs <= rest_of.rest
+            for size, theirs in zip(lengths, whole.packets.lengths, strict=True)
+        )
+    ):  # fmt: skip
+        raise DamagedRecord("packets share what is not there")
 
 
 def _take_packets(reader: Reader, change: Change) -> list[int]:
@@ -374,7 +424,9 @@ def _take_packets(reader: Reader, change: Change) -> list[int]:
             continue
         offsets.append(reader.at)
         lengths = item.packets.lengths
-        item.packets = Run(reader.take(total_of(lengths)), lengths)
+        fronts = item.rest_of if isinstance(item, Put) else None
+        size = total_of(lengths) if fronts is None else fronts.front * len(lengths)
+        item.packets = Run(reader.take(size), lengths)
     if reader.at != len(reader.data):
         raise DamagedRecord(f"{len(reader.data) - reader.at} bytes behind the end of a record")
     return offsets

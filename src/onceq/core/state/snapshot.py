@@ -29,6 +29,8 @@ from onceq.model.run import LENGTH_TYPE, Buffer
 from onceq.packet.settle import Memory
 
 CHECKPOINT_VERSION = 1
+CHECKPOINT_VERSION_FRONTS = 2
+"""Of one with packets that lie in two parts."""
 ROWS_AT_ONCE: Final = 512
 """Rows of the head that are made into bytes in one step."""
 
@@ -43,6 +45,7 @@ class Snapshot:
     """
 
     def __init__(self, state: State) -> None:
+        self._version = CHECKPOINT_VERSION
         self._lanes: list[_Lane] = []
         self._tables: list[Buffer] = []
         for queue, index, lane in state.all_lanes():
@@ -52,6 +55,9 @@ class Snapshot:
                     c.addresses.tobytes(), c.lengths.tobytes(), c.arrived.tobytes(),
                     c.expires.tobytes(), bytes(c.states),
                 )  # fmt: skip
+                if c.rests is not None and c.fronts is not None:
+                    self._tables += (c.rests.tobytes(), c.fronts.tobytes())
+                    self._version = CHECKPOINT_VERSION_FRONTS
         for branch in state.branches:
             self._tables += branch.encode()
         self._head = _json(_head(state))
@@ -70,7 +76,7 @@ class Snapshot:
                 pause()
             lanes.append("".join(pieces))
         head = f'{self._head[:-1]},"lanes":[{",".join(lanes)}]}}'.encode()
-        return [struct.pack("<II", CHECKPOINT_VERSION, len(head)), head, *self._tables]
+        return [struct.pack("<II", self._version, len(head)), head, *self._tables]
 
 
 class _Lane:
@@ -80,7 +86,10 @@ class _Lane:
         self._begins = {"holder": queue.number, "lane": index, "next": lane.next}
         self._beside = (lane.aborts.copy(), lane.classes.copy(), lane.notes.copy())
         self._moved = lane.moved.copy()
-        self._blocks = [(c.base, len(c.states), tuple(c.express or ())) for c in lane.blocks()]
+        self._blocks = [
+            (c.base, len(c.states), tuple(c.express or ()), len(c.rests or ()))
+            for c in lane.blocks()
+        ]
         self._wanting = queue.wants(index).taken()
 
     def pieces(self) -> Iterator[str]:
@@ -89,7 +98,7 @@ class _Lane:
         for name, table in zip(("aborts", "classes", "notes"), self._beside, strict=True):
             yield from _rows(name, table.items(), list)
         yield from _rows("moved", self._moved.items(), lambda row: [row[0], *row[1]])
-        yield from _rows("chunks", self._blocks, lambda row: [row[0], row[1], sorted(row[2])])
+        yield from _rows("chunks", self._blocks, _dump_block)
         yield from _rows("wanting", self._wanting, _dump_wanting)
         yield "}"
 
@@ -101,6 +110,11 @@ def _rows(name: str, rows: Iterable[T], dump: Callable[[T], list[Any]]) -> Itera
         yield between + _json(some)[1:-1]
         between = ","
     yield "]" if between == "," else f"{between}]"
+
+
+def _dump_block(block: tuple[int, int, tuple[int, ...], int]) -> list[Any]:
+    base, count, express, in_two_parts = block
+    return [base, count, sorted(express), *([in_two_parts] if in_two_parts else ())]
 
 
 def _json(values: object) -> str:
@@ -193,7 +207,7 @@ def snapshot(state: State) -> list[Buffer]:
 def restore(state: State, checkpoint: bytes) -> None:
     """Load what ``snapshot`` gave; only into a new State."""
     version, size = struct.unpack_from("<II", checkpoint)
-    if version != CHECKPOINT_VERSION:
+    if version not in (CHECKPOINT_VERSION, CHECKPOINT_VERSION_FRONTS):
         raise DamagedRecord(f"a checkpoint of version {version}")
     head = json.loads(checkpoint[8 : 8 + size])
     state.stamp = head["stamp"]
@@ -300,7 +314,7 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
         lane.moved = {counter: (moves, at_s) for counter, moves, at_s in values["moved"]}
         if values["wanting"]:
             queue.wanting[index] = ReportRequests(map(_load_wanting, values["wanting"]))
-        for base, count, express in values["chunks"]:
+        for base, count, express, *more in values["chunks"]:
             block = PositionBlock(base)
             block.addresses = table("Q", count)
             block.lengths = table(LENGTH_TYPE, count)
@@ -309,6 +323,9 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
             block.states = bytearray(tables[at : at + count])
             at += count
             block.express = set(express) or None
+            for in_two_parts in more:
+                block.rests = table("Q", in_two_parts)
+                block.fronts = table(LENGTH_TYPE, in_two_parts)
             lane.restore(block)
         lane.find_head()
         state.expires_by(queue.number, index)

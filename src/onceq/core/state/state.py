@@ -11,6 +11,7 @@ Upholds: I2 (one record is applied whole), I7 (numbers come from durable counter
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -39,6 +40,7 @@ from onceq.core.state.records import (
     Put,
     RangeChange,
     Relocated,
+    RestOf,
     Seen,
 )
 from onceq.core.state.report_requests import ReportRequest, ReportRequests
@@ -50,6 +52,7 @@ from onceq.model.log import FRAME_HEADER
 from onceq.model.manager_identity import Identity
 from onceq.model.names import FormatName, parse_format_name
 from onceq.model.queue import QueueProperties
+from onceq.model.run import InTwoParts, starts_of
 from onceq.model.time import NEVER_S
 from onceq.model.views.managers import Restored
 from onceq.packet.settle import Memory
@@ -77,6 +80,13 @@ SYSTEM_QUEUES = {
 ORDER_QUEUE_NUMBER = 4
 FIRST_NUMBER = 16
 """Smaller numbers are kept for queues that every manager has; 4 is the order queue."""
+
+
+def _in_two_parts(whole: Put, address: int, rest_of: RestOf) -> InTwoParts:
+    """Where the rests of packets lie, in the packets of a put that lie at ``address``."""
+    starts = array("Q", starts_of(whole.packets.lengths, address + rest_of.rest))
+    starts.pop()
+    return InTwoParts(rest_of.front, starts)
 
 
 class State:
@@ -158,7 +168,11 @@ class State:
         # First, because their counters were given before anything was handed on to the same queues
         # (``core/step/change_builder.py``). The offsets go on with those of ``moved``.
         for put, offset in zip(change.puts, offsets, strict=False):
-            self._put(put, put.address or payload + offset, change.wall_s)
+            parts = None
+            if put.rest_of is not None:
+                of = put.rest_of.put
+                parts = _in_two_parts(change.puts[of], payload + offsets[of], put.rest_of)
+            self._put(put, put.address or payload + offset, change.wall_s, parts)
         for move in change.moves:
             if move.op == Op.SHIFT:
                 shift(self, move, change.wall_s)
@@ -188,7 +202,7 @@ class State:
             self.branches.mark(change.marks, change.wall_s)
             self.groups.carried_out(change.marks.branch)
 
-    def _put(self, put: Put, address: int, wall_s: int) -> None:
+    def _put(self, put: Put, address: int, wall_s: int, parts: InTwoParts | None) -> None:
         queue = self.all_queues[put.queue]
         lane = queue.lanes[put.lane]
         soonest = lane.next_expiry
@@ -198,6 +212,7 @@ class State:
             arrived=wall_s,
             expires=put.expires,
             express=bool(put.flags & PUT_EXPRESS),
+            parts=parts,
         )
         if first != put.first:
             raise DamagedRecord(f"queue {put.queue} is at {first}, its record at {put.first}")
@@ -359,21 +374,12 @@ class State:
         target, expires = self.all_queues[number].lanes[index], NEVER_S
         if number == DOUBTS_KEPT:
             expires = min(wall_s + DOUBT_AGE_S, NEVER_S - 1)
-        lengths = lane.lengths(move.first, move.count)
-        at = 0
-        for extent in lane.extents(move.first, move.count):
-            size = 0
-            start = at
-            while size < extent.size:
-                size += lengths[at]
-                at += 1
-            first = target.append(
-                extent.address, lengths[start:at], arrived=wall_s, expires=expires
-            )
+        for address, lengths, parts in lane.stored(move.first, move.count):
+            first = target.append(address, lengths, arrived=wall_s, expires=expires, parts=parts)
             if reason:
-                target.classes.update(dict.fromkeys(range(first, first + at - start), reason))
+                target.classes.update(dict.fromkeys(range(first, first + len(lengths)), reason))
             if note:
-                target.notes.update(dict.fromkeys(range(first, first + at - start), note))
+                target.notes.update(dict.fromkeys(range(first, first + len(lengths)), note))
         if expires < NEVER_S:
             self.expires_by(number, index)
 

@@ -9,7 +9,6 @@ Upholds: I11 (its end is still told), I18 (no lookup identifier is used twice).
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
@@ -17,7 +16,6 @@ from typing import Protocol
 from onceq.core.state.queues import AnyQueue
 from onceq.core.state.records import RangeChange
 from onceq.core.state.report_requests import ReportRequests
-from onceq.model.run import LENGTH_TYPE
 
 
 class QueueTables(Protocol):
@@ -37,10 +35,10 @@ def shift(state: QueueTables, move: RangeChange, wall_s: int) -> None:
     lane, into = queue.lanes[move.lane], target.lanes[move.lane]
     begin = into.next
     for counter in range(move.first, move.first + move.count):
-        address, length, arrived = lane.place_in_log(counter)
+        ((address, lengths, parts),) = lane.stored(counter, 1)
         place = into.append(
-            address, array(LENGTH_TYPE, (length,)), arrived=arrived,
-            expires=lane.expires(counter), express=lane.is_express(counter),
+            address, lengths, arrived=lane.arrived(counter, 1)[0],
+            expires=lane.expires(counter), express=lane.is_express(counter), parts=parts,
         )  # fmt: skip
         into.moved[place] = (lane.moved.get(counter, (0, 0))[0] + 1, wall_s)
         reason = lane.classes.get(counter)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from onceq.core.state.branch_table import StoredPackets
 from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.records import Put
 from onceq.model.names import FormatName
 from onceq.model.requests import SendItem
 from onceq.packet.templates import Template
@@ -67,6 +68,8 @@ class Route:
     targets: tuple[Target, ...]
     templates: tuple[Template, ...]
     deadlines: Deadlines
+    one_rest: bool = False
+    """Whether all packets of a message are the same from their properties on."""
 
 
 @dataclass(slots=True)
@@ -82,6 +85,14 @@ class CheckedBatch:
     """Number of the sender's own dead-letter queue; 0: the system's."""
     written: StoredBatch | None = None
     """Of ``item`` only the number of messages counts then."""
+    one_rest: bool = False
+    """See Route."""
+    whole: Put | None = None
+    """Of a batch with one rest: the put for its first target, as soon as there is one."""
+    whole_at: int = 0
+    """Index of that put in the change."""
+    whole_index: int = 0
+    """Index of its target."""
 
     def size_at(self, index: int) -> int:
         """Bytes for one destination: packets differ in the names in their headers."""

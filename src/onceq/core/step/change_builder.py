@@ -52,7 +52,8 @@ class ChangeBuilder:
         self.change.puts.append(put)
         self._next[number, put.lane] = put.first + len(packets.lengths)
         # Of packets that a prepare has written already only the lengths are here.
-        size = total_of(packets.lengths) if put.address else len(packets.data)
+        part = put.address or put.rest_of is not None
+        size = total_of(packets.lengths) if part else len(packets.data)
         self._coming[number] = self._coming.get(number, 0) + size
 
     def put_copy(

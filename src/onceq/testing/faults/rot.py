@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import struct
 
-from onceq.core.state.position_block import REMOVED
 from onceq.model.log import BLOCK_BYTES
 from onceq.store.framing import block_place
 from onceq.store.log import LogStore
@@ -23,6 +22,7 @@ from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.node import Node
 from onceq.testing.sim.packets import UID_BYTES, body_of
+from onceq.testing.sim.stored import Pieces, address_of, joined, kept
 
 SHARE = 0.15
 """Of all worlds."""
@@ -48,22 +48,23 @@ class Rot:
         covered = max(store._checkpoint.position, _promised(store))
         places = sorted(
             {
-                (address, length)
+                pieces
                 for queue, _, lane in state.all_lanes()
-                for chunk in lane.blocks()
-                for address, length, known in zip(
-                    chunk.addresses, chunk.lengths, chunk.states, strict=True
-                )
-                if known != REMOVED and address + length <= covered
+                for pieces in kept(lane)
+                if max(map(sum, pieces)) <= covered
             }
         )
         if not places:
             return
-        address, length = self.rng.choice(places)
-        at = address + self.rng.randrange(length)
+        pieces = self.rng.choice(places)
+        at = address_of(pieces, self.rng.randrange(sum(size for _, size in pieces)))
         start, end, large = self._block(store, at)
-        near = [place for place in places if place[0] < end and sum(place) > start]
-        uids = [self._uid(node, *place) for place in near]
+        near = [
+            place
+            for place in places
+            if any(address < end and address + size > start for address, size in place)
+        ]
+        uids = [self._uid(node, place) for place in near]
         if None in uids:
             return
         segment = next(s for s in store._table[1] if s.base <= at < s.end)
@@ -87,13 +88,17 @@ class Rot:
         start, size = block_place(frame, (at - frame.payload) // frame.block_bytes, table.head)
         return start, start + size, frame.block_bytes != BLOCK_BYTES
 
-    def _uid(self, node: Node, address: int, length: int) -> int | None:
+    def _uid(self, node: Node, pieces: Pieces) -> int | None:
         """Which message of the books lies there; None if it is another one."""
         assert node.engine is not None
         store = node.engine.store
         assert isinstance(store, LogStore)
-        segment = next(s for s in store._table[1] if s.base <= address < s.end)
-        packet = node.disk.read(segment.file, segment.offset(address), length)
+        # In one record, so in one segment.
+        segment = next(s for s in store._table[1] if s.base <= pieces[0][0] < s.end)
+        packet = joined(
+            lambda address, size: node.disk.read(segment.file, segment.offset(address), size),
+            pieces,
+        )
         try:
             message_class, body = body_of(packet)
         except (AssertionError, LookupError, ValueError, ArithmeticError, struct.error):

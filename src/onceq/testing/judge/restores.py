@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from onceq.core.manager import Manager
-from onceq.core.state.position_block import REMOVED
 from onceq.model.message import Delivery
 from onceq.store.contract import Store
 from onceq.testing.judge.books import Books, Copy, Key, Message, Place, Snapshot, Status, Unit
@@ -28,6 +27,7 @@ from onceq.testing.judge.traffic import Traffic
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.node import Node
 from onceq.testing.sim.packets import UID_BYTES, body_of
+from onceq.testing.sim.stored import joined, kept
 
 
 class Restores:
@@ -108,15 +108,11 @@ class Restores:
                 lane for part in queue.subs.values() for lane in part.lanes.values()
             )]  # fmt: skip
             for lane in lanes:
-                for chunk in lane.blocks():
-                    for address, length, state in zip(
-                        chunk.addresses, chunk.lengths, chunk.states, strict=True
-                    ):
-                        if state != REMOVED and length:
-                            _, body = body_of(store.read(address, length))
-                            message = messages.get(int.from_bytes(body[:UID_BYTES], "little"))
-                            if message is not None and _lasts(message):
-                                yield message.uid, key
+                for pieces in kept(lane):
+                    _, body = body_of(joined(store.read, pieces))
+                    message = messages.get(int.from_bytes(body[:UID_BYTES], "little"))
+                    if message is not None and _lasts(message):
+                        yield message.uid, key
 
     # ---- a restore ------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 
 from onceq.core.inputs.inputs import SessionOpened
 from onceq.core.manager import Manager
-from onceq.core.state.position_block import REMOVED
 from onceq.core.state.queues import AnyQueue
 from onceq.packet.decode import decode
 from onceq.testing.judge.books import OWN_DEAD, Books, Message, Place
@@ -26,6 +25,7 @@ from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.node import Node
 from onceq.testing.sim.packets import INTERNAL, UID_BYTES
 from onceq.testing.sim.pair import Pair
+from onceq.testing.sim.stored import joined, kept
 
 Key = tuple[int, tuple[int, str]]
 """A message, and one of its destinations."""
@@ -78,21 +78,16 @@ class Siblings:
         assert node.engine is not None
         store, messages = node.engine.store, self.books.messages
         for lane in queue.lanes.values():
-            for chunk in lane.blocks():
-                for address, length, state in zip(
-                    chunk.addresses, chunk.lengths, chunk.states, strict=True
-                ):
-                    if state == REMOVED or not length:
-                        continue
-                    packet = store.read(address, length)
-                    if packet[2] & INTERNAL:
-                        continue
-                    found = decode(packet)
-                    message = messages.get(int.from_bytes(found.body[:UID_BYTES], "little"))
-                    ours = message is not None and message.body == found.body
-                    if message is not None and ours and (ends or not found.message_class):
-                        place = self.books.place_of(message, found.destination)
-                        yield message.uid, place.key
+            for pieces in kept(lane):
+                packet = joined(store.read, pieces)
+                if packet[2] & INTERNAL:
+                    continue
+                found = decode(packet)
+                message = messages.get(int.from_bytes(found.body[:UID_BYTES], "little"))
+                ours = message is not None and message.body == found.body
+                if message is not None and ours and (ends or not found.message_class):
+                    place = self.books.place_of(message, found.destination)
+                    yield message.uid, place.key
 
     # ---- who has met whom -------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ FLEETING: Final[Mapping[type, frozenset[str]]] = {
     # Hints that may be too early, never too late; and places that follow from the tables.
     State: frozenset({"expiry", "next_expiry"}),
     EarlierStreams: frozenset({"_order", "_start"}),
-    Positions: frozenset({"_soon", "next_expiry", "cursor", "head"}),
+    Positions: frozenset({"_soon", "next_expiry", "cursor", "head", "in_parts"}),
     PositionBlock: frozenset({"next_expiry", "reach_known", "rising"}),
     # Of the running process: waiting readers, open handles, the session, pace and troubles.
     Queue: frozenset({"denying", "handles", "looking", "shown", "turns", "waiting"}),

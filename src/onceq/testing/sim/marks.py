@@ -106,6 +106,7 @@ PLAIN_LETTER = "dead letter of a message outside transactions"
 TIMED = "message with a time to reach its queue handed out"
 REPEATED = "message outside transactions accepted twice"
 WORK_CUT = "purge or deletion of several steps interrupted"
+IN_TWO_PARTS = "body of several destinations written once"
 CHUNKS = "queue in several tables of positions"
 MANY_CHUNKS = "queue in many tables of positions"
 IDS_FULL = "as many identifiers remembered as may be"
@@ -131,7 +132,7 @@ REQUIRED: Final = (
     GROUP_FOUND_DONE, GROUP_KEPT, GROUP_TWICE, REPLAYED, ROTTEN, ROTTEN_BEHIND, ROTTEN_LARGE,
     SET_ASIDE,
     TIMED, PLAIN_LETTER, STILL_KEPT, PASSED,
-    CHUNKS, MANY_CHUNKS, IDS_FULL, STREAMS_FULL, DOUBTS_FULL, PASSED_FULL,
+    IN_TWO_PARTS, CHUNKS, MANY_CHUNKS, IDS_FULL, STREAMS_FULL, DOUBTS_FULL, PASSED_FULL,
     EARLY_SHOWN, EARLY_FULL, EARLY_LEFT, EARLY_DELETED, EARLY_CLOSED,
     LIE_IGNORED, STRANGER_REFUSED, FUTURE_REFUSED,
     HOT_BACKUP, RESTORED, RESTORED_HOT, UNDONE_KNOWN, UNTOLD, TURNS, ROLLED_BACK, RELOADED,

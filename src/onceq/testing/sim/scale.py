@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 MANY_CHUNKS: Final = 4
 BLOCKS_SHARE: Final = 0.25
 """Of worlds whose sizes are drawn: records with packets are large from few bytes on."""
+RESTS_SHARE: Final = 0.5
+"""Of worlds whose sizes are drawn: what goes to several destinations is written once, however
+small it is."""
 WORKS_SHARE: Final = 0.4
 """Of worlds whose sizes are drawn: purges, deletions and expiries take many steps."""
 _PARTS: Final = (
@@ -67,6 +70,7 @@ class Scale:
     LARGE_RECORD_BYTES: int = LARGE_RECORD_BYTES
     LARGE_BLOCK_BYTES: int = LARGE_BLOCK_BYTES
     ENDED_AT_ONCE: int = ENDED_AT_ONCE
+    REST_BYTES_MIN: int = limits.REST_BYTES_MIN
 
 
 PRODUCT: Final = Scale()
@@ -118,6 +122,8 @@ def draw(rng: Random) -> Scale:
         drawn["LARGE_BLOCK_BYTES"] = rng.choice((64, 200, 512))
     if rng.random() < WORKS_SHARE:
         drawn["ENDED_AT_ONCE"] = rng.choice((1, 2))
+    if rng.random() < RESTS_SHARE:
+        drawn["REST_BYTES_MIN"] = 1
     return Scale(**drawn)
 
 
@@ -159,6 +165,7 @@ def looked(reached: marks.Marks, scale: Scale, manager: Manager) -> None:
     state = manager.state
     chunks = max((len(lane.blocks()) for _, _, lane in state.all_lanes()), default=0)
     reached[marks.WORK_CUT] += manager.at_work
+    reached[marks.IN_TWO_PARTS] += any(lane.in_parts for _, _, lane in state.all_lanes())
     reached[marks.CHUNKS] += chunks > 1
     reached[marks.MANY_CHUNKS] += chunks > MANY_CHUNKS
     reached[marks.IDS_FULL] += len(state.seen) >= scale.DUPLICATE_IDS_MAX

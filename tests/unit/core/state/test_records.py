@@ -21,6 +21,7 @@ from onceq.core.state.records import (
     Put,
     RangeChange,
     Relocated,
+    RestOf,
     Seen,
     decode,
 )
@@ -44,7 +45,7 @@ copies_to = st.lists(st.tuples(u32, byte, u16), max_size=4).map(tuple)
 moves = st.builds(
     RangeChange, st.sampled_from(Op).map(int), u32, byte, u64, u32, u16, u32, byte, copies_to, u16
 )
-flags = st.integers(0, 0x7FFF)
+flags = st.integers(0, 0x3FFF)
 puts = st.builds(Put, u32, byte, u64, runs, u64, u32, u32, u32, flags, u16, u32, guid, u32)
 lengths = st.lists(st.integers(1, 40), min_size=1, max_size=5).map(lambda n: array("I", n))
 taken = st.builds(
@@ -144,6 +145,36 @@ def test_what_takes_over_laid_packets_says_where_they_lie(
         decode(memoryview(raw[:-1]), 0)
 
 
+@given(changes, lengths, st.integers(1, 60), st.integers(0, 20), flags, marks | st.none())
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_packets_of_which_only_the_fronts_come_say_where_the_rests_are(
+    change: Change, rests: array[int], front: int, rest: int, flags: int, marks: Marks | None
+) -> None:
+    def put(size: int, of: RestOf | None, extra: int) -> Put:
+        told = array("I", [size + extra for size in rests])
+        written = sum(told) if of is None else front * len(rests)
+        return Put(20, 0, 1, Run(b"x" * written, told), flags=flags, rest_of=of)
+
+    change.marks = marks
+    whole = len(change.puts)
+    change.puts.append(put(0, None, rest))
+    change.puts.append(put(0, RestOf(whole, front, rest), front))
+    raw, offsets = change.encode()
+    assert raw[len(raw) - len(b"".join(bytes(m.packets.data) for m in change.moved)) - 1] == ord(
+        "x"
+    )
+    assert (raw[1], offsets[whole] > 0) == (5, True), "nobody may read it who does not know of this"
+    found = decode(memoryview(raw), 0)
+    assert isinstance(found, tuple)
+    assert found == (change, offsets)
+    with pytest.raises(DamagedRecord):
+        decode(memoryview(raw[:-1]), 0)
+    for wrong in (RestOf(whole + 1, front, rest), RestOf(whole, front + 1, rest)):
+        change.puts[-1].rest_of = wrong
+        with pytest.raises(DamagedRecord):
+            decode(memoryview(change.encode()[0]), 0)
+
+
 @given(laying, st.integers(1, 1 << 60), st.data())
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_laid_packets_are_found_in_the_record_and_from_a_checkpoint(
@@ -172,6 +203,7 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     for start in (
         b"",
         b"\x01\x01",
+        b"\x01\x05",
         b"\x02\x01",
         b"\x03\x01",
         b"\x03\x02",
@@ -185,7 +217,7 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
 
 def test_a_newer_version_is_named() -> None:
     with pytest.raises(NewerFormat):
-        decode(memoryview(b"\x01\x05" + bytes(100)), 0)
+        decode(memoryview(b"\x01\x06" + bytes(100)), 0)
 
 
 def test_setups_round_trip() -> None:
