@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,12 +64,16 @@ def asked_at(done: list[tuple[str, float, float]], at: float) -> str:
     return next((what for what, began, ended in done if began <= at <= ended + 0.1), "")
 
 
-def causes(pause: dict[str, Any]) -> list[tuple[str, float]]:
-    """The longest parts of a pause; what no name is known for is the rest."""
-    work: dict[str, float] = pause["work"]
-    rest = pause["long"] - sum(work.values())
-    parts = sorted((work | {"the rest": rest}).items(), key=lambda part: -part[1])
-    return [part for part in parts if part[1] >= 1][:CAUSES]
+def causes(pause: dict[str, Any]) -> list[tuple[str, float, float]]:
+    """The parts of a pause with most work, with how long they lasted; what no name is known for is
+    the rest."""
+    work = [(what, long, worked) for what, (long, worked) in pause["work"].items()]
+    rest = (
+        pause[each] - sum(part[at] for part in work) for at, each in ((1, "long"), (2, "worked"))
+    )
+    parts = sorted([*work, ("the rest", *rest)], key=lambda part: -part[2])
+    longest = max(parts, key=lambda part: part[1])
+    return [part for part in parts[:CAUSES] if part[2] >= 1 or part is longest] or [longest]
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -149,13 +154,17 @@ def tell(found: dict[str, Any]) -> None:
     print(f"longest pump {max(found['pumps'], default=0):.1f} ms; longest pause "
           f"{ours(pauses[0]) if pauses else 0:.1f} ms")  # fmt: skip
     for least in (10.0, GOAL_MS, 50.0):
-        long = sum(ours(pause) > least for pause in pauses)
-        whole = sum(pause["long"] > least for pause in pauses)
-        print(f"pauses over {least:.0f} ms: {long}; with cores and the disk: {whole}")
+        long, whole, worked = (
+            sum(length(pause) > least for pause in pauses)
+            for length in (ours, itemgetter("long"), itemgetter("worked"))
+        )
+        print(f"pauses over {least:.0f} ms: {long}; with cores and the disk: {whole}; in which the "
+              f"loop worked for so long: {worked}")  # fmt: skip
     if pauses:
         print(f"{'at s':>7} {'pause':>7} {'worked':>7} {'others':>7} {'core':>7} {'disk':>7} ms")
     for pause in pauses[:30]:
-        work = ", ".join(f"{what} {ms:.0f}" for what, ms in causes(pause))
+        parts = causes(pause)
+        work = ", ".join(f"{what} {worked:.0f} of {long:.0f}" for what, long, worked in parts)
         asked = asked_at(found["done"], pause["at"])
         print(f"{pause['at'] - found['began']:7.2f} {ours(pause):7.1f} "
               + " ".join(f"{pause[each]:7.1f}" for each in ("worked", "others", "core", "disk"))

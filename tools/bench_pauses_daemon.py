@@ -53,7 +53,7 @@ class Pause:
         others: Processor time of the other threads of the daemon.
         core: How long the thread was ready to run and had no core.
         disk: How long it waited for the disk.
-        work: What has run, to how long it lasted without what it called.
+        work: What has run, to how long it lasted, and its thread worked, without what it called.
     """
 
     at: float
@@ -62,7 +62,29 @@ class Pause:
     others: float
     core: float
     disk: float
-    work: dict[str, float] = field(default_factory=dict)
+    work: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Spent:
+    """Seconds that have passed, and in which a thread has worked."""
+
+    long: float = 0.0
+    worked: float = 0.0
+
+    @classmethod
+    def now(cls) -> Spent:
+        """As the clocks show it."""
+        return cls(time.monotonic(), time.thread_time())
+
+    def since(self, began: Spent) -> Spent:
+        """What lies between."""
+        return Spent(self.long - began.long, self.worked - began.worked)
+
+    def add(self, other: Spent) -> None:
+        """Both together."""
+        self.long += other.long
+        self.worked += other.worked
 
 
 class Watch:
@@ -74,10 +96,10 @@ class Watch:
         """When one of the longer ones was over, and its milliseconds."""
         self.counted: dict[str, list[float]] = {}
         """What has happened, to when it began."""
-        self._work: dict[str, float] = {}
-        self._inner = 0.0
+        self._work: dict[str, Spent] = {}
+        self._inner = Spent()
         """Time of what was called by that which runs now."""
-        self._collecting = 0.0
+        self._collecting = Spent()
         self._thread = 0
         self._schedule = -1
         self._last = (0.0, 0.0, 0.0, 0.0)
@@ -108,7 +130,11 @@ class Watch:
         long = at - self._last[0] - BEAT_S
         if long >= NOTED_S:
             worked, process, core = (a - b for a, b in zip(found[1:], self._last[1:], strict=True))
-            work = {what: 1e3 * s for what, s in self._work.items() if s >= NOTED_S / 10}
+            work = {
+                what: (1e3 * spent.long, 1e3 * spent.worked)
+                for what, spent in self._work.items()
+                if spent.long >= NOTED_S / 10
+            }
             self.pauses.append(
                 Pause(at, 1e3 * long, 1e3 * worked, 1e3 * (process - worked), 1e3 * core,
                       1e3 * self._disk, work)
@@ -120,12 +146,11 @@ class Watch:
     def _garbage(self, phase: str, info: dict[str, int]) -> None:
         """It stops all threads, whichever it runs in."""
         if phase == "start":
-            self._collecting = time.monotonic()
+            self._collecting = Spent.now()
         else:
-            took = time.monotonic() - self._collecting
-            what = f"{COLLECTION}, generation {info['generation']}"
-            self._work[what] = self._work.get(what, 0.0) + took
-            self._inner += took
+            took = Spent.now().since(self._collecting)
+            self._over(f"{COLLECTION}, generation {info['generation']}", took)
+            self._inner.add(took)
 
     def calls(self, of: Any, name: str, label: str | Callable[..., str], *, count: bool) -> None:
         """Look at each call of a function, under a label, or one that its arguments give."""
@@ -135,26 +160,27 @@ class Watch:
         def call(*args: Any, **named: Any) -> Any:
             if threading.get_ident() != self._thread:
                 return before(*args, **named)
-            outer, self._inner = self._inner, 0.0
-            began = time.monotonic()
+            outer, self._inner = self._inner, Spent()
+            began = Spent.now()
             try:
                 return before(*args, **named)
             finally:
                 what = label if isinstance(label, str) else label(*args)
-                took = time.monotonic() - began
-                self._over(what, took)
+                took = Spent.now().since(began)
+                self._over(what, took.since(self._inner))
+                if what == DISK:
+                    self._disk += took.long
+                elif what == "pump" and took.long >= NOTED_S:
+                    self.pumps.append((time.monotonic(), 1e3 * took.long))
                 if count:
-                    self.counted.setdefault(what, []).append(began)
-                self._inner = outer + took
+                    self.counted.setdefault(what, []).append(began.long)
+                self._inner = outer
+                outer.add(took)
 
         setattr(of, name, call)
 
-    def _over(self, what: str, took: float) -> None:
-        self._work[what] = self._work.get(what, 0.0) + took - self._inner
-        if what == DISK:
-            self._disk += took
-        elif what == "pump" and took >= NOTED_S:
-            self.pumps.append((time.monotonic(), 1e3 * took))
+    def _over(self, what: str, took: Spent) -> None:
+        self._work.setdefault(what, Spent()).add(took)
 
     def write(self, name: str) -> None:
         """Everything that was noted."""

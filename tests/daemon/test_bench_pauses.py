@@ -32,7 +32,7 @@ def test_a_smoke_run_notes_what_has_happened() -> None:
 
 def noted(**changes: float) -> dict[str, Any]:
     return {"at": 1.0, "long": 30.0, "worked": 25.0, "others": 0.0, "core": 0.0, "disk": 0.0,
-            "work": {"pump": 2.0, "snapshot": 24.0}} | changes  # fmt: skip
+            "work": {"pump": (2.0, 2.0), "snapshot": (24.0, 22.0)}} | changes  # fmt: skip
 
 
 def test_waiting_for_a_core_or_the_disk_is_no_pause_of_ours() -> None:
@@ -53,7 +53,8 @@ def test_what_did_not_happen_is_a_miss() -> None:
 
 
 def test_the_longest_parts_of_a_pause_are_named() -> None:
-    assert bench_pauses.causes(noted()) == [("snapshot", 24.0), ("the rest", 4.0), ("pump", 2.0)]
+    parts = bench_pauses.causes(noted())
+    assert parts == [("snapshot", 24.0, 22.0), ("pump", 2.0, 2.0), ("the rest", 4.0, 1.0)]
 
 
 def test_only_what_was_noted_in_time_counts() -> None:
