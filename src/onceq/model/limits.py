@@ -317,8 +317,8 @@ REST_BYTES_MIN: Final = 512
 of a send. Smaller ones are written for each, because a packet in one part is read faster."""
 
 SPARSE_POSITIONS_MAX: Final = 200_000
-"""Positions of queues looked at in one piece of housekeeping for messages that keep an old part of
-the log; some 0.1 s of processor time."""
+"""Positions of queues looked at in a second, or for each 8 MiB of log, for messages that keep an
+old part of the log; in many small portions."""
 
 LEFT_STREAMS_MAX: Final = 10_000
 """Streams that a receiver has left and can still be asked about; the oldest go first."""
@@ -366,7 +366,7 @@ ASKED_GROWTH: Final = 64
 HOLE_TOLD_MAX: Final = 20
 """How often a hole is named while nothing comes, after which its sender's own timer must do."""
 
-ACKS_AT_ONCE: Final = 256
+ACKS_AT_ONCE: Final = 64
 """Acknowledgment messages of ends that are made in one step; the others follow in the next."""
 
 REPORTS_MAX: Final = 1_000

@@ -11,25 +11,22 @@ Upholds: I22 (recovery in proportion to what was written since), the reserve of 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar, cast
 
-from onceq.core.decision import Decision
-from onceq.core.inputs.damage import Spoiled
-from onceq.core.inputs.inputs import Relocate, Space
-from onceq.core.management.sparse_segments import Cursor
-from onceq.errors import DamagedRecord, NoSpace
-from onceq.model.limits import HISTORY_LOG_BYTES, HISTORY_NOTES_MAX, SPARSE_POSITIONS_MAX
-from onceq.model.run import Buffer, Run
+from onceq.core.inputs.inputs import Space
+from onceq.errors import NoSpace
+from onceq.model.limits import HISTORY_LOG_BYTES, HISTORY_NOTES_MAX
+from onceq.model.run import Buffer
 from onceq.model.time import SECOND_US, Now
 from onceq.service.committer import Committer
 from onceq.service.due import Due
+from onceq.service.emptying import Emptying
 from onceq.service.giving_back import GivingBack
 from onceq.service.logs import event
 from onceq.service.on_disk import OnDisk
 from onceq.service.turns import leave_turn
-from onceq.store.contract import SegmentUse
 
 T = TypeVar("T")
 
@@ -53,14 +50,6 @@ AGAIN_SHARE = 8
 TRIM_US = 10 * SECOND_US
 """After so long a quiet time half of the segments that lie ready for another burst are given back
 to the file system; and half of the rest after another one."""
-SPARSE_SHARE = 4
-"""A segment is emptied if less than one byte in so many is needed..."""
-SLACK_BYTES = 64 << 20
-"""... and the log is larger than that many times what is needed, and this."""
-MOVE_BYTES = 1 << 20
-"""Bytes of messages written again in one pump."""
-SEGMENTS_MAX = 8
-"""Segments emptied in one pump."""
 
 
 class Upkeep:
@@ -77,16 +66,12 @@ class Upkeep:
         self._low = False
         self._moved = False
         self._giving_back = GivingBack(committer.store, self._live)
+        self._emptying = Emptying(committer, self.reclaim)
         self._quiet_at = -1
         self._quiet_us = 0
         """Since when all is quiet, or when segments were given back for that."""
         self._writing: tuple[Future[Any], Callable[[], None]] | None = None
         self._full_at = -1
-        self._barren: dict[int, int] = {}
-        self._cursors: dict[int, Cursor] = {}
-        """Base of a segment to where the search for its messages goes on."""
-        self._searched = (-1, -1, -1)
-        """What the log was like when a search last found nothing to be moved."""
         self._told_us = -1
         self._told_at = 0
 
@@ -111,7 +96,8 @@ class Upkeep:
         second one sees that all is quiet, and that there is time for what was put off.
         """
         again_us = self._looked_us + CHECK_US
-        wanted = Due(again_us if self._writing is None and not self._giving_back.more else 0)
+        at_it = self._giving_back.more or (self._emptying.more and not self._low)
+        wanted = Due(again_us if self._writing is None and not at_it else 0)
         quiet = self._committer.store.position == self._quiet_at
         wanted.position = self._quiet_at + 1 if quiet else self._looked_at + CHECK_BYTES
         if self._low or self._moved or not quiet:
@@ -124,7 +110,7 @@ class Upkeep:
                 later.append(self._quiet_us + TRIM_US)
             if later:
                 wanted.timer_us = max(min(later), again_us)
-        if self._giving_back.more:
+        if at_it:
             wanted.timer_us = 0
         return wanted
 
@@ -136,6 +122,8 @@ class Upkeep:
         position = self._committer.store.position
         idle = now.mono_us - self._looked_us >= CHECK_US
         if not idle and position - self._looked_at < CHECK_BYTES:
+            if self._emptying.more and not self._low:
+                self._emptying.go_on(now, self._covered)
             return
         quiet = position == self._looked_at
         self._look(now)
@@ -152,7 +140,7 @@ class Upkeep:
                 self._begin_checkpoint()
         if self._writing is None and self._history_due(now):
             self._begin_history(now)
-        self._moved = self._empty_sparse(now)
+        self._moved = not self._low and self._emptying.begin(now, self._covered)
 
     def _due_bytes(self) -> int:
         most = self._committer.settings.checkpoint_log_bytes
@@ -374,75 +362,3 @@ class Upkeep:
             # Cleared first: `then` may begin the next work, and `_live` asks for it.
             (_, then), self._writing = self._writing, None
             then()
-
-    # ---- sparse segments ------------------------------------------------------------------------
-
-    def _empty_sparse(self, now: Now) -> bool:
-        """Write the last messages of the emptiest old segments again at the end of the log.
-
-        Returns:
-            Whether there was anything to do; there may be more then.
-        """
-        committer = self._committer
-        decisions: list[Decision] = []
-        disk_bytes = committer.store.disk_bytes()
-        log = (committer.store.position, self._covered, disk_bytes)
-        if self._low or disk_bytes < SLACK_BYTES or log == self._searched:
-            return False
-        moved = looked = positions = 0
-        while (
-            moved < MOVE_BYTES and looked < SEGMENTS_MAX
-            and positions < SPARSE_POSITIONS_MAX
-        ):  # fmt: skip
-            sparse = self._sparsest(
-                [s for s in committer.store.segments() if s.end <= self._covered]
-            )
-            if sparse is None:
-                break
-            looked += 1
-            found = committer.manager.sparse(
-                sparse.base, sparse.end, MOVE_BYTES - moved,
-                after=self._cursors.pop(sparse.base, None),
-                positions_max=SPARSE_POSITIONS_MAX - positions,
-            )  # fmt: skip
-            positions += found.looked
-            for part in found.parts:
-                try:
-                    run = Run(committer.fetch(part.extents), part.lengths)
-                except DamagedRecord:
-                    damaged = committer.verifying.damaged(part.extents)
-                    decisions.append(committer.manager.step(now, Spoiled(damaged)))
-                    break  # what else was to be moved may be among what was set aside
-                moved += len(run.data)
-                move = Relocate(part.queue, part.lane, part.counters, run)
-                decisions.append(committer.manager.step(now, move))
-            if found.cursor is not None:
-                self._cursors = {sparse.base: found.cursor}
-                break
-            # What still counts here after that is in a region of the core's that reaches in from
-            # a neighbour, or more than can be moved now.
-            self._barren[sparse.base] = committer.manager.live_bytes(sparse.base, sparse.end)
-        if not looked:
-            self._searched = log
-        else:
-            committer.settle(decisions)
-            if moved:
-                # What was moved from one segment may have held regions that reach into its
-                # neighbours.
-                self._barren.clear()
-            self.reclaim()
-        return looked > 0
-
-    def _sparsest(self, segments: Sequence[SegmentUse]) -> SegmentUse | None:
-        """The old segment that holds least, if too much of the log is kept for too little."""
-        used = sum(s.disk_bytes for s in segments)
-        live = {s.base: self._committer.manager.live_bytes(s.base, s.end) for s in segments}
-        self._barren = {b: size for b, size in self._barren.items() if live.get(b) == size}
-        worth = [
-            s
-            for s in segments
-            if s.base not in self._barren and live[s.base] * SPARSE_SHARE < s.disk_bytes
-        ]
-        if not worth or used < SPARSE_SHARE * sum(live.values()) + SLACK_BYTES:
-            return None
-        return min(worth, key=lambda s: live[s.base] / s.disk_bytes)

@@ -75,7 +75,7 @@ class MemoryStore:
         """See the contract; here every record is a segment of its own."""
         freed = 0
         kept: list[tuple[int, bytes]] = []
-        ends = [*self._positions[1:], self.position]
+        ends = [*self._positions, self.position][1:]
         for position, payload, end in zip(self._positions, self._payloads, ends, strict=True):
             if position < self._covered and not live(position, end):
                 freed += len(payload)

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from onceq.core.decision import Action, Decision, Record
-from onceq.core.inputs.inputs import Input
+from onceq.core.inputs.inputs import Input, Tick
 from onceq.core.management.sparse_segments import Sparse
 from onceq.core.state.state import State
 from onceq.errors import StorageFailure
@@ -22,6 +22,7 @@ from onceq.store.memory import MemoryStore
 
 OWN = b"O" * 16
 SECOND = 1_000_000
+SMALL = Settings(disk_reserve_bytes=100, checkpoint_log_bytes=1_000)
 
 
 class Diary(MemoryStore):
@@ -204,6 +205,16 @@ class House:
 
     def pass_s(self, seconds: float) -> None:
         self.clock.now_us += int(seconds * SECOND)
+
+
+def write(house: House, size: int) -> None:
+    """Let the core put so much on record, a little later."""
+    house.core.decide = lambda item: (
+        house.core.decision(records="x" * size) if isinstance(item, Tick) else None
+    )
+    house.pass_s(2)
+    house.pump(Tick())
+    house.core.decide = lambda item: None
 
 
 class Wire:

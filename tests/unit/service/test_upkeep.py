@@ -25,7 +25,7 @@ from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Buffer, Extent, Run
 from onceq.packet.batch import Batch
-from onceq.service import upkeep
+from onceq.service import emptying, upkeep
 from onceq.service.engine import Engine
 from onceq.service.giving_back import GIVEN_BACK_AT_ONCE
 from onceq.store.contract import SegmentUse
@@ -33,9 +33,7 @@ from onceq.store.log import LogStore
 from onceq.store.memory import MemoryStore
 from onceq.store.pool import READY_MIN
 from onceq.testing.sim.disk import SimFiles
-from tests.unit.service.fakes import Calls, Clock, Diary, House
-
-SMALL = Settings(disk_reserve_bytes=100, checkpoint_log_bytes=1_000)
+from tests.unit.service.fakes import SMALL, Calls, Clock, Diary, House, write
 
 
 class Elsewhere:
@@ -106,16 +104,6 @@ def on_disk(background: Elsewhere | None = None, settings: Settings = SMALL) -> 
     )
     house.core.image = b""
     return house.start()
-
-
-def write(house: House, size: int) -> None:
-    """Let the core put so much on record, a little later."""
-    house.core.decide = lambda item: (
-        house.core.decision(records="x" * size) if isinstance(item, Tick) else None
-    )
-    house.pass_s(2)
-    house.pump(Tick())
-    house.core.decide = lambda item: None
 
 
 def look_on(house: House) -> None:
@@ -297,7 +285,7 @@ def test_a_disk_that_is_full_at_the_start_is_noticed_at_the_start() -> None:
 def test_a_sparse_segment_is_emptied_once_and_its_messages_written_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(upkeep, "SLACK_BYTES", 100)
+    monkeypatch.setattr(emptying, "SLACK_BYTES", 100)
     house = House(settings=SMALL).start()
     house.core.image = b""
     address = house.store.position + FRAME_HEADER
@@ -322,6 +310,7 @@ def test_a_sparse_segment_is_emptied_once_and_its_messages_written_again(
     assert (move.queue, move.lane, move.counters) == (4, 8, (9,))
     assert bytes(move.packets.data) == b"xxx"
     assert house.notes[:2] == ["append moved", "sync"]
+    house.pump(Tick())
     assert house.engine.next_timer() == house.clock.now_us + 1_000_000, "there may be more"
     house.core.lives[old.base, old.end] = 590
     house.core.lives[other.base, other.end] = 590
@@ -392,7 +381,7 @@ def test_the_real_store_shrinks_around_a_message_that_nobody_takes(
 ) -> None:
     """One old message must not keep every segment that was written since."""
     monkeypatch.setattr(live_bytes, "REGION_BYTES", 1 << 13)
-    monkeypatch.setattr(upkeep, "SLACK_BYTES", 1 << 18)
+    monkeypatch.setattr(emptying, "SLACK_BYTES", 1 << 18)
     monkeypatch.setattr(upkeep, "SMALL_STATE_LOG_BYTES", 1 << 17)
     monkeypatch.setattr(upkeep, "CHECK_BYTES", 1 << 16)
     real = Real()

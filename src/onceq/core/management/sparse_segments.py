@@ -20,9 +20,8 @@ from onceq.core.state.state import DAMAGED, State
 from onceq.model.limits import SPARSE_POSITIONS_MAX
 from onceq.model.run import LENGTH_TYPE, Extent, total_of
 
-PIECE_BYTES = 1 << 22
-"""Messages of one chunk that are moved at once have no more bytes than that, if there is a
-choice."""
+PIECE_MESSAGES = 512
+"""No more messages of one chunk are moved at once."""
 
 EACH = 16
 """As work a queue or a chunk that is passed over counts as so many positions."""
@@ -67,7 +66,7 @@ def search(
             continue
         looked += stop - first
         picked = _picked(block, first, stop, base, end)
-        few = _fitting(block, picked, max(left, PIECE_BYTES))
+        few = _fitting(block, picked, left)
         if few:
             lengths = array(LENGTH_TYPE, (block.lengths[i] for i in few))
             left -= total_of(lengths)
@@ -110,6 +109,8 @@ def _picked(block: PositionBlock, first: int, stop: int, base: int, end: int) ->
 
 def _fitting(block: PositionBlock, picked: list[int], bytes_max: int) -> list[int]:
     """As many of them as fit, one at least."""
-    while len(picked) > 1 and sum(block.lengths[i] for i in picked) > bytes_max:
-        picked = picked[: len(picked) // 2]
-    return picked
+    left, count = bytes_max, 0
+    while count < min(len(picked), PIECE_MESSAGES) and (left > 0 or not count):
+        left -= block.lengths[picked[count]]
+        count += 1
+    return picked[:count]

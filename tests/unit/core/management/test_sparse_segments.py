@@ -72,7 +72,7 @@ def found_in_pieces(
 def test_everything_is_found_once_however_often_the_search_is_broken_off(
     shuffled: bool, positions_max: int, bytes_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sparse_segments, "PIECE_BYTES", min(bytes_max, 40 * SIZE))
+    monkeypatch.setattr(sparse_segments, "PIECE_MESSAGES", 40)
     count = 2 * CHUNK + 500
     state = state_of(count, shuffled=shuffled)
     base, end = SIZE * 700, SIZE * (count + 900)
