@@ -19,7 +19,7 @@ from onceq.core.names.resolve import (
     read_directory,
 )
 from onceq.core.peers.strangers import forget, idle, unanswered
-from onceq.core.receive.poison import bring_back, sift, waits
+from onceq.core.receive.poison import policy_set, waits
 from onceq.core.state.link_states import LinkEvent
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue
@@ -45,7 +45,6 @@ from onceq.model.requests import (
     Steer,
     SteerOutgoing,
 )
-from onceq.model.time import NEVER_S
 
 RESERVED = ("private$\\order_queue$", "private$\\notify_queue$")
 """Queues that only queue managers use (Q-45)."""
@@ -92,9 +91,7 @@ def set_queue(step: Step, item: SetQueue) -> None:
     waited = waits(queue)
     properties = changed(queue.properties, dict(item.values), now_s=step.now.wall_s)
     step.setup(QueueSet(properties))
-    if waited and not waits(queue):
-        bring_back(step, queue, before_s=NEVER_S)
-    sift(step, queue)
+    policy_set(step, queue, waited=waited)
     step.answer(item.owner, item.request, properties)
 
 

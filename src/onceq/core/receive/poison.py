@@ -14,9 +14,11 @@ Upholds: I11 (a diverted message ends once, or not at all), I17.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from onceq.core.ending.ending import end_range
+from onceq.core.ending.portions import ENDED_AT_ONCE
 from onceq.core.ending.table import Ending
 from onceq.core.receive.lookup import Place
 from onceq.core.receive.subqueues import of
@@ -29,9 +31,14 @@ from onceq.core.step.step import Step, Timer
 from onceq.errors import InsufficientResources
 from onceq.model.classes import MessageClass
 from onceq.model.queue import POISON_DEAD_LETTER, POISON_MOVE, POISON_REJECT
+from onceq.model.time import NEVER_S
 
 RETRY = "retry"
 """Subqueue in which messages wait for their next attempts."""
+SEEN: Final = 16
+"""Messages of each lane among which the one that is due first is looked for."""
+AT_WORK: Final = -1
+"""In place of a time: messages are being moved back."""
 
 
 def given_back(step: Step, back: Sequence[RangeChange]) -> None:
@@ -50,15 +57,43 @@ def given_back(step: Step, back: Sequence[RangeChange]) -> None:
 def sift_all(step: Step) -> None:
     """After a restart: a crash counts as an abort (SND-24), and waits go on."""
     for queue in list(step.state.queues.values()):
-        sift(step, queue)
+        if queue.properties.poison_attempts:
+            step.begin(_sift_queue(step, queue))
+        _set_timer(step, queue)
 
 
-def sift(step: Step, queue: Queue) -> None:
-    """Apply a queue's policy to what is in it: it may be new."""
-    if queue.properties.poison_attempts:
-        places = [(index, at, 1) for index, lane in queue.lanes.items() for at in lane.aborts]
-        _sift(step, queue, places)
+def policy_set(step: Step, queue: Queue, *, waited: bool) -> None:
+    """Apply a queue's policy to what is in it: it may be new.
+
+    Args:
+        waited: Whether messages have waited for their next attempts by the policy before.
+    """
+    step.begin(_policy_set(step, queue, waited))
+
+
+def _policy_set(step: Step, queue: Queue, waited: bool) -> Iterator[None]:
+    if waited and not waits(queue):
+        yield from _bring_back(step, queue, before_s=NEVER_S)
+    yield from _sift_queue(step, queue)
     _set_timer(step, queue)
+
+
+def _sift_queue(step: Step, queue: Queue) -> Iterator[None]:
+    """Look at everything in a queue that was given back before, a portion in each step."""
+    if not queue.properties.poison_attempts:
+        return
+    given = [(index, at, 1) for index, lane in queue.lanes.items() for at in lane.aborts]
+    for start in range(0, len(given), ENDED_AT_ONCE):
+        if start:
+            yield
+            if not _there(step, queue) or not queue.properties.poison_attempts:
+                return
+        _sift(step, queue, given[start : start + ENDED_AT_ONCE])
+
+
+def _there(step: Step, queue: Queue) -> bool:
+    """Whether a queue has not been deleted meanwhile."""
+    return step.state.all_queues.get(queue.number) is queue
 
 
 def _sift(step: Step, queue: Queue, places: Sequence[Place]) -> None:
@@ -153,15 +188,9 @@ def _set_timer(step: Step, queue: Queue) -> None:
     if sub is None or not len(sub) or not waits(queue):
         return
     after_s = queue.properties.poison_retry_after
-    soonest = min(
-        (
-            _due(lane, counter, after_s)
-            for lane in sub.lanes.values()
-            for first, count in lane.ranges(AVAILABLE, 0)
-            for counter in range(first, first + count)
-        ),
-        default=None,
-    )
+    # No more than are moved in one step: what is due first must be among these.
+    seen = _longest(sub, min(SEEN, ENDED_AT_ONCE))
+    soonest = min((_due(lane, counter, after_s) for lane, _, counter in seen), default=None)
     if soonest is not None:
         at_us = step.now.mono_us + max(soonest * 1_000_000 - step.now.wall_us, 0)
         running = step.readers.retries.get(queue.number)
@@ -170,28 +199,52 @@ def _set_timer(step: Step, queue: Queue) -> None:
             step.timer(at_us, Timer.RETRY, queue.number)
 
 
+def _longest(sub: Queue, count_max: int) -> Iterator[tuple[Positions, int, int]]:
+    """What has waited longest in a subqueue, of each lane so many: lane, its index, counter.
+
+    What comes in stands last, so the first ones are due first. Where the clock was set back, those
+    behind wait for them.
+    """
+    for index, lane in sub.lanes.items():
+        for first, count in lane.ranges(AVAILABLE, 0, count_max=count_max):
+            for counter in range(first, first + count):
+                yield lane, index, counter
+
+
 def on_timer(step: Step, whom: object) -> None:
     """Messages may have waited long enough: they go back, behind what is in the queue."""
     assert isinstance(whom, int)
-    if step.readers.retries.get(whom, 0) > step.now.mono_us:
+    at_us = step.readers.retries.get(whom, 0)
+    if at_us == AT_WORK or at_us > step.now.mono_us:
         return
-    step.readers.retries.pop(whom, None)
     queue = step.state.all_queues.get(whom)
     if isinstance(queue, Queue) and waits(queue):
-        bring_back(step, queue, before_s=step.now.wall_s)
+        step.begin(_retry(step, queue))
+    else:
+        step.readers.retries.pop(whom, None)
+
+
+def _retry(step: Step, queue: Queue) -> Iterator[None]:
+    step.readers.retries[queue.number] = AT_WORK
+    yield from _bring_back(step, queue, before_s=step.now.wall_s)
+    step.readers.retries.pop(queue.number, None)
+    if _there(step, queue):
         _set_timer(step, queue)
 
 
-def bring_back(step: Step, queue: Queue, *, before_s: int) -> None:
-    """Move back what waits for its next attempts, and has waited long enough by that second."""
-    sub = queue.subs.get(RETRY)
-    if sub is None:
-        return
-    after_s, change = queue.properties.poison_retry_after, Change(step.now.wall_s)
-    for index, lane in sub.lanes.items():
-        for first, count in lane.ranges(AVAILABLE, 0):
-            for counter in range(first, first + count):
-                if _due(lane, counter, after_s) <= before_s:
-                    move = RangeChange(Op.SHIFT, sub.number, index, counter, 1, to=queue.number)
-                    change.moves.append(move)
-    step.record(change)
+def _bring_back(step: Step, queue: Queue, *, before_s: int) -> Iterator[None]:
+    """Move back what waits for its next attempts, and has waited long enough by that second; a
+    portion in each step."""
+    after_s = queue.properties.poison_retry_after
+    while _there(step, queue) and (sub := queue.subs.get(RETRY)) is not None:
+        change = Change(step.now.wall_s)
+        for lane, index, counter in _longest(sub, ENDED_AT_ONCE):
+            if _due(lane, counter, after_s) <= before_s:
+                move = RangeChange(Op.SHIFT, sub.number, index, counter, 1, to=queue.number)
+                change.moves.append(move)
+                if len(change.moves) == ENDED_AT_ONCE:
+                    break
+        step.record(change)
+        if len(change.moves) < ENDED_AT_ONCE:
+            return
+        yield
