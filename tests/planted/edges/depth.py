@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from onceq.core.management import change_settings, mass_expiry, purges
-from onceq.core.receive import receive
-from onceq.core.state import position_block
+from onceq.core.receive import poison, receive
+from onceq.core.state import position_block, snapshot
+from onceq.core.state.position_block import PositionBlock
 from onceq.core.state.positions import Positions
 from onceq.core.state.queues import AnyQueue
 from onceq.core.state.report_requests import ReportRequests
@@ -14,7 +15,7 @@ from onceq.core.state.snapshot import _Lane
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
 from onceq.core.transfer import transmit, untold
-from onceq.service import giving_back
+from onceq.service import emptying, giving_back
 from tests.planted.planted import SIM, Planted, edited, replaced
 
 DUE = "tests/unit/core/test_manager.py::test_what_expires_later_is_found_when_its_time_comes"
@@ -26,14 +27,18 @@ SHRINKS = (
     "tests/unit/service/test_upkeep.py::"
     "test_a_drained_store_shrinks_although_little_is_written_and_nothing_follows"
 )
+POISON = "tests/unit/core/receive/test_poison.py::"
+EMPTYING = "tests/unit/service/test_emptying.py::"
 TRANSMIT = "tests/unit/core/transfer/test_transmit.py::"
 
 
 def shared_tables(patch: pytest.MonkeyPatch) -> None:
     """What stands beside the messages of a lane is not copied for a snapshot."""
 
-    def taken(self: _Lane, queue: AnyQueue, index: int, lane: Positions) -> None:
-        original(self, queue, index, lane)
+    def taken(
+        self: _Lane, queue: AnyQueue, index: int, lane: Positions, blocks: list[PositionBlock]
+    ) -> None:
+        original(self, queue, index, lane, blocks)
         self._beside = (lane.aborts, lane.classes, lane.notes)
 
     original = _Lane.__init__
@@ -94,6 +99,22 @@ PLANTED = (
     Planted("a-snapshot-shares-what-can-still-grow",
             replaced(ReportRequests, "taken", list), SNAPSHOT),
     Planted("a-snapshot-shares-a-table", shared_tables, SNAPSHOT),
+    Planted("a-snapshot-shares-a-row",
+            edited(snapshot, "list(state.first_heard.items())", "state.first_heard.items()"),
+            "tests/unit/core/state/test_snapshot.py::"
+            "test_rows_of_queues_and_streams_are_those_of_that_moment"),
+    Planted("the-rest-of-what-waits-for-another-attempt-is-forgotten",
+            edited(poison, "if len(change.moves) < ENDED_AT_ONCE:", "if change.moves:"),
+            POISON + "test_many_messages_come_back_in_several_steps_and_in_order"),
+    Planted("the-rest-of-what-was-given-back-is-forgotten",
+            edited(poison, "range(0, len(given), ENDED_AT_ONCE)", "range(0, 1)"),
+            POISON + "test_a_new_policy_looks_at_what_was_given_back_before_in_several_steps"),
+    Planted("a-search-of-an-old-segment-begins-anew",
+            edited(emptying, "self._at = sparse, found.cursor", "self._at = None"),
+            EMPTYING + "test_a_pump_does_one_portion_and_the_next_one_goes_on"),
+    Planted("an-old-segment-is-emptied-in-one-turn",
+            replaced(emptying, "PORTION_POSITIONS", 1 << 40),
+            EMPTYING + "test_a_pump_does_one_portion_and_the_next_one_goes_on"),
     Planted("the-rest-of-the-old-segments-stays", rest_stays, SHRINKS),
     Planted("all-old-segments-go-in-one-turn",
             replaced(giving_back, "GIVEN_BACK_AT_ONCE", 1 << 20), SHRINKS),

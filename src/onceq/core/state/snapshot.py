@@ -1,10 +1,10 @@
 """The durable state as the bytes of a checkpoint, and back.
 
 A head in JSON holds everything that is rare; behind it stand the tables of all positions as they
-are in memory, so that a million messages take some milliseconds and not some seconds. But where
-each of a million messages has a class, or a sender that wants to know how it ends, the head has a
-row for each, and takes seconds. So a snapshot is taken first, and made into bytes later, beside the
-work of the manager.
+are in memory, so that a million messages take some milliseconds and not some seconds. But the head
+has a row for each queue and stream, and, where each of a million messages has a class, or a sender
+that wants to know how it ends, for each of these. So a snapshot is taken first, and made into bytes
+later, beside the work of the manager: of each row is taken what can change.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from __future__ import annotations
 import json
 import struct
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from onceq.core.state import restore_table
@@ -34,7 +35,20 @@ CHECKPOINT_VERSION_FRONTS = 2
 ROWS_AT_ONCE: Final = 512
 """Rows of the head that are made into bytes in one step."""
 
+LANES_AT_ONCE: Final = 64
+"""Lanes with nothing in them that are made into bytes in one step..."""
+LONG_PIECE: Final = 1_000
+"""... and characters of any other one."""
+_EMPTY_LANE: Final = ',"aborts":[],"classes":[],"notes":[],"moved":[],"chunks":[],"wanting":[]}'
+
 T = TypeVar("T")
+_Member = tuple[str, Sequence[Any], Callable[[Any], list[Any] | dict[str, Any]]]
+"""Of the head: its name, what was taken of each row, and what makes the row of that."""
+
+_of_outgoing = attrgetter("number", "name", "stream", "base", "paused_s", "fence", "moved_to")
+_of_progress = attrgetter(
+    "source", "key", "stream", "last", "last_access_s", "since", "passed", "vague", "message"
+)
 
 
 class Snapshot:
@@ -49,8 +63,9 @@ class Snapshot:
         self._lanes: list[_Lane] = []
         self._tables: list[Buffer] = []
         for queue, index, lane in state.all_lanes():
-            self._lanes.append(_Lane(queue, index, lane))
-            for c in lane.blocks():
+            blocks = lane.blocks()
+            self._lanes.append(_Lane(queue, index, lane, blocks))
+            for c in blocks:
                 self._tables += (
                     c.addresses.tobytes(), c.lengths.tobytes(), c.arrived.tobytes(),
                     c.expires.tobytes(), bytes(c.states),
@@ -61,6 +76,7 @@ class Snapshot:
         for branch in state.branches:
             self._tables += branch.encode()
         self._head = _json(_head(state))
+        self._long = _long(state)
 
     def encode(self, pause: Callable[[], object] = lambda: None) -> list[Buffer]:
         """The bytes, for ``restore``.
@@ -68,33 +84,51 @@ class Snapshot:
         Args:
             pause: Called after each of many small steps, so that other threads have their turns.
         """
-        lanes = []
-        for lane in self._lanes:
-            pieces = []
-            for piece in lane.pieces():
+        pieces = [self._head[:-1]]
+        for name, rows, dump in self._long:
+            for piece in _rows(name, rows, dump):
                 pieces.append(piece)
                 pause()
-            lanes.append("".join(pieces))
-        head = f'{self._head[:-1]},"lanes":[{",".join(lanes)}]}}'.encode()
+        before = ',"lanes":['
+        for number, lane in enumerate(self._lanes):
+            pieces.append(before)
+            before = ","
+            for piece in lane.pieces():
+                pieces.append(piece)
+                if number % LANES_AT_ONCE == 0 or len(piece) > LONG_PIECE:
+                    pause()
+        pieces.append("]}" if self._lanes else f"{before}]}}")
+        head = "".join(pieces).encode()
         return [struct.pack("<II", self._version, len(head)), head, *self._tables]
 
 
 class _Lane:
     """What a lane has beside its tables, and the tables' sizes."""
 
-    def __init__(self, queue: AnyQueue, index: int, lane: Positions) -> None:
-        self._begins = {"holder": queue.number, "lane": index, "next": lane.next}
-        self._beside = (lane.aborts.copy(), lane.classes.copy(), lane.notes.copy())
-        self._moved = lane.moved.copy()
-        self._blocks = [
-            (c.base, len(c.states), tuple(c.express or ()), len(c.rests or ()))
-            for c in lane.blocks()
-        ]
-        self._wanting = queue.wants(index).taken()
+    __slots__ = ("_begins", "_beside", "_blocks", "_moved", "_wanting")
+
+    def __init__(
+        self, queue: AnyQueue, index: int, lane: Positions, blocks: list[PositionBlock]
+    ) -> None:
+        self._begins = (queue.number, index, lane.next)
+        self._beside: tuple[dict[int, int], ...] | None = None
+        wanting = queue.wants(index)
+        if blocks or lane.aborts or lane.classes or lane.notes or lane.moved or wanting:
+            self._beside = (lane.aborts.copy(), lane.classes.copy(), lane.notes.copy())
+            self._moved = lane.moved.copy()
+            self._blocks = [
+                (c.base, len(c.states), tuple(c.express or ()), len(c.rests or ())) for c in blocks
+            ]
+            self._wanting = wanting.taken()
 
     def pieces(self) -> Iterator[str]:
         """Its JSON, a bounded amount at a time."""
-        yield _json(self._begins)[:-1]
+        number, index, behind = self._begins
+        begins = f'{{"holder":{number},"lane":{index},"next":{behind}'
+        if self._beside is None:
+            yield begins + _EMPTY_LANE
+            return
+        yield begins
         for name, table in zip(("aborts", "classes", "notes"), self._beside, strict=True):
             yield from _rows(name, table.items(), list)
         yield from _rows("moved", self._moved.items(), lambda row: [row[0], *row[1]])
@@ -103,7 +137,7 @@ class _Lane:
         yield "}"
 
 
-def _rows(name: str, rows: Iterable[T], dump: Callable[[T], list[Any]]) -> Iterator[str]:
+def _rows(name: str, rows: Iterable[T], dump: Callable[[T], object]) -> Iterator[str]:
     """A member of an object that is a long list."""
     left, between = iter(rows), f',"{name}":['
     while some := [dump(row) for row in islice(left, ROWS_AT_ONCE)]:
@@ -133,13 +167,8 @@ def _head(state: State) -> dict[str, Any]:
             state.next_ordinal,
             state.next_transaction,
         ],
-        "queues": [dump_properties(q.properties) for q in state.queues.values() if not q.system],
         "subqueues": [
             [q.number, q.parent.number, q.sub] for q in state.subqueues.values() if q.parent
-        ],
-        "outgoing": _outgoing(state),
-        "marks": [
-            [o.number, list(o.left.items())] for o in state.outgoing.values() if o.left_known
         ],
         "elsewhere": [
             [o.number, list(o.elsewhere.items())] for o in state.outgoing.values() if o.elsewhere
@@ -148,20 +177,16 @@ def _head(state: State) -> dict[str, Any]:
         "bound": state.bindings.dump(),
         "ahead": state.clocks_ahead.dump(),
         "answering": list(state.answering),
-        "heard": [[guid.hex(), at_s] for guid, at_s in state.first_heard.items()],
         "served": [
             [o.number, o.served_from, [[g.hex(), a, b] for g, a, b in o.served_before]]
             for o in state.outgoing.values()
             if o.served_from or o.served_before
         ],
-        "progress": _progress(state),
         "resets": [
             [p.source.hex(), p.key, p.reset.at_s, p.reset.reason, p.reset.stream, p.reset.number]
             for p in state.progress.values()
             if p.reset is not None
         ],
-        "left": _left(state),
-        "forgotten": [[s.hex(), k, n] for (s, k), n in state.memories.forgotten.items()],
         "doubts": state.doubts.dump(),
         "branches": state.branches.dump(),
         "groups": state.groups.dump(),
@@ -170,30 +195,47 @@ def _head(state: State) -> dict[str, Any]:
         "outcomes": state.outcomes.dump(),
         "restored": restore_table.dump(state.restored),
         "undone": [[guid.hex(), what, at] for (guid, what), at in state.undone.items()],
-        "seen": [[s.hex(), k, n, at, sent] for (s, k, n, sent), at in state.seen.items()],
         "regions": [base for base, _ in state.space.dump()],
     }
 
 
-def _outgoing(state: State) -> list[list[Any]]:
+def _long(state: State) -> list[_Member]:
+    """Members of the head with a row for each of something that there can be very many of."""
+    outgoing = state.outgoing.values()
     return [
-        [o.number, str(o.name), o.stream, o.base, o.old.items(), o.paused_s, o.fence,
-         o.moved_to]
-        for o in state.outgoing.values()
-    ]  # fmt: skip
+        ("queues", [q.properties for q in state.queues.values() if not q.system], dump_properties),
+        ("outgoing", [(_of_outgoing(o), o.old.items()) for o in outgoing], _dump_outgoing),
+        ("marks", [(o.number, list(o.left.items())) for o in outgoing if o.left_known], list),
+        ("heard", list(state.first_heard.items()), lambda row: [row[0].hex(), row[1]]),
+        ("progress", list(map(_of_progress, state.progress.values())), _dump_hex),
+        ("left", _left(state), _dump_hex),
+        ("forgotten", list(state.memories.forgotten.items()), _dump_forgotten),
+        ("seen", list(state.seen.items()), _dump_seen),
+    ]
 
 
-def _progress(state: State) -> list[list[Any]]:
-    return [
-        [p.source.hex(), p.key, p.stream, p.last, p.last_access_s, p.since, p.passed, p.vague,
-         p.message]
-        for p in state.progress.values()
-    ]  # fmt: skip
+def _dump_outgoing(row: tuple[tuple[Any, ...], list[tuple[int, int]]]) -> list[Any]:
+    (number, name, stream, base, paused_s, fence, moved_to), old = row
+    return [number, str(name), stream, base, old, paused_s, fence, moved_to]
+
+
+def _dump_hex(row: Sequence[Any]) -> list[Any]:
+    return [row[0].hex(), *row[1:]]
+
+
+def _dump_forgotten(row: tuple[tuple[bytes, str], int]) -> list[Any]:
+    (source, key), stream = row
+    return [source.hex(), key, stream]
+
+
+def _dump_seen(row: tuple[tuple[bytes, str, int, int], int]) -> list[Any]:
+    (source, key, number, sent), at = row
+    return [source.hex(), key, number, at, sent]
 
 
 def _left(state: State) -> list[list[Any]]:
     return [
-        [source.hex(), key, m.stream, m.since, m.last, m.passed,
+        [source, key, m.stream, m.since, m.last, m.passed,
          state.memories.claimed(source, key, m.stream)]
         for (source, key, _), m in state.memories
     ]  # fmt: skip

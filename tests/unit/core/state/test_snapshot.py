@@ -5,16 +5,18 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
+from onceq.core.state.queues import Progress
 from onceq.core.state.snapshot import ROWS_AT_ONCE, Snapshot
 from onceq.model import requests
 from onceq.model.message import Journal, Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import LENGTH_TYPE, Run
 from tests.unit.core.alone import Core
-from tests.unit.core.effort import stays_the_same
+from tests.unit.core.effort import lines, stays_the_same
 
 Q = r"private$\q"
 DEAD = r"SYSTEM$;DEADXACT"
+AWAY = r"PRIVATE=5a5a5a5a-0000-0000-0000-000000000001\0000000"
 
 
 def send(core: Core, count: int, journal: Journal = Journal.DEADLETTER) -> None:
@@ -54,6 +56,41 @@ def test_what_happens_after_it_was_taken_is_not_in_it() -> None:
     core.ask(requests.PurgeQueue(Q))
     assert b"".join(core.manager.snapshot().encode()) != expected
     assert b"".join(taken.encode()) == expected
+
+
+def test_rows_of_queues_and_streams_are_those_of_that_moment() -> None:
+    core = Core()
+    state = core.manager.state
+    properties = QueueProperties(name="q", transactional=True)
+    core.ask(requests.CreateQueue(properties=properties, instance=bytes(16)))
+    core.ask(requests.Commit(0, (requests.SendItem(AWAY + "1", Properties(), Run.of([b"a"])),)))
+    stream = Progress(b"S" * 16, "key", stream=3, last=7)
+    state.progress[stream.source, stream.key] = stream
+    state.first_heard[stream.source] = 5
+    expected = b"".join(core.manager.snapshot().encode())
+    taken = core.manager.snapshot()
+    core.ask(requests.SetQueue(Q, {"label": "another"}))
+    stream.last, stream.passed = 9, ((8, 8),)
+    (outgoing,) = state.outgoing.values()
+    outgoing.paused_s, outgoing.base, outgoing.left[8] = 4, 4, 4
+    outgoing.old.add(2, 1)
+    state.first_heard[b"T" * 16] = 6
+    for number in range(2, 4):
+        item = requests.SendItem(f"{AWAY}{number}", Properties(), Run.of([b"a"]))
+        core.ask(requests.Commit(0, (item,)))
+    assert b"".join(core.manager.snapshot().encode()) != expected
+    assert b"".join(taken.encode()) == expected
+
+
+def test_a_queue_with_nothing_in_it_costs_little_when_one_is_taken() -> None:
+    def cost(count: int) -> int:
+        core = Core()
+        for number in range(count):
+            properties = QueueProperties(name=f"q{number}", transactional=True)
+            core.ask(requests.CreateQueue(properties=properties, instance=bytes(16)))
+        return lines(core.manager.snapshot)
+
+    assert cost(110) - cost(10) <= 20 * 100, "lines of Python for each queue and its lane"
 
 
 def test_taking_one_costs_the_same_whatever_stands_beside_the_messages() -> None:
