@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -20,7 +19,17 @@ from pathlib import Path
 from typing import Final
 
 import onceq
-from bench_depth import BODY, ELSEWHERE, Longest, opened, rate, resident
+from bench_depth import (
+    BODY,
+    ELSEWHERE,
+    Longest,
+    counted,
+    in_a_process,
+    opened,
+    rate,
+    resident,
+    stoppable,
+)
 from onceq.core.manager import Manager
 from onceq.service.engine import Engine
 
@@ -138,7 +147,7 @@ def table(columns: Columns, rows: list[list[str]]) -> None:
     print(" ".join(f"{unit:>12}" for _, unit in columns))
     for arguments in rows:
         command = [sys.executable, __file__, "--json", *arguments]
-        row = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+        row = in_a_process(command)
         found = [row[key(column)] for column in columns]
         print(" ".join(f"{f:>12,.{0 if f >= 100 or f == int(f) else 1}f}" for f in found))
 
@@ -146,11 +155,13 @@ def table(columns: Columns, rows: list[list[str]]) -> None:
 def main() -> int:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
-    parser.add_argument("queues", nargs="*", type=int, default=[100, 1_000, 20_000])
-    parser.add_argument("--destinations", nargs="*", type=int, default=[1, 10, 100])
-    parser.add_argument("--bodies", nargs="*", type=int, default=[1_024, 65_536], help="bytes")
-    parser.add_argument("--messages", type=int, default=MESSAGES, help="in the first table")
-    parser.add_argument("--bytes", type=int, default=BYTES, help="of bodies, in the second table")
+    parser.add_argument("queues", nargs="*", type=counted, default=[100, 1_000, 20_000])
+    parser.add_argument("--destinations", nargs="*", type=counted, default=[1, 10, 100])
+    parser.add_argument("--bodies", nargs="*", type=counted, default=[1_024, 65_536], help="bytes")
+    parser.add_argument("--messages", type=counted, default=MESSAGES, help="in the first table")
+    parser.add_argument(
+        "--bytes", type=counted, default=BYTES, help="of bodies, in the second table"
+    )
     parser.add_argument("--json", action="store_true", help="one row as JSON, from this process")
     parser.add_argument("--body", type=int, default=0, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -166,4 +177,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(stoppable(main))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -142,11 +143,42 @@ def one(depth: int, *, some: int) -> dict[str, float]:
         return measured(depth, folder, some=some)
 
 
+def counted(text: str) -> int:
+    """An argument that says how many."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of these: give one from 1")
+    return int(text)
+
+
+def in_a_process(command: list[str]) -> dict[str, float]:
+    """The row that a process prints. Its files go with it, also when it is killed."""
+    with tempfile.TemporaryDirectory(prefix="onceq-bench-") as folder:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, check=True, env=os.environ | {"TMPDIR": folder}
+        )
+    row: dict[str, float] = json.loads(done.stdout)
+    return row
+
+
+def stoppable(command: Callable[[], int]) -> int:
+    """The result of a command; 130 if Ctrl-C has ended it."""
+    try:
+        return command()
+    except KeyboardInterrupt:
+        if "--json" not in sys.argv:
+            print("\nstopped", file=sys.stderr)
+        return 130
+
+
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("depths", nargs="*", type=int, default=[1_000, 10_000, 100_000, 1_000_000])
-    parser.add_argument("--some", type=int, default=10_000, help="messages sent and received there")
+    parser.add_argument(
+        "depths", nargs="*", type=counted, default=[1_000, 10_000, 100_000, 1_000_000]
+    )
+    parser.add_argument(
+        "--some", type=counted, default=10_000, help="messages sent and received there"
+    )
     parser.add_argument("--json", action="store_true", help="one row as JSON, from this process")
     asked = parser.parse_args()
     if asked.json:
@@ -156,11 +188,10 @@ def main() -> int:
     print(" ".join(f"{unit:>12}" for _, unit in COLUMNS))
     for depth in asked.depths:
         command = [sys.executable, __file__, str(depth), "--json", "--some", str(asked.some)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-        row = json.loads(done.stdout)
+        row = in_a_process(command)
         print(" ".join(f"{row[name]:>12,.{0 if row[name] >= 100 else 1}f}" for name, _ in COLUMNS))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(stoppable(main))

@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src")]
 
 import onceq  # noqa: E402
+from bench_depth import counted, stoppable  # noqa: E402
 from bench_pauses_load import DEAD, Load, fill, share  # noqa: E402
 from nodes import Node, free_port  # noqa: E402
 
@@ -175,8 +176,8 @@ def main() -> int:
     """The command; 1 if a goal was missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--messages", type=int, default=1_000_000, help="that wait")
-    parser.add_argument("--queues", type=int, default=40, help="that they wait in")
+    parser.add_argument("--messages", type=counted, default=1_000_000, help="that wait")
+    parser.add_argument("--queues", type=counted, default=40, help="that they wait in")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="onceq-p-") as name:
@@ -192,4 +193,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(stoppable(main))
