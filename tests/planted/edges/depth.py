@@ -14,7 +14,7 @@ from onceq.core.state.report_requests import ReportRequests
 from onceq.core.state.snapshot import _Lane
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
-from onceq.core.transfer import transmit, untold
+from onceq.core.transfer import attempts, in_doubt, transmit, untold
 from onceq.service import emptying, giving_back
 from tests.planted.planted import SIM, Planted, edited, replaced
 
@@ -29,6 +29,8 @@ SHRINKS = (
 )
 POISON = "tests/unit/core/receive/test_poison.py::"
 EMPTYING = "tests/unit/service/test_emptying.py::"
+ATTEMPTS = "tests/unit/core/transfer/test_attempts.py::"
+IN_DOUBT = "tests/unit/core/transfer/test_in_doubt.py::"
 TRANSMIT = "tests/unit/core/transfer/test_transmit.py::"
 
 
@@ -94,7 +96,7 @@ PLANTED = (
                    "pass"),
             PURGES + "test_what_is_locked_during_a_purge_follows_when_its_transaction_ends"),
     Planted("what-is-about-to-be-purged-leaves",
-            edited(purges, "queue.purging = True", "pass"),
+            edited(purges, "queue.purging, held = queue.purging + 1 - held, 1", "pass"),
             PURGES + "test_nothing_leaves_an_outgoing_queue_while_it_is_purged"),
     Planted("a-snapshot-shares-what-can-still-grow",
             replaced(ReportRequests, "taken", list), SNAPSHOT),
@@ -122,6 +124,23 @@ PLANTED = (
             edited(receive, "            passed += 1", "            break"),
             "tests/unit/core/receive/test_receive.py::"
             "test_those_that_only_look_go_first_and_who_looks_elsewhere_stays"),
+    Planted("what-is-sent-after-an-attempt-ends-with-it",
+            edited(attempts, "outgoing.lanes[index].next for index", "1 << 60 for index"),
+            ATTEMPTS + "test_what_is_sent_meanwhile_is_for_the_next_attempt"),
+    Planted("what-was-tried-once-leaves-all-the-same",
+            edited(attempts,
+                   "        outgoing.purging += 1\n        yield\n        outgoing.purging -= 1\n",
+                   "        yield\n"),
+            ATTEMPTS + "test_nothing_that_is_to_end_leaves_on_a_session_that_comes_meanwhile"),
+    Planted("what-is-said-again-is-settled-twice-at-a-time",
+            edited(in_doubt, "m.stream not in settling and ", ""),
+            IN_DOUBT + "test_what_is_said_again_meanwhile_begins_no_second_work"),
+    Planted("who-can-be-asked-after-all-is-not",
+            edited(in_doubt, "if peer is None or peer.extended:", "if False:"),
+            IN_DOUBT + "test_who_can_be_asked_after_all_is_asked"),
+    Planted("a-question-about-many-doubts-begins-anew",
+            edited(in_doubt, "return some[0][0]", "return 0"),
+            IN_DOUBT + "test_a_question_that_finds_no_room_goes_on_where_it_stopped"),
     Planted("a-question-about-many-streams-begins-anew",
             edited(untold, "entries, asked = [], s.base + 1", "entries, asked = [], 1"),
             "tests/unit/core/state/test_earlier_streams.py::"

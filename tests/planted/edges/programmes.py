@@ -144,7 +144,7 @@ def doubt_of_another(patch: pytest.MonkeyPatch) -> None:
             place = next(iter(self.places))
             self.places[place] = self.places[place]
             first, known = self.places[place]
-            self._streams[first][known].counter = doubt.counter
+            self._streams[first].doubts[known].counter = doubt.counter
 
     original = Doubts.add
     patch.setattr(Doubts, "add", add)

@@ -98,7 +98,7 @@ def _purge(step: Step, item: PurgeQueue, queue: Queue) -> Iterator[None]:
 
 
 def _purge_outgoing(step: Step, item: PurgeQueue, queue: OutgoingQueue) -> Iterator[None]:
-    ends, count = _ends(queue), 0
+    ends, count, held = _ends(queue), 0, 0
     while _there(step, queue):
         build, portion = ChangeBuilder(step), Portion()
         for index, end in ends.items():
@@ -111,11 +111,11 @@ def _purge_outgoing(step: Step, item: PurgeQueue, queue: OutgoingQueue) -> Itera
         queue.pace.due_us = queue.pace.timeouts = 0
         if portion.left > 0:
             break
-        queue.purging = True
+        queue.purging, held = queue.purging + 1 - held, 1
         yield
-    was_held, queue.purging = queue.purging, False
+    queue.purging -= held
     if _there(step, queue):
-        if was_held:
+        if held:
             start_if_possible(step, queue)
         inquire(step, queue)
     step.answer(item.owner, item.request, count)

@@ -80,7 +80,7 @@ def _not_alone(step: Step) -> None:
     transmitted it: what this one remembers of what never left, and what a receiver says of a stream
     of this one, is no proof any more that it was not delivered."""
     for outgoing in step.state.outgoing.values():
-        doubtful = bool(step.state.doubts.streams_of(outgoing.number))
+        doubtful = step.state.doubts.unsettled(outgoing.number) > 0
         lanes = [
             [index, lane.next - 1]
             for index, lane in outgoing.lanes.items()

@@ -8,14 +8,20 @@ Upholds: I24 (both tables are bounded; what falls out stays in doubt).
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final
 
 from onceq.core.state.queues import Progress
+from onceq.core.state.records import PUT_FINAL
 from onceq.model.limits import DOUBTS_MAX, LEFT_STREAMS_MAX, PASSED_RANGES_MAX
 from onceq.packet.settle import Memory
 
+DOUBTS_QUEUE: Final = 6
+"""Number of the hidden queue of messages in doubt (``DOUBTS_KEPT`` of ``core/state/state.py``)."""
 Place = tuple[int, int, int]
 """Queue, lane and counter of a dead letter."""
 
@@ -40,47 +46,93 @@ class Doubt:
     flags: int = 0
 
 
+class OfQueue:
+    """The doubts about messages of one outgoing queue.
+
+    Attributes:
+        streams: Those with doubts.
+        unknown: Those of them with messages about which nothing is known, in order.
+        count: How many messages these are.
+        hidden: Stream and number of what is kept out of sight, and whose end nobody has promised to
+            tell.
+    """
+
+    __slots__ = ("count", "hidden", "streams", "unknown")
+
+    def __init__(self) -> None:
+        self.streams: dict[int, None] = {}
+        self.unknown: list[int] = []
+        self.count = 0
+        self.hidden: dict[tuple[int, int], None] = {}
+
+
+class OfStream:
+    """The doubts about messages of one stream: all by number, those about which nothing is known,
+    and the largest number that was among these since they began."""
+
+    __slots__ = ("doubts", "last", "unknown")
+
+    def __init__(self) -> None:
+        self.doubts: dict[int, Doubt] = {}
+        self.unknown: dict[int, None] = {}
+        self.last = 0
+
+
 class Doubts:
     """Dead letters in doubt, by stream and number."""
 
     def __init__(self) -> None:
-        self._streams: dict[int, dict[int, Doubt]] = {}
+        self._streams: dict[int, OfStream] = {}
         self.places: dict[Place, tuple[int, int]] = {}
         """Where each stands: its stream and number."""
-        self._of: dict[int, dict[int, None]] = {}
-        """Outgoing queue to the streams of its doubts."""
+        self._of: dict[int, OfQueue] = {}
+        """By number of the outgoing queue. A stream is of one only."""
 
     def __len__(self) -> int:
         return len(self.places)
 
     def add(self, stream: int, number: int, doubt: Doubt) -> None:
         """One more; it is not remembered if there are too many already."""
-        if len(self) < DOUBTS_MAX:
-            self._streams.setdefault(stream, {})[number] = doubt
-            self._of.setdefault(doubt.outgoing, {})[stream] = None
-            self.places[doubt.queue, doubt.lane, doubt.counter] = (stream, number)
+        if len(self) >= DOUBTS_MAX:
+            return
+        of = self._of.setdefault(doubt.outgoing, OfQueue())
+        s = self._streams.setdefault(stream, OfStream())
+        s.doubts[number] = doubt
+        of.streams[stream] = None
+        self.places[doubt.queue, doubt.lane, doubt.counter] = (stream, number)
+        if doubt.queue == DOUBTS_QUEUE and not doubt.flags & PUT_FINAL:
+            of.hidden[stream, number] = None
+        if not doubt.arrived:
+            if not s.unknown:
+                insort(of.unknown, stream)
+            s.unknown[number] = None
+            s.last = max(s.last, number)
+            of.count += 1
 
     def find(self, stream: int, number: int) -> Doubt | None:
         """The doubt about a message."""
-        return self._streams.get(stream, {}).get(number)
+        found = self._streams.get(stream)
+        return found.doubts.get(number) if found is not None else None
 
-    def of_stream(self, stream: int) -> list[tuple[int, Doubt]]:
-        """Numbers and doubts of one stream."""
-        return list(self._streams.get(stream, {}).items())
+    def unknown(self, stream: int) -> list[int]:
+        """Numbers of one stream about which nothing is known."""
+        found = self._streams.get(stream)
+        return list(found.unknown) if found is not None else []
 
-    def streams_of(self, outgoing: int) -> dict[int, int]:
-        """Streams of an outgoing queue with the largest number about which nothing is known."""
-        found: dict[int, int] = {}
-        for stream in self._of.get(outgoing, ()):
-            for number, doubt in self._streams[stream].items():
-                if not doubt.arrived:
-                    found[stream] = max(found.get(stream, 0), number)
-        return found
+    def streams_of(self, outgoing: int, start: int, count_max: int) -> list[tuple[int, int]]:
+        """Streams of an outgoing queue about which something is not known, in order, from one on;
+        each with a number behind which nothing is in doubt."""
+        of = self._of.get(outgoing)
+        if of is None:
+            return []
+        at = bisect_left(of.unknown, start)
+        return [(one, self._streams[one].last) for one in of.unknown[at : at + count_max]]
 
-    def of_outgoing(self, outgoing: int) -> list[Doubt]:
-        """The doubts about messages of an outgoing queue."""
-        streams = self._of.get(outgoing, ())
-        return [doubt for stream in streams for doubt in self._streams[stream].values()]
+    def hidden(self, outgoing: int, count_max: int) -> list[Doubt]:
+        """Doubts that are kept out of sight, and whose end nobody has promised to tell."""
+        of = self._of.get(outgoing)
+        found = islice(of.hidden, count_max) if of is not None else ()
+        return [self._streams[stream].doubts[number] for stream, number in found]
 
     def concern(self, outgoing: int) -> bool:
         """Whether anything is in doubt, or its end not known, of an outgoing queue."""
@@ -88,12 +140,31 @@ class Doubts:
 
     def unsettled(self, outgoing: int) -> int:
         """How many messages of an outgoing queue nothing is known about."""
-        return sum(not doubt.arrived for doubt in self.of_outgoing(outgoing))
+        of = self._of.get(outgoing)
+        return of.count if of is not None else 0
 
     def at(self, place: Place) -> Doubt | None:
         """The doubt about a dead letter."""
         key = self.places.get(place)
         return self.find(*key) if key is not None else None
+
+    def has_arrived(self, place: Place) -> None:
+        """A message was accepted; only how it ended is not known."""
+        key = self.places[place]
+        doubt = self._streams[key[0]].doubts[key[1]]
+        if not doubt.arrived:
+            self._known(*key, doubt.outgoing)
+            doubt.arrived = True
+
+    def _known(self, stream: int, number: int, outgoing: int) -> None:
+        """Something is known about a message."""
+        s, of = self._streams[stream], self._of[outgoing]
+        if s.unknown.pop(number, 0) == 0:
+            return
+        of.count -= 1
+        if not s.unknown:
+            s.last = 0
+            del of.unknown[bisect_left(of.unknown, stream)]
 
     def forget(self, queue: int, lane: int, first: int, count: int) -> None:
         """These dead letters are gone, or certain."""
@@ -106,20 +177,26 @@ class Doubts:
         for place in places:
             key = self.places.pop(place, None)
             if key is not None:
-                numbers = self._streams[key[0]]
-                outgoing = numbers.pop(key[1]).outgoing
-                if not numbers:
-                    del self._streams[key[0]]
-                    del self._of[outgoing][key[0]]
-                    if not self._of[outgoing]:
-                        del self._of[outgoing]
+                self._forget(*key)
+
+    def _forget(self, stream: int, number: int) -> None:
+        s = self._streams[stream]
+        outgoing = s.doubts[number].outgoing
+        self._known(stream, number, outgoing)
+        del s.doubts[number]
+        of = self._of[outgoing]
+        of.hidden.pop((stream, number), None)
+        if not s.doubts:
+            del self._streams[stream], of.streams[stream]
+            if not of.streams:
+                del self._of[outgoing]
 
     def dump(self) -> list[list[int]]:
         """As JSON."""
         return [
             [stream, number, d.outgoing, d.queue, d.lane, d.counter, int(d.arrived), d.flags]
-            for stream, numbers in self._streams.items()
-            for number, d in numbers.items()
+            for stream, s in self._streams.items()
+            for number, d in s.doubts.items()
         ]
 
     def load(self, values: list[list[int]]) -> None:

@@ -76,6 +76,25 @@ class Ends:
 
 
 @dataclass(slots=True)
+class Inquiries:
+    """When to ask about messages in doubt (``core/transfer/in_doubt.py``).
+
+    Attributes:
+        due_us: When; 0: no such timer runs.
+        asked: How often it was asked without an answer.
+        goes_on: The stream from which on is asked next, if not all could be asked about at once.
+    """
+
+    due_us: int = 0
+    asked: int = 0
+    goes_on: int = 0
+
+    def over(self) -> None:
+        """There is nothing to ask about."""
+        self.due_us = self.asked = self.goes_on = 0
+
+
+@dataclass(slots=True)
 class Trouble:
     """Why an outgoing queue cannot move, in times and words for ``why``."""
 

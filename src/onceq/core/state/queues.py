@@ -15,7 +15,7 @@ from operator import attrgetter
 from onceq.core.state.earlier_streams import OPEN_END, EarlierStreams, Stretch
 from onceq.core.state.link_states import LINKS, Link, LinkEvent
 from onceq.core.state.live_bytes import Space
-from onceq.core.state.outgoing_attempts import Attempt, Ends, Pace, Repair, Trouble
+from onceq.core.state.outgoing_attempts import Attempt, Ends, Inquiries, Pace, Repair, Trouble
 from onceq.core.state.peer_table import Peer as Peer
 from onceq.core.state.peer_table import Progress as Progress
 from onceq.core.state.peer_table import Reset as Reset
@@ -170,7 +170,6 @@ class OutgoingQueue(AnyQueue):
         "given_up_s",
         "history",
         "inquiries",
-        "inquiry_us",
         "key",
         "last_ack",
         "last_ack_count",
@@ -195,6 +194,7 @@ class OutgoingQueue(AnyQueue):
         "stream",
         "told",
         "transmitted",
+        "tried_once",
         "trouble",
         "turned_away",
     )
@@ -238,16 +238,18 @@ class OutgoingQueue(AnyQueue):
         self.told: dict[int, Memory] = {}
         self.stranded_s = 0
         """Since when it is known that the receiver has left the stream that is transmitted."""
-        self.inquiry_us = 0
-        self.inquiries = 0
+        self.inquiries = Inquiries()
         self.history: deque[Attempt] = deque(maxlen=CONNECTION_HISTORY_MAX)
         self.sent = 0
         self.plain_sent: dict[int, int] = {}
         self.transmitted: dict[int, int] = {}
         """By lane: the largest counter that this process has transmitted, or an earlier one may
         have."""
-        self.purging = False
-        """Whether a purge of it is under way: nothing leaves before that is over."""
+        self.purging = 0
+        """How many works that end messages of it are under way: nothing leaves before these are
+        over."""
+        self.tried_once: dict[int, int] = {}
+        """By lane: of what stands before this counter, whatever was to be tried once has been."""
         self.pace = Pace()
         self.repair = Repair()
         self.ends = Ends()

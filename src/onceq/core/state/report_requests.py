@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from onceq.model.identity import NO_GUID
@@ -80,6 +81,12 @@ class ReportRequests:
     def __iter__(self) -> Iterator[ReportRequest]:
         items = self._items
         return (items[at] for at in range(self._start, len(items)))
+
+    def since(self, counter: int) -> Iterator[ReportRequest]:
+        """The ranges that end behind a counter."""
+        items = self._items
+        start = max(bisect_right(items, counter, lo=self._start, key=_first) - 1, self._start)
+        return (one for one in islice(items, start, None) if one.end > counter)
 
     def taken(self) -> list[ReportRequest]:
         """The ranges as they are now; later changes do not touch these."""

@@ -21,7 +21,7 @@ from onceq.core.state.commit_outcomes import Outcomes
 from onceq.core.state.damage_table import Damages
 from onceq.core.state.expiry_times import ExpiryTimes
 from onceq.core.state.group_table import Groups
-from onceq.core.state.in_doubt_table import Doubt, Doubts, Memories
+from onceq.core.state.in_doubt_table import DOUBTS_QUEUE, Doubt, Doubts, Memories
 from onceq.core.state.life_table import Lives
 from onceq.core.state.live_bytes import Space
 from onceq.core.state.name_bindings import Bindings
@@ -69,7 +69,7 @@ DAMAGED = 7
 """Hidden queue of messages whose stored bytes are damaged (``core/management/damage.py``)."""
 JOURNAL_BIT = 1 << 31
 """The journal of a queue has the number of the queue, and this bit."""
-DOUBTS_KEPT = 6
+DOUBTS_KEPT = DOUBTS_QUEUE
 """Hidden queue of messages in doubt of which no dead letter was wanted: their senders asked to be
 told how they end (``core/transfer/in_doubt.py``)."""
 SYSTEM_QUEUES = {
@@ -340,9 +340,10 @@ class State:
 
     def _settle(self, lane: Positions, move: RangeChange, wall_s: int) -> None:
         for counter in range(move.first, move.first + move.count):
-            doubt = self.doubts.at((move.queue, move.lane, counter))
+            place = (move.queue, move.lane, counter)
+            doubt = self.doubts.at(place)
             if doubt is not None and move.reason == IN_DOUBT:
-                doubt.arrived = True
+                self.doubts.has_arrived(place)
             elif doubt is not None:
                 lane.classes[counter] = move.reason
                 lane.notes.pop(counter, None)

@@ -39,6 +39,8 @@ class Sessions:
         self.served: dict[int, None] = {}
         """Numbers of the outgoing queues that have got a session which was there before."""
         self.watch = Watch()
+        self.settling: set[int] = set()
+        """Streams of which a receiver has said what it accepted, and that takes several steps."""
         self.early = EarlyRuns()
         """What came before something that is missing."""
 

@@ -27,7 +27,10 @@ Upholds: I6, I11 (a dead letter changes its reason once, on record), I13, I24 (b
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from onceq.core.ending.dead_letters import journal_room
+from onceq.core.ending.portions import ENDED_AT_ONCE
 from onceq.core.ending.table import FATES, Ending, Fate, Side, When
 from onceq.core.peers.duplicate_identity import found_of, told
 from onceq.core.peers.refusals import turned_away_by
@@ -36,7 +39,7 @@ from onceq.core.state.in_doubt_table import Doubt
 from onceq.core.state.link_states import Link
 from onceq.core.state.position_block import AVAILABLE, LOCKED
 from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Peer
-from onceq.core.state.records import PUT_FINAL, PUT_JOURNAL, PUT_NACK_ARRIVAL, Op, RangeChange
+from onceq.core.state.records import PUT_JOURNAL, PUT_NACK_ARRIVAL, Op, RangeChange
 from onceq.core.state.state import ACKS_OWED, DOUBTS_KEPT, IN_DOUBT, JOURNAL
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
@@ -44,7 +47,7 @@ from onceq.core.transfer.connecting import connect
 from onceq.core.transfer.inquiry_answers import answer
 from onceq.core.transfer.outgoing_states import held
 from onceq.core.transfer.stranded import address_of_queue, learn, post, turned
-from onceq.core.transfer.untold import hear, tell
+from onceq.core.transfer.untold import NO_ROOM_S, STREAMS_AT_ONCE, hear, tell
 from onceq.model.classes import MessageClass
 from onceq.model.limits import INQUIRY_STREAMS_MAX
 from onceq.packet.acks import FinalAck
@@ -87,44 +90,63 @@ def settling(step: Step, peer: Peer, run: ArrivedRun) -> None:
 
 def inquire(step: Step, outgoing: OutgoingQueue) -> None:
     """Ask about what is in doubt, if anything is: now if there is a session, else later."""
-    streams = _askable(step, outgoing)
-    if not streams:
-        outgoing.inquiry_us = outgoing.inquiries = 0
+    inquiries = outgoing.inquiries
+    if not _askable(step, outgoing, 0, 1):
+        inquiries.over()
         return
     peer = step.sessions.peers.get(outgoing.session)
     if peer is not None and not peer.extended:
-        outgoing.inquiry_us = outgoing.inquiries = 0
-        _never_told(step, outgoing)
+        inquiries.over()
+        if step.state.doubts.hidden(outgoing.number, 1):
+            step.begin(_never_told(step, outgoing))
         return
+    wait_us = step.later_us(step.settings.resend_wait_s(inquiries.asked))
     if peer is not None:
-        entries = [(s, _live_from(outgoing, s, last)) for s, last in sorted(streams.items())]
-        for at in range(0, len(entries), INQUIRY_STREAMS_MAX):
-            some = tuple(entries[at : at + INQUIRY_STREAMS_MAX])
-            post(step, peer, Inquiry(address_of_queue(outgoing), some))
+        inquiries.goes_on = _ask_from(step, peer, outgoing, inquiries.goes_on)
+        if inquiries.goes_on:
+            wait_us = min(wait_us, step.later_us(NO_ROOM_S))
     # Without a session, too: the timer makes one.
-    outgoing.inquiry_us = step.later_us(step.settings.resend_wait_s(outgoing.inquiries))
-    step.timer(outgoing.inquiry_us, Timer.INQUIRE, outgoing.number)
+    inquiries.due_us = wait_us
+    step.timer(wait_us, Timer.INQUIRE, outgoing.number)
 
 
-def _askable(step: Step, outgoing: OutgoingQueue) -> dict[int, int]:
-    """The streams in doubt that are not behind the one that is transmitted now: a receiver that is
-    asked about a stream leaves those before it, and what waits in them would be stale."""
-    streams = step.state.doubts.streams_of(outgoing.number)
-    if outgoing.unacknowledged:
+def _ask_from(step: Step, peer: Peer, outgoing: OutgoingQueue, start: int) -> int:
+    """Ask about streams from one on, a bounded number of them; returns the one from which the next
+    question goes on, 0 if that were all."""
+    streams = _askable(step, outgoing, start, STREAMS_AT_ONCE + 1)
+    for at in range(0, min(len(streams), STREAMS_AT_ONCE), INQUIRY_STREAMS_MAX):
+        some = streams[at : min(at + INQUIRY_STREAMS_MAX, STREAMS_AT_ONCE)]
+        entries = tuple((stream, _live_from(outgoing, stream, last)) for stream, last in some)
+        if not post(step, peer, Inquiry(address_of_queue(outgoing), entries)):
+            return some[0][0]
+    return streams[STREAMS_AT_ONCE][0] if len(streams) > STREAMS_AT_ONCE else 0
+
+
+def _askable(
+    step: Step, outgoing: OutgoingQueue, start: int, count_max: int
+) -> list[tuple[int, int]]:
+    """The streams in doubt, from one on, that are not behind the one that is transmitted now: a
+    receiver that is asked about a stream leaves those before it, and what waits in them would be
+    stale."""
+    streams = step.state.doubts.streams_of(outgoing.number, start, count_max)
+    if streams and outgoing.unacknowledged:
         head = outgoing.head.stream
-        return {stream: last for stream, last in streams.items() if stream <= head}
+        return [(stream, last) for stream, last in streams if stream <= head]
     return streams
 
 
 def on_timer(step: Step, number: int) -> None:
-    """Nothing was answered in time: ask again, over a new session if need be."""
+    """Nothing was answered in time, or there was more to ask: ask, over a new session if need
+    be."""
     outgoing = step.state.all_queues.get(number)
     if not isinstance(outgoing, OutgoingQueue):
         return
-    if not outgoing.inquiry_us or outgoing.inquiry_us > step.now.mono_us:
+    inquiries = outgoing.inquiries
+    if not 0 < inquiries.due_us <= step.now.mono_us:
         return
-    outgoing.inquiries += 1
-    if outgoing.link is Link.NONE and not held(step, outgoing) and _askable(step, outgoing):
+    if not inquiries.goes_on:
+        inquiries.asked += 1
+    if outgoing.link is Link.NONE and not held(step, outgoing) and _askable(step, outgoing, 0, 1):
         connect(step, outgoing)
     inquire(step, outgoing)
 
@@ -142,31 +164,56 @@ def _live_from(outgoing: OutgoingQueue, stream: int, last: int) -> int:
 
 
 def _settle(step: Step, peer: Peer, memories: list[Memory]) -> None:
-    doubts = step.state.doubts
+    """The receiver has said what it accepted; what was said of a stream before is settled first.
+    What is not looked at now is asked about again."""
+    doubts, settling = step.state.doubts, step.sessions.settling
+    new = {m.stream: m for m in memories if m.stream not in settling and doubts.unknown(m.stream)}
+    if new:
+        settling.update(new)
+        step.begin(_settle_some(step, peer, list(new.values())))
+
+
+def _settle_some(step: Step, peer: Peer, memories: list[Memory]) -> Iterator[None]:
+    """Settle what is in doubt of some streams, a bounded number of messages in each step. Dead
+    letters that are received or returned meanwhile are none any more."""
+    left, concerned = ENDED_AT_ONCE, set[int]()
     build = ChangeBuilder(step)
-    concerned: set[int] = set()
     for memory in memories:
-        for number, doubt in doubts.of_stream(memory.stream):
-            queue = step.state.all_queues.get(doubt.outgoing)
-            if isinstance(queue, OutgoingQueue) and not serves(step, peer, queue, peer.peer):
-                disbelieve(step, peer, FORGED, queue=str(queue.name))
-                continue
-            concerned.add(doubt.outgoing)
-            arrived = memory.arrived(number)
+        for number in step.state.doubts.unknown(memory.stream):
+            if not left:
+                step.record(build.change)
+                yield
+                build, left = ChangeBuilder(step), ENDED_AT_ONCE
+            left -= 1
             # Once it is known that it arrived, only its final acknowledgment says more.
-            if arrived is None or doubt.arrived:
-                continue
-            if not arrived and (
-                found_of(step, peer.peer) or _other_copy_has(queue, memory.stream, number)
-            ):
-                _never_certain(build, doubt)
-            else:
-                _certain(build, doubt, arrived=arrived)
+            doubt = step.state.doubts.find(memory.stream, number)
+            if doubt is not None and not doubt.arrived:
+                concerned.add(doubt.outgoing)
+                _settle_one(build, peer, memory, number, doubt)
+        step.sessions.settling.discard(memory.stream)
     step.record(build.change)
-    for number in concerned:
-        outgoing = step.state.all_queues.get(number)
-        if isinstance(outgoing, OutgoingQueue) and not doubts.streams_of(number):
-            outgoing.inquiry_us = outgoing.inquiries = 0
+    for at in concerned:
+        outgoing = step.state.all_queues.get(at)
+        if isinstance(outgoing, OutgoingQueue) and not step.state.doubts.unsettled(at):
+            outgoing.inquiries.over()
+
+
+def _settle_one(
+    build: ChangeBuilder, peer: Peer, memory: Memory, number: int, doubt: Doubt
+) -> None:
+    step = build.step
+    queue = step.state.all_queues.get(doubt.outgoing)
+    if isinstance(queue, OutgoingQueue) and not serves(step, peer, queue, peer.peer):
+        disbelieve(step, peer, FORGED, queue=str(queue.name))
+        return
+    arrived = memory.arrived(number)
+    if arrived is None:
+        return
+    copies = found_of(step, peer.peer) or _other_copy_has(queue, memory.stream, number)
+    if not arrived and copies:
+        _never_certain(build, doubt)
+    else:
+        _certain(build, doubt, arrived=arrived)
 
 
 def _other_copy_has(queue: AnyQueue | None, stream: int, number: int) -> bool:
@@ -267,14 +314,20 @@ def give_up(step: Step, index: int, count_max: int) -> int:
     return total
 
 
-def _never_told(step: Step, outgoing: OutgoingQueue) -> None:
+def _never_told(step: Step, outgoing: OutgoingQueue) -> Iterator[None]:
     """The manager of a queue cannot be asked, and has not promised to tell how these messages end:
-    whoever asked for bad news is told now that they are in doubt."""
-    build = ChangeBuilder(step)
-    for doubt in step.state.doubts.of_outgoing(outgoing.number):
-        if doubt.queue == DOUBTS_KEPT and not doubt.flags & PUT_FINAL:
+    whoever asked for bad news is told now that they are in doubt, a bounded number in each step."""
+    while doubts := step.state.doubts.hidden(outgoing.number, ENDED_AT_ONCE):
+        build = ChangeBuilder(step)
+        for doubt in doubts:
             _stays(build, doubt, doubt.lane, doubt.counter)
-    step.record(build.change)
+        step.record(build.change)
+        if len(doubts) < ENDED_AT_ONCE:
+            return
+        yield
+        peer = step.sessions.peers.get(outgoing.session)
+        if peer is None or peer.extended:
+            return  # on the next session this begins anew, or the manager can be asked
 
 
 def _stays(build: ChangeBuilder, doubt: Doubt | None, index: int, counter: int) -> None:

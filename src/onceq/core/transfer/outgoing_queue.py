@@ -15,12 +15,12 @@ from onceq.core.peers import undone_restores
 from onceq.core.state.link_states import Link, LinkEvent
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue
-from onceq.core.state.records import PUT_ONCE, Op, RangeChange
+from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import Left
 from onceq.core.state.state import IN_DOUBT, NEGATIVE
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
-from onceq.core.transfer.connecting import connect, has_turn, put_off, put_off_alone
+from onceq.core.transfer.connecting import connect, has_turn, put_off_alone
 from onceq.core.transfer.outgoing_states import held
 from onceq.model.classes import MessageClass
 from onceq.model.connection import ConnectionStatus
@@ -55,11 +55,14 @@ def lost(
     *,
     idle: bool = False,
     status: ConnectionStatus = ConnectionStatus.UNKNOWN_FAILURE,
-) -> None:
-    """No session any more, or none came about: say why, and try again later (Q-9).
+) -> bool:
+    """No session any more, or none came about: say why.
 
     A session that was closed for idleness is no trouble: what waits for an order acknowledgment
     goes on waiting until its time, and only then a new session is made (EOD-17).
+
+    Returns:
+        Whether it is to be tried again later (``core/transfer/attempts.py``).
     """
     outgoing.happens(LinkEvent.LOSE)
     step.sessions.full_windows.discard(outgoing.number)
@@ -69,7 +72,7 @@ def lost(
         outgoing.connected_s = 0
         put_off_alone(step, outgoing, outgoing.pace.due_us)
         outgoing.rewind()
-        return
+        return False
     trouble = outgoing.trouble
     if not trouble.reason:
         trouble.since_s = step.now.wall_s
@@ -79,10 +82,7 @@ def lost(
     outgoing.connected_s = 0
     outgoing.pace.due_us = 0
     outgoing.rewind()
-    if outgoing.wanting:
-        _attempt_over(step, outgoing)
-    if outgoing.pending() and not held(step, outgoing):
-        put_off(step, outgoing)
+    return True
 
 
 def retry(step: Step, number: int) -> None:
@@ -318,15 +318,3 @@ def settled_down(step: Step, outgoing: OutgoingQueue) -> None:
         outgoing.pace.due_us = outgoing.pace.timeouts = 0
     elif outgoing.session:
         start_if_possible(step, outgoing)
-
-
-def _attempt_over(step: Step, outgoing: OutgoingQueue) -> None:
-    """The link is lost, or was not made: what was to be tried once has been tried (CNF-4)."""
-    build = ChangeBuilder(step)
-    for index, wants in outgoing.wanting.items():
-        lane = outgoing.lanes[index]
-        for w in wants:
-            if w.flags & PUT_ONCE:
-                for first, count in lane.ranges(AVAILABLE, w.first, end=w.end):
-                    gave_up(build, outgoing, index, first, count, TOO_LATE)
-    step.record(build.change)

@@ -27,10 +27,11 @@ from onceq.core.state.records import Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.contacts import Contact, Way
 from onceq.core.step.step import Step
+from onceq.core.transfer.attempts import over
 from onceq.core.transfer.connecting import attach, put_off
 from onceq.core.transfer.forward import FORWARD_LANE
 from onceq.core.transfer.in_doubt import inquire
-from onceq.core.transfer.outgoing_queue import handed_over, lost, wake
+from onceq.core.transfer.outgoing_queue import handed_over, wake
 from onceq.core.transfer.outgoing_states import held
 from onceq.core.transfer.stranded import question
 from onceq.core.transfer.untold import ask
@@ -133,8 +134,7 @@ def closed(step: Step, item: SessionClosed) -> None:
     def lose(some: list[OutgoingQueue]) -> None:
         for outgoing in some:
             if outgoing.session == item.session:
-                lost(step, outgoing, item.reason, idle=item.idle)
-                _ask_later(step, outgoing)
+                over(step, outgoing, item.reason, idle=item.idle)
 
     step.begin(some_at_a_time(step.state, numbered(step.state, sorted(peer.outgoing)), lose))
     step.sessions.contacts.release(contact)
@@ -167,8 +167,7 @@ def _missed(
     """Some that have waited for a session do not get it."""
     for outgoing in some:
         if outgoing.link is Link.CONNECTING:
-            lost(step, outgoing, reason, status=status)
-            _ask_later(step, outgoing)
+            over(step, outgoing, reason, status=status)
         elif outgoing.link is Link.PUT_OFF and not outgoing.pace.due_us:
             # It was not asked for this one; but it is known now that there is none.
             outgoing.happens(LinkEvent.WAKE)
@@ -190,12 +189,6 @@ def contact_due(step: Step, way: Way) -> None:
 
     step.begin(some_at_a_time(step.state, numbered(step.state, contact.taken()), work))
     step.sessions.contacts.release(contact)
-
-
-def _ask_later(step: Step, outgoing: OutgoingQueue) -> None:
-    """What was to be tried once has been tried, and may have arrived (CNF-4)."""
-    if not outgoing.inquiry_us:
-        inquire(step, outgoing)
 
 
 def acked(step: Step, item: SessionAcked) -> None:

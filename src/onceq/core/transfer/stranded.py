@@ -62,9 +62,9 @@ def address_of_queue(outgoing: OutgoingQueue) -> Address:
     return Address(3, number=name.number)
 
 
-def post(step: Step, peer: Peer, asked: Inquiry) -> None:
-    """Let an inquiry leave on a session."""
-    refusals.note(step, peer, inquiry(
+def post(step: Step, peer: Peer, asked: Inquiry) -> bool:
+    """Let an inquiry leave on a session; whether there was room for it."""
+    return refusals.note(step, peer, inquiry(
         asked, own=step.identity.guid, own_message=step.passing_number(),
         sent_time=step.now.wall_s, destination_manager=peer.peer,
     ))  # fmt: skip

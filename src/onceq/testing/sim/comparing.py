@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any, Final, cast
 
 from onceq.core.state.earlier_streams import EarlierStreams
+from onceq.core.state.in_doubt_table import OfStream
 from onceq.core.state.live_bytes import Space
 from onceq.core.state.position_block import PositionBlock
 from onceq.core.state.positions import Positions
@@ -30,16 +31,17 @@ FLEETING: Final[Mapping[type, frozenset[str]]] = {
     # Hints that may be too early, never too late; and places that follow from the tables.
     State: frozenset({"expiry", "next_expiry"}),
     EarlierStreams: frozenset({"_order", "_start"}),
+    OfStream: frozenset({"last"}),
     Positions: frozenset({"_soon", "next_expiry", "cursor", "head", "in_parts"}),
     PositionBlock: frozenset({"next_expiry", "reach_known", "rising"}),
     # Of the running process: waiting readers, open handles, the session, pace and troubles.
     Queue: frozenset({"denying", "handles", "looking", "shown", "turns", "waiting"}),
     OutgoingQueue: frozenset({
         "connected_s", "ends", "given_up", "given_up_class", "given_up_s",
-        "history", "inquiries", "inquiry_us",
-        "last_ack", "last_ack_count", "last_ack_s", "link", "pace", "plain_sent", "repair",
-        "retry_us",
-        "sent", "session", "stranded_s", "told", "transmitted", "trouble", "turned_away",
+        "history", "inquiries",
+        "last_ack", "last_ack_count", "last_ack_s", "link", "pace", "plain_sent", "purging",
+        "repair", "retry_us", "sent", "session", "stranded_s", "told", "transmitted", "tried_once",
+        "trouble", "turned_away",
     }),
     Progress: frozenset({
         "acked_us", "conflicts", "direct", "due_us", "duplicates", "gaps", "leads_to", "rejects",

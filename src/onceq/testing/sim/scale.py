@@ -15,9 +15,10 @@ from dataclasses import asdict, dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from onceq.core.ending.portions import ENDED_AT_ONCE
+from onceq.core.ending.portions import ENDED_AT_ONCE, QUEUES_AT_ONCE
 from onceq.core.state.position_block import CHUNK_SHIFT
 from onceq.core.step import early_runs
+from onceq.core.transfer.untold import STREAMS_AT_ONCE
 from onceq.model import limits
 from onceq.model.log import LARGE_BLOCK_BYTES, LARGE_RECORD_BYTES
 from onceq.testing.sim import marks
@@ -32,7 +33,8 @@ RESTS_SHARE: Final = 0.5
 """Of worlds whose sizes are drawn: what goes to several destinations is written once, however
 small it is."""
 WORKS_SHARE: Final = 0.4
-"""Of worlds whose sizes are drawn: purges, deletions and expiries take many steps."""
+"""Of worlds whose sizes are drawn: purges, deletions and expiries take many steps; and so do
+questions, and what happens to many outgoing queues."""
 _PARTS: Final = (
     "onceq.core.", "onceq.packet.", "onceq.service.", "onceq.model.limits", "onceq.model.log",
     "onceq.store.framing",
@@ -70,6 +72,8 @@ class Scale:
     LARGE_RECORD_BYTES: int = LARGE_RECORD_BYTES
     LARGE_BLOCK_BYTES: int = LARGE_BLOCK_BYTES
     ENDED_AT_ONCE: int = ENDED_AT_ONCE
+    QUEUES_AT_ONCE: int = QUEUES_AT_ONCE
+    STREAMS_AT_ONCE: int = STREAMS_AT_ONCE
     REST_BYTES_MIN: int = limits.REST_BYTES_MIN
 
 
@@ -124,6 +128,9 @@ def draw(rng: Random) -> Scale:
         drawn["ENDED_AT_ONCE"] = rng.choice((1, 2))
     if rng.random() < RESTS_SHARE:
         drawn["REST_BYTES_MIN"] = 1
+    if rng.random() < WORKS_SHARE:
+        drawn["STREAMS_AT_ONCE"] = rng.choice((1, 2))
+        drawn["QUEUES_AT_ONCE"] = rng.choice((1, 2))
     return Scale(**drawn)
 
 

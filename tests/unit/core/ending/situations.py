@@ -174,7 +174,10 @@ def doubted(ending: Situation) -> Situation:
 
 def inquired(*, arrived: bool) -> Situation:
     def work(stage: Stage, build: ChangeBuilder) -> None:
-        for _, doubt in stage.manager.state.doubts.of_stream(stage.far.stream):
+        doubts, stream = stage.manager.state.doubts, stage.far.stream
+        for number in doubts.unknown(stream):
+            doubt = doubts.find(stream, number)
+            assert doubt is not None
             in_doubt._certain(build, doubt, arrived=arrived)
 
     return built(work)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from onceq.core.state import in_doubt_table
-from onceq.core.state.in_doubt_table import Doubt, Doubts, Memories
+from onceq.core.state.in_doubt_table import DOUBTS_QUEUE, Doubt, Doubts, Memories
 from onceq.core.state.queues import Progress
+from onceq.core.state.records import PUT_FINAL
+from tests.unit.core.effort import stays_the_same
 
 
 def table() -> Doubts:
@@ -19,6 +22,10 @@ def table() -> Doubts:
     return made
 
 
+def streams(made: Doubts, outgoing: int) -> list[tuple[int, int]]:
+    return made.streams_of(outgoing, 0, 100)
+
+
 def test_found_by_message_by_place_and_by_outgoing_queue() -> None:
     made = table()
     assert len(made) == 6
@@ -27,7 +34,7 @@ def test_found_by_message_by_place_and_by_outgoing_queue() -> None:
     assert doubt is made.at((1, 0, 103))
     assert made.find(7, 9) is None
     assert made.at((2, 0, 103)) is None
-    assert (made.streams_of(20), made.streams_of(21), made.streams_of(22)) == ({7: 4}, {8: 1}, {})
+    assert [streams(made, of) for of in (20, 21, 22)] == [[(7, 4)], [(8, 1)], []]
     assert (made.unsettled(20), made.unsettled(21)) == (4, 1)
 
 
@@ -38,7 +45,59 @@ def test_what_is_gone_is_forgotten(count: int) -> None:
     left = {101, 105, 200} if count == 3 else {101}
     assert {place for place in range(300) if made.at((1, 0, place))} == left
     made.forget(1, 0, 0, 1000)
-    assert (len(made), made.streams_of(20), made.dump()) == (0, {}, [])
+    assert (len(made), streams(made, 20), made.unsettled(20), made.dump()) == (0, [], 0, [])
+    assert made.hidden(20, 9) == []
+
+
+def test_what_is_known_of_is_not_asked_about() -> None:
+    made = table()
+    for number in (2, 4, 1, 4):
+        made.has_arrived((1, 0, 100 + number))
+    assert (made.unknown(7), made.unsettled(20)) == ([3], 1)
+    ((stream, last),) = streams(made, 20)
+    assert stream == 7
+    assert 3 <= last <= 4, "no other message of the stream is in doubt"
+    made.has_arrived((1, 0, 103))
+    assert (made.unknown(7), made.unsettled(20), streams(made, 20)) == ([], 0, [])
+    assert made.concern(20)
+
+
+def test_streams_are_asked_about_in_order_from_any_one_on() -> None:
+    made = Doubts()
+    for stream in (9, 3, 5, 7):
+        made.add(stream, 2, Doubt(20, 1, 0, stream, False))
+    assert made.streams_of(20, 0, 2) == [(3, 2), (5, 2)]
+    assert made.streams_of(20, 6, 9) == [(7, 2), (9, 2)]
+    made.forget(1, 0, 5, 1)
+    assert made.streams_of(20, 0, 2) == [(3, 2), (7, 2)]
+
+
+def test_those_are_found_of_whom_nobody_will_tell() -> None:
+    made = Doubts()
+    for number, flags in enumerate((0, PUT_FINAL, 0), start=1):
+        made.add(7, number, Doubt(20, DOUBTS_QUEUE, 0, number, False, flags))
+    made.add(7, 4, Doubt(20, 1, 0, 4, False))
+    assert [doubt.counter for doubt in made.hidden(20, 9)] == [1, 3]
+    made.forget(DOUBTS_QUEUE, 0, 1, 1)
+    assert [doubt.counter for doubt in made.hidden(20, 9)] == [3]
+
+
+def test_to_know_of_one_costs_by_none_of_the_others() -> None:
+    def make(count: int) -> Callable[[], object]:
+        made = Doubts()
+        for number in range(1, count + 1):
+            made.add(7, number, Doubt(20, 1, 0, number, False))
+
+        def one() -> None:
+            made.has_arrived((1, 0, count // 2))
+            made.forget(1, 0, count // 3, 1)
+            made.streams_of(20, 0, 16)
+            made.unsettled(20)
+            made.hidden(20, 16)
+
+        return one
+
+    stays_the_same(make)
 
 
 def test_a_checkpoint_holds_all_of_it() -> None:
