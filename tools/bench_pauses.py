@@ -32,7 +32,10 @@ from bench_pauses_load import DEAD, Load, fill, share  # noqa: E402
 from nodes import Node, free_port  # noqa: E402
 
 GOAL_MS: Final = 20.0
+SHARES: Final = ("worked", "others", "core", "disk", "stolen")
 SETTINGS: Final = "checkpoint_log_bytes = 16777216\nconnect_retry_s = 1\n"
+SHOWN_MS: Final = 2.0
+"""What has never taken so long has no line of its own."""
 CAUSES: Final = 3
 """Longest parts of a pause that are named."""
 NEEDED: Final = {
@@ -54,8 +57,8 @@ def inside(found: dict[str, Any], began: float, ended: float) -> dict[str, Any]:
         "pauses": [p for p in found["pauses"] if began <= p["at"] <= ended],
         "pumps": [ms for at, ms in found["pumps"] if began <= at <= ended],
         "counted": {
-            what: sum(began <= at <= ended for at in times)
-            for what, times in found["counted"].items()
+            what: sorted(ms for at, ms in each if began <= at <= ended)
+            for what, each in found["counted"].items()
         },
     }
 
@@ -66,9 +69,12 @@ def asked_at(done: list[tuple[str, float, float]], at: float) -> str:
 
 
 def causes(pause: dict[str, Any]) -> list[tuple[str, float, float]]:
-    """The parts of a pause with most work, with how long they lasted; what no name is known for is
-    the rest."""
-    work = [(what, long, worked) for what, (long, worked) in pause["work"].items()]
+    """The parts of a pause with most work, with how often they ran if that was more than once, and
+    how long they lasted; what no name is known for is the rest."""
+    work: list[tuple[Any, ...]] = [
+        (what if calls == 1 else f"{calls} x {what}", long, worked)
+        for what, (long, worked, calls) in pause["work"].items()
+    ]
     rest = (
         pause[each] - sum(part[at] for part in work) for at, each in ((1, "long"), (2, "worked"))
     )
@@ -85,9 +91,9 @@ def percentile(values: list[float], share: float) -> float:
 def missed(found: dict[str, Any]) -> list[str]:
     """What did not happen, or took too long."""
     lines = [
-        f"happened {found['counted'].get(what, 0)} times, {least} are needed: {what}"
+        f"happened {times} times, {least} are needed: {what}"
         for what, least in NEEDED.items()
-        if found["counted"].get(what, 0) < least
+        if (times := len(found["counted"].get(what, ()))) < least
     ]
     long = sum(ours(pause) > GOAL_MS for pause in found["pauses"])
     if long:
@@ -146,12 +152,18 @@ def tell(found: dict[str, Any]) -> None:
     print(f"{found['seconds']:.0f} s, {found['waiting']:,} messages waiting at the end, "
           f"{found['messages_s']:,.0f} messages/s passed")  # fmt: skip
     print("asked for: " + ", ".join(f"{what} {count}" for what, count in times.items()))
-    print("counted: " + ", ".join(f"{what} {n}" for what, n in found["counted"].items()))
     answers = found["answers_ms"]
     print(f"an answer took {percentile(answers, 0.5):.2f} ms (half of them), "
           f"{percentile(answers, 0.99):.1f} ms (99 of 100), {percentile(answers, 1):.1f} ms (the "
           f"longest of {len(answers):,})")  # fmt: skip
     pauses = sorted(found["pauses"], key=ours, reverse=True)
+    print(
+        f"{'times':>8} {'half':>6} {'99 of 100':>9} {'longest':>7} ms of work, with what it calls"
+    )
+    for what, took in sorted(found["counted"].items(), key=lambda each: -max(each[1], default=0)):
+        if percentile(took, 1) >= SHOWN_MS or what in NEEDED:
+            print(f"{len(took):8,} {percentile(took, 0.5):6.1f} {percentile(took, 0.99):9.1f} "
+                  f"{percentile(took, 1):7.1f}    {what}")  # fmt: skip
     print(f"longest pump {max(found['pumps'], default=0):.1f} ms; longest pause "
           f"{ours(pauses[0]) if pauses else 0:.1f} ms")  # fmt: skip
     for least in (10.0, GOAL_MS, 50.0):
@@ -162,13 +174,16 @@ def tell(found: dict[str, Any]) -> None:
         print(f"pauses over {least:.0f} ms: {long}; with cores and the disk: {whole}; in which the "
               f"loop worked for so long: {worked}")  # fmt: skip
     if pauses:
-        print(f"{'at s':>7} {'pause':>7} {'worked':>7} {'others':>7} {'core':>7} {'disk':>7} ms")
+        print(
+            f"{'at s':>7} {'pause':>7} {'worked':>7} {'others':>7} {'core':>7} {'disk':>7} "
+            f"{'stolen':>7} ms"
+        )
     for pause in pauses[:30]:
         parts = causes(pause)
         work = ", ".join(f"{what} {worked:.0f} of {long:.0f}" for what, long, worked in parts)
         asked = asked_at(found["done"], pause["at"])
         print(f"{pause['at'] - found['began']:7.2f} {ours(pause):7.1f} "
-              + " ".join(f"{pause[each]:7.1f}" for each in ("worked", "others", "core", "disk"))
+              + " ".join(f"{pause[each]:7.1f}" for each in SHARES)
               + f"  {work} ({asked or 'nothing asked'})")  # fmt: skip
 
 

@@ -38,6 +38,9 @@ from onceq.store.log import LogStore
 BEAT_S: Final = 0.001
 NOTED_S: Final = 0.005
 """Shorter pauses are not worth a line."""
+LOOK_S: Final = 0.05
+"""How often it is looked what other machines on the same hardware take from this one."""
+MACHINE: Final = Path("/proc/stat")
 DISK: Final = "sync"
 COLLECTION: Final = "search for garbage"
 
@@ -53,7 +56,10 @@ class Pause:
         others: Processor time of the other threads of the daemon.
         core: How long the thread was ready to run and had no core.
         disk: How long it waited for the disk.
-        work: What has run, to how long it lasted, and its thread worked, without what it called.
+        stolen: How long the machine had no processor, because of others on the same hardware; with
+            what came just before. Its clock is coarse.
+        work: What has run, to how long it lasted and its thread worked, without what it called, and
+            how often it ran.
     """
 
     at: float
@@ -62,15 +68,17 @@ class Pause:
     others: float
     core: float
     disk: float
-    work: dict[str, tuple[float, float]] = field(default_factory=dict)
+    stolen: float
+    work: dict[str, tuple[float, float, int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Spent:
-    """Seconds that have passed, and in which a thread has worked."""
+    """Seconds that have passed, and in which a thread has worked; over how many calls."""
 
     long: float = 0.0
     worked: float = 0.0
+    calls: int = 0
 
     @classmethod
     def now(cls) -> Spent:
@@ -85,6 +93,7 @@ class Spent:
         """Both together."""
         self.long += other.long
         self.worked += other.worked
+        self.calls += 1
 
 
 class Watch:
@@ -94,8 +103,8 @@ class Watch:
         self.pauses: list[Pause] = []
         self.pumps: list[tuple[float, float]] = []
         """When one of the longer ones was over, and its milliseconds."""
-        self.counted: dict[str, list[float]] = {}
-        """What has happened, to when it began."""
+        self.counted: dict[str, list[tuple[float, float]]] = {}
+        """What has happened, to when it began, and milliseconds of work, with all it called."""
         self._work: dict[str, Spent] = {}
         self._inner = Spent()
         """Time of what was called by that which runs now."""
@@ -104,6 +113,9 @@ class Watch:
         self._schedule = -1
         self._last = (0.0, 0.0, 0.0, 0.0)
         self._disk = 0.0
+        self._machine = -1
+        self._stolen = (0.0, 0.0)
+        """When it was looked what was stolen by then, and how much that was."""
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Look at this loop, from its first turn on."""
@@ -114,6 +126,8 @@ class Watch:
         own = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
         if own.exists():
             self._schedule = os.open(own, os.O_RDONLY)
+        if MACHINE.exists():
+            self._machine = os.open(MACHINE, os.O_RDONLY)
         gc.callbacks.append(self._garbage)
         self._last = self._now()
         loop.call_later(BEAT_S, self._beat, loop)
@@ -124,21 +138,31 @@ class Watch:
             waited = int(os.pread(self._schedule, 100, 0).split()[1])
         return time.monotonic(), time.thread_time(), time.process_time(), waited / 1e9
 
+    def _theft(self) -> float:
+        """Seconds in which one of the machine's cores had to wait for real ones, ever."""
+        if self._machine < 0:
+            return 0.0
+        return int(os.pread(self._machine, 200, 0).split()[8]) / os.sysconf("SC_CLK_TCK")
+
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
         found = self._now()
         at, worked, process, core = found
         long = at - self._last[0] - BEAT_S
         if long >= NOTED_S:
             worked, process, core = (a - b for a, b in zip(found[1:], self._last[1:], strict=True))
+            stolen, before = self._theft(), self._stolen[1]
+            self._stolen = (at, stolen)
             work = {
-                what: (1e3 * spent.long, 1e3 * spent.worked)
+                what: (1e3 * spent.long, 1e3 * spent.worked, spent.calls)
                 for what, spent in self._work.items()
                 if spent.long >= NOTED_S / 10
             }
             self.pauses.append(
                 Pause(at, 1e3 * long, 1e3 * worked, 1e3 * (process - worked), 1e3 * core,
-                      1e3 * self._disk, work)
+                      1e3 * self._disk, 1e3 * (stolen - before), work)
             )  # fmt: skip
+        elif at - self._stolen[0] > LOOK_S:
+            self._stolen = (at, self._theft())
         self._last, self._disk = found, 0.0
         self._work.clear()
         loop.call_later(BEAT_S, self._beat, loop)
@@ -173,7 +197,7 @@ class Watch:
                 elif what == "pump" and took.long >= NOTED_S:
                     self.pumps.append((time.monotonic(), 1e3 * took.long))
                 if count:
-                    self.counted.setdefault(what, []).append(began.long)
+                    self.counted.setdefault(what, []).append((began.long, 1e3 * took.worked))
                 self._inner = outer
                 outer.add(took)
 
@@ -224,17 +248,7 @@ def look_at(watch: Watch) -> None:
     ]
     for of, name, label in plain:
         watch.calls(of, name, label, count=False)
-    steps = ("Relocate", "PurgeQueue", "DeleteQueue")
-    before = Manager.step
-
-    def step(self: Manager, now: Any, item: Any) -> Any:
-        what = type(item).__name__
-        if what in steps:
-            watch.counted.setdefault(what, []).append(time.monotonic())
-        return before(self, now, item)
-
-    Manager.step = step  # type: ignore[method-assign]
-    watch.calls(Manager, "step", step_of, count=False)
+    watch.calls(Manager, "step", step_of, count=True)
     for timer, rule in list(manager._TIMERS.items()):
         table = {timer.name: rule}
         rules = type("Rules", (), table)

@@ -27,16 +27,17 @@ def test_a_smoke_run_notes_what_has_happened() -> None:
     assert done.returncode == bool(found["missed"])
     assert found["answers_ms"]
     assert found["waiting"] > 0
-    assert found["counted"]["PurgeQueue"] > 0
+    assert found["counted"]["PurgeQueue"]
 
 
 def noted(**changes: float) -> dict[str, Any]:
     return {"at": 1.0, "long": 30.0, "worked": 25.0, "others": 0.0, "core": 0.0, "disk": 0.0,
-            "work": {"pump": (2.0, 2.0), "snapshot": (24.0, 22.0)}} | changes  # fmt: skip
+            "stolen": 0.0, "work": {"pump": (2.0, 2.0, 3), "snapshot": (24.0, 22.0, 1)},
+            **changes}  # fmt: skip
 
 
 def test_waiting_for_a_core_or_the_disk_is_no_pause_of_ours() -> None:
-    counted = dict.fromkeys(bench_pauses.NEEDED, 5)
+    counted = dict.fromkeys(bench_pauses.NEEDED, [1.0] * 5)
     judged = [
         len(bench_pauses.missed({"counted": counted, "pauses": [pause]}))
         for pause in (noted(), noted(core=11.0), noted(disk=11.0))
@@ -45,7 +46,7 @@ def test_waiting_for_a_core_or_the_disk_is_no_pause_of_ours() -> None:
 
 
 def test_what_did_not_happen_is_a_miss() -> None:
-    counted = dict.fromkeys(bench_pauses.NEEDED, 5)
+    counted = dict.fromkeys(bench_pauses.NEEDED, [1.0] * 5)
     assert bench_pauses.missed({"counted": counted, "pauses": []}) == []
     del counted["Relocate"]
     (line,) = bench_pauses.missed({"counted": counted, "pauses": []})
@@ -54,13 +55,13 @@ def test_what_did_not_happen_is_a_miss() -> None:
 
 def test_the_longest_parts_of_a_pause_are_named() -> None:
     parts = bench_pauses.causes(noted())
-    assert parts == [("snapshot", 24.0, 22.0), ("pump", 2.0, 2.0), ("the rest", 4.0, 1.0)]
+    assert parts == [("snapshot", 24.0, 22.0), ("3 x pump", 2.0, 2.0), ("the rest", 4.0, 1.0)]
 
 
 def test_only_what_was_noted_in_time_counts() -> None:
     found = {
         "pauses": [noted(at=0.5), noted()], "pumps": [(0.5, 7.0), (1.0, 8.0)],
-        "counted": {"expiry": [0.5, 1.0, 1.5, 3.0]},
+        "counted": {"expiry": [(0.5, 9.0), (1.0, 4.0), (1.5, 3.0), (3.0, 9.0)]},
     }  # fmt: skip
     seen = bench_pauses.inside(found, 0.9, 2.0)
-    assert seen == {"pauses": [noted()], "pumps": [8.0], "counted": {"expiry": 2}}
+    assert seen == {"pauses": [noted()], "pumps": [8.0], "counted": {"expiry": [3.0, 4.0]}}
