@@ -172,6 +172,11 @@ class Manager:
         """Whether something takes several steps, and is not over: each Tick goes on with it."""
         return bool(self._step.works)
 
+    def portion_due(self, now: Now) -> bool:
+        """Whether the next Tick does a portion of what may take several steps."""
+        step = self._step
+        return bool(step.works) or step.state.next_expiry <= now.wall_s
+
     @property
     def position(self) -> int:
         """Where the next record's frame will begin."""
@@ -394,10 +399,13 @@ def _tick(step: Step, item: Tick) -> None:
     while timers and timers[0][0] <= now_us:
         _, what, whom = heappop(timers)
         _TIMERS[what](step, whom)
-    if step.state.next_expiry <= step.now.wall_s:
+    # One portion, whatever waits: expiry and the other works take turns.
+    if step.state.next_expiry <= step.now.wall_s and not (step.works and step.expired):
         mass_expiry.expire(step)
-    if step.works:
+        step.expired = True
+    elif step.works:
         step.go_on()
+        step.expired = False
     step.state.outcomes.forget(step.now.wall_s, step.settings.outcome_age_s)
 
 

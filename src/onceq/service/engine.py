@@ -57,6 +57,7 @@ from onceq.service.history import History
 from onceq.service.holding import Holding
 from onceq.service.mappings import MappingFolder
 from onceq.service.naming import Naming
+from onceq.service.portions import Kind, Portions
 from onceq.service.scrub import Scrubbing
 from onceq.service.sessions import Network, Sessions
 from onceq.service.upkeep import Upkeep
@@ -118,7 +119,8 @@ class Engine(Committer):
         self.answers = Answers()
         self._next_owner = 1
         self.stopped = False
-        self.sessions = Sessions(self, network, lambda: self.http, self.pump)
+        self._portions = Portions()
+        self.sessions = Sessions(self, network, lambda: self.http, lambda: self.pump(portion=False))
         """Where hosts tell what happens to connections with other managers."""
         self.scrubbing = Scrubbing(self)
         self._upkeep = Upkeep(self)
@@ -175,7 +177,8 @@ class Engine(Committer):
         self._catch_up()
         self._upkeep.started()
         self._keep_house(self.clock.read())
-        self._pay()
+        if self.manager.owing and self.manager.owed(OWED_BYTES) is not None:
+            self.nudge()
 
     def stop(self) -> None:
         """Finish what is in the inbox, make a checkpoint, close the store.
@@ -186,9 +189,9 @@ class Engine(Committer):
         # What was asked is answered first: whoever got no answer would have to take it for in
         # doubt.
         # And what takes several steps is finished: nobody is told that it has not happened.
-        while (self.inbox or self.manager.at_work) and not self.stopped:
-            if not self.inbox:
-                self.submit(Tick())
+        manager = self.manager
+        while (self.inbox or manager.at_work or manager.owing) and not self.stopped:
+            self._portions.core = manager.at_work
             self.pump()
         self.sessions.close_all("this queue manager stops")
         self.rates.tell(all_of_it=True)
@@ -239,12 +242,17 @@ class Engine(Committer):
     @property
     def has_work(self) -> bool:
         """Whether a pump would find anything to do."""
-        return not self.stopped and bool(self.inbox or self.sessions.waiting)
+        return not self.stopped and bool(
+            self.inbox or self.sessions.waiting or self._portions.core or self.manager.owing
+        )
 
     # ---- the loop -------------------------------------------------------------------------
 
-    def pump(self) -> bool:
+    def pump(self, *, portion: bool = True) -> bool:
         """Work off what is in the inbox now; True if there is more to do by then.
+
+        Args:
+            portion: Whether a portion of long work is done, too, if there is any.
 
         One sync for all of it, if any of it needs one. A StorageFailure goes to ``fatal``; any
         other exception is a mistake of ours and leaves here, with the engine stopped.
@@ -261,8 +269,11 @@ class Engine(Committer):
         if answers.at_work:
             answers.begin()
         self.pumping = True
+        kind, portions, manager = Kind.NONE, self._portions, self.manager
         try:
             now = self.clock.read()
+            if (portions.core or manager.owing) and portion:
+                kind = self._portion(now, items)
             if self._named:
                 self.naming.prepare(now, items)
             self.settle(self.verifying.decide(now, items))
@@ -273,10 +284,11 @@ class Engine(Committer):
                 sessions.drain(now)
             if self.unsaid and self._said is not None:
                 self._said()
-            if self.due.look_us <= now.mono_us or self.due.position <= self.store.position:
+            house = self.due.look_us <= now.mono_us or self.due.position <= self.store.position
+            if house and portion and kind in (Kind.NONE, Kind.HOUSE):
                 self._keep_house(now)
-            if self.manager.owing:
-                self._pay()
+                portions.done(Kind.HOUSE)
+                house = False
             if self._behind:
                 self._catch_up()
         except StorageFailure as error:
@@ -290,7 +302,27 @@ class Engine(Committer):
             raise
         finally:
             self.pumping = False
-        return bool(inbox or (sessions.wanting and sessions.waiting))
+        return bool(
+            inbox or (sessions.wanting and sessions.waiting)
+            or house or portions.core or manager.owing
+        )  # fmt: skip
+
+    def _portion(self, now: Now, items: list[Input]) -> Kind:
+        """Whose portion this pump does; what decides of it is put before the other items."""
+        portions, manager = self._portions, self.manager
+        house = self.due.look_us <= now.mono_us or self.due.position <= self.store.position
+        kind = portions.next(owing=manager.owing, house=house)
+        if kind is Kind.ACKS:
+            found = self._owed()
+            if found is not None:
+                items.insert(0, found)
+            elif not manager.owing:
+                kind = portions.next(owing=False, house=house)
+        if kind is Kind.CORE:
+            portions.core = False
+            items.insert(0, Tick())
+        portions.done(kind)
+        return kind
 
     def _keep_house(self, now: Now) -> None:
         """Look at everything that has a time of its own, and ask when that is wanted again."""
@@ -304,17 +336,17 @@ class Engine(Committer):
             at(self.sessions.next_timer()), at(self._held_us),
         )  # fmt: skip
 
-    def _pay(self) -> None:
-        """Read messages of which acknowledgments are owed; the next pump makes these (I13)."""
+    def _owed(self) -> Compose | None:
+        """Read messages of which acknowledgments are owed, so that these are made (I13)."""
         found = self.manager.owed(OWED_BYTES)
-        if found is not None:
-            try:
-                packets = Run(self.fetch(found.extents), found.lengths)
-            except DamagedRecord:
-                self.set_aside(self.verifying.damaged(found.extents))
-                self.nudge()
-                return
-            self.submit(Compose(found.counters, packets))
+        if found is None:
+            return None
+        try:
+            packets = Run(self.fetch(found.extents), found.lengths)
+        except DamagedRecord:
+            self.set_aside(self.verifying.damaged(found.extents))
+            return None
+        return Compose(found.counters, packets)
 
     def _reload(self, action: Reload) -> None:
         try:
@@ -333,8 +365,13 @@ class Engine(Committer):
 
     def tick(self) -> None:
         """Time has come for something; a pump must follow."""
-        self.sessions.tick(self.clock.read())
-        self.submit(Tick())
+        now = self.clock.read()
+        self.sessions.tick(now)
+        if self.manager.portion_due(now):
+            self._portions.core = True
+            self.nudge()
+        else:
+            self.submit(Tick())
 
     def checkpoint(self) -> None:
         """Make a checkpoint now."""

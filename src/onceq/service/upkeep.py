@@ -64,7 +64,7 @@ class Upkeep:
         self._looked_us = 0
         self._looked_at = 0
         self._low = False
-        self._moved = False
+        self._moved = self._to_empty = False
         self._giving_back = GivingBack(committer.store, self._live)
         self._emptying = Emptying(committer, self.reclaim)
         self._quiet_at = -1
@@ -96,7 +96,7 @@ class Upkeep:
         second one sees that all is quiet, and that there is time for what was put off.
         """
         again_us = self._looked_us + CHECK_US
-        at_it = self._giving_back.more or (self._emptying.more and not self._low)
+        at_it = self._giving_back.more or self._to_empty or (self._emptying.more and not self._low)
         wanted = Due(again_us if self._writing is None and not at_it else 0)
         quiet = self._committer.store.position == self._quiet_at
         wanted.position = self._quiet_at + 1 if quiet else self._looked_at + CHECK_BYTES
@@ -115,18 +115,33 @@ class Upkeep:
         return wanted
 
     def work(self, now: Now) -> None:
-        """A little of whatever is due."""
-        self._collect(wait=False)
-        if self._giving_back.more:
-            self.reclaim()
+        """A portion of whatever is due: one thing that may take milliseconds, and no more."""
+        if self._collect(wait=False):
+            return
         position = self._committer.store.position
         idle = now.mono_us - self._looked_us >= CHECK_US
         if not idle and position - self._looked_at < CHECK_BYTES:
-            if self._emptying.more and not self._low:
-                self._emptying.go_on(now, self._covered)
+            self._go_on(now)
             return
         quiet = position == self._looked_at
         self._look(now)
+        under_way = self._writing is not None
+        self._begin_due(now, position, quiet=quiet)
+        self._to_empty = True
+        if under_way or self._writing is None:
+            self._begin_emptying(now)
+
+    def _go_on(self, now: Now) -> None:
+        """A portion of what was begun, or put off, at the last look."""
+        if self._giving_back.more:
+            self.reclaim()
+        elif self._to_empty:
+            self._begin_emptying(now)
+        elif self._emptying.more and not self._low:
+            self._emptying.go_on(now, self._covered)
+
+    def _begin_due(self, now: Now, position: int, *, quiet: bool) -> None:
+        """Begin a checkpoint or a part of the history, if it is time for one."""
         if self._writing is None:
             due = position - self._covered >= self._due_bytes()
             if quiet:
@@ -140,6 +155,9 @@ class Upkeep:
                 self._begin_checkpoint()
         if self._writing is None and self._history_due(now):
             self._begin_history(now)
+
+    def _begin_emptying(self, now: Now) -> None:
+        self._to_empty = False
         self._moved = not self._low and self._emptying.begin(now, self._covered)
 
     def _due_bytes(self) -> int:
@@ -356,9 +374,15 @@ class Upkeep:
             future = background(work)
             self._writing = (future, lambda: then(future.result()))
 
-    def _collect(self, *, wait: bool) -> None:
-        """Go on with what has ended in another thread; ``wait``: with whatever is under way."""
-        if self._writing is not None and (wait or self._writing[0].done()):
-            # Cleared first: `then` may begin the next work, and `_live` asks for it.
-            (_, then), self._writing = self._writing, None
-            then()
+    def _collect(self, *, wait: bool) -> bool:
+        """Go on with what has ended in another thread; ``wait``: with whatever is under way.
+
+        Returns:
+            Whether there was something.
+        """
+        if self._writing is None or not (wait or self._writing[0].done()):
+            return False
+        # Cleared first: `then` may begin the next work, and `_live` asks for it.
+        (_, then), self._writing = self._writing, None
+        then()
+        return True

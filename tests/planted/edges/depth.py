@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from onceq.core import manager
+from onceq.core.inputs.inputs import Input
 from onceq.core.management import change_settings, mass_expiry, purges
 from onceq.core.receive import poison, receive
 from onceq.core.state import position_block, snapshot
@@ -15,7 +17,10 @@ from onceq.core.state.snapshot import _Lane
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
 from onceq.core.transfer import attempts, in_doubt, transmit, untold
+from onceq.model.time import Now
 from onceq.service import emptying, giving_back
+from onceq.service.engine import Engine
+from onceq.service.portions import Kind, Portions
 from tests.planted.planted import SIM, Planted, edited, replaced
 
 DUE = "tests/unit/core/test_manager.py::test_what_expires_later_is_found_when_its_time_comes"
@@ -31,6 +36,7 @@ POISON = "tests/unit/core/receive/test_poison.py::"
 EMPTYING = "tests/unit/service/test_emptying.py::"
 ATTEMPTS = "tests/unit/core/transfer/test_attempts.py::"
 IN_DOUBT = "tests/unit/core/transfer/test_in_doubt.py::"
+PORTIONS = "tests/unit/service/test_portions.py::"
 TRANSMIT = "tests/unit/core/transfer/test_transmit.py::"
 
 
@@ -53,7 +59,26 @@ def rest_stays(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(giving_back.GivingBack, "more", nothing, raising=False)
 
 
+def house_every_time(patch: pytest.MonkeyPatch) -> None:
+    """Housekeeping is done beside the portion of another kind of long work."""
+
+    def portion(self: Engine, now: Now, items: list[Input]) -> Kind:
+        self._keep_house(now)
+        return original(self, now, items)
+
+    original = Engine._portion
+    patch.setattr(Engine, "_portion", portion)
+
+
 PLANTED = (
+    Planted("a-pump-keeps-house-beside-another-portion", house_every_time,
+            PORTIONS + "test_a_pump_does_one_portion_and_each_kind_has_its_turn"),
+    Planted("the-same-kind-of-long-work-is-always-the-first",
+            replaced(Portions, "done", lambda *_: None),
+            PORTIONS + "test_a_pump_does_one_portion_and_each_kind_has_its_turn"),
+    Planted("what-expires-goes-before-all-other-works",
+            edited(manager, " and not (step.works and step.expired)", ""),
+            PURGES + "test_expiry_takes_turns_with_other_works_and_a_step_does_a_portion_of_one"),
     Planted("what-expires-is-not-noted",
             replaced(State, "expires_by", lambda *_: None), DUE),
     Planted("the-next-expiry-is-not-noted",

@@ -111,6 +111,9 @@ class Script:
     def next_timer(self) -> int | None:
         return self.timer
 
+    def portion_due(self, now: Now) -> bool:
+        return self.at_work
+
     def snapshot(self) -> Script:
         return self
 

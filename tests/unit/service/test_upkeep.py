@@ -26,6 +26,7 @@ from onceq.model.queue import QueueProperties
 from onceq.model.run import Buffer, Extent, Run
 from onceq.packet.batch import Batch
 from onceq.service import emptying, upkeep
+from onceq.service.emptying import Emptying
 from onceq.service.engine import Engine
 from onceq.service.giving_back import GIVEN_BACK_AT_ONCE
 from onceq.store.contract import SegmentUse
@@ -180,6 +181,25 @@ def test_an_idle_manager_makes_a_checkpoint_of_what_it_wrote(
     house.pump(Tick())
     assert "reclaim" in house.notes
     assert house.engine.next_timer() is None
+
+
+def test_a_look_that_begins_a_checkpoint_leaves_the_old_segments_to_the_next_pump(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = on_disk(Elsewhere())
+
+    def begin(*_: object) -> bool:
+        house.notes.append("emptying")
+        return False
+
+    monkeypatch.setattr(Emptying, "begin", begin)
+    write(house, 1_100)
+    assert house.notes[-1].startswith("begin")
+    assert "emptying" not in house.notes
+    house.pump()
+    assert house.notes[-1] == "emptying"
+    house.pump()
+    assert house.notes.count("emptying") == 1
 
 
 def test_the_slow_half_is_done_elsewhere_and_commits_go_on_meanwhile() -> None:

@@ -60,6 +60,7 @@ class Step:
         emptied: Numbers of subqueues that may have become empty, or unused.
         watching: Kinds of timers that are set, of those of which one serves all: IDLE, UNDECIDED.
         works: What takes more than one step, and is under way; each goes on in its turn.
+        expired: Whether the last portion ended what is over, and other works come before the next.
         told: What the operator was told of, and until when (seconds) not again.
         scrub: How far the last look at every stored byte has come.
         space_low: Whether the disk is nearly full.
@@ -86,6 +87,7 @@ class Step:
         self.emptied: dict[int, None] = {}
         self.watching: set[Timer] = set()
         self.works: deque[Iterator[None]] = deque()
+        self.expired = False
         self.told: dict[tuple[str, str], int] = {}
         self.scrub = ScrubView()
         self.space_low = False

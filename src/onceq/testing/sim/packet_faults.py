@@ -64,9 +64,9 @@ class PacketFaultEngine(Engine):
                 self.watch.opened(self.node, item)
             super().submit(item)
 
-    def pump(self) -> bool:
+    def pump(self, *, portion: bool = True) -> bool:
         """Work on what has come."""
-        more = super().pump()
+        more = super().pump(portion=portion)
         self.worked()
         return more
 

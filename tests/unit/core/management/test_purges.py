@@ -204,6 +204,27 @@ def test_works_take_turns_and_a_step_does_a_portion_of_one() -> None:
         assert now == [each * ENDED_AT_ONCE for each in left]
 
 
+def test_expiry_takes_turns_with_other_works_and_a_step_does_a_portion_of_one() -> None:
+    core = Core()
+    made(core)
+    made(core, "over")
+    over = core.manager.state.queues[r"private$\over"]
+    brief = Properties(journal=Journal.DEADLETTER, time_to_be_received=1)
+    send(core, MANY, brief, r"private$\over")
+    send(core, MANY)
+    begun(core, requests.PurgeQueue(Q))
+    core.now_us += 2_000_000
+    turns = []
+    for _ in range(4):
+        before = len(over), len(queue_of(core))
+        goes_on(core)
+        ended = before[0] - len(over), before[1] - len(queue_of(core))
+        assert 0 in ended
+        assert ENDED_AT_ONCE - 1 <= sum(ended) <= ENDED_AT_ONCE
+        turns.append(ended[0] > 0)
+    assert turns == [True, False] * 2
+
+
 def test_a_crash_leaves_a_part_of_a_purge_undone_and_nothing_else() -> None:
     core = Core()
     made(core)
