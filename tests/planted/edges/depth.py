@@ -126,6 +126,10 @@ PLANTED = (
     Planted("a-snapshot-shares-what-can-still-grow",
             replaced(ReportRequests, "taken", list), SNAPSHOT),
     Planted("a-snapshot-shares-a-table", shared_tables, SNAPSHOT),
+    Planted("what-is-moved-is-moved-in-a-snapshot-too",
+            replaced(PositionBlock, "unshare", lambda _: None),
+            "tests/unit/core/state/test_snapshot.py::"
+            "test_tables_that_change_in_their_place_are_left_to_the_snapshot"),
     Planted("a-snapshot-shares-a-row",
             edited(snapshot, "list(state.first_heard.items())", "state.first_heard.items()"),
             "tests/unit/core/state/test_snapshot.py::"

@@ -37,6 +37,7 @@ class PositionBlock:
         "reach_known",
         "rests",
         "rising",
+        "shared",
         "states",
     )
 
@@ -60,6 +61,16 @@ class PositionBlock:
         a packet in one part; it may be shorter than the other tables. None: there are none."""
         self.fronts: array[int] | None = None
         """Bytes of the fronts of these; as long as ``rests``."""
+        self.shared = False
+        """Whether a snapshot holds the tables: nothing but new rows at the end may change them, and
+        the states, of which it has a copy."""
+
+    def unshare(self) -> None:
+        """Something in the tables is to be changed in its place: leave them to the snapshot."""
+        if self.shared:
+            self.shared = False
+            self.addresses, self.expires = self.addresses[:], self.expires[:]
+            self.rests = self.rests[:] if self.rests is not None else None
 
     def in_two_parts(self, at: int, parts: InTwoParts) -> None:
         """The packets from index ``at`` on lie in two parts."""
@@ -71,7 +82,7 @@ class PositionBlock:
         self.fronts += array(LENGTH_TYPE, (parts.front,)) * len(parts.rests)
 
     def in_one_part(self, at: int) -> None:
-        """A packet was written anew."""
+        """A packet was written anew; the caller has seen to it that the table is not shared."""
         if self.rests is not None and at < len(self.rests):
             self.rests[at] = 0
 

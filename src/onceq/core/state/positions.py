@@ -307,6 +307,7 @@ class Positions(PositionTables):
                 at = counter - block.base
                 assert block.lengths[at] == length, "a copy has another length"
                 self.space.sub(block.addresses[at], length)
+                block.unshare()
                 block.addresses[at] = address
                 block.in_one_part(at)
                 block.rising, block.reach_known = False, None
@@ -349,6 +350,7 @@ class Positions(PositionTables):
     def set_expiry(self, first: int, count: int, expires: int) -> None:
         """Give a range another time to expire."""
         for block, a, b in self._parts(first, count):
+            block.unshare()
             block.expires[a:b] = array("I", (expires,)) * (b - a)
             if expires < block.next_expiry:
                 self._expires_by(block, expires)

@@ -35,6 +35,8 @@ CHECKPOINT_VERSION_FRONTS = 2
 ROWS_AT_ONCE: Final = 512
 """Rows of the head that are made into bytes in one step."""
 
+TABLES_AT_ONCE: Final = 8
+"""Chunks whose tables are copied in one step."""
 LANES_AT_ONCE: Final = 64
 """Lanes with nothing in them that are made into bytes in one step..."""
 LONG_PIECE: Final = 1_000
@@ -54,24 +56,21 @@ _of_progress = attrgetter(
 class Snapshot:
     """The durable state of one moment, taken along at once, and made into bytes in the end.
 
-    What grows with the messages is copied table by table, which takes little of the time that the
-    bytes take. Later changes touch none of it, so another thread may ``encode``.
+    Of the messages only their states are copied. The other tables are shared with the state, which
+    only adds rows to them, or makes tables of its own (``PositionBlock.unshare``). So later changes
+    touch none of it, and another thread may ``encode``.
     """
 
     def __init__(self, state: State) -> None:
         self._version = CHECKPOINT_VERSION
         self._lanes: list[_Lane] = []
-        self._tables: list[Buffer] = []
+        self._tables: list[_Tables | Buffer] = []
         for queue, index, lane in state.all_lanes():
             blocks = lane.blocks()
             self._lanes.append(_Lane(queue, index, lane, blocks))
-            for c in blocks:
-                self._tables += (
-                    c.addresses.tobytes(), c.lengths.tobytes(), c.arrived.tobytes(),
-                    c.expires.tobytes(), bytes(c.states),
-                )  # fmt: skip
-                if c.rests is not None and c.fronts is not None:
-                    self._tables += (c.rests.tobytes(), c.fronts.tobytes())
+            for block in blocks:
+                self._tables.append(_Tables(block))
+                if block.rests is not None:
                     self._version = CHECKPOINT_VERSION_FRONTS
         for branch in state.branches:
             self._tables += branch.encode()
@@ -99,7 +98,39 @@ class Snapshot:
                     pause()
         pieces.append("]}" if self._lanes else f"{before}]}}")
         head = "".join(pieces).encode()
-        return [struct.pack("<II", self._version, len(head)), head, *self._tables]
+        behind: list[Buffer] = []
+        for at, tables in enumerate(self._tables):
+            if isinstance(tables, _Tables):
+                behind += tables.pieces()
+                if at % TABLES_AT_ONCE == 0:
+                    pause()
+            else:
+                behind.append(tables)
+        return [struct.pack("<II", self._version, len(head)), head, *behind]
+
+
+class _Tables:
+    """The tables of a chunk, as they are now."""
+
+    __slots__ = ("_count", "_parts", "_rows", "_states")
+
+    def __init__(self, block: PositionBlock) -> None:
+        block.shared = True
+        self._states = bytes(block.states)
+        self._rows = (block.addresses, block.lengths, block.arrived, block.expires)
+        self._count = 0
+        self._parts: tuple[array[int], ...] = ()
+        if block.rests is not None and block.fronts is not None:
+            self._count, self._parts = len(block.rests), (block.rests, block.fronts)
+
+    def pieces(self) -> Iterator[Buffer]:
+        """Their bytes; rows that were added meanwhile are left out."""
+        # A slice is a copy: a view of the table itself would forbid to add rows to it.
+        for rows in self._rows:
+            yield memoryview(rows[: len(self._states)]).cast("B")
+        yield self._states
+        for rows in self._parts:
+            yield memoryview(rows[: self._count]).cast("B")
 
 
 class _Lane:

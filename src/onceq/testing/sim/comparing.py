@@ -33,7 +33,7 @@ FLEETING: Final[Mapping[type, frozenset[str]]] = {
     EarlierStreams: frozenset({"_order", "_start"}),
     OfStream: frozenset({"last"}),
     Positions: frozenset({"_soon", "next_expiry", "cursor", "head", "in_parts"}),
-    PositionBlock: frozenset({"next_expiry", "reach_known", "rising"}),
+    PositionBlock: frozenset({"next_expiry", "reach_known", "rising", "shared"}),
     # Of the running process: waiting readers, open handles, the session, pace and troubles.
     Queue: frozenset({"denying", "handles", "looking", "shown", "turns", "waiting"}),
     OutgoingQueue: frozenset({

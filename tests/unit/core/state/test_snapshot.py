@@ -10,7 +10,7 @@ from onceq.core.state.snapshot import ROWS_AT_ONCE, Snapshot
 from onceq.model import requests
 from onceq.model.message import Journal, Properties
 from onceq.model.queue import QueueProperties
-from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.run import LENGTH_TYPE, InTwoParts, Run
 from tests.unit.core.alone import Core
 from tests.unit.core.effort import lines, stays_the_same
 
@@ -56,6 +56,25 @@ def test_what_happens_after_it_was_taken_is_not_in_it() -> None:
     core.ask(requests.PurgeQueue(Q))
     assert b"".join(core.manager.snapshot().encode()) != expected
     assert b"".join(taken.encode()) == expected
+
+
+def test_tables_that_change_in_their_place_are_left_to_the_snapshot() -> None:
+    core = worn(3)
+    lane = core.manager.state.queues[Q].lanes[3]
+    lengths = array(LENGTH_TYPE, [30] * 4)
+    whole = lane.append(1 << 20, lengths, arrived=5, expires=1_000)
+    front = lane.append(1 << 21, lengths, arrived=5, parts=InTwoParts(10, array("Q", [7, 9, 8, 6])))
+    expected = b"".join(core.manager.snapshot().encode())
+    taken = core.manager.snapshot()
+    lane.relocate([whole, front + 1], 1 << 22, lengths[:2])
+    lane.set_expiry(whole + 1, 2, 500)
+    lane.append(1 << 23, lengths, arrived=6, parts=InTwoParts(10, array("Q", [3, 4, 2, 1])))
+    changed = b"".join(core.manager.snapshot().encode())
+    assert changed != expected
+    assert b"".join(taken.encode()) == expected
+    assert b"".join(core.manager.snapshot().encode()) == changed
+    lane.relocate([whole + 3], 1 << 24, lengths[:1])
+    assert b"".join(core.manager.snapshot().encode()) != changed, "a shared table can be changed"
 
 
 def test_rows_of_queues_and_streams_are_those_of_that_moment() -> None:
