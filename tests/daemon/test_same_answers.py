@@ -27,6 +27,7 @@ NOT_HERE = {"lists", "list"}
 OWN = {
     "id", "name", "life", "instance", "created", "modified", "log_position", "began", "owner",
     "trouble", "trouble_since", "trouble_last", "attempts", "retry_in_s", "state", "history",
+    "paused_since",
     "resend_at", "resend_in_s", "expires_next", "since", "stream", "xid", "gtrid",
     "format_name", "bytes", "seq_id", "stopped", "ended",
 }  # fmt: skip
