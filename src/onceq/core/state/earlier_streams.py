@@ -120,7 +120,9 @@ class EarlierStreams:
         place = max(bisect_left(self._order, (counter, 0), lo=self._start) - 1, self._start)
         for at in range(place, len(self._order)):
             base, stream = self._order[at]
-            yield Stretch(stream, base, self._end(at, end))
+            # The last one may end before the position: that belongs to the stream that goes on.
+            if self._end(at, end) >= counter:
+                yield Stretch(stream, base, self._end(at, end))
 
     def _end(self, place: int, end: int) -> int:
         return self._order[place + 1][0] if place + 1 < len(self._order) else end

@@ -121,3 +121,15 @@ def test_a_question_about_many_streams_goes_on_later(monkeypatch: pytest.MonkeyP
         asked.append(len(peer.notes))
     assert asked == [2, 2, 1]
     assert not outgoing.ends.goes_on
+
+
+def test_a_question_about_one_stream_at_a_time_comes_to_the_last_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(untold, "STREAMS_AT_ONCE", 1)
+    core = with_streams(3)
+    step, (outgoing,) = core.manager._step, core.manager.state.outgoing.values()
+    for _ in range(3):
+        untold.ask(step, outgoing)
+    assert len(step.sessions.peers[1].notes) == 3
+    assert not outgoing.ends.goes_on
