@@ -6,7 +6,7 @@ import pytest
 
 from onceq.core import manager
 from onceq.core.inputs.inputs import Input
-from onceq.core.management import change_settings, mass_expiry, purges
+from onceq.core.management import change_settings, directory_rules, mass_expiry, purges
 from onceq.core.receive import poison, receive
 from onceq.core.state import position_block, snapshot
 from onceq.core.state.position_block import PositionBlock
@@ -37,6 +37,7 @@ EMPTYING = "tests/unit/service/test_emptying.py::"
 ATTEMPTS = "tests/unit/core/transfer/test_attempts.py::"
 IN_DOUBT = "tests/unit/core/transfer/test_in_doubt.py::"
 PORTIONS = "tests/unit/service/test_portions.py::"
+UNTOLD = "tests/unit/core/transfer/test_untold.py::"
 TRANSMIT = "tests/unit/core/transfer/test_transmit.py::"
 
 
@@ -94,14 +95,15 @@ PLANTED = (
             TRANSMIT + "test_a_queue_that_is_always_full_holds_up_no_other"),
     Planted("new-settings-are-not-told-to-sessions",
             edited(change_settings,
-                   "start_if_possible(step, step.state.outgoing_numbered(number))", "pass"),
+                   "start_if_possible(step, outgoing)", "pass"),
             TRANSMIT + "test_a_larger_window_lets_more_leave_at_once"),
     Planted("the-rest-of-an-expiry-is-forgotten",
             edited(position_block, "return now_s, count", "return NEVER_S, count"),
             "tests/unit/core/test_manager.py::"
             "test_many_that_expire_at_once_end_in_several_steps_and_hold_up_nobody"),
     Planted("what-is-over-is-handed-out-when-there-is-much-of-it",
-            edited(receive, "isinstance(queue, Queue) and not expire(step, queue)", "False"),
+            edited(receive, "due and isinstance(queue, Queue) and not expire(step, queue)",
+                   "False"),
             "tests/unit/core/test_manager.py::"
             "test_what_has_expired_is_not_received_although_it_has_not_ended"),
     Planted("who-was-put-off-first-is-served-last",
@@ -170,6 +172,21 @@ PLANTED = (
     Planted("a-question-about-many-doubts-begins-anew",
             edited(in_doubt, "return some[0][0]", "return 0"),
             IN_DOUBT + "test_a_question_that_finds_no_room_goes_on_where_it_stopped"),
+    Planted("what-moves-while-wishes-are-looked-at-is-left-out",
+            edited(untold, "                        left, whole = LOOKED_AT_ONCE, False",
+                   "                        left = LOOKED_AT_ONCE"),
+            UNTOLD + "test_what_moves_to_where_was_looked_already_is_not_left_out"),
+    Planted("ends-that-are-told-meanwhile-are-not-waited-for",
+            edited(untold, "is not peer or _under_way(step, peer.peer)", "is not peer"),
+            UNTOLD + "test_what_ends_meanwhile_is_told_before_the_answer"),
+    Planted("what-is-sought-behind-much-that-is-over-is-not-looked-for-again",
+            edited(receive, "item.seek is Seek.CURRENT or not _over(step, item, queue)", "True"),
+            "tests/unit/core/test_manager.py::"
+            "test_where_all_is_over_nothing_is_found_by_its_place"),
+    Planted("what-a-directory-lacks-leaves-all-the-same",
+            edited(directory_rules, "outgoing.purging += 1", "outgoing.purging += 0"),
+            "tests/unit/core/management/test_directory_rules.py::"
+            "test_nothing_leaves_a_queue_that_is_gone"),
     Planted("a-question-about-many-streams-begins-anew",
             edited(untold, "entries, asked = [], s.base + 1", "entries, asked = [], 1"),
             "tests/unit/core/state/test_earlier_streams.py::"

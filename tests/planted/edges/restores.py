@@ -89,9 +89,13 @@ def _nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def _no_subqueues(monkeypatch: pytest.MonkeyPatch) -> None:
     look = untold._look
 
-    def queues_only(queue: Queue, source: bytes, parts: dict[int, list[NumberRange]]) -> None:
-        if queue.parent is None:
-            look(queue, source, parts)
+    def queues_only(
+        queue: Queue, index: int, at: int, left: int, source: bytes,
+        parts: dict[int, list[NumberRange]],
+    ) -> tuple[int, int]:  # fmt: skip
+        if queue.parent is not None:
+            return queue.lanes[index].next, left
+        return look(queue, index, at, left, source, parts)
 
     monkeypatch.setattr(untold, "_look", queues_only)
 

@@ -6,6 +6,8 @@ from array import array
 from collections.abc import Callable
 from functools import partial
 
+import pytest
+
 from onceq.core.decision import Handed
 from onceq.core.ending.portions import ENDED_AT_ONCE, UNASKED_FOR_ONE
 from onceq.core.inputs import inputs
@@ -15,7 +17,9 @@ from onceq.errors import MessageNotFound, ReceiveTimeout
 from onceq.model import requests
 from onceq.model.message import Journal, Properties
 from onceq.model.queue import QueueProperties
+from onceq.model.requests import Seek
 from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.time import FOR_EVER_US
 from tests.unit.core.alone import IDENTITY, WAITS, Core
 from tests.unit.core.effort import stays_the_same
 
@@ -115,6 +119,60 @@ def test_a_receive_that_was_put_off_is_told_that_there_is_nothing() -> None:
     core.pass_time(1)
     assert isinstance(core.answers[core.asked], ReceiveTimeout)
     assert not core.manager._step.readers.waiting
+
+
+LATE = 20 * ENDED_AT_ONCE
+
+
+def much_is_over(left: int) -> Core:
+    """A queue in which very much is over, and so many messages are not."""
+    core = Core()
+    made(core, "q")
+    send(core, r"private$\q", 10, LATE)
+    if left:
+        send(core, r"private$\q", 1_000, left)
+    core.now_us += 10_000_000
+    return core
+
+
+@pytest.mark.parametrize(
+    ("seek", "found"), [(Seek.FIRST, 1), (Seek.NEXT, 1), (Seek.LAST, 3), (Seek.PREV, 3)]
+)
+@pytest.mark.parametrize("wait_until_us", [0, FOR_EVER_US])
+def test_what_is_looked_for_by_its_place_is_found_when_nothing_is_over_any_more(
+    seek: Seek, found: int, wait_until_us: int
+) -> None:
+    core = much_is_over(left=3)
+    lookup = {Seek.NEXT: lookup_id(0, 1), Seek.PREV: lookup_id(0, LATE + 9)}.get(seek, 0)
+    before = sum(core.present().values())
+    item = requests.Receive(
+        r"private$\q", lookup=lookup, seek=seek, peek=True, wait_until_us=wait_until_us
+    )
+    assert core.ask(item) is WAITS
+    assert before - sum(core.present().values()) <= ENDED_AT_ONCE * UNASKED_FOR_ONE
+    core.pass_time(0)
+    core.pass_time(1)
+    answer = core.answers[core.asked]
+    assert isinstance(answer, Handed)
+    assert list(answer.lookups) == [lookup_id(0, LATE + found)]
+    assert not core.manager._step.readers.waiting
+
+
+def test_where_all_is_over_nothing_is_found_by_its_place() -> None:
+    core = much_is_over(left=0)
+    assert core.ask(requests.Receive(r"private$\q", seek=Seek.LAST)) is WAITS
+    core.pass_time(0)
+    core.pass_time(1)
+    assert isinstance(core.answers[core.asked], MessageNotFound)
+
+
+def test_who_goes_away_before_he_is_answered_has_received_nothing() -> None:
+    core = much_is_over(left=3)
+    assert core.ask(requests.Receive(r"private$\q", seek=Seek.LAST)) is WAITS
+    core.step(inputs.OwnerGone(1))
+    core.pass_time(0)
+    core.pass_time(1)
+    assert sum(core.present().values()) == 3
 
 
 def test_receives_that_were_put_off_are_served_in_their_order() -> None:

@@ -8,7 +8,9 @@ Upholds: I26 (nothing waits for a timer that the old settings would have set).
 
 from __future__ import annotations
 
+from onceq.core.ending.portions import numbered, some_at_a_time
 from onceq.core.inputs.settings import Reconfigure
+from onceq.core.state.queues import OutgoingQueue
 from onceq.core.step.step import Step
 from onceq.core.transaction import abandoned_branches, idle_timeout
 from onceq.core.transfer.outgoing_queue import start_if_possible
@@ -16,13 +18,17 @@ from onceq.core.transfer.outgoing_queue import start_if_possible
 
 def reconfigure(step: Step, item: Reconfigure) -> None:
     """Go on with other settings."""
+
+    def start(some: list[OutgoingQueue]) -> None:
+        for outgoing in some:
+            start_if_possible(step, outgoing)
+
     step.settings = item.settings
     step.names.routes_to = item.routes
     step.names.changed()
     # What was held, or had a full window, may leave by the new settings.
-    for peer in step.sessions.peers.values():
-        for number in sorted(peer.outgoing):
-            start_if_possible(step, step.state.outgoing_numbered(number))
+    served = [n for peer in step.sessions.peers.values() for n in sorted(peer.outgoing)]
+    step.begin(some_at_a_time(step.state, numbered(step.state, served), start))
     idle_timeout.watch(step)
     for tx in list(step.units.branches.values()):
         abandoned_branches.watch(step, tx)

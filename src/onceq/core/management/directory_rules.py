@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from onceq.core.decision import Register, Rewrite
 from onceq.core.ending.ending import gave_up
+from onceq.core.ending.portions import ENDED_AT_ONCE, some_at_a_time
 from onceq.core.inputs.directory import DirectoryChanged
 from onceq.core.names.packet_names import address_of
 from onceq.core.names.resolve import destinations, index_places, read_directory
@@ -52,27 +53,60 @@ def changed(step: Step, item: DirectoryChanged) -> None:
     index_places(step)
     if item.trouble or item.snapshot is None:
         return
-    for outgoing in list(step.state.outgoing.values()):
-        if outgoing.name.kind is Kind.PUBLIC:
-            if outgoing.name.guid in item.snapshot.queues:
-                start_if_possible(step, outgoing)
-            else:
-                _nowhere(step, outgoing)
+    step.begin(_follow(step, item.snapshot))
     register(step)
 
 
-def _nowhere(step: Step, outgoing: OutgoingQueue) -> None:
-    """The directory has taken out a queue for which messages wait here (DL-15).
+def _follow(step: Step, snapshot: Snapshot) -> Iterator[None]:
+    """What waits for public queues goes on, or nowhere any more: a bounded number of messages in
+    each step. Of queues that are gone nothing leaves meanwhile. When the directory is read again,
+    what it says then is followed."""
+    gone: list[OutgoingQueue] = []
+
+    def look(some: list[OutgoingQueue]) -> None:
+        for outgoing in some:
+            if outgoing.name.kind is not Kind.PUBLIC or step.names.directory is not snapshot:
+                continue
+            if outgoing.name.guid in snapshot.queues:
+                start_if_possible(step, outgoing)
+            else:
+                outgoing.purging += 1
+                gone.append(outgoing)
+
+    yield from some_at_a_time(step.state, step.state.outgoing.values(), look)
+    left = ENDED_AT_ONCE
+    for outgoing in gone:
+        there = True
+        while there and step.names.directory is snapshot:
+            if left <= 0:
+                yield
+                left = ENDED_AT_ONCE
+                continue
+            ended = _nowhere(step, outgoing, left)
+            there, left = ended == left, left - max(ended, 1)
+        outgoing.purging -= 1
+        if step.state.all_queues.get(outgoing.number) is outgoing:
+            start_if_possible(step, outgoing)
+            inquire(step, outgoing)
+
+
+def _nowhere(step: Step, outgoing: OutgoingQueue, count_max: int) -> int:
+    """The directory has taken out a queue for which messages wait here (DL-15): end so many; how
+    many these are.
 
     What has arrived there is not concerned: its end will be told by the queue's manager.
     """
-    build = ChangeBuilder(step)
+    build, ended = ChangeBuilder(step), 0
     reason = MessageClass.NACK_BAD_DESTINATION_QUEUE
+    if step.state.all_queues.get(outgoing.number) is not outgoing:
+        return 0
     for index, lane in outgoing.lanes.items():
-        for first, count in lane.ranges(AVAILABLE, 0):
-            gave_up(build, outgoing, index, first, count, reason)
+        if ended < count_max:
+            for first, count in lane.ranges(AVAILABLE, 0, count_max=count_max - ended):
+                gave_up(build, outgoing, index, first, count, reason)
+                ended += count
     step.record(build.change)
-    inquire(step, outgoing)
+    return ended
 
 
 def register(step: Step) -> None:

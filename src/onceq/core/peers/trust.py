@@ -262,8 +262,8 @@ def rebind(step: Step, name: str, guid: bytes, *, by_hand: bool = False) -> None
     """Another manager answers under a name from now on, or is said to."""
     sent = [
         [outgoing.number, outgoing.ever_sent]
-        for outgoing in step.state.outgoing.values()
-        if outgoing.bound_name == name and outgoing.ever_sent < outgoing.ordered_lane.next - 1
+        for outgoing in step.state.outgoing_under(name)
+        if outgoing.ever_sent < outgoing.ordered_lane.next - 1
     ]
     step.setup(NameBound(name=name, guid=guid, since_s=step.now.wall_s, sent=sent, by_hand=by_hand))
 

@@ -13,6 +13,7 @@ Upholds: I3, I4 (at most one committed receive), I15 (never after its time), I16
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heapify
 from itertools import islice
 from typing import Final
@@ -277,21 +278,18 @@ def _take_out(step: Step, queue: AnyQueue, places: list[Place]) -> None:
 
 
 def _by_lookup(step: Step, item: Receive, queue: AnyQueue) -> None:
-    """The message that a lookup identifier leads to; never waits (RCV-8)."""
-    if isinstance(queue, Queue):
-        if item.seek is Seek.CURRENT:
-            expire_at(step, queue, *place_of(item.lookup))
-        else:
-            while not expire(step, queue):
-                pass  # the answer is about all that is left
+    """The message that a lookup identifier leads to; never waits for one (RCV-8)."""
     if item.seek is not Seek.CURRENT:
         if not item.lookup and item.seek in (Seek.NEXT, Seek.PREV):
             raise InvalidParameter("0 is no lookup identifier")
-        found = find_place(queue, item.seek, item.lookup, peek=item.peek)
-        if found is None:
-            raise MessageNotFound(f"there is no such message in {item.queue}")
-        _hand_out(step, item, queue, [found])
+        if isinstance(queue, Queue) and not expire(step, queue):
+            # The answer is about all that is left.
+            _put_off(step, replace(item, wait_until_us=0), queue)
+        else:
+            _sought(step, item, queue)
         return
+    if isinstance(queue, Queue):
+        expire_at(step, queue, *place_of(item.lookup))
     index, counter = place_of(item.lookup)
     lane = queue.lanes.get(index)
     state = lane.state(counter) if lane is not None else REMOVED
@@ -304,6 +302,14 @@ def _by_lookup(step: Step, item: Receive, queue: AnyQueue) -> None:
             raise TransactionUsage("that message is locked by a transaction")
         raise MessageNotFound("that message is locked by a transaction")
     _hand_out(step, item, queue, [(index, counter, 1)])
+
+
+def _sought(step: Step, item: Receive, queue: AnyQueue) -> None:
+    """The first or the last message, or the one before or behind a lookup identifier."""
+    found = find_place(queue, item.seek, item.lookup, peek=item.peek)
+    if found is None:
+        raise MessageNotFound(f"there is no such message in {item.queue}")
+    _hand_out(step, item, queue, [found])
 
 
 def remove(step: Step, item: Remove, queue: Queue) -> None:
@@ -373,6 +379,9 @@ def serve_waiting(step: Step, queue: Queue) -> None:
 def _over(step: Step, item: Receive, queue: Queue) -> bool:
     """Give a receive that waits what there is for it; whether it is answered."""
     try:
+        if item.seek is not Seek.CURRENT and not item.cursor:
+            _sought(step, item, queue)
+            return True
         return _serve(step, item, queue)
     except OnceqError as error:
         step.answer(item.owner, item.request, error)
@@ -393,7 +402,8 @@ def timed_out(step: Step, key: tuple[int, int]) -> None:
         serve_waiting(step, queue)
     if step.readers.leave(key) is not None:
         _unused(step, item)
-        step.answer(*key, ReceiveTimeout(f"no message in {item.queue}"))
+        if item.cursor or item.seek is Seek.CURRENT or not _over(step, item, queue):
+            step.answer(*key, ReceiveTimeout(f"no message in {item.queue}"))
 
 
 def cancel(step: Step, item: CancelReceive) -> None:

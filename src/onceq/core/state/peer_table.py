@@ -123,6 +123,8 @@ class Peer:
     """When (monotonic us) it may be told again that messages of a stream are turned away."""
     ends_told_us: int = 0
     """When (monotonic us) it may be told again of which messages it will be told the end."""
+    telling: bool = False
+    """Whether the queues are looked through for such an answer."""
     life: bytes = b""
     """Of its process, and the high half of the streams that it begins; empty: not told."""
     stamp: int = 0

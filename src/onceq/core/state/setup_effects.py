@@ -97,18 +97,16 @@ def _bound(state: State, setup: setups.NameBound) -> None:
     before = state.bindings.bind(name, Binding(guid, setup.since_s, setup.by_hand))
     sent: dict[int, int] = dict(setup.sent)  # type: ignore[arg-type]
     if before and before != guid:
-        for outgoing in state.outgoing.values():
-            if outgoing.bound_name == name:
-                hand_over(outgoing, before, sent.get(outgoing.number))
+        for outgoing in state.outgoing_under(name):
+            hand_over(outgoing, before, sent.get(outgoing.number))
 
 
 def _unbound(state: State, setup: setups.NameUnbound) -> None:
     """Whoever answers next is bound; who did may still tell of what it was given."""
     before = state.bindings.guid_of(setup.name)
     state.bindings.forget(setup.name)
-    for outgoing in state.outgoing.values():
-        if before and outgoing.bound_name == setup.name:
-            hand_over(outgoing, before, None)
+    for outgoing in state.outgoing_under(setup.name) if before else ():
+        hand_over(outgoing, before, None)
 
 
 def _stream_reset(state: State, setup: setups.StreamSetBack) -> None:

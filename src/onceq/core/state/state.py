@@ -103,6 +103,8 @@ class State:
         self.outgoing: dict[str, OutgoingQueue] = {}
         self.aliases: dict[str, OutgoingQueue] = {}
         """By key of a name: the outgoing queue of another name that it has joined (EOD-3)."""
+        self.bound: dict[str, dict[int, None]] = {}
+        """Numbers of the outgoing queues by the name under which their manager is bound."""
         self.streams: dict[int, OutgoingQueue] = {}
         self.progress: dict[tuple[bytes, str], Progress] = {}
         self.bindings, self.clocks_ahead = Bindings(), ClocksAhead()
@@ -450,6 +452,8 @@ class State:
         """An outgoing queue as a record or a checkpoint describes it."""
         outgoing = OutgoingQueue(number, self.space, name)
         self.all_queues[number] = self.outgoing[outgoing.key] = outgoing
+        if outgoing.bound_name:
+            self.bound.setdefault(outgoing.bound_name, {})[number] = None
         self.next_number = max(self.next_number, number + 1)
         return outgoing
 
@@ -458,6 +462,10 @@ class State:
         outgoing = self.all_queues[number]
         assert isinstance(outgoing, OutgoingQueue)
         return outgoing
+
+    def outgoing_under(self, name: str) -> Iterator[OutgoingQueue]:
+        """The outgoing queues that lead to a name under which a manager is bound."""
+        return map(self.outgoing_numbered, self.bound.get(name, ()))
 
     def answers_only(self, outgoing: OutgoingQueue) -> None:
         """An outgoing queue is there only to answer strangers."""
@@ -486,6 +494,11 @@ class State:
         for stream in (*outgoing.old, outgoing.stream):
             self.streams.pop(stream, None)
         del self.outgoing[outgoing.key]
+        if outgoing.bound_name:
+            of_name = self.bound[outgoing.bound_name]
+            del of_name[number]
+            if not of_name:
+                del self.bound[outgoing.bound_name]
         self.answering.pop(number, None)
         for key in outgoing.also:
             del self.aliases[key]

@@ -16,7 +16,7 @@ Upholds: I11 (an end, also where a restore has undone it), I13, I24 (bounded ans
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -31,7 +31,6 @@ from onceq.core.state.link_states import Link
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.state.queues import (
     TRANSACTIONAL_LANE,
-    AnyQueue,
     OutgoingQueue,
     Peer,
     Queue,
@@ -66,6 +65,12 @@ STREAMS_AT_ONCE: Final = 1_024
 """Streams of one outgoing queue that are looked through for a question; then it goes on later."""
 ANSWERED_EVERY_US: Final = 1_000_000
 """Whoever asks more often on one session is not answered: all queues are looked through for it."""
+LOOKED_AT_ONCE: Final = 4_096
+"""Wishes, and ranges of messages, that one step looks at for an answer..."""
+POSITIONS_AT_ONCE: Final = 4_096
+"""... so many positions, which cost as much as 16 of these..."""
+PROGRESS_AT_ONCE: Final = 16_384
+"""... and streams of all senders."""
 _HERE: Final = (AVAILABLE, LOCKED, PURGING)
 
 NumberRange = tuple[int, int]
@@ -217,16 +222,28 @@ def _outside(open: tuple[NumberRange, ...], first: int, last: int) -> list[Numbe
 
 def tell(step: Step, peer: Peer, asked: EndsAsked) -> None:
     """Say of which messages the end will be told, unless some are on their way just now."""
+    if peer.telling or step.now.mono_us < peer.ends_told_us or _under_way(step, peer.peer):
+        return
+    peer.telling = True
+    step.begin(_tell(step, peer, asked))
+
+
+def _tell(step: Step, peer: Peer, asked: EndsAsked) -> Iterator[None]:
+    """Look through the queues, a bounded number of wishes in each step, then answer."""
+    keys: list[tuple[bytes, str]] = []
+    streams = list(step.state.progress)
+    for at in range(0, len(streams), PROGRESS_AT_ONCE):
+        if at:
+            yield
+        keys += [key for key in streams[at : at + PROGRESS_AT_ONCE] if key[0] == peer.peer]
+    parts: dict[int, list[NumberRange]] = {stream: [] for stream, _, _ in asked.streams}
+    yield from _look_through(step, peer.peer, parts)
+    peer.telling, peer.ends_told_us = False, step.now.mono_us + ANSWERED_EVERY_US
     # An end on its way is in no queue here any more. Left out of the answer it would look like one
     # that nobody will tell.
-    if step.now.mono_us < peer.ends_told_us or _under_way(step, peer.peer):
+    if step.sessions.peers.get(peer.session) is not peer or _under_way(step, peer.peer):
         return
-    peer.ends_told_us = step.now.mono_us + ANSWERED_EVERY_US
-    parts: dict[int, list[NumberRange]] = {stream: [] for stream, _, _ in asked.streams}
-    for queue in step.state.all_queues.values():
-        if isinstance(queue, Queue) and queue.wanting:
-            _look(queue, peer.peer, parts)
-    memories, latest = _memories(step, peer.peer, parts)
+    memories, latest = _memories(step, peer.peer, parts, keys)
     told = tuple(
         _answer(step, peer, memories[stream], latest, _Asked(first, last), sorted(parts[stream]))
         for stream, first, last in asked.streams
@@ -237,6 +254,30 @@ def tell(step: Step, peer: Peer, asked: EndsAsked) -> None:
     ))  # fmt: skip
 
 
+def _look_through(step: Step, source: bytes, parts: dict[int, list[NumberRange]]) -> Iterator[None]:
+    """Find in all queues what was asked about.
+
+    Between two steps messages end, which is told, or move to the end of another queue. So what has
+    come behind the places that were looked at is looked at, too, until nothing is left in one step.
+    """
+    seen: dict[tuple[int, int], int] = {}
+    left, whole = LOOKED_AT_ONCE, False
+    while not whole:
+        whole = True
+        for number in list(step.state.all_queues):
+            queue = step.state.all_queues.get(number)
+            if not isinstance(queue, Queue) or not queue.wanting:
+                continue
+            for index in list(queue.wanting):
+                at = seen.get((number, index), 0)
+                while at < queue.lanes[index].next:
+                    if left <= 0:
+                        yield
+                        left, whole = LOOKED_AT_ONCE, False
+                    at, left = _look(queue, index, at, left, source, parts)
+                seen[number, index] = at
+
+
 def _under_way(step: Step, guid: bytes) -> bool:
     """Whether ends that were told to a manager have not been taken by it yet."""
     outgoing = step.state.outgoing_of(order_queue_of(guid).key())
@@ -244,15 +285,30 @@ def _under_way(step: Step, guid: bytes) -> bool:
     return lane is not None and lane.available > 0
 
 
-def _look(queue: AnyQueue, source: bytes, parts: dict[int, list[NumberRange]]) -> None:
-    """Add what a queue holds of these streams of a manager."""
-    for index, wants in queue.wanting.items():
-        lane = queue.lanes[index]
-        for w in wants:
-            if w.source == source and w.stream in parts and w.flags & PUT_FINAL:
-                for state in _HERE:
-                    for first, count in lane.ranges(state, w.first, end=w.end):
-                        parts[w.stream].append(_numbers(w, first, count))
+def _look(
+    queue: Queue, index: int, at: int, left: int, source: bytes,
+    parts: dict[int, list[NumberRange]],
+) -> tuple[int, int]:  # fmt: skip
+    """Add what a lane holds of these streams of a manager, from a counter on; where it goes on, and
+    what is left of what may be looked at in this step."""
+    lane = queue.lanes[index]
+    for w in queue.wants(index).since(at):
+        if left <= 0:
+            return at, left
+        at = max(at, w.first)
+        if w.source != source or w.stream not in parts or not w.flags & PUT_FINAL:
+            at, left = w.end, left - 1
+            continue
+        while at < w.end and left > 0:
+            stop = min(w.end, at + POSITIONS_AT_ONCE)
+            for state in _HERE:
+                for first, count in lane.ranges(state, at, end=stop):
+                    parts[w.stream].append(_numbers(w, first, count))
+                    left -= 1
+            at, left = stop, left - 16
+        if at < w.end:
+            return at, left
+    return lane.next, left
 
 
 def _numbers(w: ReportRequest, first: int, count: int) -> NumberRange:
@@ -284,15 +340,21 @@ def _answer(
     return StillOpen(asked.first, last, memory, tuple(found))
 
 
-def _memories(step: Step, source: bytes, streams: Iterable[int]) -> tuple[dict[int, Memory], int]:
+def _memories(
+    step: Step, source: bytes, streams: Iterable[int], keys: Iterable[tuple[bytes, str]]
+) -> tuple[dict[int, Memory], int]:
     """What is known of streams of a manager, whichever queue each led to; and the greatest stream
-    of it that anything came in. Both tables are walked once, however many streams are asked of."""
+    of it that anything came in. Both tables are walked once, however many streams are asked of.
+
+    Args:
+        keys: Of what is known of its present streams.
+    """
     found = {stream: Memory(stream, NOBODY_KNOWS, 0, closed=False) for stream in streams}
     latest = -1
     for (sender, _, stream), memory in step.state.memories:
         if sender == source and stream in found and found[stream].since == NOBODY_KNOWS:
             found[stream] = replace(memory, closed=False)
-    present = [p for (sender, _), p in step.state.progress.items() if sender == source]
+    present = [p for key in keys if (p := step.state.progress.get(key)) is not None]
     for progress in reversed(present):
         latest = max(latest, progress.stream)
         if progress.stream in found:
