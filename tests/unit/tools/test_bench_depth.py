@@ -22,6 +22,6 @@ def test_a_row_has_every_column() -> None:
     )
     assert done.returncode == 0, done.stderr
     row = json.loads(done.stdout)
-    assert set(row) == {name for name, _ in COLUMNS}
+    assert set(row) == {"send cost", "receive cost", *(name for name, _ in COLUMNS)}
     assert row["fill"] > 0
     assert row["expiry"] > 0
