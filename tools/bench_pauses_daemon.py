@@ -173,8 +173,10 @@ class Watch:
             self._collecting = Spent.now()
         else:
             took = Spent.now().since(self._collecting)
-            self._over(f"{COLLECTION}, generation {info['generation']}", took)
+            what = f"{COLLECTION}, generation {info['generation']}"
+            self._over(what, took)
             self._inner.add(took)
+            self.counted.setdefault(what, []).append((self._collecting.long, 1e3 * took.worked))
 
     def calls(self, of: Any, name: str, label: str | Callable[..., str], *, count: bool) -> None:
         """Look at each call of a function, under a label, or one that its arguments give."""
