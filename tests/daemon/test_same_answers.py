@@ -20,7 +20,7 @@ Q = r"private$\q"
 FAR = "DIRECT=OS:NOWHERE\\private$\\stock"
 NAMES = {
     "queue": Q, "outgoing-queue": FAR, "eod-send": FAR, "eod-receive": Q, "management": FAR,
-    "resolve": FAR, "copies": FAR,
+    "resolve": FAR, "copies": FAR, "queues-behind": "0", "outgoing-behind": "0",
 }  # fmt: skip
 NOT_HERE = {"lists", "list"}
 """These need a directory."""

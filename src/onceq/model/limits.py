@@ -370,6 +370,10 @@ ACKS_AT_ONCE: Final = 32
 """Messages of which acknowledgments are made in one step, for one sync; the others follow. Each
 takes some 50 us: its packet is read and another one is written, for each queue that it names."""
 
+VIEWS_AT_ONCE: Final = 100
+"""Queues, or outgoing queues, that one step tells of, of many; some 60 us each, and as much for the
+bytes of the answer. A client asks for the next ones until there are none."""
+
 REPORTS_MAX: Final = 1_000
 """Reports on traced messages that one commit or one arriving run makes."""
 

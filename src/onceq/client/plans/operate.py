@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from onceq.client.plans.plan import Plan, ask, look
+from onceq.client.plans.plan import Plan, all_outgoing, ask, look
 from onceq.client.plans.queues import queue
 from onceq.client.session import Session
 from onceq.client.why import why as sentence
@@ -36,7 +36,7 @@ def status(session: Session) -> Plan[StatusView]:
 
 def outgoing(session: Session) -> Plan[list[OutgoingView]]:
     """All outgoing queues."""
-    return look(looks.OUTGOING)
+    return all_outgoing()
 
 
 def outgoing_queue(session: Session, destination: str) -> Plan[OutgoingView]:

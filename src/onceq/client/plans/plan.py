@@ -6,11 +6,14 @@ from collections.abc import Callable, Generator
 from typing import Any, Final, TypeAlias, TypeVar
 
 from onceq.client.link import Request
+from onceq.errors import InvalidParameter
 from onceq.model import requests
-from onceq.model.views.looks import Look
+from onceq.model.views.looks import OUTGOING, OUTGOING_BEHIND, Look
+from onceq.model.views.queues import OutgoingView
 from onceq.packet.batch import Batch
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 Plan: TypeAlias = Generator[Request, Any, T]
 """Yields requests, is sent their results, and returns what the caller gets."""
@@ -45,6 +48,33 @@ def ask(
 def look(look: Look[T], name: str = "") -> Plan[T]:
     """What a queue manager tells of itself."""
     return ask(requests.Look(look.what, name), look.kind)
+
+
+def look_on(whole: Look[list[V]], behind: Look[list[V]], mark: Callable[[V], int]) -> Plan[list[V]]:
+    """A list that may be long, some of it at a time: nobody waits while the queue manager tells of
+    many thousands. What comes or goes meanwhile may be in it or not.
+
+    Args:
+        whole: All at once, for a queue manager that does not tell of some at a time.
+        behind: The next ones behind a number.
+        mark: The number of one; those with 0 belong to the one before.
+    """
+    found: list[V] = []
+    after = 0
+    while True:
+        try:
+            some = yield from look(behind, str(after))
+        except InvalidParameter:
+            return (yield from look(whole))
+        if not some:
+            return found
+        found += some
+        after = next(number for number in map(mark, reversed(some)) if number)
+
+
+def all_outgoing() -> Plan[list[OutgoingView]]:
+    """All outgoing queues."""
+    return look_on(OUTGOING, OUTGOING_BEHIND, lambda one: one.number)
 
 
 def do(request: requests.Request) -> Plan[None]:

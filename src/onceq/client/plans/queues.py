@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from onceq.client.plans.plan import Plan, ask, do, look
+from onceq.client.plans.plan import Plan, ask, do, look, look_on
 from onceq.client.session import Session
 from onceq.errors import IllegalPathName, QueueExists
 from onceq.model import requests
@@ -131,4 +131,4 @@ def queue(session: Session, name: str) -> Plan[QueueView]:
 
 def queues(session: Session) -> Plan[list[QueueView]]:
     """All queues of this manager, system queues included."""
-    return look(looks.QUEUES)
+    return look_on(looks.QUEUES, looks.QUEUES_BEHIND, lambda one: 0 if one.parent else one.number)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from onceq.client.bodies import Body
-from onceq.client.plans.plan import Plan, ask, do, look
+from onceq.client.plans.plan import Plan, all_outgoing, ask, do, look
 from onceq.client.plans.selection import RECEIVE_BYTES, wait_ms
 from onceq.client.plans.send import send
 from onceq.client.plans.unit_of_work import Unit
@@ -186,7 +186,7 @@ def endings(id: MessageId, expected: Sequence[str]) -> Plan[tuple[Ending, ...]]:
     open_ = [name for key, name in names.items() if not (key in told and told[key].settled)]
     views: list[OutgoingView] = []
     if open_ or not expected:
-        views = yield from look(looks.OUTGOING)
+        views = yield from all_outgoing()
     for view in views:
         name = view.destination
         wanted = not expected or any(name.casefold() == one.casefold() for one in open_)

@@ -5,8 +5,9 @@ Views are plain values; times are seconds since 1970, 0 meaning never.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import Final, TypeVar
 
 from onceq.core.management import (
@@ -28,12 +29,14 @@ from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_states import LOCAL_CONNECTION, state_of
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
+from onceq.model.limits import VIEWS_AT_ONCE
 from onceq.model.requests import Look
 from onceq.model.views import looks
 from onceq.model.views.managers import StatusView, TransactionView
 from onceq.model.views.queues import ConnectionView, OutgoingView, QueueView
 
 T = TypeVar("T")
+Q = TypeVar("Q", Queue, OutgoingQueue)
 Shown = Callable[[Step, str], object]
 
 
@@ -194,6 +197,7 @@ def outgoing_view(step: Step, outgoing: OutgoingQueue) -> OutgoingView:
         unanswered=unanswered(step, outgoing),
         put_back=undone_restores.of_outgoing(step, outgoing),
         elsewhere=_elsewhere(outgoing),
+        number=outgoing.number,
     )
 
 
@@ -208,12 +212,34 @@ def _elsewhere(outgoing: OutgoingQueue) -> int:
     )
 
 
-def _queues(step: Step, _: str) -> list[QueueView]:
-    return [
-        queue_view(step, part)
-        for queue in step.state.queues.values()
-        for part in (queue, *queue.subs.values())
-    ]
+def _queues(step: Step) -> list[QueueView]:
+    return [part for queue in step.state.queues.values() for part in _with_subqueues(step, queue)]
+
+
+def _with_subqueues(step: Step, queue: Queue) -> list[QueueView]:
+    return [queue_view(step, part) for part in (queue, *queue.subs.values())]
+
+
+def _queues_behind(step: Step, after: str) -> list[QueueView]:
+    found: list[QueueView] = []
+    for queue in _behind(step.state.queues.values(), after):
+        found += _with_subqueues(step, queue)
+        if len(found) >= VIEWS_AT_ONCE:
+            break
+    return found
+
+
+def _outgoing_behind(step: Step, after: str) -> list[OutgoingView]:
+    return [outgoing_view(step, one) for one in _behind(step.state.outgoing.values(), after)]
+
+
+def _behind(queues: Iterable[Q], after: str) -> list[Q]:
+    """The next queues whose numbers are greater, in their order."""
+    if not after.isdecimal():
+        raise InvalidParameter(f"{after!r} is not the number of a queue")
+    number = int(after)
+    found = sorted((one for one in queues if one.number > number), key=attrgetter("number"))
+    return found[:VIEWS_AT_ONCE]
 
 
 def _queue(step: Step, name: str) -> QueueView:
@@ -244,9 +270,11 @@ def _whole(look: looks.Look[T], show: Callable[[Step], T]) -> tuple[str, Shown]:
 _SHOWN: Final[Mapping[str, Shown]] = dict(
     (
         _whole(looks.STATUS, status),
-        _named(looks.QUEUES, _queues),
+        _whole(looks.QUEUES, _queues),
+        _named(looks.QUEUES_BEHIND, _queues_behind),
         _named(looks.QUEUE, _queue),
         _whole(looks.OUTGOING, lambda s: [outgoing_view(s, o) for o in s.state.outgoing.values()]),
+        _named(looks.OUTGOING_BEHIND, _outgoing_behind),
         _named(looks.OUTGOING_QUEUE, lambda s, name: outgoing_view(s, find_outgoing(s, name))),
         _whole(looks.STREAMS, lambda s: [stream_view(s, one) for one in s.state.progress.values()]),
         _whole(looks.PEERS, peer_operations.peers),

@@ -14,7 +14,8 @@ class Look(Request):
     """Read the state. Answer: the view named (``core/management/views.py``).
 
     ``what``: status, queues, queue, outgoing, outgoing-queue, streams, transactions, eod-send,
-    eod-receive, management, lists, list, resolve, copies, branches, decisions.
+    eod-receive, management, lists, list, resolve, copies, branches, decisions,
+    queues-behind, outgoing-behind.
     """
 
     what: str

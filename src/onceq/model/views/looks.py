@@ -43,7 +43,11 @@ class Look(Generic[T_co]):
 STATUS: Final = Look("status", StatusView)
 QUEUES: Final = Look("queues", list[QueueView])
 QUEUE: Final = Look("queue", QueueView)
+QUEUES_BEHIND: Final = Look("queues-behind", list[QueueView])
+"""The next ones behind a number, some at once; none: that was the last."""
 OUTGOING: Final = Look("outgoing", list[OutgoingView])
+OUTGOING_BEHIND: Final = Look("outgoing-behind", list[OutgoingView])
+"""The same for outgoing queues."""
 OUTGOING_QUEUE: Final = Look("outgoing-queue", OutgoingView)
 STREAMS: Final = Look("streams", list[StreamView])
 PEERS: Final = Look("peers", list[PeerView])
@@ -67,7 +71,7 @@ LOOKS: Final[Mapping[str, Look[object]]] = {
         STATUS, QUEUES, QUEUE, OUTGOING, OUTGOING_QUEUE, STREAMS,
         PEERS, EOD_SEND, EOD_RECEIVE, LISTS, LIST, COPIES,
         RESOLVE, MANAGEMENT, BRANCHES, DECISIONS, DAMAGES, SCRUB,
-        GROUPS, TRANSACTIONS,
+        GROUPS, TRANSACTIONS, QUEUES_BEHIND, OUTGOING_BEHIND,
     )
 }  # fmt: skip
 """All of them, by their words."""

@@ -185,6 +185,7 @@ class OutgoingView(View):
         put_back: What a restore means for it; None: nothing.
         elsewhere: Messages that have not left here, and that another queue manager with this one's
             identity may have transmitted.
+        number: Its number in this queue manager; queues and outgoing queues are counted together.
     """
 
     destination: str = ""
@@ -238,6 +239,7 @@ class OutgoingView(View):
     unanswered: bool = False
     put_back: PutBackView | None = None
     elsewhere: int = 0
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
