@@ -53,6 +53,7 @@ COMMITTED: Final = "committed"
 ABORTED: Final = "aborted"
 NOTED: Final = "noted"
 """No decision: all rows up to this number were found when this one was written."""
+_PROMISE, _FULFIL = Step(What.PROMISE), Step(What.FULFIL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,7 @@ def committing_by_row(
     promised = None
     if last or not idle:
         try:
-            promised = yield Step(What.PROMISE)
+            promised = yield _PROMISE
         except Exception:
             # Nothing was decided, and nothing will be: there is no row, and nobody writes one.
             yield from undoing(count, votes)
@@ -225,7 +226,7 @@ def committing_by_row(
         ) from error
     made = Made(promised)
     try:
-        made.result = yield Step(What.FULFIL)
+        made.result = yield _FULFIL
     except OnceqError as error:  # It is decided; recovery will find the row.
         made.pending.append((-1, error))
     if last:

@@ -38,8 +38,10 @@ def store_packets(step: Step, tx: Transaction) -> tuple[list[StoredPackets], int
         return [], 0, 0
     # Never recorded: the record of the branch says which numbers are taken.
     change = Change(step.now.wall_s)
-    transaction = step.state.next_transaction
-    message = take_numbers(step, change, sum(len(p.item.bodies) for p in tx.sends))
+    transaction, count = step.state.next_transaction, 0
+    for p in tx.sends:
+        count += len(p.item.bodies.lengths)
+    message = take_numbers(step, change, count)
     laid: list[StoredPackets] = []
     for part in in_order(tx.sends, message):
         packets, _ = part.packets(transaction)
@@ -50,7 +52,7 @@ def store_packets(step: Step, tx: Transaction) -> tuple[list[StoredPackets], int
         p.written = StoredBatch(message, transaction, len(bodies.data), tuple(laid[at:end]))
         at = end
         p.item = SendItem(p.item.destination, p.item.properties, Run(b"", bodies.lengths))
-        message += len(bodies)
+        message += len(bodies.lengths)
     # Their bytes are in the log from now on, and not in memory.
     step.units.stored(tx)
     return laid, change.next_message, transaction + 1
@@ -61,4 +63,7 @@ def _independent(p: CheckedBatch) -> bool:
     properties = p.item.properties
     if properties.acknowledge or properties.trace:
         return False
-    return all(isinstance(target.queue, Queue) for target in p.targets)
+    for target in p.targets:  # noqa: SIM110 - a generator costs more calls
+        if not isinstance(target.queue, Queue):
+            return False
+    return True

@@ -22,6 +22,7 @@ import struct
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.core.state.seen_rows import SeenRows
@@ -222,13 +223,9 @@ class Marks:
 
     def encode(self) -> bytes:
         """As JSON."""
-        values = [
-            self.branch,
-            self.by_hand.name if self.by_hand else "",
-            self.gtrid.hex(),
-            list(self.partners),
-        ]
-        return _JSON.encode(values).encode()
+        partners = ",".join(map(encode_basestring_ascii, self.partners))
+        by_hand = self.by_hand.name if self.by_hand is not None else ""
+        return f'[{self.branch},"{by_hand}","{self.gtrid.hex()}",[{partners}]]'.encode("ascii")
 
 
 def decode_marks(raw: bytes) -> Marks:

@@ -260,10 +260,11 @@ class Change:
             for copy in copies_to:
                 add(_COPY.pack(*copy))
         version = self._encode_streams(tables) if self.advances or self.seen else VERSION
+        laid = False
         for p in self.puts:
             lengths, flags, rest_of = p.packets.lengths, p.flags, p.rest_of
             if p.address:
-                flags |= _PUT_LAID
+                flags, laid = flags | _PUT_LAID, True
             elif rest_of is not None:
                 flags, version = flags | _PUT_FRONTS, VERSION_FRONTS
             add(
@@ -282,7 +283,7 @@ class Change:
             add(v.counters.tobytes())
             add(v.packets.lengths.tobytes())
         if self.marks is not None:
-            if version == VERSION and any(p.address for p in self.puts):
+            if version == VERSION and laid:
                 version = VERSION_LAID
             marks = _marked(self.marks, version)
         head = _HEAD.pack(

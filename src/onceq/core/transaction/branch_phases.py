@@ -38,6 +38,8 @@ from onceq.model.xid import Xid
 class Verb(Enum):
     """What happens to a branch; the value goes on with "can be"."""
 
+    __hash__ = object.__hash__  # that of Enum is a call of Python, for each table that is read
+
     START = "started"
     """xa_start: work begins."""
     JOIN = "joined"

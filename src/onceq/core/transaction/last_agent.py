@@ -52,12 +52,12 @@ def promise(step: Step, item: Promise) -> None:
     step.units.telling[item.xid.gtrid] = item.owner
     if tx.gtrid:
         step.units.telling[tx.gtrid] = item.owner
-    count = sum(len(batch.item.bodies) for batch in tx.sends)
-    answer = Promised(branch.number, 0, count)
+    count, first, transaction = 0, 0, 0
+    for batch in tx.sends:
+        count += len(batch.item.bodies.lengths)
     if branch.laid:
-        answer = Promised(
-            branch.number, branch.next_message - count, count, branch.next_transaction - 1
-        )
+        first, transaction = branch.next_message - count, branch.next_transaction - 1
+    answer = Promised(branch.number, first, count, transaction)
     step.answer(item.owner, item.request, answer)
 
 

@@ -13,7 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onceq.core.state.branch_table import Branch, Marks, StoredPackets, decode_branch
+from onceq.core.state.branch_table import (
+    Branch,
+    Marks,
+    StoredPackets,
+    decode_branch,
+    decode_marks,
+)
 from onceq.core.state.records import (
     Advance,
     Change,
@@ -292,3 +298,19 @@ def test_records_from_before_there_were_lives_are_read() -> None:
     assert decode(raw, 0) == (old, [])
     old.advances[0].message = 9
     assert old.encode()[0][1] == 3
+
+
+@pytest.mark.parametrize(
+    ("marks", "text"),
+    [
+        (Marks(7, partners=("postgresql:1/shop",)), b'[7,"","",["postgresql:1/shop"]]'),
+        (
+            Marks(0, gtrid=b"g\xff", partners=('a"\\b', "\xfc")),
+            b'[0,"","67ff",["a\\"\\\\b","\\u00fc"]]',
+        ),
+        (Marks(7, Phase.ROLLED_BACK), b'[7,"ROLLED_BACK","",[]]'),
+    ],
+)
+def test_marks_are_written_as_json(marks: Marks, text: bytes) -> None:
+    assert marks.encode() == text
+    assert decode_marks(text) == marks
