@@ -52,7 +52,7 @@ class Partners:
     def add(self, partner: AnyPartner, xid: Xid) -> None:
         """It is at work from now on. A last agent stays the last."""
         last = is_last_agent(partner) or self.by_row is None
-        self._all.insert(len(self) if last else len(self) - 1, (partner, xid))
+        self._all.insert(len(self._all) if last else -1, (partner, xid))
 
     def names(self, pending: list[tuple[int, BaseException]]) -> list[str]:
         """Those that are still to be told of the decision, of those that were enlisted."""
@@ -89,7 +89,7 @@ class Partners:
             return tx.run(by_row.promise())
         if what is What.FULFIL:
             # On its own connection, so that whoever asks on it next finds it done.
-            return tx.run(by_row.fulfil(others=len(self) > 1))
+            return tx.run(by_row.fulfil(others=len(self._all) > 1))
         # Its connection may be gone, and need not be there for these.
         if what is What.DONE:
             return tx._manager.run(self.deciding.told(what.value))

@@ -395,7 +395,7 @@ def prepared_all(
             p = prepare(step, item, tx, transactional=tx is not None)
             if tx is not None:
                 tx.bytes += p.size
-                tx.messages += len(item.bodies)
+                tx.messages += len(item.bodies.lengths)
             made.append(p)
             # At once, so that the next batch of this call finds the room taken.
             step.units.promise((p,), 1)

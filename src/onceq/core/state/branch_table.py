@@ -102,7 +102,8 @@ class Branch:
         What it has laid lies there from now on.
         """
         parts = self._parts(address)
-        parts += [laid.lengths.tobytes() for laid in self.laid]
+        for laid in self.laid:
+            parts.append(laid.lengths.tobytes())
         head = sum(map(len, parts))
         at = address + head
         for laid in self.laid:
@@ -127,7 +128,7 @@ class Branch:
             "at": self.prepared_s,
             "sends": self.sends,
             "receives": self.receives,
-            "counts": [len(run) for run in self.bodies],
+            "counts": list(map(len, self.bodies)),
             "by_hand": self.by_hand.name if self.by_hand else "",
         }
         if self.decides:

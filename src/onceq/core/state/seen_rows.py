@@ -69,7 +69,9 @@ class SeenRows:
 
     def committed(self, name: str, number: int) -> None:
         """A branch was committed because its row is there."""
-        rows = self._by_name.setdefault(name, Rows())
+        rows = self._by_name.get(name)
+        if rows is None:
+            rows = self._by_name[name] = Rows()
         if number > (rows.mark or rows.kept):
             rows.behind += 1
         else:

@@ -190,9 +190,9 @@ def put_on_record(step: Step, tx: Transaction) -> Branch:
         )
     laid, message, transaction = store_packets(step, tx)
     branch = Branch(
-        step.state.next_number, tx.xid, step.now.wall_s, [note_of(p) for p in tx.sends],
-        [list(astuple(held)) for held in tx.receives],
-        [] if laid else [messages_of(p) for p in tx.sends], laid, message, transaction,
+        step.state.next_number, tx.xid, step.now.wall_s, list(map(note_of, tx.sends)),
+        list(map(list, map(astuple, tx.receives))),
+        [] if laid else list(map(messages_of, tx.sends)), laid, message, transaction,
         decides=tx.gtrid, partners=tx.partners,
     )  # fmt: skip
     step.prepared(branch)
