@@ -318,22 +318,26 @@ class _Told:
         if move.op in (Op.LOCK, Op.RETURN) or not kind_of(queue):
             self._copies(move, None)
             return
+        if move.op == Op.SHIFT:
+            self._shift(move, queue)
+            return
         for first, count in self._parts(queue, move):
             heads = self._projector.heads(queue, move.lane, first, count)
             at = self._place(queue, move.lane, first)
             what, kind = _what(queue, move)
             self._add(what, at, heads, kind=kind)
-            if move.op == Op.SHIFT:
-                target = self._state.all_queues[move.to]
-                place = self._place(target, move.lane, self._takes(target, move.lane, count))
-                self._add("moved", place, heads, origin=at)
-        if move.op != Op.SHIFT:
-            self._copies(move, queue)
+        self._copies(move, queue)
+
+    def _shift(self, move: RangeChange, queue: AnyQueue) -> None:
+        """To or from a subqueue: it has another place from now on."""
+        target = self._state.all_queues[move.to]
+        heads = self._projector.heads(queue, move.lane, move.first, move.count)
+        first = self._takes(target, move.lane, move.count)
+        origin = self._place(queue, move.lane, move.first)
+        self._add("moved", self._place(target, move.lane, first), heads, origin=origin)
 
     def _parts(self, queue: AnyQueue, move: RangeChange) -> Iterator[tuple[int, int]]:
         """The ranges that it concerns: a purge takes out only what nobody holds."""
-        if move.op == Op.SHIFT:
-            return iter(())
         if move.op != Op.PURGE:
             return iter(((move.first, move.count),))
         lane = queue.lanes[move.lane]
