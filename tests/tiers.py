@@ -22,6 +22,7 @@ REST: Final = "rest"
 TIERS: Final = (QUICK, REST)
 
 FOLDERS: Final = {
+    "audit": QUICK,
     "budgets": QUICK,
     "conformance": QUICK,
     "crash": QUICK,

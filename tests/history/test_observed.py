@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from onceq.audit import files
 from onceq.history.columns import span_of
 from onceq.model.limits import Settings
 from onceq.service import upkeep
-from onceq.spark.audit import files
 from tests.conformance.world import Node
 from tests.history.worlds import HISTORY, History, Kept
 

@@ -1,407 +1,71 @@
-"""``onceq spark audit`` on true histories, and on the same ones with faults planted by hand.
-
-Each planted fault has a message of its own, so one audit must find all of them, name each, and
-say nothing of the others.
-"""
+"""``onceq spark audit`` finds what ``onceq audit`` finds: the rules are the same functions."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from onceq.errors import ConfigurationError
-from onceq.history.columns import META, Span, span_of
-from onceq.history.events import SCHEMA
-from onceq.spark.audit import command, files
-from onceq.spark.audit.command import SMALL, audit
-from onceq.spark.audit.stages import StageProgress
-from onceq.testing.sim.node import Node
-from onceq.testing.simulate import small_world
-from onceq.testing.world import World as Simulated
-from tests.history.worlds import History, keep, save
+from onceq.audit import command as local
+from onceq.audit.command import Wish
+from onceq.spark.audit import command
+from tests.audit.corruptions import corrupt
+from tests.audit.histories import peopled
+from tests.audit.planting import Row
 from tests.scratch import scratch
-from tests.spark.histories import MESSAGES, Q, peopled
 
 pytestmark = pytest.mark.spark
-
-Row = dict[str, Any]
-
-
-class Planter:
-    """Rows of one saved history, to be changed by hand."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        names = sorted(p.name for p in folder.iterdir())
-        spans = [span for name in names if (span := span_of(name))]
-        self.span = Span(1, spans[0].start, spans[-1].end)
-        tables = [pq.read_table(folder / span.name) for span in spans]
-        self.meta = json.loads(tables[-1].schema.metadata[META])
-        self.rows: list[Row] = pa.concat_tables(tables).to_pylist()
-        for span in spans:
-            (folder / span.name).unlink()
-
-    def save(self) -> None:
-        table = pa.Table.from_pylist(self.rows, schema=SCHEMA)
-        pq.write_table(
-            table.replace_schema_metadata({META: json.dumps(self.meta)}),
-            self.folder / self.span.name,
-        )
-
-    def find(self, event: str, **more: Any) -> Row:
-        (row,) = [
-            r for r in self.rows
-            if r["event"] == event and all(r[name] == value for name, value in more.items())
-        ]  # fmt: skip
-        return row
-
-    def again(self, row: Row, **more: Any) -> None:
-        """The same once more, later."""
-        self.rows.append({**row, "position": 1 << 40 | len(self.rows), **more})
-
-    def drop(self, *events: str, **more: Any) -> None:
-        for event in events:
-            self.rows.remove(self.find(event, **more))
-
-
-def stream_of(a: Planter) -> int:
-    """The stream in which messages 1 to MESSAGES went to q."""
-    found = next(r for r in a.rows if r["event"] == "committed" and r["queue"] == Q)["stream"]
-    assert isinstance(found, int)
-    return found
-
-
-class Plants:
-    """Two histories, and what must be found in them, with the copy that each fault is about."""
-
-    def __init__(self, path: Path) -> None:
-        self.a, self.b = Planter(path / "A"), Planter(path / "B")
-        self.source = self.a.rows[0]["managerId"]
-        self.stream = stream_of(self.a)
-        self.expected: dict[tuple[str, str], str] = {}
-
-    def mine(self, number: int) -> Row:
-        return {"stream": self.stream, "number": number}
-
-    def of(self, number: int, *fault: str) -> None:
-        self.expected[fault[0], fault[1]] = f"{self.source}/{self.stream}/{number}"
-
-    def message(self, number: int) -> int:
-        """Number of the identifier of the message with this number in the stream."""
-        return next(
-            int(row["message"]) for row in (*self.a.rows, *self.b.rows)
-            if row["stream"] == self.stream and row["number"] == number and row["message"]
-        )  # fmt: skip
-
-    def mute(self, message: int, *classes: int) -> None:
-        """Nothing is told of a message, given by its number in the stream."""
-        message = self.message(message)
-        self.b.rows = [
-            r for r in self.b.rows
-            if not (r["event"] == "told" and r["message"] == message
-                    and (not classes or r["class"] in classes))
-        ]  # fmt: skip
-
-
-def plant(path: Path) -> dict[tuple[str, str], str]:
-    """Change the histories; what must be found, and for which copy."""
-    plants = Plants(path)
-    plant_ways(plants)
-    plant_ends(plants)
-    plant_letters(plants)
-    plants.a.save()
-    plants.b.save()
-    return plants.expected
-
-
-def plant_ways(plants: Plants) -> None:
-    """What goes wrong on the way: twice, never, in the wrong order, from nowhere."""
-    a, b, mine, of = plants.a, plants.b, plants.mine, plants.of
-    b.again(b.find("accepted", **mine(2)))
-    of(2, "I4", "accepted-twice")
-    b.again(b.find("received", **mine(4)))
-    of(4, "I4", "received-twice")
-    b.drop("accepted", "received", **mine(6))
-    plants.mute(6)
-    of(6, "I10", "released-unaccepted")
-    a.drop("acknowledged", "confirmed", **mine(8))
-    b.drop("accepted", "received", **mine(8))
-    plants.mute(8)
-    of(8, "I6", "gap")
-    one, other = b.find("accepted", **mine(10)), b.find("accepted", **mine(11))
-    for name in ("position", "ordinal"):
-        one[name], other[name] = other[name], one[name]
-    of(10, "I5", "out-of-order")
-    a.drop("committed", **mine(18))
-    of(18, "I3", "phantom")
-    b.find("accepted", **mine(20))["message"] = 7_777
-    b.find("received", **mine(20))["message"] = 7_777
-    plants.mute(20)
-    of(20, "I7", "number-reused")
-    b.drop("accepted", **mine(26))
-    plants.mute(26)
-    of(26, "I3", "from-nowhere")
-
-
-def plant_ends(plants: Plants) -> None:
-    """Ends that do not go together, and acknowledgments that are not true."""
-    a, b, mine, of = plants.a, plants.b, plants.mine, plants.of
-    b.again(b.find("received", **mine(14)), event="expired", className=None)
-    b.again(b.find("received", **mine(14)), event="purged")
-    b.drop("received", **mine(14))
-    plants.mute(14, 0x4000)
-    a.drop("confirmed", **mine(14))
-    of(14, "I11", "two-ends")
-    out = a.find("acknowledged", **mine(16))
-    a.drop("confirmed", **mine(16))
-    a.again(out, event="not-delivered", **{"class": 0x8002, "className": "planted"})
-    bury(a, out, 1_000)
-    of(16, "I11", "accepted-after-not-delivered")
-    b.again(b.find("accepted", **mine(22)), event="refused", kind=None, queue=None, place=None,
-            lookupId=None, **{"class": 0x8003})  # fmt: skip
-    of(22, "I11", "accepted-and-refused")
-    b.again(
-        b.find("told", message=plants.message(24), className="ack-reach-queue"), **{"class": 0x8003}
-    )
-    of(24, "I13", "contradiction")
-    b.drop("received", **mine(28))
-    of(28, "I13", "untrue-receive")
-
-
-def plant_letters(plants: Plants) -> None:
-    """Dead letters and journal copies that are missing, there twice, or for no reason."""
-    a, b = plants.a, plants.b
-    bury(a, a.find("acknowledged", **plants.mine(30)), 2_000)
-    plants.of(30, "I12", "dead-letter-unfounded")
-    letters = [r for r in a.rows if r["event"] == "dead-lettered"]
-    late, later = (r for r in letters if r["className"] == "nack-reach-queue-timeout")
-    a.rows.remove(late)
-    plants.expected["I12", "dead-letter-missing"] = copy_of(late)
-    a.again(later, lookupId=later["lookupId"] + 500)
-    plants.expected["I12", "dead-letter-twice"] = copy_of(later)
-    journal = next(r for r in b.rows if r["event"] == "journaled")
-    b.again(journal, lookupId=journal["lookupId"] + 500)
-    plants.expected["I14", "journal-twice"] = copy_of(journal)
-
-
-def bury(a: Planter, out: Row, place: int) -> None:
-    """A dead letter of a message in an outgoing queue, like the one of the refused message."""
-    grave = a.find("dead-lettered", className="nack-bad-destination-queue")
-    same = {name: out[name] for name in ("stream", "number", "message")}
-    a.again(grave, **same, lookupId=grave["lookupId"] + place, className="planted",
-            fromPlace=out["place"], fromLookupId=out["lookupId"])  # fmt: skip
-
-
-def copy_of(row: Row) -> str:
-    return f"{row['source']}/{row['stream']}/{row['number']}"
+SAME = ("managers", "messages", "events", "streams", "transactions", "states", "violations",
+        "messages_violated", "resends", "stuck", "notes", "verdict")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with scratch(tmp_path_factory, "audit") as path:
         peopled(path / "true")
+        corrupt(peopled(path / "wrong"))
         yield path
 
 
-COMPILING = "spark.sql.codegen.wholeStage"
+def both(place: Path, name: str, wish: Wish) -> tuple[Row, Row]:
+    """What Spark says and what one process says."""
+    paths = [str(place / name)]
+    more = Wish(wish.settled, "", "", wish.stuck_s)
+    return (
+        command.run(paths, wish, lambda _: None, master=""),
+        local.run(paths, more, lambda _: None),
+    )
 
 
-@pytest.fixture(scope="module")
-def small(spark: Any) -> Iterator[Any]:
-    """The session as the command makes it for histories of this size."""
-    spark.conf.set(COMPILING, SMALL[COMPILING])
-    yield spark
-    spark.conf.unset(COMPILING)
+def compared(found: Row) -> set[tuple[Any, ...]]:
+    """What each rule looked at, and how much of it was wrong."""
+    by_rule: dict[tuple[str, str], list[int]] = {}
+    for one in found["checked"]:
+        counts = by_rule.setdefault((one["invariant"], one["fault"]), [0, 0])
+        counts[0], counts[1] = counts[0] + one["looked_at"], counts[1] + one["violations"]
+    return {(*rule, *counts) for rule, counts in by_rule.items()}
 
 
-@pytest.fixture(scope="module")
-def heard() -> list[StageProgress]:
-    """What the audit of the true histories has told of its stages."""
-    return []
+def stories(found: Row) -> set[tuple[Any, ...]]:
+    return {
+        (story["title"], frozenset(fault["fault"] for fault in story["faults"]),
+         tuple(story["rows"]))
+        for story in found["stories"]
+    }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def clean(small: Any, place: Path, heard: list[StageProgress]) -> Row:
-    """What it says of them, in a session that is there already."""
-    return command.run(
-        [str(place / "true")], settled=False, html=str(place / "clean.html"),
-        to=str(place / "tables"), stuck_s=100, master="", say=heard.append,
-    )  # fmt: skip
-
-
-def test_its_stages_are_told(clean: Row, heard: list[StageProgress], place: Path) -> None:
-    names = [told.stage for told in heard]
-    assert names[0].startswith("reading ")
-    assert names[0].endswith(" MiB, of 3 queue managers")
-    assert names[1].startswith("following messages through ")
-    assert names[2:] == [
-        f"judging {clean['messages']} messages and their streams",
-        "counting ends, latencies, resends and stuck streams",
-        f"writing tables into {place / 'tables'}",
-        f"writing the report {place / 'clean.html'}",
-        "done",
-    ]
-    assert all(told.begins for told in heard)
-
-
-def test_true_histories_are_clean(clean: Row) -> None:
-    assert clean["violations"] == 0, clean["stories"]
-    assert clean["verdict"].startswith("PROVEN")
-    assert clean["states"] == {
-        "received by an application": MESSAGES + 3 + 2 + 1,
-        "on its way": 1,
-        "expired in its queue": 1,
-        "purged from its queue by an operator": 2,
-        "refused by the receiver, told to the sender": 1,
-        "not delivered, told to the sender": 2,
-    }
-
-
-def test_latencies_stuck_streams_and_routes_are_told(clean: Row) -> None:
-    routes = {(r["route"], r["from"]): r for r in clean["latencies"]}
-    way = routes[r"A → B\private$\q", "commit"]
-    assert way["messages"] == MESSAGES
-    assert 0 <= way["p50_s"] <= way["p99_s"] <= way["max_s"]
-    (stuck,) = clean["stuck"]
-    assert (stuck["messages"], stuck["route"]) == (1, r"A → B\private$\q")
-    assert stuck["waits_s"] > 100
-    assert [m["manager"] for m in clean["managers"]] == ["A", "B", "C"]
-
-
-def test_the_tables_are_parquet(clean: Row, place: Path) -> None:
-    assert clean["written"] == [str(place / "tables"), str(place / "clean.html")]
-    messages = pq.read_table(place / "tables" / "messages")
-    assert messages.num_rows == clean["messages"]
-    assert pq.read_table(place / "tables" / "violations").num_rows == 0
-    assert sum(pq.read_table(place / "tables" / "traffic")["messages"].to_pylist()) > 2 * MESSAGES
-
-
-def test_each_planted_fault_is_found_and_named(small: Any, place: Path) -> None:
-    path = peopled(place / "planted")
-    expected = plant(path)
-    found = audit(small, files.find([str(path)]), html=str(place / "planted.html"))
-    named = {(s["invariant"], s["fault"]): s for s in found["stories"]}
-    missing = set(expected) - set(named)
-    assert not missing, (missing, set(named))
-    for fault, copy in expected.items():
-        source, stream, number = copy.split("/")
-        assert f"of {source}, number {number} of stream {stream}" in named[fault]["title"], fault
-        assert named[fault]["rows"], "a story has lines"
-    allowed = set(expected.values())
-    others = [
-        s
-        for s in found["stories"]
-        if not any(
-            f"number {c.split('/')[2]} of stream {c.split('/')[1]}" in s["title"] for c in allowed
-        )
-    ]
-    assert not others, "only what was planted is accused"
-
-
-def without_oldest(path: Path) -> Path:
-    """Managers whose oldest files have gone."""
-    for folder in path.iterdir():
-        known = sorted(folder.iterdir())
-        for file in known[: len(known) // 2]:
-            file.unlink()
-    return path
-
-
-def without_receiver(path: Path, name: str) -> Path:
-    """A manager whose history nobody has."""
-    for file in (path / name).iterdir():
-        file.unlink()
-    return path
-
-
-def hostile(path: Path, seeds: tuple[int, ...]) -> Path:
-    """Managers that crash at any moment, on networks that lose, repeat and reorder; the
-    simulator's own ledger has found nothing wrong with them."""
-    for seed in seeds:
-        with small_world():
-            world = Simulated(seed, keep=keep)
-            fast = replace(world.kernel.options.settings, history=True, history_roll_s=3_600)
-            world.kernel.options = replace(world.kernel.options, settings=fast)
-            world.run()
-            world.rest()
-            for node in world.nodes:
-                assert node.engine is not None
-                node.engine.checkpoint()
-                save(History(node.disk, Node.path), path / f"{seed}-{node.name}")
-    return path
-
-
-def test_crashes_and_histories_that_are_cut_off_or_missing_are_no_violation(
-    small: Any, tmp_path: Path
-) -> None:
-    paths = [
-        without_oldest(peopled(tmp_path / "cut", "CUT1", "CUT2", "CUT3")),
-        without_receiver(peopled(tmp_path / "alone", "ONE1", "ONE2", "ONE3"), "ONE2"),
-        hostile(tmp_path / "hostile", (3, 6)),
-    ]
-    found = audit(small, files.find([str(path) for path in paths]), settled=True)
-    assert found["violations"] == 0, found["stories"]
-    assert found["messages"] > 600
-    assert "CUT2: its beginning is cut off" in " ".join(found["notes"])
-    assert any("no history of the receiver of DIRECT=OS:ONE2" in note for note in found["notes"])
-    assert "as far as the histories tell" in found["verdict"]
-
-
-def test_what_is_no_history_is_refused(place: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="there is no history in"):
-        files.find([str(tmp_path)])
-    with pytest.raises(ConfigurationError, match="there is no folder"):
-        files.find([str(tmp_path / "none")])
-    fake = tmp_path / Span(1, 0, 8).name
-    pq.write_table(pa.table({"x": [1]}), fake)
-    with pytest.raises(ConfigurationError, match="no file of a history"):
-        files.find([str(tmp_path)])
-    fake.write_bytes(b"nothing")
-    with pytest.raises(ConfigurationError, match="no Parquet file"):
-        files.find([str(tmp_path)])
-    with pytest.raises(ConfigurationError, match="both histories of A"):
-        files.find([str(place / "true" / "A"), str(place / "true" / "*"), str(other(place))])
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-def test_a_file_that_is_not_whole_is_refused(place: Path, tmp_path: Path, share: float) -> None:
-    """Also in the middle of a history, where Spark took an empty one for none: all that it told
-    counted as lost."""
-    for file in sorted((place / "true" / "A").iterdir()):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    middle = sorted(tmp_path.iterdir())[1]
-    assert len(list(tmp_path.iterdir())) > 2
-    middle.write_bytes(middle.read_bytes()[: int(middle.stat().st_size * share)])
-    with pytest.raises(ConfigurationError, match="only half of one") as refused:
-        files.find([str(tmp_path)])
-    assert str(middle) in refused.value.text
-    middle.unlink()
-    (one,) = files.find([str(tmp_path)])
-    assert one.gaps, "it is a part that is missing, which the audit knows"
-
-
-def test_a_folder_that_cannot_be_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(folder: Path) -> list[Span]:
-        raise PermissionError(13, "Permission denied", str(folder))
-
-    monkeypatch.setattr(files, "_spans", refuse)
-    with pytest.raises(ConfigurationError, match="cannot be read: Permission denied"):
-        files.find([str(tmp_path)])
-
-
-def other(place: Path) -> Path:
-    """A copy of one history."""
-    copy = place / "copy"
-    copy.mkdir(exist_ok=True)
-    for file in (place / "true" / "A").iterdir():
-        (copy / file.name).write_bytes(file.read_bytes())
-    return copy
+@pytest.mark.parametrize("name", ["true", "wrong"])
+def test_it_finds_the_same(spark: Any, place: Path, name: str, tmp_path: Path) -> None:
+    wish = Wish(html=str(tmp_path / "x.html"), to=str(tmp_path / "tables"), stuck_s=100)
+    by_spark, here = both(place, name, wish)
+    assert {key: by_spark[key] for key in SAME} == {key: here[key] for key in SAME}
+    assert compared(by_spark) == compared(here)
+    assert stories(by_spark) == stories(here)
+    assert (here["violations"] > 0) == (name == "wrong")
+    messages = pq.read_table(tmp_path / "tables" / "messages")
+    assert messages.num_rows == here["messages"]
+    assert pq.read_table(tmp_path / "tables" / "violations").num_rows == here["violations"]
+    assert (tmp_path / "x.html").stat().st_size > 10_000

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from onceq.audit.progress import StageProgress
 from onceq.spark import runtime
 from onceq.spark.audit import command, stages
-from onceq.spark.audit.stages import StageProgress, Stages, Stopped, Tasks, attended
+from onceq.spark.audit.stages import Stages, Stopped, Tasks, attended
 from onceq.spark.error_codes import original
+from tests.audit.histories import peopled
 from tests.scratch import scratch
-from tests.spark.histories import peopled
 
 pytestmark = pytest.mark.spark
 

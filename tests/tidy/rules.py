@@ -63,7 +63,7 @@ BANS = (
          "datetime.datetime.utcnow"),
         "reads a clock; take a Clock (service/clock.py) as an argument",
         ("service/clock.py", "service/directory.py", "client/", "cli/", "spark/",
-         "testing/simulate.py"),
+         "audit/command.py", "testing/simulate.py"),
         PRODUCT),
     Ban(("random", "random."), "random belongs into testing/; take what you need as an argument",
         ("testing/",), PRODUCT),

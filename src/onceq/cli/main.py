@@ -16,6 +16,7 @@ import typer
 
 from onceq import __version__
 from onceq.cli import (
+    audit,
     bench,
     damage,
     groups,
@@ -70,6 +71,7 @@ app.add_typer(lists.directory_app, name="directory")
 app.add_typer(spark.app, name="spark")
 streams.register(app)
 bench.register(app)
+audit.register(app)
 
 
 def _version(wanted: bool) -> None:

@@ -1,21 +1,14 @@
-"""``onceq spark audit``: what histories prove. The work is in ``onceq.spark.audit``."""
+"""``onceq spark audit``: what histories prove that are too large for one process."""
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
 
-from onceq.cli import out
-from onceq.cli.common import Json, dumped
-from onceq.cli.interrupt import Interruptible
-from onceq.cli.spark_loading import INTERRUPTED, loaded, said
-
-VIOLATED = 8
-"""Exit code of an audit that has found an invariant violated."""
-LINE_S = 5.0
-"""Between two lines about one stage where stderr is no terminal."""
+from onceq.cli.audit import Folders, Html, Settled, Stuck, Teller, To, told
+from onceq.cli.common import Json
+from onceq.cli.spark_loading import loaded, said
 
 
 def register(app: typer.Typer) -> None:
@@ -24,131 +17,27 @@ def register(app: typer.Typer) -> None:
 
 
 def audit(
-    folders: Annotated[
-        list[str], typer.Argument(
-            metavar="FOLDER...", help="Data directories of queue managers with the setting "
-            "history = true, copies of their history folders, or a folder of several; also *."
-        ),
-    ],
-    settled: Annotated[
-        bool, typer.Option(
-            "--settled", help="Nothing was under way any more when the histories were taken: what "
-            "is missing in them is lost, and not merely late."
-        ),
-    ] = False,
-    html: Annotated[
-        str, typer.Option("--html", metavar="FILE", show_default=False,
-                          help="Write a report with plots, in one file.")
-    ] = "",
-    to: Annotated[
-        str, typer.Option("--out", metavar="FOLDER", show_default=False,
-                          help="Write the tables as Parquet into a new folder.")
-    ] = "",
-    stuck: Annotated[
-        float, typer.Option("--stuck", metavar="S", min=0.0,
-                            help="A stream waits too long for its acknowledgment after so many "
-                            "seconds.")
-    ] = 300.0,
+    folders: Folders, settled: Settled = False, html: Html = "", to: To = "",
+    stuck: Stuck = 300.0,
     master: Annotated[
         str, typer.Option("--master", metavar="URL", help="Spark to use.")
     ] = "local[*]",
     json: Json = False,
 ) -> int:  # fmt: skip
-    """Prove or refute from queue managers' own histories that each committed message met exactly
-    one end, once and in order. What it is doing is told on stderr.
+    """The same as onceq audit, done by Spark: for histories that do not fit into memory.
 
-    Ends with 0 if nothing contradicts that, and with 8 if anything does. Messages that are on
-    their way are no violation, nor is what a history that was cut off cannot tell.
+    Ends with 0 if nothing contradicts the promises, and with 8 if anything does.
     """
-    command = loaded("onceq.spark.audit.command", "audit,java")
-    teller = Teller()
-    try:
-        with Interruptible():
-            found = command.run(
-                folders, settled=settled, html=html, to=to, stuck_s=stuck, master=master,
-                say=teller,
-            )  # fmt: skip
-    except KeyboardInterrupt:
-        teller.clear()
-        out.note("interrupted: nothing is proven")
-        raise typer.Exit(INTERRUPTED) from None
-    except Exception as error:
-        teller.clear()
-        raise said(error) from error
-    teller.clear()
-    if not dumped(found, json):
-        _print(found)
-    return VIOLATED if found["violations"] else 0
-
-
-class Teller:
-    """What the audit is doing, on stderr: a line for each stage, and how far that is.
-
-    The latter is one line that changes on a terminal, and a line from time to time elsewhere.
-    """
-
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-        self._said_s = 0.0
-
-    def __call__(self, told: Any) -> None:
-        """See ``onceq.spark.audit.stages.StageProgress``."""
-        far = f"{told.done:,} of {told.tasks:,} tasks" if told.tasks else "Spark plans it"
-        what = told.stage if told.begins else f"  {far}"
-        line = f"{told.seconds:6.1f} s  {out.clean(what)}"
-        if self._live:
-            sys.stderr.write(f"\r\x1b[K{line}" + ("\n" if told.begins else ""))
-        elif told.begins or told.seconds - self._said_s >= LINE_S:
-            sys.stderr.write(f"{line}\n")
-            self._said_s = told.seconds
-        sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Take the line that changes away."""
-        if self._live:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-
-def _print(found: dict[str, Any]) -> None:
-    out.table(
-        ("queue manager", "files", "rows from", "up to", "told"),
-        [(m["manager"], m["files"], out.when(m["from_s"]), out.when(m["up_to_us"] // 1_000_000),
-          "whole" if not m["limits"] else "; ".join(m["limits"])) for m in found["managers"]],
-    )  # fmt: skip
-    out.line("")
-    out.table(
-        ("what became of them", "messages"),
-        [(name, count) for name, count in found["states"].items()],
+    command = loaded("onceq.spark.audit.command", "audit,spark,java")
+    wish = loaded("onceq.audit.command", "audit,spark,java").Wish(
+        settled=settled, html=html, to=to, stuck_s=stuck
     )
-    if found["latencies"]:
-        out.line("")
-        out.table(
-            ("route", "from", "to", "messages", "50 % s", "90 % s", "99 % s", "most s"),
-            [(r["route"], r["from"], r["to"], r["messages"], r["p50_s"], r["p90_s"], r["p99_s"],
-              r["max_s"]) for r in found["latencies"]],
-        )  # fmt: skip
-    if found["stuck"]:
-        out.line("")
-        out.table(
-            ("stuck stream", "stream", "messages", "first number", "since", "waits s"),
-            [(s["route"], s["stream"], s["messages"], s["first_number"], out.when(s["since_s"]),
-              s["waits_s"]) for s in found["stuck"]],
-        )  # fmt: skip
-    if found["resends"]:
-        out.line("")
-        out.table(
-            ("sent again on", "messages", "times", "came again"),
-            [(r["route"], r["messages"], r["times"], r["came_again"]) for r in found["resends"]],
-        )
-    for story in found["stories"]:
-        out.line("")
-        out.line(f"{story['invariant']} {story['fault']}: {story['title']}: {story['said']}")
-        for row in story["rows"]:
-            out.line(f"    {row}")
-    out.line("")
-    for note in found["notes"]:
-        out.line(f"! {note}")
-    for name in found["written"]:
-        out.line(f"wrote {name}")
-    out.line(found["verdict"])
+
+    def work(say: Teller) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = command.run(folders, wish, say, master=master)
+        except Exception as error:
+            raise said(error) from error
+        return found
+
+    return told(work, json=json)

@@ -1,4 +1,4 @@
-"""What the commands of ``onceq spark`` share: how their work is loaded, and Spark's errors.
+"""What commands with large libraries share: how their work is loaded, and Spark's errors.
 
 Upholds: a plain installation has these commands too, and they say what to install.
 """
@@ -14,17 +14,37 @@ from onceq.errors import ConfigurationError, OnceqError
 INTERRUPTED = 130
 
 
+class Missing:
+    """Around imports that need more than a plain installation has.
+
+    Args:
+        wanted: What to install.
+
+    Raises:
+        ConfigurationError: A library is not there.
+    """
+
+    def __init__(self, wanted: str) -> None:
+        self._wanted = wanted
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, ModuleNotFoundError):
+            raise _missing(error.name, self._wanted) from None
+
+
+def _missing(name: str | None, wanted: str) -> ConfigurationError:
+    return ConfigurationError(f"this command needs the package {name}: pip install '{wanted}'")
+
+
 def loaded(module: str, extras: str = "spark,java") -> Any:
     """A module that needs Spark; raises ConfigurationError where a library is not installed."""
-    missing: str | None = "pyspark"
-    if find_spec("pyspark") is not None:
-        try:
-            return import_module(module)
-        except ModuleNotFoundError as error:
-            missing = error.name
-    raise ConfigurationError(
-        f"this command needs the package {missing}: pip install 'onceq[{extras}]'"
-    )
+    wanted = f"onceq[{extras}]"
+    if find_spec("pyspark") is None:
+        raise _missing("pyspark", wanted)
+    with Missing(wanted):
+        return import_module(module)
 
 
 def said(error: Exception) -> OnceqError:

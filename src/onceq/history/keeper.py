@@ -294,7 +294,9 @@ class Keeper:
         }  # fmt: skip
         table = rows.table().replace_schema_metadata({META: json.dumps(meta)})
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd", use_dictionary=True)
+        pq.write_table(
+            table, sink, compression="zstd", use_dictionary=True, write_page_checksum=True
+        )
         return memoryview(sink.getvalue())
 
     def _make_room(self, size: int) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from onceq import errors
 from onceq.cli import common
+from onceq.cli.audit import VIOLATED
 from onceq.cli.main import run
-from onceq.cli.spark_audit import VIOLATED
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -1,4 +1,8 @@
-"""``onceq spark audit``: from folders to findings, a report and tables."""
+"""``onceq spark audit``: an audit of histories that are too large for one process.
+
+Spark reads the files and brings together what belongs together; each part is judged by the rules of
+``onceq.audit`` (see ``parts``), and what all parts say is counted by Spark again.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +13,36 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from onceq.errors import ConfigurationError
-from onceq.spark.audit import copies, files, judge, measure, story
-from onceq.spark.audit.stages import Say, Stages, attended
+from onceq.audit import files
+from onceq.audit.arrays import NONE
+from onceq.audit.command import Wish, check, verdict
+from onceq.audit.events import READ
+from onceq.audit.progress import Say
+from onceq.audit.rules import MESSAGE, QUEUE
+from onceq.audit.story import STORIES_MAX, Wrong, stories_by_files
+from onceq.audit.tables import COUNTS
+from onceq.spark.audit import measure
+from onceq.spark.audit.parts import AGAIN, LEDGER, VERDICTS, WORDS, Part
+from onceq.spark.audit.stages import Stages, attended
 from onceq.spark.runtime import QUICK, quiet_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
-
-SMALL_BYTES: Final = 16 << 20
+PART_EVENTS: Final = 2_000_000
+"""Events of one part, as far as lanes allow: a task takes some 1 GB for them."""
+SMALL_EVENTS: Final = 100_000
 """Histories below this are audited by a Spark made to start quickly."""
-SMALL: Final = {**QUICK, "spark.sql.codegen.wholeStage": "false"}
-"""Compiling each of its many small queries takes longer than running it."""
-LARGE: Final = {"spark.sql.shuffle.partitions": "32"}
-HEAP_SHARE: Final = 2
-"""Half of the computer's memory for Spark where histories are large: with the one gigabyte that it
-takes by itself, Java gave up at some million events."""
+HEAP_SHARE: Final = 4
+"""A quarter of the computer's memory for Java; the arrays of the tasks lie outside of it."""
 HEAP_BYTES_MAX: Final = 16 << 30
 
 
-def run(
-    folders: Sequence[str], *, settled: bool, html: str, to: str, stuck_s: float, master: str,
-    say: Say,
-) -> dict[str, Any]:  # fmt: skip
+def run(folders: Sequence[str], wish: Wish, say: Say, *, master: str) -> dict[str, Any]:
     """Audit, in a Spark session of its own if there is none; see ``onceq spark audit --help``.
 
     Args:
@@ -50,30 +57,23 @@ def run(
     """
     stages = Stages(say)
     histories = files.find(folders)
-    if to and os.path.exists(to):
-        raise ConfigurationError(f"--out {to} is there already; name a folder that is not")
-    if html and not Path(html).resolve().parent.is_dir():
-        raise ConfigurationError(f"--html {html}: there is no such folder")
-    if html and Path(html).is_dir():
-        raise ConfigurationError(f"--html {html} is a folder; name a file")
-    wish: dict[str, Any] = {"settled": settled, "html": html, "to": to, "stuck_s": stuck_s}
+    check(wish)
     active = SparkSession.getActiveSession()
     if active is not None:
-        return audit(active, histories, **wish, begin=stages.begin)
-    size = _size(histories)
-    config = SMALL if size < SMALL_BYTES else {**LARGE, "spark.driver.memory": _heap()}
+        return audit(active, histories, wish, stages.begin)
+    count = _events(histories)
+    config = QUICK if count < SMALL_EVENTS else {"spark.driver.memory": _heap()}
     stages.begin("starting Spark")
     with quiet_session(master, "onceq audit", config) as spark:
         stages.watch(spark.sparkContext.statusTracker())
         return attended(
-            lambda: audit(spark, histories, **wish, begin=stages.begin), stages,
+            lambda: audit(spark, histories, wish, stages.begin), stages,
             spark.sparkContext.cancelAllJobs,
         )  # fmt: skip
 
 
-def _size(histories: Sequence[files.Coverage]) -> int:
-    """Bytes of all files."""
-    return sum(os.path.getsize(path) for one in histories for path in one.files)
+def _events(histories: Sequence[files.Coverage]) -> int:
+    return sum(pq.read_metadata(path).num_rows for one in histories for path in one.files)
 
 
 def _heap() -> str:
@@ -82,48 +82,107 @@ def _heap() -> str:
     return f"{max(min(whole // HEAP_SHARE, HEAP_BYTES_MAX) >> 20, 1024)}m"
 
 
-def _some(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+_SUMS: Final = {
+    "queue_ends": "received + expired + rejected + purged + deleted",
+    "given_up": "not_delivered + in_doubt + removed",
+}
+"""Counts that ``Copies`` works out of others."""
 
 
-def _unheard(stage: str) -> None:
-    """Nobody listens."""
+class _Job:
+    """The frames of one audit."""
+
+    def __init__(
+        self, spark: SparkSession, histories: Sequence[files.Coverage], *, settled: bool
+    ) -> None:
+        paths = [file for one in histories for file in one.files]
+        self.events = _events(histories)
+        self.parts = max(self.events // PART_EVENTS, spark.sparkContext.defaultParallelism, 2)
+        # More than 32 paths would be listed by a job of Spark's.
+        listing = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+        spark.conf.set(listing, str(len(paths) + 1))
+        self.rows = spark.read.parquet(*paths)
+        parties = {row[0] for name in ("managerId", "source")
+                   for row in self.rows.select(name).distinct().collect()} - {None}  # fmt: skip
+        queues = {row[0] for row in self.rows.select("queue").distinct().collect()} - {None}
+        self.part = part = Part(histories, sorted(parties), sorted(queues), settled)
+        lanes = self.rows.select(*READ).groupBy(self._together("source", "stream"))
+        self.ledger = lanes.applyInArrow(lambda table: part.ledger(table), LEDGER).persist()
+        self.verdicts = (
+            lanes.applyInArrow(lambda table: part.lanes(table), VERDICTS)
+            .union(self._within(QUEUE, "taken_manager", "taken_place"))
+            .union(self._within(MESSAGE, "source", "message"))
+            .union(self._told())
+            .persist()
+        )
+
+    def _together(self, *columns: str) -> Column:
+        return f.pmod(f.xxhash64(*columns), f.lit(self.parts)).alias("part")
+
+    def _within(self, what: str, *columns: str) -> DataFrame:
+        part = self.part
+        return self.ledger.groupBy(self._together(*columns)).applyInArrow(
+            lambda table: part.within(table, what), VERDICTS
+        )
+
+    def _told(self) -> DataFrame:
+        part = self.part
+        events = "'told', 'accepted', 'committed', 'sent', 'received'"
+        rows = self.rows.select(*READ).where(f"message is not null and event in ({events})")
+        of_events = rows.groupBy(self._together("source", "message"))
+        of_copies = self.ledger.groupBy(self._together("messageSource", "messageId"))
+        return of_events.cogroup(of_copies).applyInArrow(
+            lambda left, right: part.told(left, right), VERDICTS
+        )
+
+    def messages(self) -> DataFrame:
+        """The copies in words, with the counts behind them: the columns of ``audit.tables``."""
+        words = (f.col(word).alias(name) for word, name in WORDS.items() if name not in AGAIN)
+        counts = (f.expr(_SUMS.get(own, own)).alias(name) for name, own in COUNTS.items())
+        return self.ledger.select(*words, *counts)
+
+    def end(self) -> None:
+        """Give back what Spark holds."""
+        self.ledger.unpersist()
+        self.verdicts.unpersist()
 
 
 def audit(
-    spark: SparkSession, histories: Sequence[files.Coverage], *, settled: bool = False,
-    html: str = "", to: str = "", stuck_s: float = 300.0, begin: Callable[[str], None] = _unheard,
+    spark: SparkSession, histories: Sequence[files.Coverage], wish: Wish,
+    begin: Callable[[str], None],
 ) -> dict[str, Any]:  # fmt: skip
     """The findings about histories.
 
     Args:
         begin: Is told what is done next, and may raise to end the audit there.
     """
-    count = sum(len(one.files) for one in histories)
-    begin(f"reading {_some(count, 'file')}, {_size(histories) / (1 << 20):,.1f} MiB, of "
-          f"{_some(len(histories), 'queue manager')}")  # fmt: skip
-    rows = copies.read(spark, histories).persist()
-    ledger = copies.ledger(rows, histories).persist()
-    verdicts = judge.judge(rows, ledger, settled=settled).persist()
+    mib = files.size(histories) / (1 << 20)
+    begin(f"reading {mib:,.1f} MiB of {len(histories)} queue managers")
+    job = _Job(spark, histories, settled=wish.settled)
     try:
-        found = _findings(histories, rows, ledger, verdicts, stuck_s, begin)
-        moved = measure.traffic(rows, ledger)
-        if to:
-            begin(f"writing tables into {to}")
-            _write(to, {"messages": ledger, "violations": verdicts, "traffic": moved})
-            found["written"].append(to)
-        if html:
-            from onceq.spark.audit.report import page
+        found = _findings(histories, job, wish, begin)
+        moved = measure.traffic(job.ledger)
+        if wish.to:
+            begin(f"writing tables into {wish.to}")
+            _write(wish.to, {
+                "messages": job.messages(), "violations": _wrong(job), "traffic": moved,
+            })  # fmt: skip
+            found["written"].append(wish.to)
+        if wish.html:
+            from onceq.audit.report import page
 
-            begin(f"writing the report {html}")
+            begin(f"writing the report {wish.html}")
             points = [row.asDict() for row in moved.collect()]
-            Path(html).write_text(page(found, points), encoding="utf-8")
-            found["written"].append(html)
+            Path(wish.html).write_text(page(found, points), encoding="utf-8")
+            found["written"].append(wish.html)
         begin("done")
         return found
     finally:
-        for frame in (rows, ledger, verdicts):
-            frame.unpersist()
+        job.end()
+
+
+def _wrong(job: _Job) -> DataFrame:
+    return job.verdicts.where("lookedAt is null").drop("lookedAt", "looksAt")
 
 
 def _write(to: str, tables: dict[str, DataFrame]) -> None:
@@ -137,74 +196,86 @@ def _write(to: str, tables: dict[str, DataFrame]) -> None:
 
 
 def _findings(
-    histories: Sequence[files.Coverage], rows: DataFrame, ledger: DataFrame, verdicts: DataFrame,
-    stuck_s: float, begin: Callable[[str], None],
-) -> dict[str, Any]:  # fmt: skip
+    histories: Sequence[files.Coverage], job: _Job, wish: Wish, begin: Callable[[str], None]
+) -> dict[str, Any]:
     """Each frame is asked first for what fills its cache, so that a stage is what it says."""
-    told = {
-        row["managerId"]: row
-        for row in rows.groupBy("managerId")
-        .agg(f.min(f.expr("cast(eventTime as bigint)")).alias("first"), f.count("*").alias("rows"))
-        .collect()
-    }
-    events = sum(row["rows"] for row in told.values())
-    begin(f"following messages through {_some(events, 'event')}")
-    messages = ledger.count()
-    begin(f"judging {_some(messages, 'message')} and their streams")
-    counted = sorted(
-        verdicts.groupBy("invariant", "fault").count().collect(),
-        key=lambda row: (int(row["invariant"][1:]), row["fault"]),
-    )
-    violations = sum(row["count"] for row in counted)
-    if violations:
-        begin(f"telling the stories of {_some(violations, 'violation')}")
-    stories = story.stories(rows, verdicts) if violations else []
+    first = {
+        row["managerId"]: row["first"]
+        for row in job.rows.groupBy("managerId")
+        .agg(f.min(f.expr("cast(eventTime as bigint)")).alias("first")).collect()
+    }  # fmt: skip
+    begin(f"following messages through {job.events:,} events")
+    messages = job.ledger.count()
+    begin(f"judging {messages:,} messages and their streams")
+    wrong = _wrong(job)
+    violated = {(row["invariant"], row["fault"]): row["count"]
+                for row in wrong.groupBy("invariant", "fault").count().collect()}  # fmt: skip
+    looked = job.verdicts.where("lookedAt is not null").groupBy("invariant", "fault", "looksAt")
+    checked = [
+        {"invariant": row["invariant"], "fault": row["fault"], "looks_at": row["looksAt"],
+         "looked_at": row["count"],
+         "violations": violated.get((row["invariant"], row["fault"]), 0)}
+        for row in looked.agg(f.sum("lookedAt").alias("count")).collect()
+    ]  # fmt: skip
     begin("counting ends, latencies, resends and stuck streams")
-    found = {
+    copies = job.ledger
+    streams = copies.where("messageStream is not null").select("messageSource", "messageStream")
+    found: dict[str, Any] = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "managers": [
-            {**one.plain(), "from_s": told[one.id]["first"] if one.id in told else 0}
-            for one in histories
-        ],
+        "managers": [{**one.plain(), "from_s": first.get(one.id, 0)} for one in histories],
         "messages": messages,
-        "states": measure.states(ledger),
-        "violations": violations,
-        "by_invariant": [row.asDict() for row in counted],
-        "stories": stories,
-        "latencies": measure.latencies(ledger),
-        "resends": measure.resends(ledger),
+        "events": job.events,
+        "streams": streams.distinct().count(),
+        "transactions": copies.where("transactionNumber is not null")
+        .select("messageSource", "transactionNumber").distinct().count(),
+        "states": measure.states(copies),
+        "violations": sum(violated.values()),
+        "messages_violated": wrong.select("source", "stream", "number").distinct().count(),
+        "checked": sorted(checked, key=lambda one: (int(one["invariant"][1:]), one["fault"])),
+        "stories": _stories(histories, job.part.parties, wrong) if violated else [],
+        "latencies": measure.latencies(copies),
+        "resends": measure.resends(copies),
         "stuck": measure.stuck(
-            ledger, as_of_us=max(one.up_to_us for one in histories), after_s=stuck_s
+            copies, as_of_us=max(one.up_to_us for one in histories), after_s=wish.stuck_s
         ),
+        "notes": _notes(histories, copies),
         "written": [],
-    }
-    found["notes"] = _notes(histories, ledger)
-    found["verdict"] = _verdict(found)
+    }  # fmt: skip
+    found["verdict"] = verdict(found)
     return found
 
 
-def _notes(histories: Sequence[files.Coverage], ledger: DataFrame) -> list[str]:
+def _stories(
+    histories: Sequence[files.Coverage], parties: Sequence[str], wrong: DataFrame
+) -> list[dict[str, Any]]:
+    number = f.expr("cast(substring(invariant, 2) as int)")
+    first = wrong.orderBy(number, "fault", "source", "stream", "number").limit(STORIES_MAX)
+    codes = {party: code for code, party in enumerate(parties)}
+
+    def known(value: int | None) -> int:
+        return NONE if value is None else value
+
+    return stories_by_files(histories, parties, [
+        Wrong(
+            (codes[row["source"]], known(row["stream"]), known(row["number"]),
+             known(row["message"])),
+            row["invariant"], row["fault"], row["route"] or "", row["said"],
+        )
+        for row in first.collect()
+    ])  # fmt: skip
+
+
+def _notes(histories: Sequence[files.Coverage], copies: DataFrame) -> list[str]:
     """What could not be known, and why."""
     notes = [f"{one.manager}: {limit}" for one in histories for limit in one.limits()]
-    missing = ledger.where("fromName is null").select("source").distinct().collect()
-    notes += [f"there is no history of the sender {row['source']}" for row in missing]
-    blind = ledger.where("state = 'unverified' and toName is null").select("destination")
-    notes += [
-        f"there is no history of the receiver of {row['destination']}"
-        for row in blind.distinct().collect()
-    ]
-    doubts = ledger.where("state = 'in doubt'").count()
+    known = [one.id for one in histories]
+    untold = copies.select("messageSource").distinct().where(~f.col("messageSource").isin(known))
+    notes += sorted(f"there is no history of the sender {row[0]}" for row in untold.collect())
+    blind = copies.where("state = 'unverified' and receiver is null").select("destination")
+    notes += sorted(
+        f"there is no history of the receiver of {row[0]}" for row in blind.distinct().collect()
+    )
+    doubts = copies.where("state = 'in doubt'").count()
     if doubts:
         notes.append(f"{doubts:,} message(s) in doubt: nobody knows whether they arrived")
     return notes
-
-
-def _verdict(found: dict[str, Any]) -> str:
-    if found["violations"]:
-        names = ", ".join(dict.fromkeys(row["invariant"] for row in found["by_invariant"]))
-        return f"VIOLATED: {found['violations']:,} violation(s) of {names}"
-    limited = " as far as the histories tell" if found["notes"] else ""
-    return (
-        f"PROVEN{limited}: of {found['messages']:,} messages each met at most one end, once and in "
-        "order, and nothing is lost"
-    )

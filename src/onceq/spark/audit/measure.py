@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as f
 
+from onceq.audit.measure import BUCKETS, NAMES, ROUTES_MAX, WAYS
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-BUCKETS: Final = 60
-"""Pieces of time in a picture of traffic."""
-ROUTES_MAX: Final = 50
-"""Routes in one table; those with most messages."""
-STATES: Final = {
-    "received": "received by an application",
-    "waiting": "waiting in its queue",
-    "in flight": "on its way",
-    "rejected": "refused by its reader",
-    "expired": "expired in its queue",
-    "purged": "purged from its queue by an operator",
-    "queue deleted": "deleted with its queue",
-    "refused": "refused by the receiver, told to the sender",
-    "not delivered": "not delivered, told to the sender",
-    "not received": "arrived, not received, told to the sender",
-    "removed": "purged at the sender by an operator",
-    "in doubt": "in doubt",
-    "unverified": "acknowledged by a manager whose history is missing or too short",
-    "unknown": "its beginning is not in these histories",
-}
-"""Every state of a copy, in the order of tables, and how it is called there."""
 
 
 def states(copies: DataFrame) -> dict[str, int]:
     """How many copies are in each state, by the name for people."""
     counted = {row["state"]: row["count"] for row in copies.groupBy("state").count().collect()}
-    return {words: counted[name] for name, words in STATES.items() if name in counted}
+    return {words: counted[name] for name, words in NAMES.items() if name in counted}
 
 
 def latencies(copies: DataFrame) -> list[dict[str, Any]]:
@@ -78,28 +58,33 @@ def stuck(copies: DataFrame, *, as_of_us: int, after_s: float) -> list[dict[str,
     Args:
         as_of_us: The latest time that any history tells of: a manager that waits tells nothing.
     """
-    waits = copies.where("state = 'in flight' and stream is not null").withColumn(
+    waits = copies.where("state = 'in flight' and messageStream is not null").withColumn(
         "waits", f.expr(f"{as_of_us} / 1000000 - cast(commitTime as double)")
     )
-    grouped = waits.where(f.col("waits") >= after_s).groupBy("route", "stream").agg(
-        f.count("*").alias("messages"), f.min("number").alias("first_number"),
+    late = waits.where(f.col("waits") >= after_s).withColumnRenamed("stream", "code")
+    grouped = late.groupBy("route", f.col("messageStream").alias("stream")).agg(
+        f.count("*").alias("messages"), f.min("messageNumber").alias("first_number"),
         f.min(f.expr("cast(commitTime as bigint)")).alias("since_s"),
         f.max("waits").alias("waits_s"),
     )  # fmt: skip
     return [row.asDict() for row in grouped.orderBy(f.desc("waits_s"), "stream").collect()]
 
 
-def traffic(rows: DataFrame, copies: DataFrame) -> DataFrame:
+def traffic(copies: DataFrame) -> DataFrame:
     """Messages of each route by time: ``route``, ``event``, ``second`` (begin), ``messages``."""
-    told = rows.where("event in ('committed', 'accepted', 'received') and copy is not null")
-    ends = told.agg(f.expr("min(cast(eventTime as bigint))").alias("first"),
-                    f.expr("max(cast(eventTime as bigint))").alias("last")).first()  # fmt: skip
+    times = ("commitTime", "acceptTime", "receiveTime", "againTime", "cameTime")
+    counts = ("committed", "accepted", "received", "greatest(transmitted - 1, 0)", "repeated")
+    kinds = ", ".join(
+        f"struct('{way}' as event, cast({time} as bigint) as at, {count} as times)"
+        for way, time, count in zip(WAYS, times, counts, strict=True)
+    )
+    told = copies.select("route", f.expr(f"inline(array({kinds}))")).where("times > 0")
+    told = told.where("at is not null")
+    ends = told.agg(f.min("at").alias("first"), f.max("at").alias("last")).first()
     first = ends["first"] if ends is not None and ends["first"] is not None else 0
     last = ends["last"] if ends is not None and ends["last"] is not None else 0
     step = max((last - first) // BUCKETS, 1)
     return (
-        told.join(copies.select("copy", "route"), "copy")
-        .withColumn("second", f.expr(
-            f"{first} + ((cast(eventTime as bigint) - {first}) div {step}) * {step}"))
-        .groupBy("route", "event", "second").agg(f.count("*").alias("messages"))
+        told.withColumn("second", f.expr(f"{first} + ((at - {first}) div {step}) * {step}"))
+        .groupBy("route", "event", "second").agg(f.sum("times").alias("messages"))
     )  # fmt: skip

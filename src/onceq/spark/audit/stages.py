@@ -11,9 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from onceq.audit.progress import Say, StageProgress
 from onceq.spark.runtime import stop_asked
 
 POLL_S: Final = 0.2
@@ -22,27 +22,6 @@ LOOK_S: Final = 1.0
 """Between two looks at Spark's tasks."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class StageProgress:
-    """How far an audit is.
-
-    Attributes:
-        stage: What is being done.
-        seconds: Since the audit began.
-        begins: The stage begins now; else it goes on.
-        done, tasks: Of Spark in this stage; it finds out by and by how many there will be.
-    """
-
-    stage: str
-    seconds: float
-    begins: bool
-    done: int = 0
-    tasks: int = 0
-
-
-Say = Callable[[StageProgress], None]
 
 
 class Stopped(Exception):

@@ -29,6 +29,10 @@ COLORS: Final = (
 )
 ROUTES_MAX: Final = 6
 """Lines in one picture; more cannot be told apart."""
+LATENCIES_MAX: Final = 16
+"""Rows in the picture of latencies."""
+_LINES: Final = ("-", (0, (5, 2)), (0, (1, 1.5)))
+"""Equal lines lie on each other; where they are broken differently each can be seen."""
 _STYLE: Final = {
     "svg.fonttype": "none", "svg.hashsalt": "onceq", "font.family": "sans-serif", "font.size": 10,
     "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": "#8a93a0",
@@ -62,7 +66,8 @@ def traffic(points: Sequence[Mapping[str, Any]], event: str, *, narrow: bool) ->
                        if p["event"] == event and p["route"] == route}  # fmt: skip
             times = [mdates.date2num(datetime.fromtimestamp(at, UTC)) for at in grid]
             values = [by_time.get(at, 0) / step for at in grid]
-            axes.plot(times, values, color=COLORS[number], linewidth=1.8, label=route, marker="o",
+            axes.plot(times, values, color=COLORS[number], linewidth=1.8, label=route,
+                      linestyle=_LINES[number % len(_LINES)], marker="o",
                       markersize=3.5 if len(times) < 20 else 0)  # fmt: skip
             if len(routes) == 1:
                 axes.fill_between(times, values, color=COLORS[number], alpha=0.10, linewidth=0)
@@ -77,7 +82,7 @@ def traffic(points: Sequence[Mapping[str, Any]], event: str, *, narrow: bool) ->
 
 def latency(rows: Sequence[Mapping[str, Any]], *, narrow: bool) -> str:
     """Percentiles of latencies by route, as SVG; "" if there are none."""
-    shown = list(rows)[:8]
+    shown = list(rows)[:LATENCIES_MAX]
     if not shown:
         return ""
     with mpl.rc_context(_STYLE):

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from onceq.spark.audit.report import page
+from onceq.audit.report import INVARIANTS, page
 from tests.browser import NoBrowser, chromium, look, picture
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.tier("rest")]
 
 ROUTES = [rf"ALPHA → BETA-{at}\private$\a-rather-long-name-of-a-queue-{at}" for at in range(9)]
 HOSTILE = '<script>alert("x")</script>' + "wide" * 60
@@ -18,7 +18,8 @@ HOSTILE = '<script>alert("x")</script>' + "wide" * 60
 
 def findings(*, violated: bool) -> dict[str, Any]:
     stories = [
-        {"invariant": "I4", "fault": "received-twice", "said": HOSTILE, "rows": [HOSTILE, "b\x1b"],
+        {"faults": [{"invariant": "I4", "fault": "received-twice", "said": HOSTILE}],
+         "rows": [HOSTILE, "b\x1b"],
          "title": "message 4 of 01010141-0101-0101-0101-010101010101 (" + ROUTES[0] + ")"}
     ]  # fmt: skip
     return {
@@ -26,7 +27,13 @@ def findings(*, violated: bool) -> dict[str, Any]:
         "messages": 1_234_567,
         "verdict": "VIOLATED: 1 violation(s) of I4" if violated else "PROVEN: of 1,234,567 ...",
         "violations": int(violated),
-        "by_invariant": [{"invariant": "I4", "fault": "received-twice", "count": 1}],
+        "messages_violated": int(violated), "events": 9_876_543, "transactions": 12_345,
+        "streams": 18,
+        "checked": [
+            {"invariant": name, "fault": "received-twice", "looks_at": "receptions" * 3,
+             "looked_at": 1_234_567, "violations": int(violated and name == "I4")}
+            for name in INVARIANTS
+        ],
         "stories": stories if violated else [],
         "states": {"received by an application": 1_234_560, "in doubt": 7},
         "latencies": [
@@ -53,7 +60,7 @@ def points() -> list[dict[str, Any]]:
     return [
         {"route": route, "event": event, "second": 1_800_000_000 + 15 * step,
          "messages": 40 + (step * (at + 3)) % 17}
-        for at, route in enumerate(ROUTES) for event in ("committed", "received")
+        for at, route in enumerate(ROUTES) for event in ("committed", "accepted", "received")
         for step in range(60)
     ]  # fmt: skip
 
@@ -80,15 +87,16 @@ def test_it_looks_right(pages: dict[str, Path], name: str, width: int, tmp_path:
     assert found["inner"] == width
     assert found["scroll"] <= width, found["wide"]
     assert found["wide"] == []
-    assert len(found["pictures"]) == 3
+    assert len(found["pictures"]) == 4
     for drawn in found["pictures"]:
         assert drawn["width"] > 0.7 * min(width, 1_000)
         assert drawn["height"] > 100
         assert drawn["label"]
         assert drawn["marks"] > 10
     assert min(found["text"]) > 8, "text in pictures can be read"
-    assert {"Audit of ALPHA, BETA", "What became of them", "Violations", "Traffic by route",
-            "Latencies", "Worth a look", "Histories"} == set(found["headings"])  # fmt: skip
+    headings = {"Audit of ALPHA, BETA", "What became of them", "What was compared",
+                "Traffic by route", "Latencies", "Worth a look", "Histories"}  # fmt: skip
+    assert headings | ({"Violations"} if name == "violated" else set()) == set(found["headings"])
     assert len(found["ids"]) == len(set(found["ids"])), "pictures do not share identifiers"
     assert found["fetched"] == [], "it needs no network"
     assert seen.complaints == []

@@ -1,4 +1,5 @@
-"""``onceq spark audit``: what it prints, how it ends, and what it says without its libraries."""
+"""``onceq audit`` and ``onceq spark audit``: what they print, how they end, and what they say
+without their libraries."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from onceq.audit.command import Wish
+from onceq.cli.audit import Teller
 from onceq.cli.main import run
-from onceq.cli.spark_audit import Teller
 
 FOUND: dict[str, Any] = {
     "messages": 53,
@@ -30,24 +32,29 @@ FOUND: dict[str, Any] = {
     "stuck": [{"route": "A → B", "stream": 7, "messages": 3, "first_number": 17,
                "since_s": 1_800_000_000, "waits_s": 4_000.0}],
     "resends": [{"route": "A → B", "messages": 5, "times": 9, "came_again": 4}],
-    "by_invariant": [], "stories": [], "notes": ["BETA: it is cut off"], "written": ["r.html"],
+    "events": 587, "transactions": 19, "streams": 5, "messages_violated": 0,
+    "checked": [{"invariant": "I4", "fault": "received-twice", "looks_at": "receptions",
+                 "looked_at": 53, "violations": 0}],
+    "stories": [], "notes": ["BETA: it is cut off"], "written": ["r.html"],
 }  # fmt: skip
 STORY = {
-    "invariant": "I4", "fault": "received-twice", "said": "received 2 times", "title": "message 4",
+    "title": "message 4",
+    "faults": [{"invariant": "I4", "fault": "received-twice", "said": "received 2 times"}],
     "rows": ["first line", "second line"],
 }  # fmt: skip
 
 
 class Command:
-    """In place of the Spark job."""
+    """In place of the work, in this process or by Spark."""
 
     def __init__(self, found: dict[str, Any]) -> None:
+        self.Wish = Wish
         self.found = found
         self.asked: dict[str, Any] = {}
         self.stop: signal.Signals | None = None
 
-    def run(self, folders: list[str], *, say: Any, **options: Any) -> dict[str, Any]:
-        self.asked = {"folders": folders, **options}
+    def run(self, folders: list[str], wish: Wish, say: Any, **options: Any) -> dict[str, Any]:
+        self.asked = {"folders": folders, "wish": wish, **options}
         say(Told("judging", 1.25))
         if self.stop is not None:
             signal.raise_signal(self.stop)
@@ -56,7 +63,7 @@ class Command:
 
 @dataclass
 class Told:
-    """As of ``onceq.spark.audit.stages``, which needs Spark."""
+    """As of ``onceq.audit.progress``."""
 
     stage: str
     seconds: float
@@ -68,35 +75,44 @@ class Told:
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> Command:
     made = Command(dict(FOUND))
-    monkeypatch.setitem(sys.modules, "onceq.spark.audit.command", made)
+    for name in ("onceq.audit.command", "onceq.spark.audit.command"):
+        monkeypatch.setitem(sys.modules, name, made)
     return made
 
 
-def test_tables_and_verdict(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["spark", "audit", "a", "b", "--settled", "--stuck", "5", "--html", "r.html"]) == 0
+@pytest.fixture(params=[["audit"], ["spark", "audit"]])
+def words(request: pytest.FixtureRequest) -> list[str]:
+    """The two commands."""
+    found: list[str] = request.param
+    return found
+
+
+def test_tables_and_verdict(
+    command: Command, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*words, "a", "b", "--settled", "--stuck", "5", "--html", "r.html"]) == 0
     said = capsys.readouterr().out
     for part in ("ALPHA", "whole", "it is cut off", "received by an application", "A → B",
                  "! BETA", "wrote r.html", "PROVEN"):  # fmt: skip
         assert part in said
-    assert command.asked == {
-        "folders": ["a", "b"], "settled": True, "stuck_s": 5.0, "html": "r.html", "to": "",
-        "master": "local[*]",
-    }  # fmt: skip
+    more = {"master": "local[*]"} if words[0] == "spark" else {}
+    wish = Wish(settled=True, html="r.html", to="", stuck_s=5.0)
+    assert command.asked == {"folders": ["a", "b"], "wish": wish, **more}
 
 
 def test_a_violation_is_told_and_ends_with_8(
-    command: Command, capsys: pytest.CaptureFixture[str]
+    command: Command, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     command.found.update(violations=1, stories=[STORY], verdict="VIOLATED: 1 violation(s) of I4")
-    assert run(["spark", "audit", "a"]) == 8
+    assert run([*words, "a"]) == 8
     said = capsys.readouterr().out
-    assert "I4 received-twice: message 4: received 2 times\n    first line\n" in said
+    assert "message 4:\n  I4 received-twice: received 2 times\n    first line\n" in said
     assert said.rstrip().endswith("VIOLATED: 1 violation(s) of I4")
 
 
-def test_json(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json(command: Command, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     command.found["violations"] = 2
-    assert run(["spark", "audit", "a", "--json"]) == 8
+    assert run([*words, "a", "--json"]) == 8
     said = capsys.readouterr()
     assert json.loads(said.out)["messages"] == 53
     assert said.err == "   1.2 s  judging\n"
@@ -104,10 +120,11 @@ def test_json(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(
-    command: Command, capsys: pytest.CaptureFixture[str], number: signal.Signals
-) -> None:
+    command: Command, words: list[str], capsys: pytest.CaptureFixture[str],
+    number: signal.Signals,
+) -> None:  # fmt: skip
     command.stop = number
-    assert run(["spark", "audit", "a"]) == 130
+    assert run([*words, "a"]) == 130
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == "   1.2 s  judging\ninterrupted: nothing is proven\n"
@@ -148,26 +165,37 @@ def test_one_line_changes_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "package", "extra"),
+    [
+        (["audit", "a"], "pyarrow", "onceq[history]"),
+        (["audit", "a", "--html", "x.html"], "matplotlib", "onceq[audit]"),
+        (["spark", "audit", "a"], "pyspark", "onceq[audit,spark,java]"),
+    ],
+)
 def test_a_missing_library_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in [n for n in sys.modules if n.startswith("onceq.spark.audit")]:
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str],
+    package: str, extra: str,
+) -> None:  # fmt: skip
+    for name in [n for n in sys.modules if n.startswith(("onceq.spark.audit", "onceq.audit"))]:
         monkeypatch.delitem(sys.modules, name)
     real = builtins.__import__
 
     def without(name: str, *rest: Any, **more: Any) -> Any:
-        if name.partition(".")[0] == "pyspark":
-            raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
+        if name.partition(".")[0] == package:
+            raise ModuleNotFoundError(f"No module named {package!r}", name=package)
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    assert run(["spark", "audit", "a"]) == 2
+    assert run(words) == 2
     said = capsys.readouterr().err
-    assert "needs the package pyspark: pip install 'onceq[audit,java]'" in said
+    assert f"needs the package {package}: pip install '{extra}'" in said
     assert "Traceback" not in said
 
 
-def test_a_mistyped_option_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["spark", "audit"]) == 2
-    assert run(["spark", "audit", "a", "--setled"]) == 2
+def test_a_mistyped_option_is_a_mistake(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 2
+    assert run([*words, "a", "--setled"]) == 2
     assert "usage" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from onceq.spark.audit import plots
+from onceq.audit import measure, plots
 
 _STYLE: Final = """
 :root{--bg:#f5f7fa;--card:#fff;--ink:#18202b;--soft:#5b6573;--line:#dfe4ea;--good:#17794a;
@@ -41,13 +41,15 @@ h3{margin:1.1rem 0 .3rem;font-size:.95rem}
 .tile span{color:var(--soft);font-size:.85rem}
 .scroll{overflow-x:auto;max-width:100%}
 .scroll:focus-visible{outline:2px solid var(--accent)}
+p.caption{color:var(--soft);margin:.2rem 0 .4rem;font-size:.85rem}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
-caption{text-align:left;color:var(--soft);padding-bottom:.4rem;font-size:.85rem}
 th,td{text-align:left;padding:.42rem .7rem .42rem 0;border-bottom:1px solid var(--line);
 vertical-align:top}
 th{color:var(--soft);font-weight:600;white-space:nowrap}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-td.route{overflow-wrap:anywhere;min-width:11rem}
+td.route{overflow-wrap:break-word;min-width:8rem}
+td .soft{display:block;color:var(--soft);font-size:.85em}
+td .narrow{display:none}
 .bar{height:8px;border-radius:4px;background:var(--bar);min-width:3px}
 td.share{width:34%;min-width:70px;vertical-align:middle}
 figure{margin:.2rem 0 0}
@@ -70,9 +72,33 @@ ul.notes{margin:.2rem 0;padding-left:1.1rem;overflow-wrap:anywhere}
 footer{color:var(--soft);font-size:.85rem;margin-top:1.4rem}
 @media (max-width:560px){main{padding:18px 12px 40px}section{padding:14px}
 header h1{font-size:1.3rem}table{font-size:.84rem}.wide,figure svg.wide{display:none}
-figure svg.narrow{display:block}}
+figure svg.narrow{display:block}td .narrow{display:block}td.route{min-width:0}}
 @media print{body{background:#fff}section{break-inside:avoid}}
 """
+
+
+INVARIANTS: Final = {
+    "I2": "All or none of a transaction",
+    "I3": "Nothing that was not committed, and as it was committed",
+    "I4": "At most once",
+    "I5": "In the order of commits",
+    "I6": "No silent hole",
+    "I7": "Numbers are for ever",
+    "I10": "Forgotten only when it has arrived",
+    "I11": "One end",
+    "I12": "One dead letter where one is due",
+    "I13": "Acknowledgments are true",
+    "I14": "Journals are true",
+    "I18": "Places in a queue are for ever",
+}
+"""What each invariant says, in short."""
+UNSEEN: Final = (
+    "Bytes of bodies: sizes are compared, contents are not in a history.",
+    "Messages outside transactions: less is promised of them, and they are not judged.",
+    "What neither sender nor receiver tells, because both histories are missing or cut off.",
+    "A history that was forged without a contradiction: it is evidence of its manager, not proof "
+    "against it.",
+)
 
 
 def page(found: Mapping[str, Any], traffic: Sequence[Mapping[str, Any]]) -> str:
@@ -83,8 +109,8 @@ def page(found: Mapping[str, Any], traffic: Sequence[Mapping[str, Any]]) -> str:
         traffic: Points with ``route``, ``event``, ``second`` and ``messages``.
     """
     parts = [
-        _head(found), _tiles(found), _states(found), _violations(found), _traffic(traffic),
-        _latencies(found), _trouble(found), _managers(found),
+        _head(found), _tiles(found), _states(found), _violations(found), _checked(found),
+        _traffic(traffic), _latencies(found), _trouble(found), _managers(found),
     ]  # fmt: skip
     made = _text(str(found["made"]))
     return (
@@ -93,7 +119,7 @@ def page(found: Mapping[str, Any], traffic: Sequence[Mapping[str, Any]]) -> str:
         '<meta name="color-scheme" content="light dark">'
         '<link rel="icon" href="data:,">'
         f"<title>onceq audit: {_text(_word(found))}</title><style>{_STYLE}</style></head><body>"
-        f"<main>{''.join(parts)}<footer>Made by <code>onceq spark audit</code> at {made}. "
+        f"<main>{''.join(parts)}<footer>Made by <code>onceq audit</code> at {made}. "
         "Times are UTC, by each manager's own clock.</footer></main></body></html>\n"
     )
 
@@ -117,9 +143,10 @@ def _tiles(found: Mapping[str, Any]) -> str:
     states = found["states"]
     values = (
         ("messages", found["messages"]),
-        ("received", states.get("received by an application", 0)),
-        ("on their way", states.get("on its way", 0) + states.get("waiting in its queue", 0)),
-        ("in doubt", states.get("in doubt", 0)),
+        ("received", states.get(measure.NAMES["received"], 0)),
+        ("waiting in their queues", states.get(measure.NAMES["waiting"], 0)),
+        ("on their way", states.get(measure.NAMES["in flight"], 0)),
+        ("in doubt", states.get(measure.NAMES["in doubt"], 0)),
         ("violations", found["violations"]),
     )
     tiles = (
@@ -145,32 +172,63 @@ def _states(found: Mapping[str, Any]) -> str:
 
 def _violations(found: Mapping[str, Any]) -> str:
     if not found["violations"]:
-        return (
-            "<section><h2>Violations</h2><p>None: no message was accepted or received twice, none "
-            "out of order, none is missing between two that arrived, none has two ends, and each "
-            "dead letter, journal copy and acknowledgment tells what happened.</p></section>"
-        )
+        return ""
     rows = [
-        f"<tr><td>{_text(r['invariant'])}</td><td>{_text(r['fault'])}</td>"
-        f'<td class="n">{r["count"]:,}</td></tr>'
-        for r in found["by_invariant"]
+        f"<tr><td>{_text(one['invariant'])} {_text(INVARIANTS[one['invariant']])}</td>"
+        f"<td>{_text(one['fault'])}</td>"
+        f'<td class="n">{one["violations"]:,}</td></tr>'
+        for one in found["checked"]
+        if one["violations"]
     ]
-    stories = "".join(
-        f'<details{" open" if at == 0 else ""}><summary><span class="tag">'
-        f"{_text(s['invariant'])} {_text(s['fault'])}</span>{_text(s['title'])}: {_text(s['said'])}"
-        f"</summary><pre>{_text(chr(10).join(s['rows']))}</pre></details>"
-        for at, s in enumerate(found["stories"])
-    )
+    stories = "".join(_story(one, first=at == 0) for at, one in enumerate(found["stories"]))
+    more = found["messages_violated"] - len(found["stories"])
+    rest = f"<p>And {more:,} more messages; <code>--out</code> writes all.</p>" if more > 0 else ""
     return (
         "<section><h2>Violations</h2>"
-        + _table(("invariant", "fault", "messages:n"), rows, "By invariant and fault")
-        + f"<h3>Their stories</h3>{stories}</section>"
+        + _table(("invariant", "fault", "violations:n"), rows, "By invariant and fault")
+        + f"<h3>Stories of the messages that they are about</h3>{stories}{rest}</section>"
+    )
+
+
+def _story(story: Mapping[str, Any], *, first: bool) -> str:
+    tags = "".join(
+        f'<span class="tag">{_text(one["invariant"])} {_text(one["fault"])}</span>'
+        for one in story["faults"]
+    )
+    said = "; ".join(dict.fromkeys(one["said"] for one in story["faults"]))
+    return (
+        f"<details{' open' if first else ''}><summary>{tags}{_text(story['title'])}: {_text(said)}"
+        f"</summary><pre>{_text(chr(10).join(story['rows']))}</pre></details>"
+    )
+
+
+def _checked(found: Mapping[str, Any]) -> str:
+    """What "proven" stands on: each rule, what it looked at, and what no rule can see."""
+    rows = [
+        f'<tr><td>{_text(one["invariant"])}<span class="soft">'
+        f"{_text(INVARIANTS[one['invariant']])}</span></td>"
+        f'<td>{_text(one["looks_at"])}<span class="soft">{_text(one["fault"])}</span></td>'
+        f'<td class="n">{one["looked_at"]:,}</td><td class="n">{one["violations"]:,}</td></tr>'
+        for one in found["checked"]
+    ]
+    unseen = "".join(f"<li>{_text(one)}</li>" for one in UNSEEN)
+    size = (
+        f"{found['events']:,} events of {found['messages']:,} messages in "
+        f"{found['transactions']:,} transactions and {found['streams']:,} streams"
+    )
+    return (
+        "<section><h2>What was compared</h2>"
+        + _table(("invariant", "compared", "looked at:n", "wrong:n"), rows, size)
+        + f'<h3>What an audit cannot see</h3><ul class="notes">{unseen}</ul></section>'
     )
 
 
 def _traffic(points: Sequence[Mapping[str, Any]]) -> str:
     made = []
-    for event, title in (("committed", "Committed"), ("received", "Received")):
+    for event, title in (
+        ("committed", "Committed"), ("accepted", "Accepted by another manager"),
+        ("received", "Received"), ("transmitted again", "Transmitted again, as far as observed"),
+    ):  # fmt: skip
         drawn = [plots.traffic(points, event, narrow=narrow) for narrow in (False, True)]
         if not drawn[0]:
             continue
@@ -186,7 +244,7 @@ def _traffic(points: Sequence[Mapping[str, Any]]) -> str:
         )
         more = len(routes) - plots.ROUTES_MAX
         rest = f"<li>and {more} more routes</li>" if more > 0 else ""
-        said = f"{title} messages a second by route over time"
+        said = f"{title}: messages a second by route over time"
         made.append(f"<h3>{title}</h3>{_figure(drawn, said)}<ul class='legend'>{legend}{rest}</ul>")
     return f"<section><h2>Traffic by route</h2>{''.join(made) or '<p>None.</p>'}</section>"
 
@@ -196,31 +254,40 @@ def _latencies(found: Mapping[str, Any]) -> str:
     if not listed:
         return ""
     rows = [
-        f'<tr><td class="n">{at}</td><td class="route">{_text(r["route"])}</td>'
-        f"<td>{_text(r['from'])} → {_text(r['to'])}</td>"
-        f'<td class="n wide">{r["messages"]:,}</td>'
-        + "".join(f'<td class="n">{r[name]:,.3f}</td>' for name in ("p50_s", "p90_s", "p99_s"))
-        + f'<td class="n wide">{r["max_s"]:,.3f}</td></tr>'
+        f'<tr><td class="n">{at}</td><td class="route">{_route(r["route"])}'
+        f'<span class="soft narrow">{_way(r)}, {r["messages"]:,} messages</span></td>'
+        f'<td class="wide">{_way(r)}</td><td class="n wide">{r["messages"]:,}</td>'
+        f'<td class="n">{r["p50_s"]:,.3f}</td><td class="n wide">{r["p90_s"]:,.3f}</td>'
+        f'<td class="n">{r["p99_s"]:,.3f}</td><td class="n wide">{r["max_s"]:,.3f}</td></tr>'
         for at, r in enumerate(listed, 1)
     ]
-    head = ("#:n", "route", "from → to", "messages:n wide", "50 %:n", "90 %:n", "99 %:n",
-            "most:n wide")  # fmt: skip
+    head = ("#:n", "route", "from → to:wide", "messages:n wide", "50 %:n", "90 %:n wide",
+            "99 %:n", "most:n wide")  # fmt: skip
     drawn = [plots.latency(listed, narrow=narrow) for narrow in (False, True)]
+    shown = min(len(listed), plots.LATENCIES_MAX)
+    which = "each row" if shown == len(listed) else f"the first {shown} rows"
+    said = (
+        f"Latency of {which} of the table below, on a logarithmic scale: dots at 50, 90 and 99 %, "
+        "a stroke at the longest; blue from commit to acceptance, green from acceptance to "
+        "reception"
+    )
     return (
         "<section><h2>Latencies</h2>"
-        + _figure(
-            drawn, "Latency percentiles of each row of the table below, on a logarithmic scale"
-        )
+        + _figure(drawn, said)
         + _table(head, rows, "Seconds; between two managers as far as their clocks agree")
         + "</section>"
     )
+
+
+def _way(row: Mapping[str, Any]) -> str:
+    return f"{_text(row['from'])} → {_text(row['to'])}"
 
 
 def _trouble(found: Mapping[str, Any]) -> str:
     parts = []
     if found["stuck"]:
         rows = [
-            f'<tr><td class="route">{_text(s["route"])}</td><td class="n">{s["messages"]:,}</td>'
+            f'<tr><td class="route">{_route(s["route"])}</td><td class="n">{s["messages"]:,}</td>'
             f'<td class="n">{s["first_number"]:,}</td><td class="n">{s["waits_s"]:,.0f}</td></tr>'
             for s in found["stuck"]
         ]
@@ -229,7 +296,7 @@ def _trouble(found: Mapping[str, Any]) -> str:
                      + _table(head, rows, "Sent, and not acknowledged for long"))  # fmt: skip
     if found["resends"]:
         rows = [
-            f'<tr><td class="route">{_text(r["route"])}</td><td class="n">{r["messages"]:,}</td>'
+            f'<tr><td class="route">{_route(r["route"])}</td><td class="n">{r["messages"]:,}</td>'
             f'<td class="n">{r["times"]:,}</td><td class="n">{r["came_again"]:,}</td></tr>'
             for r in found["resends"]
         ]
@@ -268,8 +335,9 @@ def _table(head: Sequence[str], rows: Iterable[str], caption: str) -> str:
         text, _, kind = name.partition(":")
         cells.append(f'<th scope="col" class="{kind}">{_text(text)}</th>')
     return (
+        f'<p class="caption">{_text(caption)}</p>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(caption)}"><table>'
-        f"<caption>{_text(caption)}</caption><thead><tr>{''.join(cells)}</tr></thead>"
+        f"<thead><tr>{''.join(cells)}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
@@ -297,6 +365,11 @@ def _time(seconds: int) -> str:
     if not seconds:
         return "-"
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _route(value: str) -> str:
+    """May break behind an arrow or a backslash, and not inside a word."""
+    return _text(value).replace("→ ", "→ <wbr>").replace("\\", "\\<wbr>").replace(".", ".<wbr>")
 
 
 def _text(value: str) -> str:

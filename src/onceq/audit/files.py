@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -114,9 +115,14 @@ def _spans(folder: Path) -> list[Span]:
 
 def _coverage(folder: Path) -> Coverage:
     spans = _spans(folder)
-    # Each of them: what Spark finds empty it passes over, and whatever that file told would be
-    # called lost.
+    # Each of them: what an empty or a wrong file does not tell would be called lost.
     metas = [_meta(folder / span.name) for span in spans]
+    for span, meta in zip(spans, metas, strict=True):
+        if (meta["life"], meta["from"], meta["to"]) != (span.life, span.start, span.end):
+            raise ConfigurationError(
+                f"{folder / span.name} was written as another part of the history (log positions "
+                f"{meta['from']:,} to {meta['to']:,}): give it its name back, or copy it again"
+            )
     if len({meta["managerId"] for meta in metas}) > 1:
         raise ConfigurationError(f"{folder} holds files of several managers; keep them apart")
     last = metas[-1]
@@ -150,3 +156,8 @@ def _meta(path: Path) -> dict[str, Any]:
     if meta["version"] > VERSION:
         raise ConfigurationError(f"{path} was written by a newer onceq (version {meta['version']})")
     return meta
+
+
+def size(histories: Sequence[Coverage]) -> int:
+    """Bytes of all files."""
+    return sum(os.path.getsize(path) for one in histories for path in one.files)

@@ -1,0 +1,1 @@
+"""What the histories of queue managers prove about every message."""

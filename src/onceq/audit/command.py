@@ -1,0 +1,211 @@
+"""``onceq audit``: from folders to findings, a report and tables, in this process.
+
+Everything is held in memory, some 250 bytes an event at the highest; ``onceq.spark.audit`` does the
+same by parts where that is too much.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from onceq.audit import events as events_of
+from onceq.audit import files, measure, story, tables
+from onceq.audit.arrays import NONE, coded
+from onceq.audit.copies import Copies, ledger
+from onceq.audit.judge import Verdicts, judge, messages_violated, violations
+from onceq.audit.progress import Say, StageProgress
+from onceq.errors import ConfigurationError
+from onceq.model.limits import AUDIT_EVENTS_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is asked of an audit.
+
+    Attributes:
+        settled: Nothing was under way when the histories were taken: what is missing is lost.
+        html: File of the report; "" for none.
+        to: New folder of the tables; "" for none.
+        stuck_s: A stream waits too long for its acknowledgment after so many seconds.
+    """
+
+    settled: bool = False
+    html: str = ""
+    to: str = ""
+    stuck_s: float = 300.0
+
+
+def run(folders: Sequence[str], wish: Wish, say: Say) -> dict[str, Any]:
+    """Audit histories; see ``onceq audit --help``.
+
+    Args:
+        folders: Of histories, or of managers that have one.
+        say: Is told what it does.
+
+    Returns:
+        The findings, as JSON has them.
+
+    Raises:
+        ConfigurationError: There is no history, one is damaged or too large, or a place cannot be
+            written to.
+    """
+    begun = time.monotonic()
+
+    def begin(stage: str) -> None:
+        say(StageProgress(stage, time.monotonic() - begun))
+
+    histories = files.find(folders)
+    check(wish)
+    count = sum(pq.read_metadata(path).num_rows for one in histories for path in one.files)
+    if count > AUDIT_EVENTS_MAX:
+        raise ConfigurationError(
+            f"the histories have {count:,} events, and {AUDIT_EVENTS_MAX:,} fit into memory: use "
+            "onceq spark audit, which takes the same options"
+        )
+    begin(f"reading {_some(count, 'event')} in {files.size(histories) / (1 << 20):,.1f} MiB of "
+          f"{_some(len(histories), 'queue manager')}")  # fmt: skip
+    return audit(events_of.read(histories), histories, wish, begin)
+
+
+def check(wish: Wish) -> None:
+    """Raise ConfigurationError for what cannot be written."""
+    if wish.to and os.path.exists(wish.to):
+        raise ConfigurationError(f"--out {wish.to} is there already; name a folder that is not")
+    if wish.html and not Path(wish.html).resolve().parent.is_dir():
+        raise ConfigurationError(f"--html {wish.html}: there is no such folder")
+    if wish.html and Path(wish.html).is_dir():
+        raise ConfigurationError(f"--html {wish.html} is a folder; name a file")
+
+
+def _some(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def audit(
+    events: events_of.Events, histories: Sequence[files.Coverage], wish: Wish,
+    begin: Callable[[str], None],
+) -> dict[str, Any]:  # fmt: skip
+    """The findings about events.
+
+    Args:
+        begin: Is told what is done next.
+    """
+    begin(f"following messages through {_some(len(events), 'event')}")
+    copies = ledger(events, histories)
+    begin(f"judging {_some(len(copies), 'message')} and their streams")
+    verdicts = judge(events, copies, settled=wish.settled)
+    begin("counting ends, latencies, resends and stuck streams")
+    found = measure.measured(copies)
+    said = findings(histories, events, found, verdicts, wish.stuck_s)
+    moved = measure.traffic(found)
+    if wish.to:
+        begin(f"writing tables into {wish.to}")
+        tables.write(wish.to, {
+            "messages": tables.messages(found), "violations": tables.violated(found, verdicts),
+            "traffic": tables.points(moved),
+        })  # fmt: skip
+        said["written"].append(wish.to)
+    if wish.html:
+        from onceq.audit.report import page
+
+        begin(f"writing the report {wish.html}")
+        Path(wish.html).write_text(page(said, moved), encoding="utf-8")
+        said["written"].append(wish.html)
+    begin("done")
+    return said
+
+
+def findings(
+    histories: Sequence[files.Coverage], events: events_of.Events, found: measure.Measured,
+    verdicts: Sequence[Verdicts], stuck_s: float,
+) -> dict[str, Any]:  # fmt: skip
+    """Everything that is told, as JSON has it."""
+    copies = found.copies
+    first = _first_times(events)
+    said: dict[str, Any] = {
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "managers": [{**one.plain(), "from_s": first.get(one.id, 0)} for one in histories],
+        "messages": len(copies),
+        "events": len(events),
+        "streams": int((copies.stream[copies.lanes.starts] != NONE).sum()),
+        "transactions": _transactions(copies),
+        "states": measure.counted(found),
+        "violations": violations(verdicts),
+        "messages_violated": messages_violated(verdicts),
+        "checked": [
+            {"invariant": one.invariant, "fault": one.fault, "looks_at": one.looks_at,
+             "looked_at": one.looked_at, "violations": len(one)}
+            for one in verdicts
+        ],
+        "stories": story.stories(histories, events, found, verdicts),
+        "latencies": measure.latencies(found),
+        "resends": measure.resends(found),
+        "stuck": measure.stuck(
+            found, as_of_us=max(one.up_to_us for one in histories), after_s=stuck_s
+        ),
+        "written": [],
+    }  # fmt: skip
+    said["notes"] = _notes(histories, found)
+    said["verdict"] = verdict(said)
+    return said
+
+
+def _first_times(events: events_of.Events) -> dict[str, int]:
+    """Seconds of the first event of each manager."""
+    found = {}
+    for at in np.unique(events.manager).tolist():
+        found[events.parties[at]] = int(events.time[events.manager == at].min()) // 1_000_000
+    return found
+
+
+def _transactions(copies: Copies) -> int:
+    """How many different transactions were committed, as far as packets name them."""
+    named = copies.put.transaction != NONE
+    return len(coded(copies.source[named], copies.put.transaction[named])[1][0])
+
+
+def _notes(histories: Sequence[files.Coverage], found: measure.Measured) -> list[str]:
+    """What could not be known, and why."""
+    copies = found.copies
+    notes = [f"{one.manager}: {limit}" for one in histories for limit in one.limits()]
+    untold = copies.source[~copies.known.told[copies.source]]
+    notes += [
+        f"there is no history of the sender {name}"
+        for name in measure.texts(copies.parties, untold)
+    ]
+    blind = measure.by_state(found, "unverified")
+    blind = blind[~copies.known.told[copies.to[blind]]]
+    notes += [
+        f"there is no history of the receiver of {name}"
+        for name in measure.texts(copies.queues, copies.put.queue[blind])
+    ]
+    doubts = len(measure.by_state(found, "in doubt"))
+    if doubts:
+        notes.append(f"{doubts:,} message(s) in doubt: nobody knows whether they arrived")
+    return notes
+
+
+def verdict(said: dict[str, Any]) -> str:
+    """What is proven or refuted, in one sentence."""
+    broken = [one for one in said["checked"] if one["violations"]]
+    if broken:
+        names = ", ".join(dict.fromkeys(one["invariant"] for one in broken))
+        return (
+            f"VIOLATED: {_some(said['violations'], 'violation')} of {names} by "
+            f"{_some(said['messages_violated'], 'message')}"
+        )
+    limited = " as far as the histories tell" if said["notes"] else ""
+    rules = len({one["fault"] for one in said["checked"]})
+    return (
+        f"PROVEN{limited}: of {said['messages']:,} messages each met at most one end, once and in "
+        f"order, and nothing is lost ({rules} rules over {said['events']:,} events)"
+    )

@@ -1,0 +1,172 @@
+"""``onceq audit``: what histories prove. The work is in ``onceq.audit``.
+
+``onceq spark audit`` asks and tells the same; there Spark does the work, in ``onceq.spark.audit``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import Json, dumped
+from onceq.cli.interrupt import Interruptible
+from onceq.cli.spark_loading import INTERRUPTED, Missing
+
+VIOLATED = 8
+"""Exit code of an audit that has found an invariant violated."""
+LINE_S = 5.0
+"""Between two lines about one stage where stderr is no terminal."""
+
+
+Folders = Annotated[
+    list[str], typer.Argument(
+        metavar="FOLDER...", help="Data directories of queue managers with the setting "
+        "history = true, copies of their history folders, or a folder of several; also *."
+    ),
+]  # fmt: skip
+Settled = Annotated[
+    bool, typer.Option(
+        "--settled", help="Nothing was under way any more when the histories were taken: what "
+        "is missing in them is lost, and not merely late."
+    ),
+]  # fmt: skip
+Html = Annotated[
+    str, typer.Option("--html", metavar="FILE", show_default=False,
+                      help="Write a report with plots, in one file.")
+]  # fmt: skip
+To = Annotated[
+    str, typer.Option("--out", metavar="FOLDER", show_default=False,
+                      help="Write the tables as Parquet into a new folder.")
+]  # fmt: skip
+Stuck = Annotated[
+    float, typer.Option("--stuck", metavar="S", min=0.0,
+                        help="A stream waits too long for its acknowledgment after so many "
+                        "seconds.")
+]  # fmt: skip
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("audit")(audit)
+
+
+def audit(
+    folders: Folders, settled: Settled = False, html: Html = "", to: To = "",
+    stuck: Stuck = 300.0, json: Json = False,
+) -> int:  # fmt: skip
+    """Prove or refute from queue managers' own histories that each committed message met exactly
+    one end, once and in order. What it is doing is told on stderr.
+
+    Ends with 0 if nothing contradicts that, and with 8 if anything does. Messages that are on
+    their way are no violation, nor is what a history that was cut off cannot tell. Everything is
+    held in memory; onceq spark audit takes more than that.
+    """
+    with Missing("onceq[audit]" if html else "onceq[history]"):
+        command = import_module("onceq.audit.command")
+        if html:
+            import_module("onceq.audit.report")
+    wish = command.Wish(settled=settled, html=html, to=to, stuck_s=stuck)
+    return told(lambda say: command.run(folders, wish, say), json=json)
+
+
+def told(work: Callable[[Teller], dict[str, Any]], *, json: bool) -> int:
+    """Audit, tell meanwhile what it does, print what was found; returns the exit code."""
+    teller = Teller()
+    try:
+        with Interruptible():
+            found = work(teller)
+    except KeyboardInterrupt:
+        teller.clear()
+        out.note("interrupted: nothing is proven")
+        raise typer.Exit(INTERRUPTED) from None
+    except Exception:
+        teller.clear()
+        raise
+    teller.clear()
+    if not dumped(found, json):
+        _print(found)
+    return VIOLATED if found["violations"] else 0
+
+
+class Teller:
+    """What an audit is doing, on stderr: a line for each stage, and how far that is.
+
+    The latter is one line that changes on a terminal, and a line from time to time elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._said_s = 0.0
+
+    def __call__(self, told: Any) -> None:
+        """See ``onceq.audit.progress.StageProgress``."""
+        far = f"{told.done:,} of {told.tasks:,} tasks" if told.tasks else "Spark plans it"
+        what = told.stage if told.begins else f"  {far}"
+        line = f"{told.seconds:6.1f} s  {out.clean(what)}"
+        if self._live:
+            sys.stderr.write(f"\r\x1b[K{line}" + ("\n" if told.begins else ""))
+        elif told.begins or told.seconds - self._said_s >= LINE_S:
+            sys.stderr.write(f"{line}\n")
+            self._said_s = told.seconds
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Take the line that changes away."""
+        if self._live:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _print(found: dict[str, Any]) -> None:
+    out.table(
+        ("queue manager", "files", "rows from", "up to", "told"),
+        [(m["manager"], m["files"], out.when(m["from_s"]), out.when(m["up_to_us"] // 1_000_000),
+          "whole" if not m["limits"] else "; ".join(m["limits"])) for m in found["managers"]],
+    )  # fmt: skip
+    out.line("")
+    out.table(
+        ("what became of them", "messages"),
+        [(name, count) for name, count in found["states"].items()],
+    )
+    if found["latencies"]:
+        out.line("")
+        out.table(
+            ("route", "from", "to", "messages", "50 % s", "90 % s", "99 % s", "most s"),
+            [(r["route"], r["from"], r["to"], r["messages"], r["p50_s"], r["p90_s"], r["p99_s"],
+              r["max_s"]) for r in found["latencies"]],
+        )  # fmt: skip
+    if found["stuck"]:
+        out.line("")
+        out.table(
+            ("stuck stream", "stream", "messages", "first number", "since", "waits s"),
+            [(s["route"], s["stream"], s["messages"], s["first_number"], out.when(s["since_s"]),
+              s["waits_s"]) for s in found["stuck"]],
+        )  # fmt: skip
+    if found["resends"]:
+        out.line("")
+        out.table(
+            ("sent again on", "messages", "times", "came again"),
+            [(r["route"], r["messages"], r["times"], r["came_again"]) for r in found["resends"]],
+        )
+    for story in found["stories"]:
+        out.line("")
+        out.line(f"{story['title']}:")
+        for fault in story["faults"]:
+            out.line(f"  {fault['invariant']} {fault['fault']}: {fault['said']}")
+        for row in story["rows"]:
+            out.line(f"    {row}")
+    out.line("")
+    out.line(
+        f"{len(found['checked'])} comparisons of {found['events']:,} events: {found['messages']:,} "
+        f"messages, {found['transactions']:,} transactions, {found['streams']:,} streams"
+    )
+    for note in found["notes"]:
+        out.line(f"! {note}")
+    for name in found["written"]:
+        out.line(f"wrote {name}")
+    out.line(found["verdict"])

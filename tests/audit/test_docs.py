@@ -1,0 +1,33 @@
+"""The page about audits and the report know every rule."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from onceq.audit.copies import STATES
+from onceq.audit.letters import FAULTS
+from onceq.audit.measure import NAMES
+from onceq.audit.report import INVARIANTS
+from onceq.audit.rules import RULES
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "audit.md"
+
+
+def known() -> set[tuple[str, str]]:
+    return {(rule.invariant, rule.fault) for rule in RULES} | set(FAULTS)
+
+
+def test_the_page_lists_every_fault_with_its_invariant() -> None:
+    rows = re.findall(r"^\| (`[^|]+`) \| (I\d+) \|", PAGE.read_text(), re.MULTILINE)
+    listed = {(invariant, fault) for faults, invariant in rows
+              for fault in re.findall(r"`([a-z-]+)`", faults)}  # fmt: skip
+    assert listed == known()
+
+
+def test_the_report_says_what_each_invariant_is() -> None:
+    assert {invariant for invariant, _ in known()} == set(INVARIANTS)
+
+
+def test_every_state_has_a_name() -> None:
+    assert set(STATES) == set(NAMES)
