@@ -1,9 +1,11 @@
 """The Spark job: the hub's queue into Parquet, exactly once, then what the data itself proves.
 
-Runs as a process of its own: ``python -m demo.job CONFIG``. Prints its progress and its findings
-as lines of JSON. Messages are removed from the queue batch by batch, each time after Spark has
-committed the batch that wrote them. What is very late goes back to its airport, through the same
-queues. And the rows are handed to the receiver's rules once more, as a bad feed would bring them.
+Runs as a process of its own: ``python -m demo.job CONFIG``, while messages arrive and the hub is
+killed. Prints its progress and its findings as lines of JSON. Messages are removed from the queue
+batch by batch, each time after Spark has committed the batch that wrote them. It ends when a file
+says how many there are, and all of them are in Parquet. What is very late goes back to its airport,
+through the same queues. And the rows are handed to the receiver's rules once more, as a bad feed
+would bring them.
 """
 
 from __future__ import annotations
@@ -18,6 +20,11 @@ from typing import Any
 from onceq.spark.runtime import QUICK, quiet_session
 
 BATCH_MESSAGES = 80_000
+EVERY = "2 seconds"
+"""Between the beginnings of two batches, if the first takes less."""
+LOOK_S = 0.2
+ARRIVED = "arrived"
+"""File in which the demo says how many messages have arrived in all."""
 COLUMNS = (
     "lookupId bigint, queue string, sourceMachine string, streamId string, seqNumber bigint, "
     "prevNumber bigint, body binary"
@@ -37,7 +44,7 @@ def say(**what: Any) -> None:
 
 
 def land(spark: Any, config: dict[str, Any]) -> int:
-    """Everything in the queue into Parquet; returns how many batches it took."""
+    """Everything that arrives in the queue into Parquet; returns how many batches it took."""
     work = Path(config["work"])
     stream = (
         spark.readStream.format("onceq")
@@ -51,23 +58,42 @@ def land(spark: Any, config: dict[str, Any]) -> int:
     parsed = stream.selectExpr(
         "*", f"from_json(decode(body, 'UTF-8'), '{FIELDS}') AS flight"
     ).select(*stream.columns, "flight.*")
-    query = (
+    writer = (
         parsed.writeStream.format("parquet")
         .option("path", str(work / "flights.parquet"))
         .option("checkpointLocation", str(work / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
     )
-    seen = -1
-    while query.isActive:
-        query.awaitTermination(0.2)
-        progress = query.lastProgress
-        if progress and progress["batchId"] != seen:
-            seen = progress["batchId"]
-            say(rows=sum(item["numInputRows"] for item in query.recentProgress))
-    if query.exception() is not None:
-        raise RuntimeError(str(query.exception()))
-    return seen + 1
+    query = writer.trigger(processingTime=EVERY).start()
+    batches = follow(query, work / ARRIVED)
+    query.stop()
+    # What is written is removed from the queue when the stream looks for more: it does so once
+    # more, from its checkpoint, and finds nothing.
+    writer.trigger(availableNow=True).start().awaitTermination()
+    return batches
+
+
+def follow(query: Any, arrived: Path) -> int:
+    """Tell how many rows are written, until it is as many as a file says.
+
+    Returns:
+        How many batches had rows.
+
+    Raises:
+        RuntimeError: The query has failed.
+    """
+    rows: dict[int, int] = {}
+    wanted: int | None = None
+    while wanted is None or sum(rows.values()) < wanted:
+        query.awaitTermination(LOOK_S)
+        if not query.isActive:
+            raise RuntimeError(str(query.exception() or "the stream has ended by itself"))
+        for progress in query.recentProgress:
+            if progress["numInputRows"]:
+                rows[progress["batchId"]] = progress["numInputRows"]
+        say(rows=sum(rows.values()))
+        if wanted is None and arrived.exists():
+            wanted = int(arrived.read_text())
+    return len(rows)
 
 
 def send_back(spark: Any, config: dict[str, Any]) -> dict[str, int]:

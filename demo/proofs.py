@@ -61,7 +61,7 @@ def prove(network: Network, found: Findings, watch: Watch, place: Path, *, keep:
     folders = [str(daemon.directory) for daemon in network.daemons]
     more = [] if keep else ["--settled"]
     child = network.spawn(
-        ["-m", "onceq.cli.main", "spark", "audit", *folders, "--html", str(page), "--json", *more],
+        ["-m", "onceq.cli.main", "audit", *folders, "--html", str(page), "--json", *more],
         "history",
         pipe=True,
     )

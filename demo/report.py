@@ -23,7 +23,7 @@ class Findings:
 
     Attributes:
         troubles: What is off, in words; empty if all is well.
-        timeline: (seconds, committed, at the hub, at the audit) while it went on.
+        timeline: (seconds, committed, at the hub, at the audit, in Parquet) while it went on.
         kills: (seconds, name).
     """
 
@@ -55,7 +55,7 @@ class Findings:
     deliver_s: float = 0.0
     spark_s: float = 0.0
     total_s: float = 0.0
-    timeline: list[tuple[float, int, int, int]] = field(default_factory=list)
+    timeline: list[tuple[float, int, int, int, int]] = field(default_factory=list)
     carriers: list[dict[str, Any]] = field(default_factory=list)
     routes: list[dict[str, Any]] = field(default_factory=list)
     audited: int = 0
@@ -137,7 +137,8 @@ def outcome(found: Findings, *, times: bool = True) -> Table:
          f"first commit to last arrival, {found.deliver_s:.1f} s for "
          f"{found.at_hub + found.at_audit:,} messages"),
         ("time", f"{found.total_s:.0f} s",
-         f"of which Spark {found.spark_s:.0f} s, and the audit {found.audit_s:.0f} s"),
+         f"of which Spark {found.spark_s:.0f} s after the last arrival, and the audit "
+         f"{found.audit_s:.0f} s"),
     ]  # fmt: skip
     for row in rows if times else rows[:-TIMES]:
         table.add_row(*row)
@@ -196,8 +197,9 @@ def plot(found: Findings, airlines: dict[str, str], directory: Path) -> Path:
     times = [point[0] for point in found.timeline]
     for index, label, colour in (
         (1, "committed at the airports", "#4c72b0"),
-        (2, "in the queue at HUB", "#55a868"),
-        (3, "in the queue at AUDIT", "#c98a1b"),
+        (2, "accepted at HUB", "#55a868"),
+        (3, "accepted at AUDIT", "#c98a1b"),
+        (4, "in Parquet, by Spark", "#8172b2"),
     ):
         left.plot(times, [point[index] for point in found.timeline], label=label, color=colour)
     for at, name in found.kills:

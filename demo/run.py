@@ -13,6 +13,7 @@ from typing import Any
 
 import onceq
 from demo.flights import Departures
+from demo.job import ARRIVED
 from demo.managers import (
     AUDIT,
     AUDIT_QUEUE,
@@ -36,6 +37,8 @@ DOWN_S = 0.25
 JOB_STILL_S_MAX = 600.0
 """Some of its steps tell nothing until they are done."""
 RECEIVE_MESSAGES = 5_000
+PLACE_MASK = (1 << 56) - 1
+"""The part of a lookup identifier that counts the messages of a transactional queue from 1."""
 
 
 @dataclass
@@ -96,6 +99,7 @@ class Course:
     def deliver(self) -> None:
         """Until everything is committed and has arrived, with kills on the way."""
         watch, network = self._watch, self._network
+        self._begin_job()
         self._begun = time.monotonic()
         for one in self._departures:
             lines = network.directory / f"{one.origin}.jsonl"
@@ -111,6 +115,7 @@ class Course:
         kills = self._plan()
         patience = Patience("not everything has arrived")
         while not self._arrived() or kills or self._down:
+            self._look_at_job()
             committed = {origin: self._committed(origin) for origin in self._senders}
             patience.look({**committed, **self._counts})
             over = self._arrived()
@@ -144,7 +149,7 @@ class Course:
         """Kill a queue manager and start it again, while everything else goes on."""
         seconds = time.monotonic() - self._begun
         self.found.kills.append((seconds, daemon.name))
-        held = f", holding {self._counts[HUB]:,} messages" if daemon.name == HUB else ""
+        held = f", after {self._counts[HUB]:,} messages" if daemon.name == HUB else ""
         self._watch.say(f"[red]kill -9 {daemon.name}[/red]{held}; it starts again")
         self._forget(daemon.name)
         self._down[daemon.name] = thread = threading.Thread(
@@ -193,13 +198,16 @@ class Course:
             if daemon.child is not None and daemon.child.process.poll() is not None:
                 raise Off(f"{daemon.name} has ended: {daemon.child.complain()}")
             try:
-                self._counts[daemon.name] = self._manager(daemon).queue(queue).messages
+                # What has arrived in all: Spark removes from the hub's queue meanwhile.
+                last = self._manager(daemon).queue(queue).last_lookup & PLACE_MASK
+                self._counts[daemon.name] = max(self._counts[daemon.name], last)
             except ServiceNotAvailable:
                 self._forget(daemon.name)
         sizes = {one.origin: len(one.bodies) for one in self._departures}
         counts = {f"{name} committed": (self._committed(name), sizes[name]) for name in sizes}
         counts["arrived at HUB"] = (self._counts[HUB], self._total)
         counts["arrived at AUDIT"] = (self._counts[AUDIT], self._total)
+        counts["in Parquet"] = (self._job.last.get("rows", 0), self._total)
         faults = self._faults()
         lost, resent = faults.get("dropped", 0), faults.get("resends", 0)
         self._watch.show(
@@ -213,6 +221,7 @@ class Course:
                 sum(self._committed(name) for name in sizes),
                 self._counts[HUB],
                 self._counts[AUDIT],
+                self._job.last.get("rows", 0),
             )
         )
 
@@ -249,29 +258,40 @@ class Course:
 
     # ---- checking -------------------------------------------------------------------------
 
-    def land(self, *, keep: bool) -> None:
-        """Spark reads the hub's queue; meanwhile the audit queue is compared here."""
-        watch = self._watch
-        begun = time.monotonic()
-        work = self._network.directory / "spark"
-        work.mkdir()
-        config = work / "job.json"
+    def _begin_job(self) -> None:
+        """Spark empties the hub's queue from the beginning on, while messages arrive in it."""
+        self._work = self._network.directory / "spark"
+        self._work.mkdir()
+        config = self._work / "job.json"
         config.write_text(
             json.dumps(
                 {
-                    "work": str(work),
+                    "work": str(self._work),
                     "manager": str(self._network.hub.directory),
                     "queue": HUB_QUEUE,
                     "late_queue": LATE_QUEUE,
                 }
             )
         )
-        watch.say("a PySpark job empties the hub's queue into Parquet")
-        job = Listener(self._network.spawn(["-m", "demo.job", str(config)], "spark", pipe=True))
+        self._watch.say("a PySpark job empties the hub's queue into Parquet, while they arrive")
+        self._job = Listener(
+            self._network.spawn(["-m", "demo.job", str(config)], "spark", pipe=True)
+        )
+
+    def _look_at_job(self) -> None:
+        if self._job.child.process.poll() is not None and self._job.result is None:
+            raise Off(f"the Spark job has ended: {self._job.child.complain()}")
+
+    def land(self, *, keep: bool) -> None:
+        """Spark writes what is left and looks at all of it; the audit queue is compared here."""
+        watch, job = self._watch, self._job
+        begun = time.monotonic()
+        told = self._work / f".{ARRIVED}"
+        told.write_text(str(self._total))
+        told.rename(self._work / ARRIVED)
         self._check_audit(keep=keep)
-        stage = ""
+        stage = "stream"
         stages = {
-            "stream": "Spark is up",
             "verify": "all is in Parquet; verifying",
             "delays": "working out delays",
             "back": "very late flights go back to their airports, written twice and sent once",
@@ -281,7 +301,7 @@ class Course:
         while job.child.process.poll() is None:
             patience.look(dict(job.last))
             self._watch.show({"in Parquet": (job.last.get("rows", 0), self._total)})
-            if job.last.get("stage", "") != stage:
+            if job.last.get("stage", stage) != stage:
                 stage = job.last["stage"]
                 watch.say(stages[stage])
             pause(POLL_S)
