@@ -193,7 +193,7 @@ class World:
         Reloads(self.kernel, self.nodes, lives=self.lives.active)
         self.kernel.run_until(begun + self.kernel.options.safety_us, lambda: False)
         self._calm()
-        self._quiet([*apps, *self.beside.apps])
+        self._quiet([*apps, *self.beside.apps, *self.early.apps])
         readers = self._everybody(self.operators.dead_letters)
         if not self.kernel.run_until(self.kernel.now + HOUR, lambda: _done(readers)):
             self.kernel.wrong("I26: whoever reads the system queues waits for ever")

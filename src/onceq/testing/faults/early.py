@@ -37,6 +37,8 @@ class EarlyHands:
         self.operators, self.work = operators, work
         self.rng = kernel.stream("early")
         self._seen: set[int] = set()
+        self.apps: list[App] = []
+        """All who came: a world waits for those that have to ask for an outcome."""
 
     def look(self, node: Node, engine: PacketFaultEngine) -> None:
         """A manager has worked: is anything kept there that was not before?"""
@@ -84,4 +86,4 @@ class EarlyHands:
 
     def _now(self, node: Node, program: Callable[[App], Program]) -> None:
         self.kernel.note("while it is kept", node.name)
-        once(node, THINK_US, program)
+        self.apps.append(once(node, THINK_US, program))

@@ -370,7 +370,9 @@ class Node:
         def pump(engine: Engine) -> None:
             nonlocal more
             more = engine.pump()
-            waits = "" if more else without_turn(engine.manager)
+            # What takes several steps may give turns in a later one.
+            later = more or engine.manager.at_work
+            waits = "" if later else without_turn(engine.manager)
             assert not waits, f"{waits} may transmit, and has no turn (I26)"
 
         self.kernel.note("pump", self.name)
