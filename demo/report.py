@@ -219,7 +219,7 @@ def plot(found: Findings, airlines: dict[str, str], directory: Path) -> Path:
         f"{found.out_of_order} out of order",
         fontsize=10, loc="left",
     )  # fmt: skip
-    left.legend(loc="lower right", frameon=False)
+    left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=4, frameon=False, fontsize=9)
     few = found.flights // FEW_SHARE
     rows = [row for row in found.carriers if row["flights"] > few and row.get("arr_delay")]
     rows.sort(key=lambda row: row["arr_delay"])

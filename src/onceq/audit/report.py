@@ -109,8 +109,8 @@ def page(found: Mapping[str, Any], traffic: Sequence[Mapping[str, Any]]) -> str:
         traffic: Points with ``route``, ``event``, ``second`` and ``messages``.
     """
     parts = [
-        _head(found), _tiles(found), _states(found), _violations(found), _checked(found),
-        _traffic(traffic), _latencies(found), _trouble(found), _managers(found),
+        _head(found), _tiles(found), _states(found), _violations(found), _traffic(traffic),
+        _latencies(found), _trouble(found), _checked(found), _managers(found),
     ]  # fmt: skip
     made = _text(str(found["made"]))
     return (
@@ -204,13 +204,15 @@ def _story(story: Mapping[str, Any], *, first: bool) -> str:
 
 def _checked(found: Mapping[str, Any]) -> str:
     """What "proven" stands on: each rule, what it looked at, and what no rule can see."""
-    rows = [
-        f'<tr><td>{_text(one["invariant"])}<span class="soft">'
-        f"{_text(INVARIANTS[one['invariant']])}</span></td>"
-        f'<td>{_text(one["looks_at"])}<span class="soft">{_text(one["fault"])}</span></td>'
-        f'<td class="n">{one["looked_at"]:,}</td><td class="n">{one["violations"]:,}</td></tr>'
-        for one in found["checked"]
-    ]
+    rows, before = [], ""
+    for one in found["checked"]:
+        name, before = ("", before) if one["invariant"] == before else (one["invariant"],) * 2
+        said = f'<span class="soft wide">{_text(INVARIANTS[name])}</span>' if name else ""
+        rows.append(
+            f"<tr><td>{_text(name)}{said}</td>"
+            f'<td>{_text(one["looks_at"])}<span class="soft">{_text(one["fault"])}</span></td>'
+            f'<td class="n">{one["looked_at"]:,}</td><td class="n">{one["violations"]:,}</td></tr>'
+        )
     unseen = "".join(f"<li>{_text(one)}</li>" for one in UNSEEN)
     size = (
         f"{found['events']:,} events of {found['messages']:,} messages in "
@@ -218,7 +220,7 @@ def _checked(found: Mapping[str, Any]) -> str:
     )
     return (
         "<section><h2>What was compared</h2>"
-        + _table(("invariant", "compared", "looked at:n", "wrong:n"), rows, size)
+        + _table(("", "compared", "looked at:n", "wrong:n"), rows, size)
         + f'<h3>What an audit cannot see</h3><ul class="notes">{unseen}</ul></section>'
     )
 

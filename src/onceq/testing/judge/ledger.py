@@ -322,7 +322,11 @@ class Ledger:
             for lookup in sorted(place.lookups):
                 message = self.books.messages[place.lookups[lookup]]
                 unit = message.unit
-                if unit is None or unit.vague or (unit.undone and turns):
+                if unit is None or unit.vague:
+                    continue
+                # What an outgoing queue was purged of is back after a restore, and comes behind
+                # what was sent after the purge and is undone.
+                if unit.undone and (turns or (message.node, place.key) in self.books.purged):
                     continue
                 if message.copies[place.key].moved or place.poison:
                     continue
