@@ -1,6 +1,6 @@
 """``onceq audit``: from folders to findings, a report and tables, in this process.
 
-Everything is held in memory, some 250 bytes an event at the highest; ``onceq.spark.audit`` does the
+Everything is held in memory, some 500 bytes an event at the highest; ``onceq.spark.audit`` does the
 same by parts where that is too much.
 """
 

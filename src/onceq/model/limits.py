@@ -446,7 +446,7 @@ HISTORY_UNWRITTEN_BYTES_MAX: Final = 64 << 20
 comes to. Above, the oldest go."""
 
 AUDIT_EVENTS_MAX: Final = 20_000_000
-"""Events of histories that one audit without Spark takes: each needs some 250 bytes of memory."""
+"""Events of histories that one audit without Spark takes: each needs some 500 bytes of memory."""
 
 HANDSHAKE_S_MAX: Final = 5
 """A connection from elsewhere that has not said who it is by then is closed (seconds)."""
