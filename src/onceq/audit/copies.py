@@ -22,7 +22,6 @@ from onceq.audit.arrays import (
     Groups,
     Ints,
     Mask,
-    begins,
     coded,
     grouped,
     mixed,
@@ -33,7 +32,6 @@ from onceq.audit.events import ABSENT, KINDS, Events
 from onceq.audit.files import Coverage
 
 ENDED_IN_QUEUE: Final = ("received", "expired", "rejected", "purged", "deleted")
-ENDED_AT_SENDER: Final = ("not-delivered", "in-doubt", "purged")
 OWN_GRAVES_FROM: Final = 16
 """Smaller numbers are those of the system's queues."""
 _NAMED: Final = re.compile(r"DIRECT=OS:([^\\]+)", re.IGNORECASE)
@@ -235,10 +233,7 @@ def ledger(events: Events, histories: Sequence[Coverage]) -> Copies:
     rows = rows[order]
     events, lane = events.take(rows), lane[rows][groups.starts]
     source = events.source[groups.starts].astype(np.int64)
-    edge = begins(source) if not len(lane) else np.flatnonzero(
-        np.concatenate(([True], (source[1:] != source[:-1]) | (lane[1:] != lane[:-1])))
-    )  # fmt: skip
-    lanes = Groups(np.repeat(np.arange(len(edge)), np.diff([*edge, len(lane)])), edge)
+    lanes = grouped(source, lane)[1]
     return _counted(events, groups, lanes, known(events.parties, histories))
 
 

@@ -119,9 +119,17 @@ def _gap(copies: Copies, _: Certain) -> Mask:
     return np.asarray((copies.committed > 0) & (nothing + copies.confirmed == 0))
 
 
+def _native(copies: Copies) -> Mask:
+    """Copies that were not sent over HTTP. What comes from there is another packet, which knows
+    nothing of the number of its transaction, and where a name leads to may change with a mapping.
+    """
+    http = [name.upper().startswith("DIRECT=HTTP") for name in copies.queues]
+    return ~np.array([*http, False])[copies.put.queue]
+
+
 def _arrivals(copies: Copies, _: Certain) -> Mask:
-    """Copies of which sender and receiver both tell."""
-    return np.asarray(copies.put.there & copies.taken.there)
+    """Copies whose packet arrives as it was sent, and of which sender and receiver both tell."""
+    return np.asarray(copies.put.there & copies.taken.there & _native(copies))
 
 
 def _unlike(column: str) -> Callable[[Copies, Certain], Mask]:
@@ -137,8 +145,8 @@ def _unlike(column: str) -> Callable[[Copies, Certain], Mask]:
 def _misled(copies: Copies, _: Certain) -> Mask:
     """Accepted in another queue than most of its lane, or than its format name says.
 
-    A name can be mapped to another queue, at its sender or at its receiver. So the queue that the
-    name says is asked for only where any of the lane came into it.
+    A name may not say its queue (``PRIVATE=``). So the queue that it says is asked for only where
+    any of the lane came into it.
     """
     queues = copies.queues
     paths: dict[str, int] = {}
@@ -154,7 +162,7 @@ def _misled(copies: Copies, _: Certain) -> Mask:
     order = ordered(often)
     best[in_lane[order]] = at[order]  # the last write stays, which is the most frequent
     wanted = np.where(as_named, meant, best[lane])
-    return np.asarray(taken & (wanted != ABSENT) & (there != wanted))
+    return np.asarray(taken & _native(copies) & (wanted != ABSENT) & (there != wanted))
 
 
 def _too_early(copies: Copies, _: Certain) -> Mask:
@@ -172,7 +180,7 @@ def _too_early(copies: Copies, _: Certain) -> Mask:
 
 def _vanished(copies: Copies, _: Certain) -> Mask:
     """Whether numbers before this one are told of by nobody, though its sender tells everything."""
-    rows = np.flatnonzero((copies.streamed) & copies.known.whole[copies.source])
+    rows = np.flatnonzero(copies.streamed & copies.known.whole[copies.source])
     wrong = np.zeros(len(copies), np.bool_)
     if len(rows):
         lane, number = copies.lanes.of[rows], copies.number[rows]
@@ -184,11 +192,22 @@ def _vanished(copies: Copies, _: Certain) -> Mask:
 
 
 def _again(copies: Copies, _: Certain) -> Mask:
-    """Whether its message was accepted in its queue under another number as well, before."""
+    """Whether its message was accepted in its queue under another number as well, before.
+
+    One send may name a queue twice, by two names: then it comes by two ways, once by each.
+    """
     rows = np.flatnonzero(copies.taken.there & (copies.message != NONE))
     taken = copies.taken.take(rows)
     return _later(copies, rows, taken.manager, taken.place, copies.source[rows],
-                  copies.message[rows])  # fmt: skip
+                  copies.message[rows], *_ways(copies, rows))  # fmt: skip
+
+
+def _ways(copies: Copies, rows: Ints) -> tuple[Column, Column]:
+    """What each copy came by: its outgoing queue, where its sender tells; else its stream. A stream
+    may be followed by another from the same outgoing queue: that is one way."""
+    outgoing = copies.outgoing[rows]
+    own = outgoing != NONE
+    return own, np.where(own, outgoing, copies.stream[rows])
 
 
 def _elsewhere(copies: Copies, _: Certain) -> Mask:
@@ -258,12 +277,10 @@ def _out_of_order(copies: Copies, _: Certain) -> Mask:
     wrong = np.zeros(len(copies), np.bool_)
     if not len(rows):
         return wrong
-    taken, put, outgoing = copies.taken.take(rows), copies.put.take(rows), copies.outgoing[rows]
-    # A stream may be followed by another from the same outgoing queue: that is one order.
-    own = outgoing != NONE
-    lane = np.where(own, outgoing, copies.stream[rows])
+    taken, put = copies.taken.take(rows), copies.put.take(rows)
+    own, way = _ways(copies, rows)
     sent = ranks(np.where(own, put.position, copies.number[rows]), np.where(own, put.ordinal, 0))
-    ways = coded(taken.manager, taken.place, copies.source[rows], own, lane)[0]
+    ways = coded(taken.manager, taken.place, copies.source[rows], own, way)[0]
     order = ordered(ways, taken.position, taken.ordinal)
     groups = grouped(ways[order])[1]
     wrong[rows[order]] = highest_before(sent[order], groups) > sent[order]
@@ -279,10 +296,10 @@ RULES: Final = (
          lambda c, _: (c.committed == 0) & ((c.accepted > 0) | (c.queue_ends > 0)),
          "it is in a queue, and its sender never committed it"),
     Rule("I3", "from-nowhere", "what left a queue had come into it",
-         lambda c, sure: sure.receiver & (c.streamed), _left_of_nothing,
+         lambda c, sure: sure.receiver & c.streamed, _left_of_nothing,
          "it left a queue that it never came into"),
     Rule("I3", "misdelivered", "queue of the acceptance with the destination of the commit",
-         lambda c, sure: c.taken.there, _misled,
+         lambda c, _: c.taken.there & _native(c), _misled,
          "it was accepted in another queue than the one that it was sent to"),
     Rule("I3", "altered", "size of the packet at the acceptance and at the commit",
          _arrivals, _unlike("size"),
@@ -291,7 +308,7 @@ RULES: Final = (
          _arrivals, _unlike("transaction"),
          "it was accepted as part of another transaction than it was committed in"),
     Rule("I3", "effect-before-cause", "positions in the log: commit, acceptance, reception, "
-         "acknowledgment", lambda c, sure: (c.got.there) | (c.acked.there), _too_early,
+         "acknowledgment", lambda c, sure: c.got.there | c.acked.there, _too_early,
          "it was received, or its acknowledgment came, before it was there"),
     Rule("I4", "accepted-twice", "acceptances", None, lambda c, _: c.accepted > 1,
          "accepted {accepted} times"),
@@ -299,20 +316,20 @@ RULES: Final = (
          lambda c, _: c.committed > 1, "committed {committed} times to one queue"),
     Rule("I4", "received-twice", "receptions", None, lambda c, _: c.received > 1,
          "received {received} times"),
-    Rule("I4", "accepted-again", "identifiers that one queue accepted from one source",
-         lambda c, _: (c.taken.there) & (c.message != NONE), _again,
+    Rule("I4", "accepted-again", "identifiers that one queue accepted from one outgoing queue",
+         lambda c, _: c.taken.there & (c.message != NONE), _again,
          "the same message was accepted in the same queue under another number as well", QUEUE),
     Rule("I5", "out-of-order", "acceptances of each sender in one queue, in the order of commits",
          lambda c, _: c.taken.there & c.streamed, _out_of_order,
          "accepted after one that was committed later", QUEUE),
     Rule("I6", "gap", "messages before one that was accepted",
-         lambda c, sure: sure.hole & (c.streamed), _gap,
+         lambda c, sure: sure.hole & c.streamed, _gap,
          "a later message of its stream was accepted, this one never"),
     Rule("I6", "number-missing", "numbers of each stream, which follow each other from 1",
-         lambda c, _: (c.streamed) & c.known.whole[c.source], _vanished,
+         lambda c, _: c.streamed & c.known.whole[c.source], _vanished,
          "nobody tells of the number before it, though its sender's history is whole"),
     Rule("I7", "number-reused", "identifiers under one number", None,
-         lambda c, _: (c.messages > 1) | ((c.committed > 1) & (c.streamed)),
+         lambda c, _: (c.messages > 1) | ((c.committed > 1) & c.streamed),
          "one number in one stream stands for {messages} messages, committed {committed} times"),
     Rule("I7", "numbered-out-of-order", "numbers of each stream, in the order of commits",
          lambda c, _: c.put.there & c.streamed, _misnumbered,
