@@ -11,11 +11,13 @@ from onceq.core.inputs.inputs import Relocate
 from onceq.model.limits import REST_BYTES_MIN
 from onceq.model.message import Journal
 from onceq.model.run import Run
-from tests.conformance.world import Node, World, Worlds, fast
+from onceq.model.xid import Xid
+from tests.conformance.world import Node, World, Worlds, fast, item
 
 HERE = ("one", "two", "three")
 FAR = r"DIRECT=OS:B\private$\far"
-ALL = ",".join([*(rf"DIRECT=OS:.\private$\{name}" for name in HERE), FAR])
+NEAR = ",".join(rf"DIRECT=OS:.\private$\{name}" for name in HERE)
+ALL = f"{NEAR},{FAR}"
 BODIES = (b"first " * 200, b"the second " * 300, b"x" * 3_000)
 INSIDE = pytest.mark.inside("looks at the log, or asks for a checkpoint")
 pytestmark = INSIDE
@@ -99,6 +101,30 @@ def test_packets_are_those_that_would_be_written_for_each(
     (shared, once), (whole, often) = found
     assert shared == whole
     assert (once, often) == (1, 4)
+
+
+@pytest.mark.parametrize("to", [ALL, NEAR], ids=["elsewhere too", "here"])
+@pytest.mark.parametrize("how", ["nothing", "restart", "checkpoint"])
+def test_a_branch_writes_it_once_with_its_promise_and_once_with_its_commit(
+    world: World, how: str, to: str
+) -> None:
+    a = world["A"]
+    world.cut("A", "B")
+    branch = Xid(7, b"global", b"branch")
+    a.promise(branch, item(to, *BODIES, label="to all"), item(local("one"), b"behind"))
+    a.running.store.sync()
+    assert [written(a, body) for body in BODIES] == [1, 1, 1], "with the promise"
+    again(a, how)
+    before = [written(a, body) for body in BODIES]
+    a.commit_branch(branch)
+    a.running.store.sync()
+    assert [written(a, body) for body in BODIES] == [count + 1 for count in before]
+    a.running.checkpoint()
+    a.crash()
+    a.start()
+    assert a.bodies(local("one")) == [*BODIES, b"behind"]
+    for name in HERE[1:]:
+        assert a.bodies(local(name)) == list(BODIES)
 
 
 def test_small_ones_are_written_for_each(world: World) -> None:

@@ -8,6 +8,7 @@ every body.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Final
 
@@ -122,6 +123,16 @@ def template(
     if properties.trace:
         tail = _DEBUG.pack(1 if report_queue else 0, 0) + report_queue + tail
     return Template(bytes(head), transaction, offset, tx_flags, tail)
+
+
+def one_rest(templates: Sequence[Template]) -> bool:
+    """Whether the packets of a message for several places, with these headers, are the same from
+    their properties on."""
+    if len(templates) < 2:
+        return False
+    first = templates[0]
+    rest, tail = first.head[first.properties :], first.tail
+    return all(one.tail == tail and one.head[one.properties :] == rest for one in templates[1:])
 
 
 def _base_flags(properties: Properties, transactional: bool) -> int:

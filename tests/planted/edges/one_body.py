@@ -11,6 +11,7 @@ from onceq.model.run import InTwoParts
 from tests.planted.planted import Planted
 
 ONCE = "tests/conformance/test_one_body.py::"
+BRANCH = ONCE + "test_a_branch_writes_it_once_with_its_promise_and_once_with_its_commit"
 
 
 def _written_for_each(patch: pytest.MonkeyPatch) -> None:
@@ -45,8 +46,22 @@ def _damage_is_looked_for_in_fronts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(damage, "_by_look", damage._by_search)
 
 
+def _branches_write_for_each(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.send import packets_at_prepare
+
+    patch.setattr(packets_at_prepare, "_shared", lambda batch: False)
+
+
+def _a_restart_forgets_what_is_shared(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.transaction import prepared_codec
+
+    patch.setattr(prepared_codec, "one_rest", lambda templates: False)
+
+
 PLANTED = (
     Planted("body-for-each", _written_for_each, ONCE + "test_a_body_is_written_once"),
+    Planted("branch-body-for-each", _branches_write_for_each, BRANCH),
+    Planted("rest-of-a-promise", _a_restart_forgets_what_is_shared, BRANCH),
     Planted(
         "rests-forgotten", _rests_are_forgotten_when_moved,
         ONCE + "test_each_destination_has_its_own_end",

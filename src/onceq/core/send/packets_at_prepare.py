@@ -8,14 +8,15 @@ some bytes for each message instead of all of it. Numbers that a branch has take
 use never come again, which breaks nothing: they say who a message is, not where it stands.
 
 Packets in which something is looked up at the commit (for acknowledgments and traces) are made
-then, as those are that leave this manager.
+then, as those are that leave this manager; and so are large ones for several queues: the record of
+the prepare has their bodies once, and so has that of the commit, which is the one that stays.
 
 Upholds: I2, I3 (nobody sees them before the commit), I7, I20 (a promise needs less to be kept).
 """
 
 from __future__ import annotations
 
-from onceq.core.send.send import in_order
+from onceq.core.send.send import in_order, worth_sharing
 from onceq.core.state.branch_table import StoredPackets
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import Change
@@ -63,7 +64,15 @@ def _independent(p: CheckedBatch) -> bool:
     properties = p.item.properties
     if properties.acknowledge or properties.trace:
         return False
-    for target in p.targets:  # noqa: SIM110 - a generator costs more calls
+    for target in p.targets:
         if not isinstance(target.queue, Queue):
             return False
-    return True
+    return not p.one_rest or not _shared(p)
+
+
+def _shared(p: CheckedBatch) -> bool:
+    """Whether a commit would write its bodies once for all its targets."""
+    made, bodies = p.templates[0], p.item.bodies
+    count = len(bodies.lengths)
+    around = len(made.head) - made.properties + len(made.tail)
+    return worth_sharing(len(bodies.data) + around * count, count)

@@ -49,7 +49,7 @@ from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.time import NEVER_S
 from onceq.packet.address import MultiNames
 from onceq.packet.encode import encode_fronts, encode_run
-from onceq.packet.templates import Template, template
+from onceq.packet.templates import Template, one_rest, template
 
 TRANSACTION_NUMBERS = 1 << 20
 _NO_QUEUE: Final = MessageClass.NACK_BAD_DESTINATION_QUEUE
@@ -148,9 +148,7 @@ def _route(step: Step, item: SendItem, sent_s: int, transactional: bool) -> Rout
         _template(step, target, properties, lists, sent_s, transactional=transactional)
         for target in targets
     )
-    rests = {(one.head[one.properties :], one.tail) for one in made}
-    one_rest = len(made) > 1 and len(rests) == 1
-    return Route(targets, made, _deadlines(step.settings, properties, sent_s), one_rest)
+    return Route(targets, made, _deadlines(step.settings, properties, sent_s), one_rest(made))
 
 
 def _template(
@@ -349,9 +347,15 @@ def _rest_of(build: ChangeBuilder, part: DestinationBatch) -> RestOf | None:
         return None
     rest = p.templates[p.whole_index].properties
     packets = p.whole.packets
-    if len(packets.data) - rest * len(packets) < REST_BYTES_MIN * len(packets):
+    if not worth_sharing(len(packets.data) - rest * len(packets), len(packets)):
         return None
     return RestOf(p.whole_at, p.templates[part.index].properties, rest)
+
+
+def worth_sharing(size: int, count: int) -> bool:
+    """Whether the rests of that many packets, of that many bytes in all, are written once for all
+    destinations."""
+    return size >= REST_BYTES_MIN * count
 
 
 def _end_here(

@@ -20,7 +20,7 @@ from onceq.model.queue import QueueProperties
 from onceq.model.requests import SendItem
 from onceq.model.run import Run
 from onceq.packet.own import joined, parted
-from onceq.packet.templates import Template
+from onceq.packet.templates import Template, one_rest
 
 _KINDS: dict[str, Any] = {
     "delivery": Delivery,
@@ -88,7 +88,10 @@ def _batch_of(step: Step, note: dict[str, Any], messages: Run) -> CheckedBatch:
     )
     expires, receive_by, confirm_by = note["times"]
     deadlines = Deadlines(expires, receive_by, confirm_by, once=note["once"])
-    return CheckedBatch(item, targets, templates, deadlines, note["size"], note["grave"])
+    return CheckedBatch(
+        item, targets, templates, deadlines, note["size"], note["grave"],
+        one_rest=one_rest(templates),
+    )  # fmt: skip
 
 
 def _holder(step: Step, number: int) -> Queue | OutgoingQueue:
