@@ -1,13 +1,16 @@
 """The applications of ``make bench-pauses``, each in a process of its own.
 
 One sends and receives at a moderate rate, one does what operators do to large queues, and one asks
-something cheap every millisecond and notes how long each answer takes.
+something cheap every millisecond and notes how long each answer takes. The yardstick does the same
+small work again and again, without the queue manager: where it takes more processor time than it
+does otherwise, it is the machine that is slow.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import mmap
 import sys
 import time
 from collections.abc import Callable
@@ -38,6 +41,11 @@ ELSEWHERE: Final = r"PRIVATE=5a5a5a5a-0000-0000-0000-000000000001\00000001"
 TRAFFIC_BODY: Final = b"t" * (8 << 10)
 ROUND_S: Final = 0.01
 PROBE_S: Final = 0.001
+YARDSTICK_S: Final = 0.02
+YARDSTICK_ADDS: Final = 6_000
+YARDSTICK_PAGES: Final = 128
+YARDSTICK_COPY: Final = bytes(1 << 20)
+"""What a loop of Python does: adds, pages of memory that are new, and a copy. About 2 ms."""
 KINDS: Final = ("plain", "plain", "plain", "bare", "wanted", "timed", "dead", "away")
 """What stands in the queues, in turn: transactional messages; ones that are not; ones whose senders
 want to know how they end; ones that expire one after another; dead letters; ones to be sent."""
@@ -158,6 +166,25 @@ def _probe(options: dict[str, Any]) -> dict[str, Any]:
     return {"answers": found}
 
 
+def _yardstick(options: dict[str, Any]) -> dict[str, Any]:
+    """When the work was done each time, and the milliseconds of processor time that it took."""
+    found: list[tuple[float, float]] = []
+    copy = bytearray(len(YARDSTICK_COPY))
+    go()
+    until = time.monotonic() + options["seconds"]
+    while time.monotonic() < until:
+        began, total = time.thread_time(), 0
+        for number in range(YARDSTICK_ADDS):
+            total += number
+        with mmap.mmap(-1, YARDSTICK_PAGES * mmap.PAGESIZE) as pages:
+            for at in range(0, len(pages), mmap.PAGESIZE):
+                pages[at] = 1
+        copy[:] = YARDSTICK_COPY
+        found.append((time.monotonic(), 1e3 * (time.thread_time() - began)))
+        time.sleep(YARDSTICK_S)
+    return {"samples": found}
+
+
 class Operator:
     """Does one thing after another to large queues, and notes when."""
 
@@ -244,6 +271,8 @@ class Load(Client):
 
 
 if __name__ == "__main__":
-    work = {"traffic": _traffic, "probe": _probe, "operate": _operate}[sys.argv[1]]
+    work = {
+        "traffic": _traffic, "probe": _probe, "operate": _operate, "yardstick": _yardstick,
+    }[sys.argv[1]]  # fmt: skip
     with suppress(BrokenPipeError):
         print(json.dumps(work(json.loads(sys.argv[2]))), flush=True)

@@ -32,17 +32,27 @@ def test_a_smoke_run_notes_what_has_happened() -> None:
 
 def noted(**changes: float) -> dict[str, Any]:
     return {"at": 1.0, "long": 30.0, "worked": 25.0, "others": 0.0, "core": 0.0, "disk": 0.0,
-            "stolen": 0.0, "work": {"pump": (2.0, 2.0, 3), "snapshot": (24.0, 22.0, 1)},
-            **changes}  # fmt: skip
+            "stolen": 0.0, "slowness": 1.0,
+            "work": {"pump": (2.0, 2.0, 3), "snapshot": (24.0, 22.0, 1)}, **changes}  # fmt: skip
 
 
 def test_waiting_for_a_core_or_the_disk_is_no_pause_of_ours() -> None:
     counted = dict.fromkeys(bench_pauses.NEEDED, [1.0] * 5)
     judged = [
         len(bench_pauses.missed({"counted": counted, "pauses": [pause]}))
-        for pause in (noted(), noted(core=11.0), noted(disk=11.0))
+        for pause in (noted(), noted(core=11.0), noted(disk=11.0), noted(slowness=9.0))
     ]
-    assert judged == [1, 0, 0]
+    assert judged == [1, 0, 0, 0]
+
+
+def test_the_yardstick_is_that_of_the_moment_of_the_pause() -> None:
+    even = [(at / 50, 2.0) for at in range(500)]
+    yardstick = bench_pauses.Yardstick([(at, 18.0 if at == 5.0 else ms) for at, ms in even])
+    assert yardstick.usual_ms == 2.0
+    assert yardstick.slowness(noted(at=5.03)) == 9.0
+    assert yardstick.slowness(noted(at=5.3, long=300.0)) == 9.0, "a long one that began then"
+    assert yardstick.slowness(noted(at=5.3)) == 1.0
+    assert yardstick.slowness(noted(at=99.0)) == 1.0, "nothing was measured then"
 
 
 def test_what_did_not_happen_is_a_miss() -> None:
