@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from onceq.cli.main import run as cli
-from onceq.spark.drain import Done, Plan, Step, drain
+from onceq.spark.land.plan import Plan
+from onceq.spark.land.run import Done, Step, land
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +35,7 @@ class Pump:
     def run(self, **more: Any) -> Done:
         options: dict[str, Any] = {"batch_messages": 10, "columns": ("lookupId", "body"), **more}
         plan = Plan(str(self.daemon.path), self.queue, self.to, **options)
-        return drain(self.spark, plan, self.steps.append)
+        return land(self.spark, plan, self.steps.append)
 
     def rows(self) -> list[str]:
         """All bodies in the files, as any reader of Parquet sees them."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import typer
 
-from onceq.cli import spark_audit, spark_files, spark_replay
+from onceq.cli import spark_audit, spark_land, spark_replay
 
 app = typer.Typer(
     name="spark",
     help="Jobs on Apache Spark: queues into files and back, audits of histories.",
     no_args_is_help=True,
 )
-spark_files.register(app)
+spark_land.register(app)
 spark_replay.register(app)
 spark_audit.register(app)
 

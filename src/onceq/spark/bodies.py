@@ -58,10 +58,11 @@ def decoded(
         return frame.withColumn(into, from_avro(frame[column], schema, given))
     from pyspark.sql import functions as sql
 
-    return frame.withColumn(into, sql.from_json(_text(frame, column), schema, given))
+    return frame.withColumn(into, sql.from_json(text_of(frame, column), schema, given))
 
 
-def _text(frame: DataFrame, column: str) -> Column:
+def text_of(frame: DataFrame, column: str) -> Column:
+    """Bodies as text: UTF-8, or UTF-16 where the column ``bodyType`` says so."""
     from pyspark.sql import functions as sql
 
     plain = sql.col(column).cast("string")

@@ -1,4 +1,4 @@
-"""The files of a drain without Spark: every place where a run may die, and what is not mixed."""
+"""A landing's files without Spark: every place where a run may die, and what is not mixed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import pytest
 
 from onceq.errors import ConfigurationError
 from onceq.spark import state_files
-from onceq.spark.drain import Plan, Step, _Target
+from onceq.spark.land import decoding
+from onceq.spark.land.plan import Plan
+from onceq.spark.land.run import Landing, Step
 
 
 class Crash(Exception):
@@ -25,10 +27,6 @@ class Frame:
 
     def __init__(self, *rows: str) -> None:
         self._rows = rows
-
-    def select(self, *columns: str) -> Frame:
-        assert columns == ("body",)
-        return self
 
     @property
     def write(self) -> Frame:
@@ -42,12 +40,19 @@ class Frame:
             parquet.write_table(table, f"{path}/part-{number}.parquet")
 
 
-def target(to: Path, steps: list[Step] | None = None, **more: Any) -> _Target:
+@pytest.fixture(autouse=True)
+def as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What becomes of columns needs Spark."""
+    monkeypatch.setattr(decoding, "rows", lambda frame, plan, fields: frame)
+
+
+def target(to: Path, steps: list[Step] | None = None, **more: Any) -> Landing:
     """One run with this folder."""
-    made = _Target(Plan("hub", "q", to, **{"columns": ("body",), **more}),
-                   steps.append if steps is not None else lambda step: None)  # fmt: skip
+    plan = Plan("hub", "q", to, **{"columns": ("body",), **more})
+    plan.check()
+    made = Landing(plan, None, steps.append if steps is not None else lambda step: None)
     made.prepare()
-    offsets = made.checkpoint / "offsets"
+    offsets = made.memory.checkpoint / "offsets"
     offsets.mkdir(parents=True, exist_ok=True)
     for batch in range(4):
         (offsets / str(batch)).touch()
@@ -143,9 +148,9 @@ def test_what_spark_has_planned_is_durable_before_files_are(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"columns": ("label",)}, "was drained into with columns"),
-        ({"by_date": True}, "was drained into with by_date False, not True"),
-        ({"keep": True}, "was drained into with keep"),
+        ({"columns": ("label",)}, "was landed in with --columns"),
+        ({"by_date": True}, "was landed in with --by-date False, not True"),
+        ({"keep": True}, "was landed in with --keep"),
     ],
 )
 def test_another_plan_needs_another_folder(tmp_path: Path, changed: Any, words: str) -> None:
@@ -161,7 +166,7 @@ def test_folders_that_cannot_be(tmp_path: Path) -> None:
 
     (tmp_path / "file").write_text("x")
     fails(tmp_path / "file", "is a file")
-    fails(tmp_path, "has files already, and not from a drain")
+    fails(tmp_path, "has files already, and not from a landing")
     fails(Path("s3a://lake/orders"), "is not a folder of this computer")
     fails(tmp_path / "new", "no column 'colour'", columns=("colour",))
     assert not (tmp_path / "new").exists()
@@ -171,7 +176,7 @@ def test_a_folder_whose_checkpoint_is_gone_is_refused(tmp_path: Path) -> None:
     """A new query begins with batch 0 again, which would be passed over as done, and removed."""
     made = target(tmp_path / "to")
     made.write(Frame("a"), 0)
-    shutil.rmtree(made.checkpoint)
+    shutil.rmtree(made.memory.checkpoint)
     with pytest.raises(ConfigurationError, match="checkpoint"):
         target(tmp_path / "to")
 
@@ -184,6 +189,6 @@ def test_new_folders_survive_a_loss_of_power(
     monkeypatch.setattr(state_files, "sync", synced.append)
     to = tmp_path / "some" / "where"
     made = target(to)
-    assert {tmp_path, to.parent, to, made.checkpoint.parent} <= set(synced)
+    assert {tmp_path, to.parent, to, made.memory.checkpoint.parent} <= set(synced)
     made.write(Frame("a"), 0)
-    assert made.checkpoint in synced
+    assert made.memory.checkpoint in synced

@@ -1,0 +1,237 @@
+"""``onceq spark land`` and ``drain``: messages of queues into a table. The work is in
+``onceq.spark.land``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import Json, Where, dumped, where
+from onceq.cli.spark_loading import INTERRUPTED, loaded, said
+from onceq.errors import ConfigurationError
+
+BATCH_MESSAGES_MAX = 2_000_000
+"""One transaction removes no more."""
+CONTRADICTED = 8
+"""Exit code, as of an audit."""
+Queues = Annotated[
+    list[str], typer.Argument(metavar="QUEUE", help="Queues, journals, dead-letter queues.")
+]
+Folder = Annotated[
+    Path,
+    typer.Option("--to", metavar="FOLDER", help="Where Parquet files go. Given again, it goes on."),
+]
+Table = Annotated[
+    tuple[str, Path],
+    typer.Option(
+        "--to", metavar="parquet FOLDER", help="What the table is, and where. Given again, it "
+        "goes on.",
+    ),
+]  # fmt: skip
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="json", show_default=False,
+        help="What bodies are; needs --schema [bytes, left as they are].",
+    ),
+]  # fmt: skip
+Schema = Annotated[
+    Path | None,
+    typer.Option(
+        "--schema", metavar="FILE", show_default=False,
+        help="The columns of bodies: SQL's words, or the JSON of a StructType.",
+    ),
+]  # fmt: skip
+Prefix = Annotated[
+    str,
+    typer.Option(
+        "--prefix", metavar="TEXT", show_default=False,
+        help="Stands before the names of the message's columns.",
+    ),
+]  # fmt: skip
+Evolve = Annotated[
+    bool, typer.Option("--evolve", help="Add columns that the schema has and the table lacks.")
+]
+IgnoreUnknown = Annotated[
+    bool,
+    typer.Option(
+        "--ignore-unknown",
+        help="Leave out fields that the schema lacks; else such a message is a bad row.",
+    ),
+]
+UntilEmpty = Annotated[
+    bool, typer.Option("--until-empty", help="End when what has arrived by now is landed.")
+]
+NoProof = Annotated[bool, typer.Option("--no-proof", help="Do not read the table back at the end.")]
+Columns = Annotated[
+    str,
+    typer.Option(
+        "--columns", metavar="NAME,NAME...", show_default=False,
+        help="Columns of the Spark source to keep [all].",
+    ),
+]  # fmt: skip
+MessageColumns = Annotated[
+    str,
+    typer.Option(
+        "--columns", metavar="NAME,NAME...", show_default=False,
+        help="Columns of the Spark source to keep beside those that tell messages apart [all; "
+        "with --schema only arrivedTime].",
+    ),
+]  # fmt: skip
+ByDate = Annotated[bool, typer.Option("--by-date", help="A folder for each day (UTC) of arrival.")]
+BatchMessages = Annotated[
+    int,
+    typer.Option(
+        "--batch", metavar="N", min=1, max=BATCH_MESSAGES_MAX,
+        help="Most messages of one batch, which is at least one file.",
+    ),
+]  # fmt: skip
+BatchBytes = Annotated[
+    int,
+    typer.Option(
+        "--batch-bytes", metavar="N", min=0, help="Most bytes of one batch; 0: no limit."
+    ),
+]  # fmt: skip
+Keep = Annotated[bool, typer.Option("--keep", help="Leave the messages in the queue.")]
+Follow = Annotated[bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")]
+IgnoreLoss = Annotated[
+    bool, typer.Option("--ignore-loss", help="Go on where messages are missing.")
+]  # fmt: skip
+Master = Annotated[
+    str,
+    typer.Option(
+        "--master", metavar="URL", help="Spark master; its executors must see the folder."
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("land")(land)
+    app.command("drain")(drain)
+
+
+def land(
+    queues: Queues,
+    to: Table,
+    format: Format = "",
+    schema: Schema = None,
+    columns: MessageColumns = "",
+    prefix: Prefix = "",
+    evolve: Evolve = False,
+    ignore_unknown: IgnoreUnknown = False,
+    by_date: ByDate = False,
+    batch: BatchMessages = 100_000,
+    batch_bytes: BatchBytes = 0,
+    keep: Keep = False,
+    until_empty: UntilEmpty = False,
+    ignore_loss: IgnoreLoss = False,
+    no_proof: NoProof = False,
+    master: Master = "local[*]",
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Move messages of queues into a table as they come, each exactly once, through crashes.
+
+    With a schema bodies become columns, and what does not fit goes with the reason into the error
+    table, FOLDER_errors. Ctrl-C ends it between two batches; the same command goes on. At the end
+    the table is read back and counted; the exit code is 8 if it does not have each message once.
+    """
+    table, folder = to
+    work = loaded("onceq.spark.land.run")
+    plan = loaded("onceq.spark.land.plan").Plan(
+        manager=where(qm), queues=",".join(queues), to=folder, table=table, body=format,
+        schema=_text(schema), columns=_names(columns), identified=True, prefix=prefix,
+        evolve=evolve, ignore_unknown=ignore_unknown, batch_messages=batch,
+        batch_bytes=batch_bytes, by_date=by_date, keep=keep, follow=not until_empty,
+        ignore_loss=ignore_loss, proof=not no_proof,
+    )  # fmt: skip
+    done = _done(work, master, plan)
+    if not dumped({**done.plain(), "to": str(folder)}, json):
+        _tell(done, folder)
+        if done.proof is not None:
+            out.line(done.proof.sentence())
+    if done.proof is not None and not done.proof.holds:
+        raise typer.Exit(CONTRADICTED)
+    if done.stopped:
+        raise typer.Exit(INTERRUPTED)
+
+
+def drain(
+    queues: Queues,
+    to: Folder,
+    columns: Columns = "",
+    by_date: ByDate = False,
+    batch: BatchMessages = 100_000,
+    batch_bytes: BatchBytes = 0,
+    keep: Keep = False,
+    follow: Follow = False,
+    ignore_loss: IgnoreLoss = False,
+    master: Master = "local[*]",
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Move messages of queues into Parquet files, each exactly once, also through crashes.
+
+    The same as land --to parquet FOLDER --until-empty --no-proof, with the columns that are named
+    and no others. Interrupted or killed, it goes on where it was when it is given the same folder
+    again.
+    """
+    work = loaded("onceq.spark.land.run")
+    plan = loaded("onceq.spark.land.plan").Plan(
+        manager=where(qm), queues=",".join(queues), to=to, columns=_names(columns),
+        batch_messages=batch, batch_bytes=batch_bytes, by_date=by_date, keep=keep, follow=follow,
+        ignore_loss=ignore_loss,
+    )  # fmt: skip
+    done = _done(work, master, plan)
+    if not dumped({**done.plain(), "to": str(to)}, json):
+        _tell(done, to)
+    if done.stopped and not follow:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _done(work: Any, master: str, plan: Any) -> Any:
+    """Carry a plan out."""
+
+    def say(step: Any) -> None:
+        mib = step.bytes / (1 << 20)
+        bad = f", {step.bad:,} of them bad rows" if step.bad else ""
+        sys.stderr.write(f"batch {step.batch}: {step.messages:,} messages{bad}, {mib:,.1f} MiB\n")
+        sys.stderr.flush()
+
+    try:
+        return work.run(master, plan, say)
+    except Exception as error:
+        raise said(error) from error
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _text(schema: Path | None) -> str:
+    if schema is None:
+        return ""
+    try:
+        text = schema.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the schema {schema} cannot be read: {error}") from None
+    if not text.strip():
+        raise ConfigurationError(f"the schema {schema} is empty")
+    return text
+
+
+def _tell(done: Any, to: Path) -> None:
+    end = "stopped; the same command goes on" if done.stopped else "all that was there"
+    bad = (("of them bad rows", done.bad),) if done.bad else ()
+    out.facts(
+        (
+            ("messages", done.messages), *bad, ("files", done.files),
+            ("MiB", done.bytes / (1 << 20)), ("in the folder", done.total),
+            ("folder", str(to)), ("end", end),
+        )
+    )  # fmt: skip

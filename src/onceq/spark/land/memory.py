@@ -1,0 +1,179 @@
+"""What a landing remembers in the folder of its table: the plan, and what is done.
+
+A folder belongs to one plan for ever. What may change from run to run is what makes no difference
+to the rows: sizes of batches, whether it goes on, and columns that are added (``schemas.added``).
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from onceq.spark import state_files
+from onceq.spark.land import schemas
+from onceq.spark.land.plan import Plan
+from onceq.spark.targets import wrong
+
+HIDDEN: Final = "_onceq"
+"""Our folder inside the target; readers of tables pass over what begins with a line."""
+FORMAT: Final = 2
+DRAINED: Final = {
+    "table": "parquet", "body": "", "prefix": "", "schema": None,
+    "subscription": "onceq spark drain",
+}  # fmt: skip
+"""What a plan of format 1 does not say, which ``onceq spark drain`` wrote at first."""
+FIXED: Final = {
+    "table": "--to", "queues": "the queues", "body": "--format", "columns": "--columns",
+    "by_date": "--by-date", "keep": "--keep", "prefix": "--prefix",
+}  # fmt: skip
+"""What must stay, and how users say it."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What all runs have done: the last batch (-1: none), its messages and those before it, and
+    how many of them went into the error table."""
+
+    batch: int = -1
+    total: int = 0
+    bad: int = 0
+
+
+class Memory:
+    """The folder ``_onceq``."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._to = plan.to.absolute()
+        self._hidden = self._to / HIDDEN
+        self._state = self._hidden / "done.json"
+        self._path = self._hidden / "plan.json"
+        self.staging = self._hidden / "staging"
+        self.checkpoint = self._hidden / "checkpoint"
+        self.kept: dict[str, Any] = {}
+        """The plan as it stands there."""
+        self.counts = Counts()
+
+    @property
+    def subscription(self) -> str:
+        """The name of the query, which no other landing has."""
+        return str(self.kept["subscription"])
+
+    @property
+    def first(self) -> bool:
+        """Whether it began before there were tables of other kinds, and types to agree on."""
+        return bool(self.kept["format"] == 1)
+
+    def prepare(self, fields: Sequence[schemas.Field] | None) -> list[schemas.Field]:
+        """Look whether this folder can be landed in.
+
+        Args:
+            fields: Columns of bodies; None: bodies are left as they are.
+
+        Returns:
+            Columns that the table must get; ``remember`` them when it has them.
+
+        Raises:
+            ConfigurationError: It is another plan's, or nobody's.
+        """
+        wished = self._wished(fields)
+        if self._path.exists():
+            self.kept = {**DRAINED, **json.loads(self._path.read_text())}
+            return self._go_on(wished)
+        for folder in (self._to, self._plan.errors) if fields is not None else (self._to,):
+            if folder.is_dir() and any(folder.iterdir()):
+                raise wrong(
+                    f"{folder} has files already, and not from a landing; name an empty or new "
+                    "folder"
+                )
+        state_files.make(self._hidden)
+        self.kept = wished
+        state_files.write(self._path, wished)
+        return []
+
+    def _wished(self, fields: Sequence[schemas.Field] | None) -> dict[str, Any]:
+        plan = self._plan
+        columns = list(plan.kept) if plan.columns or plan.body else []
+        return {
+            "format": FORMAT, "queues": plan.queues, "columns": columns, "by_date": plan.by_date,
+            "keep": plan.keep, "table": plan.table, "body": plan.body, "prefix": plan.prefix,
+            "schema": None if fields is None else list(fields),
+            "subscription": f"onceq spark land {uuid.uuid4()}",
+        }  # fmt: skip
+
+    def _go_on(self, wished: dict[str, Any]) -> list[schemas.Field]:
+        if self.kept["format"] > FORMAT:
+            raise wrong(f"a newer onceq has landed in {self._to}; go on with that one")
+        for name, said in FIXED.items():
+            if self.kept[name] != wished[name]:
+                raise wrong(
+                    f"{self._to} was landed in with {said} {_said(self.kept[name])}, not "
+                    f"{_said(wished[name])}; go on in the same way, or in another folder"
+                )
+        if self._state.exists():
+            self.counts = Counts(**json.loads(self._state.read_text()))
+            self._check_checkpoint()
+        before, after = self.kept["schema"], wished["schema"]
+        if before is None or before == after:
+            return []
+        fresh = schemas.added(before, after, allowed=self._plan.evolve)
+        self._check_open_batch()
+        self.kept["schema"] = after
+        return fresh
+
+    def remember(self) -> None:
+        """The table has the columns of the plan as it is now."""
+        state_files.write(self._path, self.kept)
+
+    def _check_checkpoint(self) -> None:
+        """Raises ConfigurationError if Spark's record of the last batch is gone: without it the
+        numbers of batches begin anew, and new messages would be taken for those that are done."""
+        if self.counts.batch >= 0 and not self._planned(self.counts.batch).exists():
+            raise wrong(
+                f"the checkpoint {self.checkpoint} is gone, and without it nobody knows what was "
+                "landed; put it back, or land in another folder"
+            )
+
+    def _check_open_batch(self) -> None:
+        """Raises ConfigurationError if a batch may stand in one of its two tables already: by
+        another schema a row could be bad that was good, and stand in both."""
+        following = self.counts.batch + 1
+        if self._planned(following).exists():
+            raise wrong(
+                f"batch {following} was begun with the schema as it was, and is not done; run once "
+                "more with that one, to its end, and then with the new one"
+            )
+
+    def _planned(self, batch: int) -> Path:
+        return self.checkpoint / "offsets" / str(batch)
+
+    def end_of_last(self) -> dict[str, Any] | None:
+        """Where the last batch that is done ends; None if there is none."""
+        if self.counts.batch < 0:
+            return None
+        # Spark's log: a version, what it notes itself, and a line for each source.
+        lines = self._planned(self.counts.batch).read_text().splitlines()
+        return dict(json.loads(lines[-1]))
+
+    def settle(self, batch: int) -> None:
+        """Let Spark's record of what a batch has survive a loss of power.
+
+        Spark writes it and does not wait for the disk: without this the number could go to other
+        messages, and ``done.json`` would pass them over.
+        """
+        state_files.sync(self._planned(batch))
+        state_files.sync(self.checkpoint / "offsets")
+        state_files.sync(self.checkpoint)
+
+    def done(self, batch: int, messages: int, bad: int) -> None:
+        """A batch is done."""
+        self.counts = Counts(batch, self.counts.total + messages, self.counts.bad + bad)
+        state_files.write(self._state, vars(self.counts))
+
+
+def _said(value: Any) -> str:
+    return repr(",".join(value)) if isinstance(value, list) else repr(value)

@@ -1,0 +1,297 @@
+"""A landing: one query from queues into a table, until nothing is left or somebody stops it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from onceq.spark.land import decoding, files, schemas
+from onceq.spark.land.memory import Memory
+from onceq.spark.land.plan import DATE, IDENTITY, Plan
+from onceq.spark.land.proof import COUNTED, Proof, count
+from onceq.spark.land.tables import open_table
+from onceq.spark.options import parse
+from onceq.spark.runtime import stop_asked
+from onceq.spark.source_columns import COLUMNS
+from onceq.spark.targets import wrong
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+POLL_S: Final = 0.2
+TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
+
+
+@dataclass
+class Done:
+    """What was done in this run, and (``total``) by all runs with this table.
+
+    Attributes:
+        bad: Of ``messages``, those that went into the error table.
+        stopped: Whether somebody stopped it before everything was landed.
+        proof: What was read back at the end; None: nothing was.
+    """
+
+    batches: int = 0
+    messages: int = 0
+    bad: int = 0
+    files: int = 0
+    bytes: int = 0
+    total: int = 0
+    stopped: bool = False
+    proof: Proof | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        proof = self.proof
+        said = None if proof is None else {
+            **asdict(proof), "holds": proof.holds, "sentence": proof.sentence(),
+        }  # fmt: skip
+        return {**asdict(self), "proof": said}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One batch that is done."""
+
+    batch: int
+    messages: int
+    bytes: int
+    bad: int = 0
+
+
+class Stopped(Exception):
+    """A batch came when no more were wanted; Spark gives it up and plans it again."""
+
+
+def land(spark: SparkSession, plan: Plan, say: Callable[[Step], None]) -> Done:
+    """Carry a plan out; SIGINT and SIGTERM end it between two batches.
+
+    Args:
+        say: Is told of each batch that is done.
+
+    Raises:
+        ConfigurationError: The folder is not one for this, or was landed in otherwise.
+        KeyboardInterrupt: It was stopped twice, and gave up a batch, which the next run repeats.
+    """
+    plan.check()
+    fields = _fields(plan)
+    with _settings(spark) as setting:
+        landing = Landing(plan, fields, say)
+        landing.prepare()
+        for name, value in decoding.SETTINGS.items():
+            setting(name, value)
+        if not landing.memory.first:
+            # As other tables have times; those of the first kind keep the type that they began
+            # with, because one folder should not have two.
+            setting(TIMESTAMPS, "TIMESTAMP_MICROS")
+        _run(spark, plan, landing)
+    if plan.proof:
+        landing.done.proof = landing.prove()
+    return landing.done
+
+
+def _fields(plan: Plan) -> list[schemas.Field] | None:
+    if not plan.body:
+        return None
+    fields = schemas.fields_of(plan.schema, _ddl)
+    schemas.check_names(plan, fields)
+    return fields
+
+
+def _ddl(text: str) -> Mapping[str, Any]:
+    """SQL's words as JSON; needs a session."""
+    from pyspark.errors import ParseException
+    from pyspark.sql.types import StructType
+
+    try:
+        return dict(StructType.fromDDL(text).jsonValue())
+    except ParseException as error:
+        said = str(error).strip().splitlines()[0]
+        raise wrong(f"the schema is neither JSON nor SQL's words for columns: {said}") from None
+
+
+@contextmanager
+def _settings(spark: SparkSession) -> Iterator[Callable[[str, str], None]]:
+    """Settings of a session, which end with the block."""
+    before: dict[str, str | None] = {}
+
+    def setting(name: str, value: str) -> None:
+        before.setdefault(name, spark.conf.get(name, None))
+        spark.conf.set(name, value)
+
+    try:
+        yield setting
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
+
+
+def _run(spark: SparkSession, plan: Plan, landing: Landing) -> None:
+    options = _options(plan, landing.memory.subscription)
+    source = (
+        spark.readStream.format("onceq")
+        .schema(", ".join(f"`{name}` {COLUMNS[name]}" for name in plan.read))
+        .options(**options)
+    )
+    trigger: dict[str, Any] = (
+        {"processingTime": "1 second"} if plan.follow else {"availableNow": True}
+    )
+    with stop_asked() as asked:
+        query = (
+            source.load()
+            .writeStream.foreachBatch(landing.write)
+            .option("checkpointLocation", str(landing.memory.checkpoint))
+            .trigger(**trigger)
+            .start()
+        )
+        while not query.awaitTermination(POLL_S):
+            if asked.is_set():
+                landing.close()
+                query.stop()
+                landing.done.stopped = True
+                _remove_done(landing.memory, options)
+                break
+
+
+def _options(plan: Plan, subscription: str) -> dict[str, str]:
+    """Of the source."""
+    options = {
+        "queueManager": plan.manager,
+        "queue": plan.queues,
+        "maxMessagesPerTrigger": str(plan.batch_messages),
+        "readMode": "peek" if plan.keep else "receive",
+        "failOnDataLoss": str(not plan.ignore_loss).lower(),
+        "subscription": subscription,
+    }
+    if plan.batch_bytes:
+        options["maxBytesPerTrigger"] = str(plan.batch_bytes)
+    return options
+
+
+def _remove_done(memory: Memory, options: Mapping[str, str]) -> None:
+    """Remove what the last batch has read: Spark would only ask for it at the next start."""
+    end = memory.end_of_last()
+    if end is not None:
+        from onceq.spark.stream import OnceqStreamReader
+
+        reader = OnceqStreamReader(parse(options, stream=True), ())
+        try:
+            reader.commit(end)
+        finally:
+            reader.stop()
+
+
+class Landing:
+    """The table that a plan is about, and the one beside it for what is bad."""
+
+    def __init__(
+        self, plan: Plan, fields: Sequence[schemas.Field] | None, say: Callable[[Step], None]
+    ) -> None:
+        self._plan = plan
+        self._fields = fields
+        self._say = say
+        self._to = plan.to.absolute()
+        self._errors = plan.errors.absolute()
+        self.memory = Memory(plan)
+        self._table = open_table(plan.table, self._to)
+        self._bad = open_table(plan.table, self._errors)
+        self._busy = threading.Lock()
+        self._closed = False
+        self.done = Done()
+
+    def prepare(self) -> None:
+        """Look whether this folder can be landed in; raises ConfigurationError."""
+        fresh = self.memory.prepare(self._fields)
+        if fresh:
+            self._table.add(fresh)
+            self.memory.remember()
+        self.done.total = self.memory.counts.total
+
+    def close(self) -> None:
+        """Wait for the end of a batch that is written; there will be none after it."""
+        with self._busy:
+            self._closed = True
+
+    def write(self, frame: DataFrame, batch: int) -> None:
+        """Make the rows of a batch; see the package."""
+        with self._busy:
+            if self._closed:
+                raise Stopped
+            if batch <= self.memory.counts.batch:
+                return
+            self.memory.settle(batch)
+            self._write(frame, batch)
+
+    def _write(self, frame: DataFrame, batch: int) -> None:
+        if self._fields is None:
+            good = self._put(decoding.rows(frame, self._plan, None), batch)
+            bad: list[files.File] = []
+        else:
+            judged = decoding.judged(
+                frame, self._fields, ignore_unknown=self._plan.ignore_unknown
+            ).persist()
+            try:
+                good = self._put(decoding.rows(judged, self._plan, self._fields), batch)
+                # From what is decoded now; before, a single task would have to decode it all.
+                bad = self._put_errors(decoding.refused(judged), batch)
+            finally:
+                judged.unpersist()
+        refused = sum(file.rows for file in bad)
+        messages = sum(file.rows for file in good) + refused
+        self.memory.done(batch, messages, refused)
+        shutil.rmtree(self.memory.staging)
+        size = sum(file.bytes for file in [*good, *bad])
+        self.done.batches += 1
+        self.done.messages += messages
+        self.done.bad += refused
+        self.done.bytes += size
+        self.done.files += len(good) + len(bad)
+        self.done.total = self.memory.counts.total
+        self._say(Step(batch, messages, size, refused))
+
+    def _put(self, frame: DataFrame, batch: int) -> list[files.File]:
+        if self._table.has(batch):
+            return files.placed(self._to, batch)
+        files.stage(frame, self.memory.staging, DATE if self._plan.by_date else "")
+        placed = files.place(self.memory.staging, self._to, batch)
+        self._table.take(batch, placed)
+        return placed
+
+    def _put_errors(self, frame: DataFrame, batch: int) -> list[files.File]:
+        if self._bad.has(batch):
+            return files.placed(self._errors, batch)
+        files.stage(frame.coalesce(1), self.memory.staging)
+        placed = files.place(self.memory.staging, self._errors, batch)
+        if placed:
+            self._bad.take(batch, placed)
+        return placed
+
+    def prove(self) -> Proof | None:
+        """Read the tables back; None if they lack what tells messages apart."""
+        plan = self._plan
+        if not set(IDENTITY) <= set(plan.kept):
+            return None
+        bad = list(self._bad.read(COUNTED)) if plan.body else []
+        good = self._table.read([plan.prefix + name for name in COUNTED])
+        found = count(chain((batch.rename_columns(list(COUNTED)) for batch in good), bad))
+        refused = sum(batch.num_rows for batch in bad)
+        total = self.memory.counts.total
+        return Proof(total, found.rows - refused, refused, found.twice, self._table.reader)
+
+
+def run(master: str, plan: Plan, say: Callable[[Step], None]) -> Done:
+    """``land`` in a session of its own."""
+    from onceq.spark.runtime import quiet_session
+
+    plan.check()
+    with quiet_session(master, "onceq spark land") as spark:
+        return land(spark, plan, say)

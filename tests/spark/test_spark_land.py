@@ -1,0 +1,186 @@
+"""``onceq spark land``: bodies as columns, each message one row of the table or of its errors."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as dataset
+import pytest
+
+from onceq.cli.main import run as cli
+from onceq.spark.land.plan import Plan
+from onceq.spark.land.run import Done, Step, land
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "id BIGINT NOT NULL, price DOUBLE, tags STRUCT<a: INT>"
+GOOD = ('{"id": 1, "price": 2.5}', ' {"id": 2}\n', '{"id": 3, "price": null, "tags": {"a": 1}}')
+BAD = {
+    "": "the body is not a JSON object",
+    "null": "the body is not a JSON object",
+    "17": "the body is not a JSON object",
+    '[{"id": 1}]': "the body is not a JSON object",
+    '{"id": 1': "the body is not a JSON object",
+    '{"id": 1} {"id": 2}': "more follows behind the JSON object",
+    '{"id": 1}, {"id": 2}': "more follows behind the JSON object",
+    '{"id": 1}] xyz': "more follows behind the JSON object",
+    '{"id": 1, "id": 2}': "a field stands there twice",
+    '{"id": 1, "colour": "red", "x": 1}': "not in the schema: colour, x",
+    '{"ID": 1}': "not in the schema: ID",
+    '{"id": 1.5}': "not of the type that the schema says: id",
+    '{"id": "x", "price": "y"}': "not of the type that the schema says: id, price",
+    '{"id": 99999999999999999999}': "not of the type that the schema says: id",
+    '{"id": 1, "tags": {"a": "q"}}': "a field does not have the type of the schema",
+    '{"price": 1}': "NOT NULL, and not there: id",
+    '{"id": null}': "NOT NULL, and not there: id",
+}
+NO_UTF8 = b'{"id": 1, "x": "\xff"}'
+NO_UTF16 = b'{\x00"\x00\x00\xd8}\x00'
+
+
+class Pier:
+    """One queue, one table, and runs of the same plan."""
+
+    def __init__(self, spark: Any, daemon: Any, queue: str, to: Path) -> None:
+        self.spark, self.daemon, self.queue, self.to = spark, daemon, queue, to
+        self.steps: list[Step] = []
+
+    def send(self, *bodies: str | bytes) -> None:
+        self.daemon.manager.send_many(self.queue, bodies, transactional=True)
+
+    def run(self, **more: Any) -> Done:
+        options = {"body": "json", "schema": SCHEMA, "identified": True, "proof": True, **more}
+        plan = Plan(str(self.daemon.path), self.queue, self.to, **options)
+        return land(self.spark, plan, self.steps.append)
+
+    def rows(self, *columns: str, errors: bool = False) -> list[tuple[Any, ...]]:
+        """Some columns, by place in the queue, as any reader of Parquet has them."""
+        to = self.to.with_name(self.to.name + "_errors") if errors else self.to
+        table = dataset.dataset(str(to), partitioning="hive").to_table()
+        found = table.sort_by("lookupId").select(list(columns)).to_pylist()
+        return [tuple(row.values()) for row in found]
+
+    @property
+    def left(self) -> int:
+        found: int = self.daemon.manager.queue(self.queue)["messages"]
+        return found
+
+
+@pytest.fixture
+def pier(spark: Any, daemon: Any, tmp_path: Path, request: Any) -> Iterator[Pier]:
+    queue = "private$\\" + re.sub(r"\W", "-", request.node.name)[:60]
+    daemon.manager.create_queue(queue, transactional=True)
+    settings = "spark.sql.legacy.codingErrorAction", "spark.sql.parquet.outputTimestampType"
+    before = [spark.conf.get(name, None) for name in settings]
+    yield Pier(spark, daemon, queue, tmp_path / "table")
+    assert [spark.conf.get(name, None) for name in settings] == before
+
+
+def test_a_body_is_a_row_or_a_bad_row_that_says_why(pier: Pier) -> None:
+    pier.send(*GOOD)
+    pier.send(*BAD)
+    pier.send(NO_UTF8)
+    pier.daemon.manager.send(pier.queue, NO_UTF16, body_type=8, transactional=True)
+    pier.daemon.manager.send(
+        pier.queue, '{"id": 4}'.encode("utf-16le"), body_type=8, transactional=True
+    )
+    done = pier.run(batch_messages=12)
+    bad = len(BAD) + 2
+    assert (done.messages, done.bad, done.batches) == (bad + 4, bad, 2)
+    assert pier.rows("id", "price", "tags") == [
+        (1, 2.5, None), (2, None, None), (3, None, {"a": 1}), (4, None, None),
+    ]  # fmt: skip
+    wanted = [(body.encode(), reason) for body, reason in BAD.items()]
+    encoding = "the body is not text in its encoding"
+    assert pier.rows("body", "reason", errors=True) == [
+        *wanted, (NO_UTF8, encoding), (NO_UTF16, encoding),
+    ]  # fmt: skip
+    assert done.proof is not None
+    assert done.proof.holds
+    assert done.proof.sentence() == (
+        f"{bad + 4} committed, 4 rows and {bad} bad rows, none twice (read back by pyarrow)"
+    )
+    assert pier.left == 0
+
+
+def test_a_schema_grows_and_unknown_fields_may_be_left_out(pier: Pier) -> None:
+    pier.send('{"id": 1, "colour": "red"}', '{"id": 2, "size": 5}')
+    pier.run(ignore_unknown=True, by_date=True)
+    pier.send('{"id": 3, "colour": "blue"}')
+    with pytest.raises(Exception, match="--evolve adds them"):
+        pier.run(schema=SCHEMA + ", colour STRING", by_date=True)
+    done = pier.run(schema=SCHEMA + ", colour STRING", by_date=True, evolve=True)
+    assert (done.total, done.bad) == (3, 0)
+    frame = pier.spark.read.option("mergeSchema", True).parquet(str(pier.to))
+    assert [tuple(row) for row in frame.orderBy("id").select("id", "colour").collect()] == [
+        (1, None), (2, None), (3, "blue"),
+    ]  # fmt: skip
+
+
+def test_a_table_that_does_not_have_each_message_once_is_told(pier: Pier) -> None:
+    """By what stands in the files, not by what the landing remembers."""
+    pier.send(*GOOD)
+    pier.run()
+    (file,) = pier.to.glob("*.parquet")
+    (pier.to / "batch-000000077-00000.parquet").write_bytes(file.read_bytes())
+    again = pier.run().proof
+    assert again is not None
+    assert (again.rows, again.twice, again.holds) == (6, 3, False)
+    file.unlink()
+    (pier.to / "batch-000000077-00000.parquet").unlink()
+    gone = pier.run().proof
+    assert gone is not None
+    assert "3 committed, 0 rows, none twice, 3 MISSING" in gone.sentence()
+
+
+def test_the_command_lands_until_it_is_stopped(
+    pier: Pier, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    monkeypatch.setattr(
+        "onceq.spark.runtime.quiet_session",
+        lambda master, name: contextlib.nullcontext(pier.spark),
+    )
+    (tmp_path / "schema.sql").write_text(SCHEMA)
+    arguments = [
+        "--qm", str(pier.daemon.path), "spark", "land", pier.queue, "--to", "parquet",
+        str(pier.to), "--format", "json", "--schema", str(tmp_path / "schema.sql"), "--batch", "2",
+    ]  # fmt: skip
+    pier.send(*GOOD, "bad")
+
+    class Stderr:
+        """Interrupts when it is told of the second batch."""
+
+        def write(self, text: str) -> None:
+            if text.startswith("batch 1: 2 messages, 1 of them bad rows"):
+                os.kill(os.getpid(), signal.SIGINT)
+
+        def flush(self) -> None: ...
+
+    with monkeypatch.context() as patch:
+        patch.setattr("onceq.cli.spark_land.sys.stderr", Stderr())
+        assert cli(arguments) == 130
+    said = capsys.readouterr().out
+    assert "stopped; the same command goes on" in said
+    assert "4 committed, 3 rows and 1 bad rows, none twice (read back by pyarrow)" in said
+    assert pier.left == 0, "the last batch is removed, too"
+    pier.send(GOOD[0])
+    assert cli([*arguments, "--until-empty", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["messages"], found["total"], found["proof"]["holds"]) == (1, 5, True)
+    assert cli([*arguments, "--prefix", "m_"]) == 2
+    assert "was landed in with --prefix '', not 'm_'" in capsys.readouterr().err
+    (tmp_path / "schema.sql").write_text("id BIGINT BIGINT")
+    assert cli(arguments) == 2
+    assert "neither JSON nor SQL's words" in capsys.readouterr().err
+    (file,) = pier.to.glob("batch-000000000-*.parquet")
+    file.unlink()
+    (tmp_path / "schema.sql").write_text(SCHEMA)
+    assert cli([*arguments, "--until-empty"]) == 8
+    assert "MISSING" in capsys.readouterr().out
