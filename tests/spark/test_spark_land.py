@@ -8,6 +8,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ import pyarrow.dataset as dataset
 import pytest
 
 from onceq.cli.main import run as cli
-from onceq.spark.land.plan import Plan
+from onceq.spark.land.plan import LIBRARIES, Plan
 from onceq.spark.land.run import Done, Step, land
+from onceq.spark.land.tables import open_table
 
 pytestmark = pytest.mark.spark
 
@@ -122,6 +124,44 @@ def test_a_schema_grows_and_unknown_fields_may_be_left_out(pier: Pier) -> None:
     assert [tuple(row) for row in frame.orderBy("id").select("id", "colour").collect()] == [
         (1, None), (2, None), (3, "blue"),
     ]  # fmt: skip
+
+
+def columns_of(kind: str, to: Path, *columns: str) -> list[tuple[Any, ...]]:
+    """Some columns of a table, by place in the queue, as the library of its kind has them."""
+    table = open_table(Plan("hub", "q", to, table=kind), "nobody")
+    rows = [row for batch in table.read(["lookupId", *columns]) for row in batch.to_pylist()]
+    rows.sort(key=lambda row: row["lookupId"])
+    return [tuple(row[name] for name in columns) for row in rows]
+
+
+@pytest.mark.parametrize("kind", LIBRARIES)
+def test_a_table_takes_each_batch_once_and_grows(pier: Pier, kind: str) -> None:
+    """Also one that Spark and the landing have forgotten to be in: the table knows it."""
+    if find_spec(LIBRARIES[kind]) is None:
+        pytest.skip(f"not run: {LIBRARIES[kind]} is not installed, so no {kind} table was landed")
+    more: dict[str, Any] = {"table": kind, "by_date": True, "batch_messages": 2, "keep": True}
+    pier.send(*GOOD, "bad")
+    assert pier.run(**more).batches == 2
+    hidden = pier.to / "_onceq"
+    for name in ("checkpoint/commits/1", "checkpoint/commits/.1.crc", "done.json"):
+        (hidden / name).unlink()
+    (hidden / "done.json").write_text('{"batch": 0, "total": 2, "bad": 0}')
+    again = pier.run(**more)
+    assert (again.batches, again.messages, again.bad, again.total) == (1, 2, 1, 4)
+    pier.send('{"id": 4, "colour": "red"}', '{"id": 5, "more": 1}')
+    done = pier.run(**more, schema=SCHEMA + ", colour STRING", evolve=True)
+    assert columns_of(kind, pier.to, "id", "price", "tags", "colour") == [
+        (1, 2.5, None, None), (2, None, None, None), (3, None, {"a": 1}, None),
+        (4, None, None, "red"),
+    ]  # fmt: skip
+    assert columns_of(kind, pier.to.with_name("table_errors"), "body", "reason") == [
+        (b"bad", "the body is not a JSON object"),
+        (b'{"id": 5, "more": 1}', "not in the schema: more"),
+    ]
+    assert done.proof is not None
+    assert done.proof.sentence() == (
+        f"6 committed, 4 rows and 2 bad rows, none twice (read back by {LIBRARIES[kind]})"
+    )
 
 
 def test_a_table_that_does_not_have_each_message_once_is_told(pier: Pier) -> None:

@@ -28,8 +28,8 @@ Folder = Annotated[
 Table = Annotated[
     tuple[str, Path],
     typer.Option(
-        "--to", metavar="parquet FOLDER", help="What the table is, and where. Given again, it "
-        "goes on.",
+        "--to", metavar="parquet|delta|iceberg FOLDER",
+        help="What the table is, and where. Given again, it goes on.",
     ),
 ]  # fmt: skip
 Format = Annotated[

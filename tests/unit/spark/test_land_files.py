@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 from onceq.errors import ConfigurationError
 from onceq.spark import state_files
 from onceq.spark.land import decoding
-from onceq.spark.land.plan import Plan
+from onceq.spark.land.plan import LIBRARIES, TABLES, Plan
 from onceq.spark.land.run import Landing, Step
+from onceq.spark.land.tables import open_table
 
 
 class Crash(Exception):
@@ -31,6 +34,10 @@ class Frame:
     @property
     def write(self) -> Frame:
         return self
+
+    @property
+    def schema(self) -> Any:
+        return StructType([StructField("body", StringType(), nullable=False)])
 
     def parquet(self, path: str) -> None:
         os.makedirs(path)
@@ -59,11 +66,11 @@ def target(to: Path, steps: list[Step] | None = None, **more: Any) -> Landing:
     return made
 
 
-def rows(to: Path) -> list[str]:
-    """What any reader of Parquet finds."""
-    return sorted(
-        row for file in to.glob("*.parquet") for row in parquet.read_table(file)["body"].to_pylist()
-    )
+def rows(to: Path, kind: str = "parquet") -> list[str]:
+    """What any reader of such a table finds."""
+    table = open_table(Plan("hub", "q", to, table=kind), "nobody")
+    found = [row for batch in table.read(["body"]) for row in batch.column("body").to_pylist()]
+    return sorted(found)
 
 
 CALLS = ("stage", "unlink", "replace", "sync", "write")
@@ -90,14 +97,18 @@ def crash_at(patch: pytest.MonkeyPatch, number: int) -> list[str]:
     return did
 
 
-def test_wherever_a_run_dies_the_next_one_makes_it_right(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", TABLES)
+def test_wherever_a_run_dies_the_next_one_makes_it_right(tmp_path: Path, kind: str) -> None:
     """Every step of a batch is a place to die, twice in a row; batch 0 before it stays as it is."""
+    library = LIBRARIES.get(kind)
+    if library and find_spec(library) is None:
+        pytest.skip(f"not run: {library} is not installed, so no {kind} table was landed")
     number, died = 0, True
     seen: set[str] = set()
     while died:
         to = tmp_path / str(number)
-        target(to).write(Frame("a", "b"), 0)
-        again = target(to)
+        target(to, table=kind).write(Frame("a", "b"), 0)
+        again = target(to, table=kind)
         died = False
         for _ in range(2):
             with pytest.MonkeyPatch.context() as patch:
@@ -107,13 +118,13 @@ def test_wherever_a_run_dies_the_next_one_makes_it_right(tmp_path: Path) -> None
                 except Crash:
                     died = True
             seen.update(did)
-            assert rows(to)[:2] == ["a", "b"]
-            again = target(to)
+            assert rows(to, kind)[:2] == ["a", "b"]
+            again = target(to, table=kind)
         steps: list[Step] = []
-        last = target(to, steps)
+        last = target(to, steps, table=kind)
         last.write(Frame("c", "d", "e"), 1)
         last.write(Frame("f"), 2)
-        assert rows(to) == ["a", "b", "c", "d", "e", "f"]
+        assert rows(to, kind) == ["a", "b", "c", "d", "e", "f"]
         assert last.done.total == 6
         assert not (to / "_onceq" / "staging").exists()
         number += 1

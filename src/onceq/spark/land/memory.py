@@ -68,14 +68,11 @@ class Memory:
         """Whether it began before there were tables of other kinds, and types to agree on."""
         return bool(self.kept["format"] == 1)
 
-    def prepare(self, fields: Sequence[schemas.Field] | None) -> list[schemas.Field]:
+    def prepare(self, fields: Sequence[schemas.Field] | None) -> None:
         """Look whether this folder can be landed in.
 
         Args:
             fields: Columns of bodies; None: bodies are left as they are.
-
-        Returns:
-            Columns that the table must get; ``remember`` them when it has them.
 
         Raises:
             ConfigurationError: It is another plan's, or nobody's.
@@ -83,7 +80,8 @@ class Memory:
         wished = self._wished(fields)
         if self._path.exists():
             self.kept = {**DRAINED, **json.loads(self._path.read_text())}
-            return self._go_on(wished)
+            self._go_on(wished)
+            return
         for folder in (self._to, self._plan.errors) if fields is not None else (self._to,):
             if folder.is_dir() and any(folder.iterdir()):
                 raise wrong(
@@ -93,7 +91,6 @@ class Memory:
         state_files.make(self._hidden)
         self.kept = wished
         state_files.write(self._path, wished)
-        return []
 
     def _wished(self, fields: Sequence[schemas.Field] | None) -> dict[str, Any]:
         plan = self._plan
@@ -105,7 +102,7 @@ class Memory:
             "subscription": f"onceq spark land {uuid.uuid4()}",
         }  # fmt: skip
 
-    def _go_on(self, wished: dict[str, Any]) -> list[schemas.Field]:
+    def _go_on(self, wished: dict[str, Any]) -> None:
         if self.kept["format"] > FORMAT:
             raise wrong(f"a newer onceq has landed in {self._to}; go on with that one")
         for name, said in FIXED.items():
@@ -119,14 +116,10 @@ class Memory:
             self._check_checkpoint()
         before, after = self.kept["schema"], wished["schema"]
         if before is None or before == after:
-            return []
-        fresh = schemas.added(before, after, allowed=self._plan.evolve)
+            return
+        schemas.check_change(before, after, allowed=self._plan.evolve)
         self._check_open_batch()
         self.kept["schema"] = after
-        return fresh
-
-    def remember(self) -> None:
-        """The table has the columns of the plan as it is now."""
         state_files.write(self._path, self.kept)
 
     def _check_checkpoint(self) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from onceq.spark.source_columns import COLUMNS
 from onceq.spark.targets import wrong
 
-TABLES: Final = ("parquet",)
+TABLES: Final = ("parquet", "delta", "iceberg")
+LIBRARIES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
+"""What they need beside Spark; the extra ``tables`` brings both."""
 BODIES: Final = ("json",)
 IDENTITY: Final = ("queueManager", "queue", "lookupId", "messageId")
 """What tells a message from all others: its identifier where it stood."""
@@ -70,6 +73,13 @@ class Plan:
         """What can be known without Spark and without a queue; raises ConfigurationError."""
         if self.table not in TABLES:
             raise wrong(f"a table is {' or '.join(TABLES)}, not {self.table!r}")
+        library = LIBRARIES.get(self.table)
+        if library and find_spec(library) is None:
+            raise wrong(
+                f"{self.table} needs the package {library}: pip install 'onceq[spark,tables]'"
+            )
+        if self.table == "iceberg" and self.by_date and DATED not in self.kept:
+            raise wrong(f"folders by date need the column {DATED}; add it to --columns")
         if self.body and self.body not in BODIES:
             raise wrong(f"bodies are {' or '.join(BODIES)}, not {self.body!r}")
         if self.body and not self.schema:

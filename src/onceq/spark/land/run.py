@@ -14,7 +14,7 @@ from onceq.spark.land import decoding, files, schemas
 from onceq.spark.land.memory import Memory
 from onceq.spark.land.plan import DATE, IDENTITY, Plan
 from onceq.spark.land.proof import COUNTED, Proof, count
-from onceq.spark.land.tables import open_table
+from onceq.spark.land.tables import Table, open_errors, open_table
 from onceq.spark.options import parse
 from onceq.spark.runtime import stop_asked
 from onceq.spark.source_columns import COLUMNS
@@ -22,6 +22,7 @@ from onceq.spark.targets import wrong
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 POLL_S: Final = 0.2
 TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
@@ -202,18 +203,18 @@ class Landing:
         self._to = plan.to.absolute()
         self._errors = plan.errors.absolute()
         self.memory = Memory(plan)
-        self._table = open_table(plan.table, self._to)
-        self._bad = open_table(plan.table, self._errors)
+        self._table: Table
+        self._bad: Table
         self._busy = threading.Lock()
         self._closed = False
         self.done = Done()
 
     def prepare(self) -> None:
         """Look whether this folder can be landed in; raises ConfigurationError."""
-        fresh = self.memory.prepare(self._fields)
-        if fresh:
-            self._table.add(fresh)
-            self.memory.remember()
+        self.memory.prepare(self._fields)
+        name = self.memory.subscription
+        self._table = open_table(self._plan, name)
+        self._bad = open_errors(self._plan, name)
         self.done.total = self.memory.counts.total
 
     def close(self) -> None:
@@ -248,7 +249,7 @@ class Landing:
         refused = sum(file.rows for file in bad)
         messages = sum(file.rows for file in good) + refused
         self.memory.done(batch, messages, refused)
-        shutil.rmtree(self.memory.staging)
+        shutil.rmtree(self.memory.staging, ignore_errors=True)
         size = sum(file.bytes for file in [*good, *bad])
         self.done.batches += 1
         self.done.messages += messages
@@ -263,7 +264,8 @@ class Landing:
             return files.placed(self._to, batch)
         files.stage(frame, self.memory.staging, DATE if self._plan.by_date else "")
         placed = files.place(self.memory.staging, self._to, batch)
-        self._table.take(batch, placed)
+        if placed:
+            self._table.take(batch, placed, _loose(frame))
         return placed
 
     def _put_errors(self, frame: DataFrame, batch: int) -> list[files.File]:
@@ -272,7 +274,7 @@ class Landing:
         files.stage(frame.coalesce(1), self.memory.staging)
         placed = files.place(self.memory.staging, self._errors, batch)
         if placed:
-            self._bad.take(batch, placed)
+            self._bad.take(batch, placed, _loose(frame))
         return placed
 
     def prove(self) -> Proof | None:
@@ -286,6 +288,13 @@ class Landing:
         refused = sum(batch.num_rows for batch in bad)
         total = self.memory.counts.total
         return Proof(total, found.rows - refused, refused, found.twice, self._table.reader)
+
+
+def _loose(frame: DataFrame) -> StructType:
+    """What a table has: columns that may be null, so that there may be more of them one day."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(field.name, field.dataType) for field in frame.schema.fields])
 
 
 def run(master: str, plan: Plan, say: Callable[[Step], None]) -> Done:

@@ -81,8 +81,8 @@ def check_names(plan: Plan, fields: Sequence[Field]) -> None:
         raise wrong(f"there is a column {DATE!r} already, so there cannot be folders by date")
 
 
-def added(before: Sequence[Field], after: Sequence[Field], *, allowed: bool) -> list[Field]:
-    """The columns that are new; only such may be, and only if they may be null.
+def check_change(before: Sequence[Field], after: Sequence[Field], *, allowed: bool) -> None:
+    """A schema may only get columns that may be null.
 
     Rows that were landed have none of them, and a column that is left out or has another type
     would give one table two meanings.
@@ -122,7 +122,6 @@ def added(before: Sequence[Field], after: Sequence[Field], *, allowed: bool) -> 
     if fresh and not allowed:
         names = ", ".join(field["name"] for field in fresh)
         raise wrong(f"the schema has columns that the table lacks: {names}; --evolve adds them")
-    return fresh
 
 
 def _strict_inside(kind: Any) -> bool:
