@@ -152,6 +152,7 @@ def everyday(qm: Any, face: str) -> dict[str, Operation]:
         "peek by identifier": lambda: qm.peek(T, message_id=tracked.id),
         "peek_many": lambda: qm.peek_many(T),
         "peek_tops": lambda: qm.peek_tops(T),
+        "count_range": lambda: qm.count_range(T, 1, 2),
         "remove": lambda: qm.remove(N, 1, 1),
         "create": lambda: qm.create_queue(rf"private$\{face}"),
         "delete": lambda: qm.delete_queue(r"private$\onceq.tracking"),

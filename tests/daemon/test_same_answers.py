@@ -21,6 +21,7 @@ FAR = "DIRECT=OS:NOWHERE\\private$\\stock"
 NAMES = {
     "queue": Q, "outgoing-queue": FAR, "eod-send": FAR, "eod-receive": Q, "management": FAR,
     "resolve": FAR, "copies": FAR, "queues-behind": "0", "outgoing-behind": "0",
+    "range": f"0 {1 << 63} 0 0 {Q}",
 }  # fmt: skip
 NOT_HERE = {"lists", "list"}
 """These need a directory."""

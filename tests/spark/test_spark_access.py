@@ -21,14 +21,14 @@ def test_a_range_is_read_and_what_is_missing_is_seen(daemon: Any) -> None:
         assert [len(batch) for batch in access.pages(queue, whole)] == [10]
         part = Range(queue, whole.after + 3, whole.after + 7)
         assert [batch.bodies() for batch in access.pages(queue, part)] == [[b"3", b"4", b"5", b"6"]]
-        assert access.unbroken(queue, whole) == whole.to
+        assert access.count(queue, whole).messages == 10
         daemon.manager.receive(queue, lookup_id=whole.after + 5)
         assert [len(batch) for batch in access.pages(queue, whole)] == [9]
-        assert access.unbroken(queue, whole) == whole.after + 4
+        assert access.count(queue, whole).messages == 9
         size = sum(daemon.manager.peek_many(queue, 3).run.lengths)
-        assert access.fitting(queue, whole, 1) == whole.after + 1
-        assert access.fitting(queue, whole, size) == whole.after + 3
-        assert access.fitting(queue, whole, size - 1) == whole.after + 2
-        assert access.fitting(queue, whole, 1 << 30) == whole.to
+        assert access.count(queue, whole, bytes=1).to == whole.after + 1
+        assert access.count(queue, whole, bytes=size).to == whole.after + 3
+        assert access.count(queue, whole, bytes=size - 1).to == whole.after + 2
+        assert access.count(queue, whole, bytes=1 << 30).to == whole.to
         assert access.remove([(queue, whole)], [sight], "a test") == [9]
         assert access.remove([(queue, whole)], [sight], "a test") == [0]

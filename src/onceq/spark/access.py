@@ -18,8 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-import numpy as np
-
 from onceq.client.opening import connect_for_job
 from onceq.client.pause import pause
 from onceq.client.threads.manager import QueueManager
@@ -27,16 +25,17 @@ from onceq.client.threads.open_queue import OpenQueue
 from onceq.errors import (
     InDoubt,
     InvalidHandle,
-    MessagesMissing,
+    InvalidParameter,
     OnceqError,
     ReceiveTimeout,
     ServiceNotAvailable,
     SharingViolation,
     TransactionOver,
 )
+from onceq.model.views.ranges import RangeView
+from onceq.spark import paging
 from onceq.spark.error_codes import coded
 from onceq.spark.options import Patience
-from onceq.spark.packets import sizes_of
 from onceq.spark.ranges import Range, Sight
 
 if TYPE_CHECKING:
@@ -61,6 +60,8 @@ class Access:
         self._manager: QueueManager | None = None
         self._held: dict[str, OpenQueue] = {}
         self._turns: dict[str, int] = {}
+        self._counts = True
+        """Whether the queue manager counts what stands in a range; older ones do not."""
 
     def __getstate__(self) -> tuple[str, Patience]:
         return self.where, self.patience
@@ -237,29 +238,28 @@ class Access:
             after = batch.lookup_ids[-1]
             yield batch
 
-    def unbroken(self, queue: str, part: Range) -> int:
-        """How far a range goes before the first message that cannot be seen."""
-        end = part.after
-        for batch in self.pages(queue, part, 0):
-            lookups = np.frombuffer(batch.lookup_ids, np.uint64).astype(np.int64)
-            gaps = np.flatnonzero(lookups != np.arange(end + 1, end + 1 + len(lookups)))
-            if len(gaps):
-                return end + int(gaps[0])
-            end = int(lookups[-1])
-        return end
+    def count(self, queue: str, part: Range, *, messages: int = 0, bytes: int = 0) -> RangeView:
+        """What stands in a range, up to the first message that a transaction holds.
 
-    def fitting(self, queue: str, part: Range, bytes_max: int) -> int:
-        """How far a range goes with so many bytes of packets; with one message at least."""
-        end, left = part.after, bytes_max
-        for batch in self.pages(queue, part, SIZE_BYTES):
-            sizes = np.cumsum(sizes_of(batch.run))
-            fit = int(np.searchsorted(sizes, left, side="right"))
-            if fit < len(sizes):
-                first = end == part.after and not fit
-                return batch.lookup_ids[0] if first else batch.lookup_ids[fit - 1] if fit else end
-            left -= int(sizes[-1])
-            end = batch.lookup_ids[-1]
-        return part.to
+        Args:
+            messages, bytes: It ends behind so many messages, or before more than so many bytes, but
+                behind one message at least; 0: there is no such limit.
+        """
+
+        def work(manager: QueueManager) -> RangeView:
+            return manager.count_range(
+                queue, part.after + 1, part.to, messages=messages, bytes=bytes
+            )
+
+        if self._counts:
+            try:
+                return self._do(queue, work)
+            except InvalidParameter:
+                self._counts = False
+        return paging.count(
+            self.pages(queue, part, SIZE_BYTES if bytes else 0), part.after, part.to,
+            locked=self.look(queue).locked > 0, messages=messages, bytes=bytes,
+        )  # fmt: skip
 
     # ---- removing -------------------------------------------------------------------------
 
@@ -282,13 +282,3 @@ class Access:
             return found
 
         return self._do(", ".join(queue for queue, _ in parts), work)
-
-
-def missing(about: str, part: Range, seen: int) -> MessagesMissing:
-    """Messages of a range are gone."""
-    return MessagesMissing(
-        f"[{MessagesMissing.code}] of the {part.size} messages of {about} after lookup "
-        f"identifier {part.after} and up to {part.to}, {part.size - seen} or more are not there: "
-        "received by somebody else, expired, purged, or locked by an open transaction. Set the "
-        "option failOnDataLoss to false to go on with what is left"
-    )

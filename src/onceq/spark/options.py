@@ -80,8 +80,10 @@ OPTIONS: Final = (
     ),
     Option(
         "failOnDataLoss", "`true` or `false`", "true",
-        "Streams only: whether a message that should be in the queue and is not (received by "
-        "somebody else, expired, purged) ends the query. With `false` the others are read.",
+        "Streams only: whether a message ends the query that was in the queue when its batch was "
+        "made and is not when it is read or removed (received by somebody else, purged, moved). "
+        "With `false` the others are read, and the log tells. Places that were empty before are no "
+        "loss, and what has expired since is only told.",
     ),
     Option(
         "readMode", "`receive` or `peek`", "receive (batch: peek)",

@@ -6,6 +6,10 @@ nothing else; it does not write the first offset of a query at all. So an end of
 beginning of its batch as well, and a batch is worked off from its end offset alone: run again
 after a crash, it has the same messages.
 
+A hole is a place whose message had gone before the batch was made: it expired, was received by
+somebody else, or moved. Holes are normal (PIPE-3), so an end offset says how many messages there
+were, and what comes later is compared with that.
+
 Everything here is arithmetic. Upholds: I4 at the connector (a batch has the same rows each time).
 """
 
@@ -38,12 +42,18 @@ class Offset:
         instances: Identity of each queue, because a queue that was deleted and made again under
             its name is another one.
         subscription: Name of the reader whose checkpoint this is.
+        messages: How many messages the batch has of each queue; nothing for queues of which an
+            older version has not counted them.
+        ended: What the queue manager knew then of those that had gone from the range
+            (``RangeView.ended``); nothing is the usual.
     """
 
     to: Mapping[str, int]
     begins: Mapping[str, int] | None = None
     instances: Mapping[str, str] = field(default_factory=dict)
     subscription: str = ""
+    messages: Mapping[str, int] = field(default_factory=dict)
+    ended: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def pack(self) -> dict[str, Any]:
         """As Spark keeps it. Spark compares offsets as JSON text, so keys are in order."""
@@ -51,6 +61,10 @@ class Offset:
         packed["queues"] = _ordered(self.instances)
         if self.subscription:
             packed["subscription"] = self.subscription
+        if self.messages:
+            packed["messages"] = _ordered(self.messages)
+        if self.ended:
+            packed["ended"] = _ordered({key: _ordered(how) for key, how in self.ended.items()})
         packed["to"] = _ordered(self.to)
         return packed
 
@@ -64,6 +78,11 @@ class Offset:
                 None if begins is None else {name: int(at) for name, at in begins.items()},
                 {name: str(instance) for name, instance in packed["queues"].items()},
                 str(packed.get("subscription", "")),
+                {name: int(count) for name, count in packed.get("messages", {}).items()},
+                {
+                    name: {str(how): int(count) for how, count in ended.items()}
+                    for name, ended in packed.get("ended", {}).items()
+                },
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             raise wrong(f"the checkpoint is not of this source: offset {packed!r}") from None
@@ -72,11 +91,13 @@ class Offset:
         """What the batch that ends here has of each queue."""
         if self.begins is None:
             return []
-        return [
-            Range(name, self.begins.get(name, NOTHING), self.to[name])
-            for name in sorted(self.to)
-            if self.to[name] > self.begins.get(name, NOTHING)
-        ]
+        ranges = []
+        for name in sorted(self.to):
+            after, to = self.begins.get(name, NOTHING), self.to[name]
+            if to > after:
+                ended = self.ended.get(name, {})
+                ranges.append(Range(name, after, to, self.messages.get(name), ended))
+        return ranges
 
 
 def _ordered(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,16 +106,33 @@ def _ordered(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Messages of one queue: after one lookup identifier, up to and with another."""
+    """Messages of one queue: after one lookup identifier, up to and with another.
+
+    Attributes:
+        messages: How many there were when they were counted; None: nobody has.
+        ended: How many had gone by then, by what was known of them.
+    """
 
     key: str
     after: int
     to: int
+    messages: int | None = None
+    ended: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def places(self) -> int:
+        """How many messages it has if nothing has gone from it."""
+        return self.to - self.after
 
     @property
     def size(self) -> int:
-        """How many messages it has if none is missing."""
-        return self.to - self.after
+        """How many messages it has, as far as that is known."""
+        return self.places if self.messages is None else self.messages
+
+    def since(self, ended: Mapping[str, int]) -> dict[str, int]:
+        """What has ended since it was counted, of what is known to have ended now."""
+        gone = {how: count - self.ended.get(how, 0) for how, count in ended.items()}
+        return {how: count for how, count in gone.items() if count > 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +147,11 @@ class Sight:
     transactional: bool = True
     steady: bool = True
     """Whether new messages only come in behind all others, so that places can be gone through."""
+
+    def full_behind(self, place: int) -> bool:
+        """Whether every place behind one has a message that can be received now."""
+        full = self.messages == self.last - self.first + 1 and not self.locked
+        return full and place >= self.first - 1
 
     def known_as(self, instance: str) -> bool:
         """Whether a checkpoint that names this instance means this queue."""
@@ -154,10 +197,12 @@ def advance(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> di
 
 
 def split(ranges: Sequence[Range], partitions_min: int) -> list[tuple[Range, ...]]:
-    """Deal ranges out to tasks of equal size; a pure function, as a batch may run twice.
+    """Deal ranges out to tasks; a pure function, as a batch may run twice.
 
-    Few messages in many queues are one task: what a task costs by itself is more than what they
-    do. So there may be fewer tasks than queues, or queue managers.
+    Tasks are of equal size where there are no holes. A range with holes is cut as if these were
+    spread evenly; how many messages its parts have is not known then. Few messages in many queues
+    are one task: what a task costs by itself is more than what they do. So there may be fewer
+    tasks than queues, or queue managers.
 
     Args:
         partitions_min: Fewest tasks, as long as there are messages for them.
@@ -169,13 +214,21 @@ def split(ranges: Sequence[Range], partitions_min: int) -> list[tuple[Range, ...
     parts: list[Range] = []
     done = 0
     for whole in ranges:
-        after = whole.after
-        while after < whole.to:
-            to = min(whole.to, after + edges[len(tasks)] - done)
-            parts.append(Range(whole.key, after, to))
-            done += to - after
-            after = to
+        taken = 0
+        while taken < whole.size:
+            more = min(whole.size - taken, edges[len(tasks)] - done)
+            parts.append(_part(whole, taken, taken + more))
+            taken, done = taken + more, done + more
             if done == edges[len(tasks)]:
                 tasks.append(tuple(parts))
                 parts = []
     return tasks
+
+
+def _part(whole: Range, first: int, end: int) -> Range:
+    """So much of a range, counted in its messages."""
+    if not first and end == whole.size:
+        return whole
+    after = whole.after + whole.places * first // whole.size
+    to = whole.after + whole.places * end // whole.size
+    return Range(whole.key, after, to, end - first if whole.size == whole.places else None)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from onceq.spark.access import Access, missing
+from onceq.spark.access import Access
+from onceq.spark.losses import judge
 from onceq.spark.options import SourceOptions, wrong
 from onceq.spark.pool import borrowed
 from onceq.spark.prefetch import Prefetch
@@ -44,13 +45,17 @@ class Rows:
     """What a task needs to know to make rows; it travels to the executors.
 
     Attributes:
-        complete: Whether no message of a range may be missing.
+        counted: Whether what is read of a range is compared with what was counted.
+        complete: Whether it is an error then if any is missing.
     """
 
-    def __init__(self, options: SourceOptions, names: Sequence[str], *, complete: bool) -> None:
+    def __init__(
+        self, options: SourceOptions, names: Sequence[str], *, counted: bool, complete: bool
+    ) -> None:
         self._targets: Mapping[str, Target] = {target.key: target for target in options.targets}
         self._patience = options.patience
         self._names = tuple(names)
+        self._counted = counted
         self._complete = complete
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
@@ -71,20 +76,19 @@ class Rows:
                 )
             prefetch = Prefetch(access, target.queue, part.to)
             try:
-                for rows, end in self._pages(prefetch, part, name):
+                for rows in self._pages(prefetch, part, name):
                     seen += rows.num_rows
-                    if self._complete and end - part.after != seen:
-                        raise missing(str(target), part, seen)
                     yield rows
             finally:
                 prefetch.close()
-        if self._complete and seen != part.size:
-            raise missing(str(target), part, seen)
+            if self._counted:
+                judge(
+                    str(target), part, seen, lambda: access.count(target.queue, part),
+                    fail=self._complete, done="read",
+                )  # fmt: skip
 
-    def _pages(
-        self, prefetch: Prefetch, part: Range, manager: str
-    ) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """The rows of each page, and the last place of it."""
+    def _pages(self, prefetch: Prefetch, part: Range, manager: str) -> Iterator[pa.RecordBatch]:
+        """The rows of each page."""
         from onceq.spark.packets import CutShort
 
         queue = self._targets[part.key].queue
@@ -103,7 +107,7 @@ class Rows:
                 batch = prefetch.page(after, top)
                 continue
             after = end
-            yield rows, end
+            yield rows
             batch = prefetch.take()
 
 
@@ -119,7 +123,7 @@ class OnceqReader(DataSourceReader):  # type: ignore[misc]
 
     def __init__(self, options: SourceOptions, names: Sequence[str]) -> None:
         self._options = options
-        self._rows = Rows(options, names, complete=False)
+        self._rows = Rows(options, names, counted=False, complete=False)
 
     def partitions(self) -> list[RangePartition]:
         """What is in the queues now, cut into tasks.
@@ -143,7 +147,8 @@ class OnceqReader(DataSourceReader):  # type: ignore[misc]
                     ending = self._options.ending[key]
                     to = sight.last if ending == LATEST else min(ending, sight.last)
                     if to > begins and sight.steady:
-                        ranges.append(Range(key, begins, to))
+                        most = min(to - begins, sight.messages)
+                        ranges.append(Range(key, begins, to, most))
                     elif to > begins:
                         apart.append((Range(key, begins, to),))
         tasks = split(ranges, self._options.partitions_min)

@@ -20,6 +20,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -31,19 +32,22 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from onceq.client.pause import pause
 from onceq.errors import MessagesMissing, OnceqError
-from onceq.spark.access import Access, missing
+from onceq.model.views.ranges import RangeView
+from onceq.spark.access import Access
+from onceq.spark.losses import judge, tell_taken
 from onceq.spark.options import SourceOptions, wrong
 from onceq.spark.ranges import (
     BATCH_MESSAGES,
     Offset,
     Range,
     Sight,
-    advance,
     beginning,
     split,
     start_of,
 )
+from onceq.spark.reach import reach
 from onceq.spark.reader import RangePartition, Rows
 from onceq.spark.targets import Target
 
@@ -61,13 +65,15 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def __init__(self, options: SourceOptions, names: Sequence[str]) -> None:
         self._options = options
-        self._rows = Rows(options, names, complete=options.fail_on_data_loss)
+        self._rows = Rows(options, names, counted=True, complete=options.fail_on_data_loss)
         self._targets = {target.key: target for target in options.targets}
         self._accesses = {
             target.manager: Access(target.manager, options.patience) for target in options.targets
         }  # fmt: skip
         self._until: dict[str, int] | None = None
         self._removed: Mapping[str, int] | None = None
+        self._waiting_for: dict[str, int] = {}
+        """By queue: the locked message that keeps the stream from going on."""
 
     # ---- places ---------------------------------------------------------------------------
 
@@ -86,18 +92,19 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         if self._remove(place, sights):
             sights = self._look()
         begins = {key: beginning(place.to.get(key, 0), sight) for key, sight in sights.items()}
-        ends = self._ends(begins, sights)
-        if all(ends[key] <= begins[key] for key in begins):
-            if self._until is None:
-                self._wait(begins)
-            else:
-                # The end of an AvailableNow run; Spark does not always say so.
-                self._release()
-            return start
-        to = self._limited(begins, ends, limit)
-        if all(to[key] <= begins[key] for key in to):
-            return start
-        return self._offset(to, begins, sights).pack()
+        found = self._reach(begins, sights, limit)
+        if any(view.messages for view in found.values()):
+            return self._ended(begins, found, sights).pack()
+        self._tell_locked(found)
+        if self._until is not None:
+            # The end of an AvailableNow run; Spark does not always say so.
+            self._release()
+        elif self._waiting_for:
+            # What stands behind it would end a wait for news at once.
+            pause(IDLE_WAIT_S)
+        else:
+            self._wait(begins)
+        return start
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The limit of the options; Spark hands it back, or asks for everything."""
@@ -125,6 +132,21 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     ) -> Offset:
         instances = {key: sight.instance for key, sight in sights.items()}
         return Offset(to, begins, instances, self._options.subscription)
+
+    def _ended(
+        self, begins: Mapping[str, int], found: Mapping[str, RangeView],
+        sights: Mapping[str, Sight],
+    ) -> Offset:  # fmt: skip
+        """The end of a batch that has something of these queues."""
+        having = {key: view for key, view in found.items() if view.messages}
+        for key, view in having.items():
+            tell_taken(str(self._targets[key]), view.ended)
+        to = {key: having[key].to if key in having else begins[key] for key in found}
+        return replace(
+            self._offset(to, begins, sights),
+            messages={key: view.messages for key, view in having.items()},
+            ended={key: view.ended for key, view in having.items() if view.ended},
+        )
 
     # ---- queues ---------------------------------------------------------------------------
 
@@ -181,42 +203,36 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     # ---- how far --------------------------------------------------------------------------
 
-    def _ends(self, begins: Mapping[str, int], sights: Mapping[str, Sight]) -> dict[str, int]:
-        """The last message that each queue may give now.
-
-        A message locked by somebody's transaction may come back to its place: nothing behind it
-        is read before that is settled.
-        """
-        ends = {}
-        for key, sight in sights.items():
-            end = sight.last
-            if self._until is not None:
-                end = min(end, self._until.get(key, 0))
-            if sight.locked and end > begins[key]:
-                target = self._targets[key]
-                part = Range(key, begins[key], end)
-                end = self._access(target).unbroken(target.queue, part)
-            ends[key] = max(end, begins[key])
-        return ends
-
-    def _limited(
-        self, begins: Mapping[str, int], ends: Mapping[str, int], limit: ReadLimit
-    ) -> dict[str, int]:
+    def _reach(
+        self, begins: Mapping[str, int], sights: Mapping[str, Sight], limit: ReadLimit
+    ) -> dict[str, RangeView]:
+        """What each queue gives now, within a limit."""
         messages, size = BATCH_MESSAGES, 0
         if isinstance(limit, ReadMaxRows):
             messages, size = min(limit.max_rows, BATCH_MESSAGES), self._options.bytes_max
         elif isinstance(limit, ReadMaxBytes):
             size = limit.max_bytes
-        to = advance(begins, ends, messages)
-        if not size:
-            return to
-        open_queues = [key for key in sorted(to) if to[key] > begins[key]]
-        share = max(size // max(len(open_queues), 1), 1)
-        for key in open_queues:
-            target = self._targets[key]
-            part = Range(key, begins[key], to[key])
-            to[key] = self._access(target).fitting(target.queue, part, share)
-        return to
+        ends = {key: sight.last for key, sight in sights.items()}
+        if self._until is not None:
+            ends = {key: min(end, self._until.get(key, 0)) for key, end in ends.items()}
+        return reach(begins, ends, sights, self._count, messages=messages, bytes=size)
+
+    def _count(self, part: Range, *, messages: int = 0, bytes: int = 0) -> RangeView:
+        target = self._targets[part.key]
+        return self._access(target).count(target.queue, part, messages=messages, bytes=bytes)
+
+    def _tell_locked(self, found: Mapping[str, RangeView]) -> None:
+        """Say once that a queue has messages, and gives none before somebody's transaction ends."""
+        waiting = {key: view.locked for key, view in found.items() if view.locked}
+        for key, place in waiting.items():
+            if self._waiting_for.get(key) != place:
+                log.warning(
+                    "%s gives nothing now: an open transaction holds the message with lookup "
+                    "identifier %d, and what stands behind it comes after it. It goes on when that "
+                    "transaction ends ('onceq tx list' shows which are open)",
+                    self._targets[key], place,
+                )  # fmt: skip
+        self._waiting_for = waiting
 
     # ---- rows -----------------------------------------------------------------------------
 
@@ -224,9 +240,40 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         """The tasks of a batch, from its end offset alone."""
         if start == end:
             return []
-        tasks = split(Offset.unpack(end).ranges(), self._options.partitions_min)
+        ranges = Offset.unpack(end).ranges()
+        wholes = [self._counted(part) for part in ranges]
+        tasks = [
+            tuple(self._counted(part) for part in parts)
+            for parts in split(wholes, self._options.partitions_min)
+        ]
+        for part, whole in zip(ranges, wholes, strict=True):
+            if part.messages is None and whole.size < whole.places:
+                log.warning(
+                    "%d of the %d places after %d of %s are empty; an older version has made this "
+                    "batch, and has not said how many messages it had",
+                    whole.places - whole.size, whole.places, whole.after, self._targets[whole.key],
+                )  # fmt: skip
+            there = sum(part.size for parts in tasks for part in parts if part.key == whole.key)
+            self._judge(whole, there, "read")
         guids = {t.manager: self._access(t).who(t.queue)[1] for t in self._options.targets}
         return [RangePartition(parts, guids) for parts in tasks]
+
+    def _counted(self, part: Range) -> Range:
+        """A range with the number of its messages: that of its offset, or of now.
+
+        Offsets of older versions have none. So what had gone by then is not told from what has gone
+        since, and no place of such a range that is empty now is a loss.
+        """
+        if part.messages is not None:
+            return part
+        view = self._count(part)
+        return replace(part, messages=view.messages, ended=view.ended)
+
+    def _judge(self, part: Range, seen: int, done: str) -> None:
+        judge(
+            str(self._targets[part.key]), part, seen, lambda: self._count(part),
+            fail=self._options.fail_on_data_loss, done=done,
+        )  # fmt: skip
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
@@ -261,16 +308,11 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
                 continue
             parts = [(self._targets[part.key].queue, part) for part in mine]
             counts = access.remove(parts, [sights[part.key] for part in mine], self._note())
-            self._nothing_missing(mine, counts)
+            for part, count in zip(mine, counts, strict=True):
+                if count:  # Else they were removed before, by this reader or the one before it.
+                    self._judge(part, count, "removed")
         self._removed = dict(place.to)
         return True
-
-    def _nothing_missing(self, ranges: Sequence[Range], counts: Sequence[int]) -> None:
-        """None at all: they were removed before, by this reader or the one before it."""
-        if self._options.fail_on_data_loss:
-            for part, count in zip(ranges, counts, strict=True):
-                if 0 < count < part.size:
-                    raise missing(str(self._targets[part.key]), part, count)
 
     def stop(self) -> None:
         """The query is over: let others receive again."""

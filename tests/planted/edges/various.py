@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from onceq.client.plans import selection
+from onceq.core.management import range_views
 from onceq.core.step.step import Step
 from onceq.core.transaction import idle_timeout
 from onceq.service import upkeep
@@ -152,6 +153,16 @@ def most_for_each(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ranges, "advance", advance)
 
 
+def holes_that_excuse(patch: pytest.MonkeyPatch) -> None:
+    """What had expired before a batch was made passes for what is missing from it now."""
+    patch.setattr(Range, "since", lambda self, ended: dict(ended))
+
+
+def a_lock_is_a_hole(patch: pytest.MonkeyPatch) -> None:
+    """A batch goes over a message that a transaction holds, and may give back to its place."""
+    patch.setattr(range_views, "LOCKED", 255)
+
+
 FRAMING = "tests/unit/store/test_framing.py::test_"
 POOL = "tests/unit/store/test_pool.py::test_"
 SESSION = "tests/unit/wire/mqqb/test_session.py::test_"
@@ -199,6 +210,15 @@ PLANTED = (
     ),
     Planted(
         "offsets-unordered", offsets_unordered, RANGES + "an_offset_comes_back_from_json_as_it_was"
+    ),
+    Planted(
+        "holes-that-excuse", holes_that_excuse,
+        "tests/unit/spark/test_losses.py::test_what_had_expired_before_excuses_nothing",
+    ),
+    Planted(
+        "a-lock-is-a-hole", a_lock_is_a_hole,
+        "tests/unit/core/management/test_range_views.py::"
+        "test_it_ends_before_the_first_locked_message",
     ),
     Planted("most-for-each", most_for_each, RANGES + "a_limit_is_kept_and_used_up"),
 )  # fmt: skip

@@ -49,6 +49,26 @@ def test_an_offset_comes_back_from_json_as_it_was() -> None:
     assert offset.ranges() == [Range("b", 5, 7)]
 
 
+def test_an_end_offset_keeps_what_was_counted() -> None:
+    ended = {"b": {"expired": 2, "moved": 1}}
+    offset = Offset({"b": 9, "a": 9}, {"b": 5, "a": 9}, {"b": "x"}, "", {"b": 3}, ended)
+    packed = json.loads(json.dumps(offset.pack()))
+    assert Offset.unpack(packed) == offset
+    assert offset.ranges() == [Range("b", 5, 9, 3, {"expired": 2, "moved": 1})]
+    assert packed["messages"] == {"b": 3}
+
+
+def test_an_offset_of_an_older_version_has_counted_nothing() -> None:
+    """As tree ee9035e has written it."""
+    text = (
+        r'{"from": {"private$\\q": 7}, "queues": {"private$\\q": "0a"}, "to": {"private$\\q": 9}}'
+    )
+    offset = Offset.unpack(json.loads(text))
+    assert offset.ranges() == [Range(r"private$\q", 7, 9)]
+    assert offset.ranges()[0].messages is None
+    assert json.dumps(offset.pack()) == text
+
+
 def test_the_first_offset_has_no_batch() -> None:
     offset = Offset({"a": 9}, None, {"a": "y"})
     assert "from" not in offset.pack()
@@ -104,6 +124,45 @@ def test_tasks_are_the_whole(sizes: list[tuple[int, int]], least: int) -> None:
     assert max(counts, default=0) - min(counts, default=0) <= 1
     assert len(tasks) >= min(least, sum(counts))
     assert split(ranges, least) == tasks
+
+
+@given(
+    sizes=st.lists(st.tuples(st.integers(1, 2_000), st.integers(0, 2_000)), max_size=6),
+    least=st.integers(1, 50),
+)
+def test_tasks_of_ranges_with_holes_are_the_whole(sizes: list[tuple[int, int]], least: int) -> None:
+    """Their parts are not counted, unless they are whole; and no task is without a place."""
+    ranges = [
+        Range(f"q{i}", 10, 10 + places, min(messages, places))
+        for i, (places, messages) in enumerate(sizes)
+    ]
+    parts = [part for task in split(ranges, least) for part in task]
+    assert all(part.places > 0 for part in parts)
+    for whole in ranges:
+        mine = [part for part in parts if part.key == whole.key]
+        assert bool(mine) == bool(whole.messages)
+        if mine:
+            assert (mine[0].after, mine[-1].to) == (whole.after, whole.to)
+            assert all(one.to == two.after for one, two in pairwise(mine))
+            counted = [part.messages for part in mine]
+            if whole.messages == whole.places or len(mine) == 1:
+                assert sum(count or 0 for count in counted) == whole.messages
+            else:
+                assert set(counted) == {None}
+
+
+def test_what_has_ended_since_a_range_was_counted() -> None:
+    part = Range("q", 0, 9, 5, {"expired": 3})
+    assert part.since({"expired": 5, "moved": 1}) == {"expired": 2, "moved": 1}
+    assert part.since({"purged": 0}) == {}
+
+
+def test_full_is_where_every_place_has_a_message() -> None:
+    assert SIGHT.full_behind(10)
+    assert SIGHT.full_behind(15)
+    assert not SIGHT.full_behind(9)
+    assert not Sight("i", 11, 20, 9, 0).full_behind(10)
+    assert not Sight("i", 11, 20, 10, 1).full_behind(10)
 
 
 def test_few_messages_of_many_queues_are_one_task() -> None:

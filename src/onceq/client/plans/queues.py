@@ -13,6 +13,7 @@ from onceq.model.identity import GUID_BYTES, guid_text
 from onceq.model.names import parse_path_name
 from onceq.model.views import looks
 from onceq.model.views.queues import QueueView
+from onceq.model.views.ranges import RangeAsked, RangeView
 
 
 def property_values(values: dict[str, Any]) -> dict[str, Any]:
@@ -127,6 +128,41 @@ def purge(session: Session, name: str) -> Plan[int]:
 def queue(session: Session, name: str) -> Plan[QueueView]:
     """One queue; raises QueueNotFound."""
     return look(looks.QUEUE, name)
+
+
+def count_range(
+    session: Session, queue: str, first: int, last: int, *, messages: int = 0, bytes: int = 0
+) -> Plan[RangeView]:
+    """What stands in a range of places, up to the first message that a transaction holds.
+
+    Places from which messages have gone are no messages, and none of them is looked at singly. A
+    long range is asked for in portions, so it may change meanwhile; what comes in behind ``last``
+    is never in it.
+
+    Args:
+        first, last: Lookup identifiers, both included.
+        messages: End behind so many messages; 0: do not.
+        bytes: End before more than so many bytes of packets, but behind one message at least; 0: do
+            not, and do not count them.
+
+    Raises:
+        QueueNotFound.
+        InvalidParameter: Also from a queue manager that is older than this request.
+    """
+    after, total = first - 1, RangeView(to=first - 1)
+    while True:
+        size = bytes - total.bytes
+        if bytes and size <= 0:
+            return total
+        asked = RangeAsked(queue, after, last, messages and messages - total.messages, size)
+        some = yield from look(looks.RANGE, asked.text())
+        if bytes and total.messages and some.bytes > size:
+            # Its first message alone is too large, and is not the first of all.
+            return total
+        total = total.and_then(some)
+        if not some.more or (messages and total.messages >= messages):
+            return total
+        after = some.to
 
 
 def queues(session: Session) -> Plan[list[QueueView]]:

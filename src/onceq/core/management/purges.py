@@ -141,6 +141,7 @@ def _delete(step: Step, item: DeleteQueue, queue: Queue) -> Iterator[None]:
     # Last: the records that tell how its messages end name the queue.
     step.setup(QueueDropped(key=queue_key_of(queue.properties)))
     step.sessions.early.deleted(queue.number)
+    step.ended.forget(queue.number)
     for gone in (queue, *subs):
         end_waits(step, gone)
     step.names.changed()

@@ -16,6 +16,7 @@ from onceq.core.management import (
     directory_rules,
     msmq_names,
     peer_operations,
+    range_views,
 )
 from onceq.core.management.stream_views import stream_view
 from onceq.core.names.resolve import find_outgoing, find_queue
@@ -275,6 +276,7 @@ _SHOWN: Final[Mapping[str, Shown]] = dict(
         _named(looks.QUEUE, _queue),
         _whole(looks.OUTGOING, lambda s: [outgoing_view(s, o) for o in s.state.outgoing.values()]),
         _named(looks.OUTGOING_BEHIND, _outgoing_behind),
+        _named(looks.RANGE, range_views.range_view),
         _named(looks.OUTGOING_QUEUE, lambda s, name: outgoing_view(s, find_outgoing(s, name))),
         _whole(looks.STREAMS, lambda s: [stream_view(s, one) for one in s.state.progress.values()]),
         _whole(looks.PEERS, peer_operations.peers),

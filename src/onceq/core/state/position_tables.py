@@ -9,7 +9,7 @@ Upholds: I24 (a search over a long hole between two tables is one step).
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 from onceq.core.state.expiry_times import ExpiryTimes
@@ -118,6 +118,18 @@ class PositionTables:
             yield at, count
             left -= count
             at += count
+
+    def tables(self, first: int, stop: int) -> Iterator[tuple[PositionBlock, int, int]]:
+        """The chunks between two counters in which something is kept: (chunk, from index, to
+        index). Nothing may change meanwhile."""
+        keys = self._keys
+        for at in range(bisect_left(keys, first >> CHUNK_SHIFT), len(keys)):
+            block = self._chunks[keys[at]]
+            if block.base >= stop:
+                return
+            a, b = max(first - block.base, 0), min(stop - block.base, len(block.states))
+            if a < b:
+                yield block, a, b
 
     def _next_block(self, counter: int) -> int:
         """Where to go on after a hole in the chunks."""

@@ -20,6 +20,7 @@ from onceq.core.state.records import Change
 from onceq.core.state.setup_effects import apply_setup
 from onceq.core.state.setups import Setup
 from onceq.core.state.state import State
+from onceq.core.step.ended import UNRECEIVED, Ended
 from onceq.core.step.names import Names
 from onceq.core.step.readers import Readers
 from onceq.core.step.sessions import Sessions
@@ -61,6 +62,7 @@ class Step:
         watching: Kinds of timers that are set, of those of which one serves all: IDLE, UNDECIDED.
         works: What takes more than one step, and is under way; each goes on in its turn.
         expired: Whether the last portion ended what is over, and other works come before the next.
+        ended: How messages ended last that nobody received.
         told: What the operator was told of, and until when (seconds) not again.
         scrub: How far the last look at every stored byte has come.
         space_low: Whether the disk is nearly full.
@@ -88,6 +90,7 @@ class Step:
         self.watching: set[Timer] = set()
         self.works: deque[Iterator[None]] = deque()
         self.expired = False
+        self.ended = Ended()
         self.told: dict[tuple[str, str], int] = {}
         self.scrub = ScrubView()
         self.space_low = False
@@ -117,6 +120,8 @@ class Step:
             # Whatever ends a message makes room for the next one.
             if move.op in GIVES_BACK or move.queue in full_windows:
                 touched[move.queue] = None
+            if move.op in UNRECEIVED and isinstance(self.state.all_queues[move.queue], Queue):
+                self.ended.note(move)
 
     def prepared(self, branch: Branch) -> None:
         """Put a promise on record."""

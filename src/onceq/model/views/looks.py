@@ -23,6 +23,7 @@ from onceq.model.views.managers import (
 )
 from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
 from onceq.model.views.queues import OutgoingView, QueueView, StreamView
+from onceq.model.views.ranges import RangeView
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -45,6 +46,8 @@ QUEUES: Final = Look("queues", list[QueueView])
 QUEUE: Final = Look("queue", QueueView)
 QUEUES_BEHIND: Final = Look("queues-behind", list[QueueView])
 """The next ones behind a number, some at once; none: that was the last."""
+RANGE: Final = Look("range", RangeView)
+"""What stands in a range of places (``model/views/ranges.py`` says how it is asked for)."""
 OUTGOING: Final = Look("outgoing", list[OutgoingView])
 OUTGOING_BEHIND: Final = Look("outgoing-behind", list[OutgoingView])
 """The same for outgoing queues."""
@@ -72,6 +75,7 @@ LOOKS: Final[Mapping[str, Look[object]]] = {
         PEERS, EOD_SEND, EOD_RECEIVE, LISTS, LIST, COPIES,
         RESOLVE, MANAGEMENT, BRANCHES, DECISIONS, DAMAGES, SCRUB,
         GROUPS, TRANSACTIONS, QUEUES_BEHIND, OUTGOING_BEHIND,
+        RANGE,
     )
 }  # fmt: skip
 """All of them, by their words."""

@@ -1,0 +1,88 @@
+"""What has gone from a batch between its counting and its reading, and what became of it.
+
+A batch is counted when it is made. What had gone before is a hole, and no loss. What goes later,
+before it was read, has a cause, and its queue manager knows it or can be asked for what it knows
+(``RangeView.ended``). A message that has expired was not lost: that is how its sender wanted it to
+end, and nobody waits for it. All else ends the query, unless ``failOnDataLoss`` is false; then it
+is said in the log. So is what an operator has taken away before it was counted.
+
+Upholds: PIPE-3; I4 at the connector (nothing is missing without a word).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from onceq.errors import MessagesMissing
+from onceq.model.views.ranges import RangeView
+from onceq.spark.ranges import Range
+
+log = logging.getLogger("onceq.spark")
+
+_CAUSES: Final = {
+    "expired": "expired",
+    "purged": "purged by an operator",
+    "rejected": "rejected by another receiver",
+    "moved": "moved to a subqueue",
+    "damaged": "set aside as damaged",
+}
+
+
+def judge(
+    about: str, part: Range, seen: int, now: Callable[[], RangeView], *, fail: bool, done: str
+) -> None:
+    """Compare what was found of a range with what was counted.
+
+    Args:
+        about: Its queue.
+        seen: How many messages were found.
+        now: Asks what the queue manager knows of the range.
+        fail: Whether a loss is an error, and no warning only.
+        done: What was about to happen to them, in words.
+
+    Raises:
+        MessagesMissing: Some are gone, and have not expired.
+    """
+    if part.messages is None or seen >= part.messages:
+        return
+    lost, view = part.messages - seen, now()
+    gone = part.since(view.ended)
+    text = (
+        f"of the {part.messages} messages of {about} after lookup identifier {part.after} and up "
+        f"to {part.to}, {lost} {'has' if lost == 1 else 'have'} gone before they were {done}: "
+        f"{causes(lost, gone, view.locked)}"
+    )
+    if not fail or gone.get("expired", 0) >= lost:
+        log.warning("%s", text)
+        return
+    raise MessagesMissing(
+        f"[{MessagesMissing.code}] {text}. Set the option failOnDataLoss to false to go on with "
+        "what is left"
+    )
+
+
+def tell_taken(about: str, ended: Mapping[str, int]) -> None:
+    """Say what an operator has taken from in front of a reader; it is no loss, and no accident."""
+    for how in ("purged", "damaged"):
+        if ended.get(how):
+            log.warning("%d messages of %s were %s before they were read", ended[how], about,
+                        _CAUSES[how])  # fmt: skip
+
+
+def causes(lost: int, gone: Mapping[str, int], locked: int) -> str:
+    """What became of so many messages, as far as it is known."""
+    told = []
+    for how, count in gone.items():
+        size = min(count, lost)
+        if size:
+            told.append(f"{size} {_CAUSES.get(how, how)}")
+            lost -= size
+    if lost and locked:
+        told.append(f"{lost} held by an open transaction (the first: {locked}), or received")
+    elif lost:
+        told.append(
+            f"{lost} received by somebody else, or ended before the queue manager was started last"
+        )
+    return ", ".join(told)
