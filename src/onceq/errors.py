@@ -46,8 +46,7 @@ class OnceqError(Exception):
 class UsageError(OnceqError):
     """The call is wrong; change it."""
 
-    code = "usage"
-    exit_code = 2
+    code, exit_code = "usage", 2
     cure = "Change the call; the text says what is wrong with it."
 
 
@@ -329,8 +328,7 @@ class ConfigurationError(UsageError):
 class Refused(OnceqError):
     """A limit or a rule of this queue manager refuses it for now."""
 
-    code = "refused"
-    exit_code = 3
+    code, exit_code = "refused", 3
     cure = "Try again when what the text names has changed."
 
 
@@ -450,6 +448,13 @@ class GroupOfAnotherQuery(Refused):
     )
 
 
+class GroupDiffers(Refused):
+    """A version was committed before with other content: this is no repetition of it."""
+
+    code = "group-differs"
+    cure = "Give each write a name of its own (`txnAppId`), or set `txnRows` to `any`."
+
+
 class InsufficientResources(Refused):
     """A quota or another limit is reached."""
 
@@ -561,8 +566,7 @@ class ReceiveTimeout(Refused, TimeoutError):
 class PeerError(OnceqError):
     """Another queue manager or client broke the protocol; its connection is closed."""
 
-    code = "peer"
-    exit_code = 5
+    code, exit_code = "peer", 5
     cure = "Look at the log of both sides; the connection is made again by itself."
 
 
@@ -607,8 +611,7 @@ class InDoubt(OnceqError):
         transaction: Text form of the transaction id to ask with.
     """
 
-    code = "commit-outcome-unknown"
-    exit_code = 6
+    code, exit_code = "commit-outcome-unknown", 6
     cure = (
         "Ask `outcome` with the transaction that the error names; send again only if it says "
         "aborted."
@@ -622,8 +625,7 @@ class InDoubt(OnceqError):
 class DecidedByHand(OnceqError):
     """An operator has decided a branch before its outcome was known (XTX-8)."""
 
-    code = "decided-by-hand"
-    exit_code = 6
+    code, exit_code = "decided-by-hand", 6
     xa = 5
     cure = (
         "Compare with the decision (`tx show`); put right by hand what differs, then `tx forget`."

@@ -163,9 +163,11 @@ class Applications:
         return self.prepare(xid, self.start_branch(xid), *items)
 
     def commit_group(
-        self, app: str, version: int, prefix: bytes, *xids: Xid, query: str = ""
-    ) -> GroupResult:
-        result = self.ask(requests.CommitGroup(app, query, version, prefix, xids))
+        self, app: str, version: int, prefix: bytes, *xids: Xid, query: str = "", target: str = "",
+        digest: str = "",
+    ) -> GroupResult:  # fmt: skip
+        asked = requests.CommitGroup(app, query, version, prefix, xids, target, digest)
+        result = self.ask(asked)
         assert isinstance(result, GroupResult)
         return result
 

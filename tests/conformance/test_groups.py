@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from onceq.core.state.group_table import Group, Groups
+from onceq.core.state.setups import GroupCommitted
 from onceq.core.transaction import groups
 from onceq.errors import (
     CommittedByHand,
+    GroupDiffers,
     GroupIncomplete,
     GroupOfAnotherQuery,
     InsufficientResources,
@@ -222,6 +225,53 @@ def test_an_empty_batch_is_a_version_too(world: World) -> None:
     assert Batch(a, 0).commit() == Batch(a, 1).commit()
     assert Batch(a, 0, 2).tasks().commit().already
     assert there(world) == ([], [])
+
+
+# ---- two writes under one name and version -------------------------------------------------
+
+
+@pytest.mark.parametrize("life", ["goes on", "is killed", "dies"])
+def test_what_was_committed_as_another_is_no_repetition(world: World, life: str) -> None:
+    """Finding 0.3: it was dropped, and nobody heard of it."""
+    a = world["A"]
+    Batch(a, 3).tasks().commit(target="q1", digest="3 rows x")
+    if life != "goes on":
+        (a.kill if life == "is killed" else a.crash)()
+        a.start()
+    for more, words in (
+        ({"target": "q2", "digest": "3 rows x"}, "version 3 of 'spark:orders'.*to another dest"),
+        ({"target": "q2"}, "to another destination"),
+        ({"target": "q1", "digest": "3 rows y"}, r"content \(3 rows x; now 3 rows y\)"),
+        ({"digest": "9 rows z"}, "with other content"),
+    ):
+        batch = Batch(a, 3, 2).tasks()
+        with pytest.raises(GroupDiffers, match=words):
+            batch.commit(**more)
+        assert a.rollback_group(batch.prefix) == 3
+    for more in ({"target": "q1", "digest": "3 rows x"}, {"target": "q1"}, {}):
+        assert Batch(a, 3, 3).tasks().commit(**more).already
+    with pytest.raises(GroupDiffers):
+        Batch(a, 2).commit(target="q2", digest="3 rows x")
+    assert Batch(a, 2).commit(target="q1", digest="of an earlier version").already
+    assert there(world) == sent(3)
+    Batch(a, 4).tasks().commit(target="q2", digest="3 rows z")  # a new version may go elsewhere
+    assert there(world) == sent(3, 4)
+    assert Batch(a, 4, 2).tasks().commit(target="q2", digest="3 rows z").already
+
+
+def test_versions_from_before_say_nothing_and_go_on(world: World) -> None:
+    """A log and a checkpoint of a manager that remembered neither destination nor content."""
+    a = world["A"]
+    Batch(a, 3).tasks().commit(query="q")
+    a.kill()
+    a.start()
+    assert Batch(a, 3, 2).tasks().commit(target="q2", digest="1 rows x").already
+    assert Batch(a, 4).tasks().commit(target="q2", digest="1 rows x").messages == 9
+    table = Groups()
+    table.load([["app", "q", 7, "onceq-", 17]])
+    assert table.get("app") == Group("q", 7, b"onceq-", 17)
+    old = {"app": "app", "query": "", "version": 1, "prefix": "", "at": 5, "branches": [3]}
+    assert GroupCommitted.of(old).digest == ""
 
 
 # ---- crashes -----------------------------------------------------------------------------

@@ -134,6 +134,52 @@ def test_a_version_is_written_once(spark: Any, daemon: Any, queue: str) -> None:
     assert left(daemon, queue) == []
 
 
+def test_0_3_two_writes_under_one_version_are_told_apart(
+    spark: Any, daemon: Any, queue: str
+) -> None:
+    """Delta's idiom: two writes of one batch with one pair. The second one was lost, unheard."""
+    other = queue + "-b"
+    daemon.manager.create_queue(other, transactional=True)
+    escaped = queue.replace("\\", "\\\\")
+    once: dict[str, Any] = {"txnAppId": queue, "txnVersion": 7}
+    rows = spark.range(0, 100, 1, 4).selectExpr("cast(id as string) body", "'a' label")
+    write(rows, daemon, queue=queue, **once)
+    for frame, where, words in (
+        (rows, other, "to another destination"),
+        (rows.limit(99), queue, "100 rows .*now 99 rows"),
+        (rows.selectExpr("body", "'b' label"), queue, "with other content"),
+        (rows.selectExpr("body", "label", f"'{escaped}' queue"), None, "to another destination"),
+    ):
+        with pytest.raises(Exception, match=rf"(?s)\[group-differs\].*{words}") as failed:
+            write(frame, daemon, **({"queue": where} if where else {}), **once)
+        assert "txnAppId" in str(failed.value), "the cure"
+    assert (len(bodies(daemon, queue)), bodies(daemon, other)) == (100, [])
+    assert left(daemon, other) == []
+    # A repetition is one, whatever has become of order and tasks.
+    write(rows.orderBy("body", ascending=False), daemon, queue=queue.upper(), **once)
+    write(rows.repartition(3), daemon, queue=f"{daemon.path}/{queue}", **once)
+    made_anew = rows.selectExpr("cast(rand() as string) body")
+    write(made_anew, daemon, queue=queue, txnRows="any", **once)
+    assert len(bodies(daemon, queue)) == 100
+    write(rows, daemon, queue=other, txnAppId=queue + "-b", txnVersion=7)
+    assert sorted(bodies(daemon, other)) == sorted(bodies(daemon, queue))
+
+
+def test_0_8_what_can_go_nowhere_is_refused(spark: Any, daemon: Any, queue: str) -> None:
+    far = rf"127.0.0.1:1/{queue}"
+    with pytest.raises(Exception, match=r"\[configuration\] queue: .*wait until they expire"):
+        write(numbered(spark, 3, 1), daemon, queue=far)
+    rows = frame(spark, [("0", queue), ("1", f"{daemon.path}/{queue}"), ("2", far)],
+                 "body string, queue string")  # fmt: skip
+    with pytest.raises(Exception, match=r"\[illegal-format-name\] HUB: row 2 .*expire"):
+        write(rows, daemon)
+    write(rows, daemon, errorQueue=f"{daemon.path}/{queue}")
+    assert bodies(daemon, queue) == ["0", "1", "2"]
+    two = numbered(spark, 3, 1).write.format("onceq").mode("append")
+    with pytest.raises(Exception, match=r"\[configuration\] queueManager has 2 addresses"):
+        two.option("queueManager", f"{daemon.path},{daemon.address}").save(queue)
+
+
 def test_a_failing_task_leaves_nothing(spark: Any, daemon: Any, queue: str) -> None:
     made = spark.range(0, 1_000, 1, 4).selectExpr(
         "if(id = 999, raise_error('in a row'), cast(id as string)) as body"

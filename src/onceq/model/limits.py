@@ -182,6 +182,8 @@ GROUP_AGE_S: Final = 90 * 86_400
 """Above, one that has not committed for so long (90 days) makes room for a new one."""
 GROUP_APP_CHARS_MAX: Final = 200
 """Characters of the name of such an application, and of its query."""
+GROUP_NOTE_CHARS_MAX: Final = 100
+"""Characters of what is remembered of the destination and of the content of such a group."""
 GTRID_BYTES_MAX: Final = 64
 """Bytes of a global transaction identifier, as in XA."""
 PARTNER_CHARS_MAX: Final = 200

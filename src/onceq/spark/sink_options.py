@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from onceq.errors import OnceqError
 from onceq.model.limits import GROUP_APP_CHARS_MAX
 from onceq.spark.options import Option, named, number, wrong, yes_no
+from onceq.spark.sink_targets import name_there, sink_of
 
 VERSION_MAX: Final = (1 << 63) - 1
 LIFETIME_S_MAX: Final = 0xFFFF_FFFE
@@ -32,8 +34,10 @@ SINK_OPTIONS: Final = (
     Option(
         "queue", "destination", "(column `queue`)",
         "Where all rows go: a path name or format name, also of several elements "
-        "(`DIRECT=...,DIRECT=...`) or a distribution list. It goes before the column `queue`. "
-        "`save(\"...\")` and `start(\"...\")` mean the same.",
+        "(`DIRECT=...,DIRECT=...`) or a distribution list. As for the source, `host:port/name` "
+        "with the address in `queueManager` means a queue of that queue manager, and "
+        "`onceq://host:port/name` says it without the other option. It goes before the column "
+        "`queue`. `save(\"...\")` and `start(\"...\")` mean the same.",
     ),
     Option(
         "txnAppId", "text", "the query's id",
@@ -43,7 +47,14 @@ SINK_OPTIONS: Final = (
     Option(
         "txnVersion", "whole number, 0 or more", "(streams: the batch's number)",
         "Batch writes only: the number of this write under `txnAppId`. A number that is not above "
-        "the last one was written before: nothing is sent.",
+        "the last one was written before: nothing is sent. The last one again to another `queue` "
+        "or with other rows is refused (`group-differs`).",
+    ),
+    Option(
+        "txnRows", "`same` or `any`", "same",
+        "Batch writes only: with `any` a write that is repeated may have other rows than before, "
+        "as one that calculates `rand()` or the time has; nothing is sent then. With `same` that "
+        "is refused, because it is mostly a second write under one name.",
     ),
     Option(
         "errorQueue", "queue", "(the write fails)",
@@ -123,6 +134,7 @@ class SinkOptions:
         errors: The queue for rows that cannot be sent; empty: they fail the write.
         values: Properties that all messages have, by name.
         checkpoint: Of the stream, as far as Spark says it.
+        compared: Whether a version that was written before must have had the same rows.
     """
 
     manager: str
@@ -132,6 +144,7 @@ class SinkOptions:
     errors: str
     values: tuple[tuple[str, Any], ...]
     checkpoint: str = ""
+    compared: bool = False
 
 
 def parse_sink(given: Mapping[str, str], *, stream: bool) -> SinkOptions:
@@ -146,27 +159,37 @@ def parse_sink(given: Mapping[str, str], *, stream: bool) -> SinkOptions:
     """
     names = (*(option.name for option in SINK_OPTIONS), CHECKPOINT)
     values = named(given, names, passed_over="queryname", what=" for writing")
-    manager = values.get("queueManager", "").strip()
-    if not manager:
-        raise wrong('say where the queue manager is: .option("queueManager", "host:port")')
+    manager, queue = sink_of(values.get("queueManager", ""), values.get("queue", "").strip())
     app = values.get("txnAppId", "")
     if len(app) > GROUP_APP_CHARS_MAX or not app.isprintable():
         raise wrong(f"txnAppId has up to {GROUP_APP_CHARS_MAX} printable characters")
-    if stream and "txnVersion" in values:
-        raise wrong("txnVersion is for batch writes; a stream's batches have numbers of their own")
+    for name in ("txnVersion", "txnRows"):
+        if stream and name in values:
+            raise wrong(f"{name} is for batch writes; a stream's batches have numbers of their own")
     if not stream and ("txnVersion" in values) != bool(app):
         raise wrong(
             "a batch write has txnAppId and txnVersion, both or neither: together they say which "
             "write this is, so that it is not sent twice"
         )
+    rows = values.get("txnRows", "same").strip().lower()
+    if rows not in ("same", "any"):
+        raise wrong(f"txnRows is same or any, not {values['txnRows']!r}")
+    if "txnRows" in values and not app:
+        raise wrong("txnRows is for writes with txnAppId and txnVersion")
+    errors = values.get("errorQueue", "").strip()
+    try:
+        errors = name_there(manager, errors)
+    except OnceqError as error:
+        raise wrong(f"errorQueue: {error.text}") from None
     return SinkOptions(
         manager=manager,
-        queue=values.get("queue", "").strip(),
+        queue=queue,
         app=app,
         version=number(values, "txnVersion", -1, VERSION_MAX),
-        errors=values.get("errorQueue", "").strip(),
+        errors=errors,
         values=_properties(values),
         checkpoint=values.get(CHECKPOINT, ""),
+        compared=bool(app) and not stream and rows == "same",
     )
 
 

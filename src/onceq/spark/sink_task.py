@@ -44,8 +44,10 @@ from onceq.model.names import parse_any
 from onceq.model.run import Run
 from onceq.model.xid import Xid
 from onceq.spark.error_codes import coded
+from onceq.spark.sink_digest import rows_sum
 from onceq.spark.sink_options import SinkOptions
 from onceq.spark.sink_rows import BODY_BYTES_MAX, Piece, Pieces
+from onceq.spark.sink_targets import name_there
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,12 +81,14 @@ class Job:
         app, version: Under which it is committed.
         query: Which life of the application; empty: not known.
         partition: Of the task.
+        compared: Whether it tells what its rows are.
     """
 
     app: str
     version: int
     query: str
     partition: int
+    compared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +99,13 @@ class Staged:
         branches: In the order of their rows, as (global identifier, branch qualifier).
         rows: How many were read.
         refused: How many of them went to the error queue.
+        total: Of the check sums of the rows (``sink_digest.py``), where these are compared.
     """
 
     branches: tuple[tuple[bytes, bytes], ...]
     rows: int
     refused: int
+    total: int = 0
 
 
 def stage(
@@ -134,7 +140,8 @@ class _Task:
         self._begun = 0
         self._known: dict[str, OnceqError | tuple[int, ...]] = {}
         """Of destinations why nothing can be sent there, or which queues they lead to."""
-        self._rows = self._refused = 0
+        self._names = names
+        self._rows = self._refused = self._total = 0
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Staged:
         """All of it, or nothing that anybody would have to clear up."""
@@ -153,9 +160,11 @@ class _Task:
             for piece in self._pieces.of(batch):
                 self._send(piece)
             self._rows += batch.num_rows
+            if self._job.compared:
+                self._total += rows_sum(batch, self._names)
         self._prepare()
         made = tuple((xid.gtrid, xid.bqual) for xid in self._prepared)
-        return Staged(made, self._rows, self._refused)
+        return Staged(made, self._rows, self._refused, self._total)
 
     def _check_errors(self, queue: str) -> None:
         opened = self._manager.open_queue(queue, access="send")
@@ -173,7 +182,7 @@ class _Task:
         if why is not None:
             self._refuse(piece, destination, why)
             return
-        self._ship(destination, piece)
+        self._ship(name_there(self._options.manager, destination), piece)
 
     def _ship(self, destination: str, piece: Piece) -> None:
         for first, part in _parts(piece.bodies):
@@ -277,6 +286,7 @@ class _Task:
         to no transactional queue."""
         places: tuple[int, ...] = ()
         try:
+            destination = name_there(self._options.manager, destination)
             names = [str(element) for element in parse_any(destination)]
             for name in [destination] if len(names) == 1 else [destination, *names]:
                 opened = self._manager.open_queue(name, access="send")

@@ -31,9 +31,11 @@ from pyspark.sql.datasource import (
 from onceq.client.opening import connect
 from onceq.client.pause import pause
 from onceq.client.threads.manager import QueueManager
-from onceq.errors import OnceqError, ServiceNotAvailable, UsageError
+from onceq.errors import GroupDiffers, OnceqError, ServiceNotAvailable, UsageError
+from onceq.model.views.branches import GroupResult
 from onceq.model.xid import ONCEQ_FORMAT, Xid
 from onceq.spark.error_codes import coded
+from onceq.spark.sink_digest import digest_of, target_of
 from onceq.spark.sink_options import SinkOptions
 from onceq.spark.sink_task import CONNECT_S_MAX, Job, Staged, stage
 
@@ -45,6 +47,12 @@ BATCH_ID: Final = "streaming.sql.batchId"
 ATTEMPTS_MAX: Final = 4
 """Times that the driver asks for a commit; the client library waits between attempts, too."""
 RETRY_S: Final = 0.5
+
+_CURE: Final = (
+    "the number belongs to the name, whatever the queue, so give each write a txnAppId of its own, "
+    "also two writes of one batch; if this is the same batch and its rows come out differently "
+    "each time (rand(), the time), keep them with persist(), or set the option txnRows to any"
+)
 
 log = logging.getLogger("onceq.spark")
 T = TypeVar("T")
@@ -79,11 +87,15 @@ class _Writer:
                     raise coded(error, f"queue manager at {self._options.manager}") from error
                 pause(RETRY_S * attempt)
             except OnceqError as error:
-                raise coded(error, f"queue manager at {self._options.manager}") from error
+                raise coded(error, f"queue manager at {self._options.manager}") from None
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _commit(self, messages: Sequence[Any]) -> None:
-        """All that the tasks have staged, as one, in the order of the partitions."""
+        """All that the tasks have staged, as one, in the order of the partitions.
+
+        A write that was done before under this name and number is not done again; where it was
+        another one, that is refused.
+        """
         told: list[StagedMessage] = [m for m in messages if isinstance(m, StagedMessage)]
         if not told:
             return
@@ -91,9 +103,22 @@ class _Writer:
         told.sort(key=lambda message: message.job.partition)
         job = told[0].job
         xids = [Xid(ONCEQ_FORMAT, *branch) for m in told for branch in m.staged.branches]
-        done = self._ask(
-            lambda manager: manager.groups.commit(job.app, job.version, xids, query=job.query)
-        )
+        target = digest = ""
+        if job.app == self._options.app and self._options.version >= 0:
+            target = target_of(self._options.queue)
+        if job.compared:
+            rows, total = (sum(getattr(m.staged, n) for m in told) for n in ("rows", "total"))
+            digest = digest_of(target, rows, total)
+
+        def commit(manager: QueueManager) -> GroupResult:
+            try:
+                return manager.groups.commit(
+                    job.app, job.version, xids, query=job.query, target=target, digest=digest
+                )
+            except GroupDiffers as error:
+                raise GroupDiffers(f"{error.text}: {_CURE}") from None
+
+        done = self._ask(commit)
         refused = sum(message.staged.refused for message in told)
         if done.already:
             log.info("batch %s of %s was sent before; nothing is sent twice", job.version, job.app)
@@ -127,7 +152,8 @@ class OnceqWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
         task = TaskContext.get()
         assert task is not None, "write is called in a task"
         query = (task.getLocalProperty(QUERY_ID) or "") if self._options.app else ""
-        return self._stage(iterator, Job(self._app, self._version, query, task.partitionId()))
+        job = Job(self._app, self._version, query, task.partitionId(), self._options.compared)
+        return self._stage(iterator, job)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All tasks are done."""

@@ -9,7 +9,13 @@ import pytest
 
 from onceq.errors import InvalidParameter
 from onceq.model import requests
-from onceq.model.limits import GROUP_APP_CHARS_MAX, GTRID_BYTES_MAX, PARTNER_CHARS_MAX, PREPARED_MAX
+from onceq.model.limits import (
+    GROUP_APP_CHARS_MAX,
+    GROUP_NOTE_CHARS_MAX,
+    GTRID_BYTES_MAX,
+    PARTNER_CHARS_MAX,
+    PREPARED_MAX,
+)
 from onceq.model.requests import PickBy, Request, Steer
 from onceq.model.requests.types import check_types
 from onceq.model.requests.xa import VERSION_MAX
@@ -46,6 +52,8 @@ LONG = "x" * (GROUP_APP_CHARS_MAX + 1)
         requests.CommitGroup("app", "", VERSION_MAX + 1, b"", []),
         requests.CommitGroup("app", "", -1, b"", []),
         requests.CommitGroup("app", "", 1, b"", [XID] * (PREPARED_MAX + 1)),
+        requests.CommitGroup("app", "", 1, b"", [], "x" * (GROUP_NOTE_CHARS_MAX + 1)),
+        requests.CommitGroup("app", "", 1, b"", [], "", "a\nb"),
     ],
     ids=repr,
 )

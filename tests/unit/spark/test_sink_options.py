@@ -44,6 +44,15 @@ def test_names_in_any_case_and_what_spark_says() -> None:
     }  # fmt: skip
 
 
+def test_rows_are_compared_in_batch_writes_with_a_name_only() -> None:
+    """A stream's batches are Spark's own; one that is repeated may have other rows."""
+    named = {**ENOUGH, "txnAppId": "app"}
+    assert parse_sink({**named, "txnVersion": "0"}, stream=False).compared
+    assert not parse_sink({**named, "txnVersion": "0", "txnRows": "Any"}, stream=False).compared
+    assert not parse_sink(ENOUGH, stream=False).compared
+    assert not parse_sink(named, stream=True).compared
+
+
 @pytest.mark.parametrize(
     ("changed", "stream", "words"),
     [
@@ -51,6 +60,9 @@ def test_names_in_any_case_and_what_spark_says() -> None:
         ({"txnVersion": "1"}, True, "have numbers of their own"),
         ({"txnVersion": "1"}, False, "both or neither"),
         ({"txnAppId": "a"}, False, "both or neither"),
+        ({"txnRows": "any"}, True, "have numbers of their own"),
+        ({"txnRows": "any"}, False, "for writes with txnAppId"),
+        ({"txnAppId": "a", "txnVersion": "0", "txnRows": "x"}, False, "txnRows is same or any"),
         ({"txnAppId": "a", "txnVersion": "-1"}, False, "txnVersion is a whole number"),
         ({"txnAppId": "a", "txnVersion": str(1 << 63)}, False, "txnVersion is a whole number"),
         ({"txnAppId": "a" * 201}, True, "up to 200 printable"),

@@ -39,21 +39,28 @@ class Attempt:
 
 
 def commit(
-    session: Session, app: str, version: int, branches: Sequence[Xid], *, query: str = ""
-) -> Plan[GroupResult]:
+    session: Session, app: str, version: int, branches: Sequence[Xid], *, query: str = "",
+    target: str = "", digest: str = "",
+) -> Plan[GroupResult]:  # fmt: skip
     """Commit prepared branches as one, in this order, or find that this was done before.
 
     May be asked again, with any branches: a version takes effect once.
 
     Args:
         query: Which life of the application asks. Another one than before is refused.
+        target: Where the branches go, in up to 100 characters. A version that was committed before
+            for another target is refused, if both have said one.
+        digest: What is in them, in up to 100 characters. The last version with another digest is
+            refused, if both have said one.
 
     Raises:
+        GroupDiffers: The version was committed before, and was something else.
         GroupIncomplete: A branch is not prepared (any more); none was committed.
         GroupOfAnotherQuery: The application was at work for another query.
     """
     prefix = prefix_of(session, app, version)
-    return ask(requests.CommitGroup(app, query, version, prefix, branches), GroupResult)
+    asked = requests.CommitGroup(app, query, version, prefix, branches, target, digest)
+    return ask(asked, GroupResult)
 
 
 def rollback(session: Session, app: str, version: int, *, final: bool = False) -> Plan[int]:

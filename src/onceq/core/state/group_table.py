@@ -25,12 +25,15 @@ class Group:
         version: Number of the batch.
         prefix: What the branches of the batch begin with.
         at_s: Second since 1970.
+        target, digest: Where it went and what was in it; empty: it did not say.
     """
 
     query: str
     version: int
     prefix: bytes
     at_s: int
+    target: str = ""
+    digest: str = ""
 
 
 class Groups:
@@ -60,7 +63,9 @@ class Groups:
     def committed(self, group: GroupCommitted, prepared: Iterable[int]) -> None:
         """A record says that a group is committed; these branches of it are still prepared."""
         self._last.pop(group.app, None)  # The one that is used last stands last.
-        self._last[group.app] = Group(group.query, group.version, group.prefix.encode(), group.at)
+        self._last[group.app] = Group(
+            group.query, group.version, group.prefix.encode(), group.at, group.target, group.digest
+        )
         self.pending = list(prepared)
 
     def carried_out(self, branch: int) -> None:
@@ -79,9 +84,13 @@ class Groups:
     def dump(self) -> list[list[Any]]:
         """For a checkpoint, which is never made in the middle of a group."""
         assert not self.pending, "a checkpoint in the middle of a group"
-        return [[app, g.query, g.version, g.prefix.decode(), g.at_s] for app, g in self]
+        return [
+            [app, g.query, g.version, g.prefix.decode(), g.at_s, g.target, g.digest]
+            for app, g in self
+        ]
 
     def load(self, values: list[list[Any]]) -> None:
         """From a checkpoint."""
-        for app, query, version, prefix, at_s in values:
-            self._last[app] = Group(query, version, prefix.encode(), at_s)
+        # Behind the time stands what later versions have added.
+        for app, query, version, prefix, at_s, *more in values:
+            self._last[app] = Group(query, version, prefix.encode(), at_s, *more)

@@ -471,6 +471,8 @@ class GroupCommitted(Setup):
         prefix: Of the global identifiers.
         at: Second.
         branches: Numbers, in order.
+        target, digest: Where it went and what was in it, as the application said; empty: it did
+            not.
     """
 
     app: str
@@ -479,6 +481,8 @@ class GroupCommitted(Setup):
     prefix: str
     at: int
     branches: list[int]
+    target: str = ""
+    digest: str = ""
 
 
 @_setup("group-forget")

@@ -12,6 +12,9 @@ All attempts at a batch share a prefix, so these are found and rolled back with 
 prepares even later goes with the next version, or by time
 (``core/transaction/abandoned_branches.py``).
 
+Two writes under one name and version are no repetition. What an application says of destination and
+content is remembered with the version, and what differs is refused instead of being taken for done.
+
 Upholds: I2 and I21 (one record decides for all branches), I4 (a version takes effect once), I5
 (branches take effect in the order of the list), I20, I24.
 """
@@ -26,6 +29,7 @@ from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.core.transaction.second_phase import carry_out, undo_promised
 from onceq.errors import (
+    GroupDiffers,
     GroupIncomplete,
     GroupOfAnotherQuery,
     InsufficientResources,
@@ -51,6 +55,7 @@ def commit(step: Step, item: CommitGroup) -> None:
             "anew, so batches would be taken for those that were committed before"
         )
     if known is not None and item.version <= known.version:
+        _same(known, item)
         rolled_back = _drop(step, item.prefix)
         step.answer(item.owner, item.request, GroupResult(True, 0, rolled_back))
         return
@@ -65,6 +70,8 @@ def commit(step: Step, item: CommitGroup) -> None:
             prefix=item.prefix.decode(),
             at=step.now.wall_s,
             branches=[tx.branch for tx in promised],
+            target=item.target,
+            digest=item.digest,
         )
     )
     messages = sum(carry_out(step, tx).messages for tx in promised)
@@ -111,6 +118,18 @@ def _check(step: Step, prefix: bytes, xids: Sequence[Xid]) -> None:
         raise InvalidParameter("a group has branches of one batch only")
     if len(set(xids)) != len(xids):
         raise InvalidParameter("a branch is in a group once")
+
+
+def _same(known: Group, item: CommitGroup) -> None:
+    """Refuse what would be taken for a repetition, and is none, as far as both have said it."""
+    said = f"version {item.version} of {item.app!r} was committed before, "
+    if known.target and item.target and known.target != item.target:
+        raise GroupDiffers(f"{said}and to another destination; nothing is sent now")
+    both = known.digest and item.digest and item.version == known.version
+    if both and known.digest != item.digest:
+        raise GroupDiffers(
+            f"{said}with other content ({known.digest}; now {item.digest}); nothing is sent now"
+        )
 
 
 def _promised(step: Step, item: CommitGroup, xid: Xid) -> Transaction:

@@ -13,6 +13,7 @@ from onceq.errors import InvalidParameter
 from onceq.model.branch import Join, Leave
 from onceq.model.limits import (
     GROUP_APP_CHARS_MAX,
+    GROUP_NOTE_CHARS_MAX,
     GTRID_BYTES_MAX,
     PARTNER_CHARS_MAX,
     PREPARED_MAX,
@@ -209,6 +210,10 @@ class CommitGroup(Request):
         prefix: What all branches of the batch begin with (``model/xid.py``); of those that are not
             in the list nothing is committed, and prepared ones are rolled back.
         xids: The branches, in the order in which they take effect.
+        target: Where its groups go. One that was committed before for another is refused, instead
+            of being taken for done. Empty: it does not say.
+        digest: What is in the group, as the application calculates it. The last version with other
+            content is refused in the same way. Empty: it does not say.
     """
 
     app: str
@@ -216,6 +221,8 @@ class CommitGroup(Request):
     version: int
     prefix: bytes
     xids: Sequence[Xid]
+    target: str = ""
+    digest: str = ""
 
     def check(self) -> None:
         """See Request."""
@@ -225,6 +232,12 @@ class CommitGroup(Request):
             raise InvalidParameter(f"a version is 0 to {VERSION_MAX}, not {self.version}")
         if len(self.xids) > PREPARED_MAX:
             raise InvalidParameter(f"{len(self.xids)} branches; a group has at most {PREPARED_MAX}")
+        for note in (self.target, self.digest):
+            if len(note) > GROUP_NOTE_CHARS_MAX or not note.isprintable():
+                raise InvalidParameter(
+                    f"what is remembered of a group has up to {GROUP_NOTE_CHARS_MAX} printable "
+                    "characters"
+                )
 
 
 @dataclass(slots=True)

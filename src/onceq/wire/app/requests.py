@@ -8,6 +8,8 @@ A head of wrong types is malformed, and its connection is closed. A wrong value 
 request: of ``Request.check``, or an InvalidParameter from here where nothing could be made of it.
 
 Upholds: I24 (whatever comes from outside is checked for its type).
+
+LONG: the heads of all requests are read in one place.
 """
 
 from __future__ import annotations
@@ -156,6 +158,13 @@ class _Group(Row):
     branches: list[tuple[bytes, bytes]]
 
 
+class _GroupNoted(_Group):
+    """With what is remembered of it: only from who says something of that."""
+
+    target: str = ""
+    digest: str = ""
+
+
 class _Stream(Row):
     action: str
     queue: str
@@ -200,7 +209,7 @@ _EXPLICIT: Final[dict[int, type[Row]]] = {
     Code.OUTCOME: _Outcome,
     Code.BRANCH: _Branch,
     Code.DECIDE: _Decide,
-    Code.GROUP: _Group,
+    Code.GROUP: _GroupNoted,
     Code.STREAM: _Stream,
 }
 _PLAIN: Final[dict[int, type[Request]]] = {
@@ -316,7 +325,7 @@ def _decide(row: _Decide, _: memoryview) -> Request:
     raise _no_verb(verb, "decisions")
 
 
-def _group(row: _Group, _: memoryview) -> Request:
+def _group(row: _GroupNoted, _: memoryview) -> Request:
     verb = row.verb
     if verb in ("rollback", "close"):
         return requests.RollbackGroup(row.prefix, verb == "close")
@@ -325,7 +334,9 @@ def _group(row: _Group, _: memoryview) -> Request:
     if verb != "commit":
         raise _no_verb(verb, "groups")
     xids = [Xid(ONCEQ_FORMAT, gtrid, bqual) for gtrid, bqual in row.branches]
-    return requests.CommitGroup(row.app, row.query, row.version, row.prefix, xids)
+    return requests.CommitGroup(
+        row.app, row.query, row.version, row.prefix, xids, row.target, row.digest
+    )
 
 
 def _stream(row: _Stream, _: memoryview) -> Request:
@@ -396,6 +407,14 @@ def _commit_row(asked: requests.Commit) -> _Commit:
     return _CommitThen(*said, asked.then) if asked.then else _Commit(*said)
 
 
+def _group_row(asked: requests.CommitGroup) -> _Group:
+    branches = [(xid.gtrid, xid.bqual) for xid in asked.xids]
+    said = ("commit", asked.app, asked.query, asked.version, asked.prefix, branches)
+    # A manager that knows less refuses a row with more.
+    noted = asked.target or asked.digest
+    return _GroupNoted(*said, asked.target, asked.digest) if noted else _Group(*said)
+
+
 def _id(id: TransactionId | None) -> tuple[bytes, int]:
     return (id.session, id.number) if id is not None else (b"", 0)
 
@@ -423,9 +442,7 @@ _WRITERS: Final[dict[type[Request], Callable[[Any], tuple[Row, Sequence[SendItem
     requests.AskRows: lambda r: (_Decide("rows", r.found, b"", r.agent), ()),
     requests.LeaveDecision: lambda r: (_Decide("leave", 0, r.gtrid), ()),
     requests.DecisionDone: lambda r: (_Decide("done", 0, r.gtrid), ()),
-    requests.CommitGroup: lambda r: (
-        _Group("commit", r.app, r.query, r.version, r.prefix,
-               [(xid.gtrid, xid.bqual) for xid in r.xids]), ()),
+    requests.CommitGroup: lambda r: (_group_row(r), ()),
     requests.RollbackGroup: lambda r: (
         _Group("close" if r.final else "rollback", "", "", 0, r.prefix, []), ()),
     requests.ForgetGroup: lambda r: (_Group("forget", r.app, "", 0, b"", []), ()),

@@ -78,6 +78,7 @@ SAID: dict[str, Request] = {
         "app", "q", 3, PREFIX,
         [Xid(ONCEQ_FORMAT, b"g", b"group.0"), Xid(ONCEQ_FORMAT, b"h", b"group.1")],
     ),
+    "group-noted": requests.CommitGroup("app", "", 3, PREFIX, [], "target", "3 rows 17"),
     "group-rollback": requests.RollbackGroup(PREFIX),
     "group-close": requests.RollbackGroup(PREFIX, final=True),
     "group-forget": requests.ForgetGroup("app"),

@@ -1,0 +1,81 @@
+"""Names of queues in the sink: those of the source, and what can lead nowhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.errors import ConfigurationError, IllegalFormatName
+from onceq.spark.sink_options import parse_sink
+from onceq.spark.sink_targets import name_there, sink_of
+
+HERE = "127.0.0.1:2812"
+Q = r"private$\orders"
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        (HERE, f"{HERE}/{Q}"),
+        (HERE, f"onceq://{HERE}/{Q}"),
+        (f"onceq://{HERE}", f"{HERE}/{Q}"),
+        ("./hub", f"./hub/{Q}"),
+        ("unix:///run/onceq.sock", f"unix:///run/onceq.sock/{Q}"),
+        (HERE, Q),
+    ],
+)
+def test_a_queue_of_the_queue_manager_is_named_as_in_the_source(address: str, name: str) -> None:
+    assert name_there(address, name) == Q
+    assert sink_of(address, name) == (address, Q)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        r"BETA\private$\orders", "BETA/private$/orders", r"DIRECT=OS:BETA\private$\orders",
+        r"DIRECT=TCP:10.0.0.1\private$\orders", r"DIRECT=TCP:::1\private$\orders",
+        r"DIRECT=OS:.\private$\a,DIRECT=OS:BETA\private$\b", "DIRECT=HTTP://beta:80/msmq/orders",
+        "DL=5bc7a48e-43d6-4433-8e9d-a2a8bd2ae9ff", "orders", "DIRECT=NONSENSE:x", "",
+    ],
+)  # fmt: skip
+def test_names_of_queue_managers_are_left_alone(name: str) -> None:
+    assert name_there(HERE, name) == name
+    assert name_there("hub", name) == name
+    assert name_there("BETA", name) == name, "a directory called as a computer"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        r"127.0.0.1:2813/private$\s3",
+        r"127.0.0.1:2813\private$\s3",
+        r"onceq://10.0.0.1:2812/private$\s3",
+        r"beta:1801/private$\s3",
+        r"DIRECT=OS:beta:1801\private$\s3",
+        r"DIRECT=OS:.\private$\a,DIRECT=OS:beta:1801\private$\s3",
+        r"unix:///run/other.sock/private$\s3",
+        f"{HERE}/",
+    ],
+)
+def test_0_8_an_address_for_a_computer_is_refused_before_it_waits_for_days(name: str) -> None:
+    with pytest.raises(IllegalFormatName, match="would wait until they expire"):
+        name_there(HERE, name)
+    for option in ("queue", "errorQueue"):
+        given = {"queueManager": HERE, "queue": Q, option: name}
+        with pytest.raises(ConfigurationError, match=rf"\[configuration\] {option}: .*{HERE}/NAME"):
+            parse_sink(given, stream=True)
+
+
+def test_0_8_several_queue_managers_are_a_clear_error() -> None:
+    with pytest.raises(ConfigurationError, match="2 addresses, and a write goes through one"):
+        sink_of(f"{HERE}, 127.0.0.1:2813", Q)
+    assert sink_of(f"{HERE},{HERE}", Q) == (HERE, Q)
+
+
+def test_a_url_says_it_alone() -> None:
+    options = parse_sink({"path": rf"onceq://{HERE}/{Q}"}, stream=False)
+    assert (options.manager, options.queue) == (f"onceq://{HERE}", Q)
+    for bad in (f"onceq://{HERE}", "onceq:///x", f"onceq://{HERE}/"):
+        with pytest.raises(ConfigurationError, match="is not onceq://host:port/queue"):
+            sink_of("", bad)
+    with pytest.raises(ConfigurationError, match="say where the queue manager is"):
+        sink_of("", rf"{HERE}/{Q}")
