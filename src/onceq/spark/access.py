@@ -140,6 +140,7 @@ class Access:
                 locked=view.locked,
                 transactional=view.transactional,
                 steady=steady and not view.parent,
+                apart=view.name.casefold() if view.system else "",
             )
 
         return self._do(queue, work)

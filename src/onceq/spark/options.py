@@ -58,7 +58,8 @@ OPTIONS: Final = (
         "Where a *new* query begins: with the first message, behind the last, or for each queue "
         "with a lookup identifier, as in `{\"private$\\\\orders\": 504403158265495553}`; -2 is "
         "earliest, -1 latest. With several queue managers a queue is `address/name`, or its name "
-        "alone for all of them. A query with a checkpoint goes on where it was.",
+        "alone for all of them. A query with a checkpoint goes on where it was; a queue that the "
+        "checkpoint does not have begins here, too.",
     ),
     Option(
         "endingOffsets", "`latest` or JSON", "latest",

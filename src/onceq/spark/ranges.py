@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from onceq.spark.targets import EARLIEST, LATEST, wrong
 
@@ -28,80 +28,10 @@ BATCH_MESSAGES: Final = 2_000_000
 UNKNOWN_INSTANCE: Final = "0" * 32
 """What system queues said of themselves before their queue manager was part of it."""
 
+T = TypeVar("T")
+
 NOTHING: Final = 0
 """The place before every message."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offset:
-    """A place in every queue; an end offset knows where its batch begins, too.
-
-    Attributes:
-        to: By key of a queue (``targets.py``), the last lookup identifier before the place.
-        begins: The same for the beginning of the batch; None for the first offset of a query.
-        instances: Identity of each queue, because a queue that was deleted and made again under
-            its name is another one.
-        subscription: Name of the reader whose checkpoint this is.
-        messages: How many messages the batch has of each queue; nothing for queues of which an
-            older version has not counted them.
-        ended: What the queue manager knew then of those that had gone from the range
-            (``RangeView.ended``); nothing is the usual.
-    """
-
-    to: Mapping[str, int]
-    begins: Mapping[str, int] | None = None
-    instances: Mapping[str, str] = field(default_factory=dict)
-    subscription: str = ""
-    messages: Mapping[str, int] = field(default_factory=dict)
-    ended: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-
-    def pack(self) -> dict[str, Any]:
-        """As Spark keeps it. Spark compares offsets as JSON text, so keys are in order."""
-        packed: dict[str, Any] = {} if self.begins is None else {"from": _ordered(self.begins)}
-        packed["queues"] = _ordered(self.instances)
-        if self.subscription:
-            packed["subscription"] = self.subscription
-        if self.messages:
-            packed["messages"] = _ordered(self.messages)
-        if self.ended:
-            packed["ended"] = _ordered({key: _ordered(how) for key, how in self.ended.items()})
-        packed["to"] = _ordered(self.to)
-        return packed
-
-    @classmethod
-    def unpack(cls, packed: Mapping[str, Any]) -> Offset:
-        """From the form of ``pack``; raises ConfigurationError for anything else."""
-        try:
-            begins = packed.get("from")
-            return cls(
-                {name: int(place) for name, place in packed["to"].items()},
-                None if begins is None else {name: int(at) for name, at in begins.items()},
-                {name: str(instance) for name, instance in packed["queues"].items()},
-                str(packed.get("subscription", "")),
-                {name: int(count) for name, count in packed.get("messages", {}).items()},
-                {
-                    name: {str(how): int(count) for how, count in ended.items()}
-                    for name, ended in packed.get("ended", {}).items()
-                },
-            )
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise wrong(f"the checkpoint is not of this source: offset {packed!r}") from None
-
-    def ranges(self) -> list[Range]:
-        """What the batch that ends here has of each queue."""
-        if self.begins is None:
-            return []
-        ranges = []
-        for name in sorted(self.to):
-            after, to = self.begins.get(name, NOTHING), self.to[name]
-            if to > after:
-                ended = self.ended.get(name, {})
-                ranges.append(Range(name, after, to, self.messages.get(name), ended))
-        return ranges
-
-
-def _ordered(values: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(sorted(values.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +66,119 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
+class Offset:
+    """A place in every queue; an end offset knows where its batch begins, too.
+
+    Attributes:
+        to: By key of a queue (``targets.py``), the last lookup identifier before the place.
+        begins: The same for the beginning of the batch; None for the first offset of a query.
+        instances: Identity of each queue. It stays when its host has another name or more queue
+            managers join, and is another one when the queue is deleted and made again.
+        subscription: Name of the reader whose checkpoint this is.
+        messages: How many messages the batch has of each queue; nothing for queues of which an
+            older version has not counted them.
+        ended: What the queue manager knew then of those that had gone from the range
+            (``RangeView.ended``); nothing is the usual.
+        left: By identity, what the last batch had of queues that are not read any more; their keys
+            are those that they had then.
+    """
+
+    to: Mapping[str, int]
+    begins: Mapping[str, int] | None = None
+    instances: Mapping[str, str] = field(default_factory=dict)
+    subscription: str = ""
+    messages: Mapping[str, int] = field(default_factory=dict)
+    ended: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    left: Mapping[str, Range] = field(default_factory=dict)
+
+    def pack(self) -> dict[str, Any]:
+        """As Spark keeps it: by identity, with the key of each under ``names``. Spark compares
+        offsets as JSON text, so keys are in order."""
+
+        def by_identity(values: Mapping[str, T]) -> dict[str, T]:
+            return _ordered({self.instances[key]: value for key, value in values.items()})
+
+        packed: dict[str, Any] = {} if self.begins is None else {"from": by_identity(self.begins)}
+        packed["names"] = by_identity({key: key for key in self.to})
+        if self.subscription:
+            packed["subscription"] = self.subscription
+        if self.messages:
+            packed["messages"] = by_identity(self.messages)
+        if self.ended:
+            packed["ended"] = by_identity({key: _ordered(how) for key, how in self.ended.items()})
+        if self.left:
+            packed["left"] = _ordered({one: _packed(part) for one, part in self.left.items()})
+        packed["to"] = by_identity(self.to)
+        return packed
+
+    @classmethod
+    def unpack(cls, packed: Mapping[str, Any]) -> Offset:
+        """From the form of ``pack``, or that of versions before 0.3, which have keys everywhere and
+        ``queues`` with the instances; raises ConfigurationError for anything else."""
+        try:
+            names: Mapping[str, str] = packed.get("names", {})
+            instances = packed.get("queues", {}) or {key: one for one, key in names.items()}
+            if "names" not in packed and "queues" not in packed:
+                raise KeyError("names")
+
+            def by_key(values: Mapping[str, Any]) -> dict[str, int]:
+                return {names.get(one, one): int(value) for one, value in values.items()}
+
+            begins = packed.get("from")
+            return cls(
+                by_key(packed["to"]),
+                None if begins is None else by_key(begins),
+                {str(key): str(one) for key, one in instances.items()},
+                str(packed.get("subscription", "")),
+                by_key(packed.get("messages", {})),
+                {
+                    names.get(one, one): {str(how): int(count) for how, count in ended.items()}
+                    for one, ended in packed.get("ended", {}).items()
+                },
+                {one: _unpacked(part) for one, part in packed.get("left", {}).items()},
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise wrong(f"the checkpoint is not of this source: offset {packed!r}") from None
+
+    def ranges(self) -> list[Range]:
+        """What the batch that ends here has of each queue."""
+        if self.begins is None:
+            return []
+        ranges = []
+        for name in sorted(self.to):
+            after, to = self.begins.get(name, NOTHING), self.to[name]
+            if to > after:
+                ended = self.ended.get(name, {})
+                ranges.append(Range(name, after, to, self.messages.get(name), ended))
+        return ranges
+
+
+def _packed(part: Range) -> dict[str, Any]:
+    packed = {"from": part.after, "name": part.key, "to": part.to}
+    return packed if part.messages is None else {**packed, "messages": part.messages}
+
+
+def _unpacked(packed: Mapping[str, Any]) -> Range:
+    count = packed.get("messages")
+    return Range(
+        str(packed["name"]), int(packed["from"]), int(packed["to"]),
+        None if count is None else int(count),
+    )  # fmt: skip
+
+
+def _ordered(values: Mapping[str, T]) -> dict[str, T]:
+    return dict(sorted(values.items()))
+
+
+@dataclass(frozen=True, slots=True)
 class Sight:
-    """What can be seen of a queue at one moment; zeros for an empty one."""
+    """What can be seen of a queue at one moment; zeros for an empty one.
+
+    Attributes:
+        instance: GUID of the queue, which it shares with its journal; of a system queue that of its
+            manager.
+        apart: What tells it from others with that GUID; "" for the queue itself.
+    """
 
     instance: str
     first: int
@@ -147,6 +188,12 @@ class Sight:
     transactional: bool = True
     steady: bool = True
     """Whether new messages only come in behind all others, so that places can be gone through."""
+    apart: str = ""
+
+    @property
+    def identity(self) -> str:
+        """What no other queue has anywhere, and this one under every name."""
+        return f"{self.instance}/{self.apart}" if self.apart else self.instance
 
     def full_behind(self, place: int) -> bool:
         """Whether every place behind one has a message that can be received now."""
@@ -154,8 +201,9 @@ class Sight:
         return full and place >= self.first - 1
 
     def known_as(self, instance: str) -> bool:
-        """Whether a checkpoint that names this instance means this queue."""
-        return instance in (self.instance, UNKNOWN_INSTANCE)
+        """Whether a checkpoint with this identity may mean this queue; those of versions before 0.3
+        have the instance alone."""
+        return instance in (self.identity, self.instance, UNKNOWN_INSTANCE)
 
 
 def start_of(starting: int, sight: Sight) -> int:

@@ -16,6 +16,7 @@ Upholds: I4 at the connector; I18 (a cursor neither repeats nor skips).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -36,6 +37,7 @@ from onceq.client.pause import pause
 from onceq.errors import MessagesMissing, OnceqError
 from onceq.model.views.ranges import RangeView
 from onceq.spark.access import Access
+from onceq.spark.growth import Resolved, resolve
 from onceq.spark.losses import judge, tell_taken
 from onceq.spark.options import SourceOptions, wrong
 from onceq.spark.ranges import (
@@ -67,11 +69,17 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._options = options
         self._rows = Rows(options, names, counted=True, complete=options.fail_on_data_loss)
         self._targets = {target.key: target for target in options.targets}
+        self._names = {target.key: target.queue for target in options.targets}
         self._accesses = {
             target.manager: Access(target.manager, options.patience) for target in options.targets
         }  # fmt: skip
         self._until: dict[str, int] | None = None
         self._removed: Mapping[str, int] | None = None
+        self._seen: dict[str, Sight] = {}
+        """The queues as they were last seen."""
+        self._starts: dict[str, int] = {}
+        self._told: set[str] = set()
+        """Who has joined (by key) or left (by identity), and was spoken of."""
         self._waiting_for: dict[str, int] = {}
         """By queue: the locked message that keeps the stream from going on."""
 
@@ -80,21 +88,31 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins; asked again when its first batch must be repeated."""
         sights = self._look()
-        to = {key: start_of(self._options.starting[key], sight) for key, sight in sights.items()}
+        to = {key: self._starting(key, sight) for key, sight in sights.items()}
         return self._offset(to, None, sights).pack()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next batch ends; ``start`` itself if there is none."""
-        place = Offset.unpack(start)
-        self._check(place)
         sights = self._look()
-        self._same_queues(place, sights)
-        if self._remove(place, sights):
+        found = self._resolved(Offset.unpack(start), sights)
+        place = found.place
+        if self._remove(place, sights, found.returned):
             sights = self._look()
-        begins = {key: beginning(place.to.get(key, 0), sight) for key, sight in sights.items()}
+        starts = {key: self._starting(key, sights[key]) for key in found.joined}
+        begins = {
+            key: beginning(starts.get(key, place.to.get(key, 0)), sight)
+            for key, sight in sights.items()
+        }
+        return self._next(start, place, begins, sights, limit)
+
+    def _next(
+        self, start: dict[str, Any], place: Offset, begins: Mapping[str, int],
+        sights: Mapping[str, Sight], limit: ReadLimit,
+    ) -> dict[str, Any]:  # fmt: skip
+        """The end of the batch behind a place; ``start`` itself if there is nothing."""
         found = self._reach(begins, sights, limit)
         if any(view.messages for view in found.values()):
-            return self._ended(begins, found, sights).pack()
+            return replace(self._ended(begins, found, sights), left=place.left).pack()
         self._tell_locked(found)
         if self._until is not None:
             # The end of an AvailableNow run; Spark does not always say so.
@@ -130,7 +148,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _offset(
         self, to: Mapping[str, int], begins: Mapping[str, int] | None, sights: Mapping[str, Sight]
     ) -> Offset:
-        instances = {key: sight.instance for key, sight in sights.items()}
+        instances = {key: sight.identity for key, sight in sights.items()}
         return Offset(to, begins, instances, self._options.subscription)
 
     def _ended(
@@ -164,6 +182,8 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             if not sight.steady:
                 raise wrong(_unsteady(target, sight))
             sights[key] = sight
+        _all_different(self._targets, sights)
+        self._seen = sights
         return sights
 
     def _note(self) -> str:
@@ -181,25 +201,50 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         for access in self._accesses.values():
             access.release()
 
-    def _check(self, place: Offset) -> None:
+    def _starting(self, key: str, sight: Sight) -> int:
+        """Where a queue begins that the checkpoint does not have: the same place each time, or what
+        comes between two looks would never be read."""
+        return self._starts.setdefault(key, start_of(self._options.starting[key], sight))
+
+    def _resolved(self, place: Offset, sights: Mapping[str, Sight]) -> Resolved:
+        """A checkpoint with the queues of now; those that have joined or left are told once."""
         if place.subscription != self._options.subscription:
             raise wrong(
                 f"the checkpoint belongs to subscription {place.subscription!r}, this reader is "
                 f"{self._options.subscription!r}; use its own checkpoint for each"
             )
-        if set(place.to) - set(self._targets):
-            gone = ", ".join(sorted(set(place.to) - set(self._targets)))
-            raise wrong(f"the checkpoint also has {gone}; go on with all of its queues, or anew")
-
-    def _same_queues(self, place: Offset, sights: Mapping[str, Sight]) -> None:
-        for key, instance in place.instances.items():
-            if sights[key].known_as(instance):
-                continue
+        found = resolve(place, sights, self._names)
+        for key in found.again:
             raise MessagesMissing(
                 f"[{MessagesMissing.code}] {self._targets[key]} is not the queue that this "
                 "checkpoint was reading: it was deleted and made again, or another queue manager "
                 "answers there. Begin with a new checkpoint"
             )
+        for key in found.joined - self._told:
+            log.info("%s joins: the checkpoint does not have it", self._targets[key])
+        for identity in set(found.place.left) - self._told:
+            self._tell_left(found.place.left[identity])
+        self._told |= {*found.joined, *found.place.left}
+        return found
+
+    def _tell_left(self, had: Range) -> None:
+        """A queue of the checkpoint is not read any more: say so, unless it is read up."""
+        unread = "whether it has unread messages is not known"
+        for manager, access in self._accesses.items():
+            prefix = f"{manager}/"
+            if len(self._accesses) > 1 and not had.key.startswith(prefix):
+                continue
+            with contextlib.suppress(OnceqError):
+                queue = had.key.removeprefix(prefix)
+                sight = access.look(queue)
+                count = access.count(queue, Range(had.key, had.to, sight.last)).messages
+                if not count:
+                    return
+                unread = f"{count} messages in it are unread"
+        log.warning(
+            "%s is in the checkpoint, and is not read any more; %s. Its place is kept: when it is "
+            "among the queues again, it goes on there", had.key, unread,
+        )  # fmt: skip
 
     # ---- how far --------------------------------------------------------------------------
 
@@ -240,7 +285,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         """The tasks of a batch, from its end offset alone."""
         if start == end:
             return []
-        ranges = Offset.unpack(end).ranges()
+        ranges = self._batch(Offset.unpack(end))
         wholes = [self._counted(part) for part in ranges]
         tasks = [
             tuple(self._counted(part) for part in parts)
@@ -257,6 +302,17 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             self._judge(whole, there, "read")
         guids = {t.manager: self._access(t).who(t.queue)[1] for t in self._options.targets}
         return [RangePartition(parts, guids) for parts in tasks]
+
+    def _batch(self, place: Offset) -> list[Range]:
+        """The ranges of a batch, by the keys of now."""
+        found = resolve(place, self._seen or self._look(), self._names)
+        gone = [part.key for part in place.ranges() if part.key not in found.keys]
+        if gone:
+            raise wrong(
+                f"the last batch was not finished, and has messages of {', '.join(gone)}. Start "
+                "the query once more with all of its queues; they can leave when that is done"
+            )
+        return found.place.ranges()
 
     def _counted(self, part: Range) -> Range:
         """A range with the number of its messages: that of its offset, or of now.
@@ -288,20 +344,27 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             place = Offset.unpack(end)
             if self._removed != place.to:
                 sights = self._look()
-                self._same_queues(place, sights)
-                self._remove(place, sights)
+                found = self._resolved(place, sights)
+                self._remove(found.place, sights, found.returned)
         except OnceqError as error:
             log.warning("messages of a committed batch are not removed yet: %s", error)
 
-    def _remove(self, place: Offset, sights: Mapping[str, Sight]) -> bool:
+    def _remove(
+        self, place: Offset, sights: Mapping[str, Sight], returned: Sequence[Range] = ()
+    ) -> bool:
         """Remove what a committed batch has read; whether anything was asked to be removed.
 
-        Repeating it changes nothing. The queues must be those of the checkpoint (``_same_queues``):
+        Repeating it changes nothing. The queues must be those of the checkpoint (``_resolved``):
         another one has other messages at the same places.
+
+        Args:
+            returned: What is to be removed, too, of queues that were away since their last batch.
         """
-        if not self._options.receive or place.begins is None or self._removed == place.to:
+        if not self._options.receive or self._removed == place.to:
             return False
-        ranges = place.ranges()
+        ranges = [*place.ranges(), *(part for part in returned if part.places)]
+        if place.begins is None and not ranges:
+            return False
         for manager, access in self._accesses.items():
             mine = [part for part in ranges if self._targets[part.key].manager == manager]
             if not mine:
@@ -318,6 +381,15 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         """The query is over: let others receive again."""
         for access in self._accesses.values():
             access.close()
+
+
+def _all_different(targets: Mapping[str, Target], sights: Mapping[str, Sight]) -> None:
+    """Two addresses may lead to one queue manager."""
+    by_identity: dict[str, str] = {}
+    for key, sight in sights.items():
+        other = by_identity.setdefault(sight.identity, key)
+        if other != key:
+            raise wrong(f"{targets[other]} and {targets[key]} are the same queue; name it once")
 
 
 def _unsteady(target: Target, sight: Sight) -> str:

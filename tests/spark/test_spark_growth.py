@@ -1,0 +1,172 @@
+"""A stream goes on with its checkpoint when hosts are renamed, and queue managers join or leave.
+
+The stream's driver side, called as Spark calls it, on two queue managers and without Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from onceq.errors import ConfigurationError
+
+pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
+from pyspark.sql.streaming.datasource import ReadMaxRows
+
+from tests.spark.driver import Driver
+
+
+@pytest.fixture
+def queue(daemon: Any, other: Any, request: Any) -> str:
+    """A queue of the same name on both, with four messages each at the same places."""
+    name: str = "private$\\" + request.node.name.replace("[", "-").replace("]", "")
+    for hub in (daemon, other):
+        hub.manager.create_queue(name, transactional=True)
+        send(hub, name, *range(4))
+    return name
+
+
+@pytest.fixture
+def drivers() -> Iterator[Any]:
+    made: list[Driver] = []
+
+    def make(*where: object, queue: str, **options: object) -> Driver:
+        made.append(Driver(",".join(map(str, where)), queue, **options))
+        return made[-1]
+
+    yield make
+    for driver in made:
+        driver.reader.stop()
+
+
+def send(hub: Any, queue: str, *numbers: int) -> None:
+    with hub.manager.transaction() as tx:
+        tx.send_many(queue, [f"{hub.name} {number}".encode() for number in numbers])
+
+
+def texts(hub: Any, *numbers: int) -> list[str]:
+    return [f"{hub.name} {number}" for number in numbers]
+
+
+def left(queue: str, *hubs: Any) -> list[int]:
+    """Messages that the queue has on each."""
+    return [hub.manager.queue(queue)["messages"] for hub in hubs]
+
+
+def older(hub: Any, key: str, queue: str, first: int, end: int) -> dict[str, Any]:
+    """An end offset as tree ee9035e has written it: messages so far from the first on."""
+    view = hub.manager.queue(queue)
+    before = view.first_lookup - 1
+    return {
+        "from": {key: before + first}, "queues": {key: view.instance}, "to": {key: before + end},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["alone", "of-many"])
+def test_an_older_checkpoint_goes_on_with_a_second_manager(
+    daemon: Any, other: Any, queue: str, drivers: Any, form: str
+) -> None:
+    """Its batch was committed, and not removed yet."""
+    key = queue if form == "alone" else f"127.0.0.1:1/{queue}"
+    end = older(daemon, key, queue, 0, 2)
+    both = drivers(daemon.path, other.address, queue=queue)
+    more = both.after(end)
+    assert left(queue, daemon, other) == [2, 4]
+    assert sorted(both.bodies(end, more)) == texts(daemon, 2, 3) + texts(other, 0, 1, 2, 3)
+    assert both.after(more) == more
+    assert left(queue, daemon, other) == [0, 0]
+
+
+def test_another_host_name(daemon: Any, other: Any, queue: str, drivers: Any) -> None:
+    """A batch that was not finished is run again, and the rest is read, under other addresses."""
+    one = drivers(daemon.path, other.path, queue=queue)
+    start = one.first()
+    end = one.after(start, ReadMaxRows(4))
+    rows = one.bodies(start, end)
+    one.reader.stop()
+    two = drivers(other.address, daemon.address, queue=queue)
+    assert two.first()["to"] == start["to"]
+    assert sorted(two.bodies(start, end)) == sorted(rows)
+    rest = two.after(end)
+    assert sorted(rows + two.bodies(end, rest)) == sorted(
+        texts(daemon, 0, 1, 2, 3) + texts(other, 0, 1, 2, 3)
+    )
+    assert two.after(rest) == rest
+    assert left(queue, daemon, other) == [0, 0]
+
+
+def test_a_manager_leaves_and_comes_back(
+    daemon: Any, other: Any, queue: str, drivers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    both = drivers(daemon.path, other.path, queue=queue)
+    start = both.first()
+    end = both.after(start, ReadMaxRows(4))
+    both.reader.stop()
+    alone = drivers(daemon.path, queue=queue)
+    with caplog.at_level(logging.WARNING, "onceq.spark"):
+        second = alone.after(end)
+    assert f"{other.path}/{queue} is in the checkpoint, and is not read any more" in caplog.text
+    assert "whether it has unread messages is not known" in caplog.text
+    assert alone.bodies(end, second) == texts(daemon, 2, 3)
+    assert alone.after(second) == second
+    # What it had in the batch was written, and is still there: it goes when the manager is back.
+    assert left(queue, daemon, other) == [0, 4]
+    alone.reader.stop()
+    back = drivers(daemon.address, other.address, queue=queue)
+    third = back.after(second)
+    assert left(queue, daemon, other) == [0, 2]
+    assert back.bodies(second, third) == texts(other, 2, 3)
+    assert back.after(third) == third
+    assert left(queue, daemon, other) == [0, 0]
+
+
+def test_a_queue_that_leaves_with_unread_messages_is_told(
+    daemon: Any, queue: str, drivers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    second = queue + "-second"
+    daemon.manager.create_queue(second, transactional=True)
+    send(daemon, second, *range(3))
+    both = drivers(daemon.path, queue=f"{queue},{second}")
+    end = both.after(both.first(), ReadMaxRows(2))
+    both.reader.stop()
+    one = drivers(daemon.path, queue=queue)
+    with caplog.at_level(logging.WARNING, "onceq.spark"):
+        one.after(one.after(end))
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert f"{second} is in the checkpoint" in told
+    assert "2 messages in it are unread" in told
+
+
+def test_what_has_joined_begins_where_a_new_query_would(
+    daemon: Any, other: Any, queue: str, drivers: Any
+) -> None:
+    alone = drivers(daemon.path, queue=queue)
+    end = alone.after(alone.first())
+    alone.reader.stop()
+    late = drivers(daemon.path, other.path, queue=queue, startingOffsets="latest")
+    assert late.after(end) == end
+    send(other, queue, 4)
+    more = late.after(end)
+    assert late.bodies(end, more) == texts(other, 4)
+    assert left(queue, daemon, other) == [0, 5]
+
+
+def test_a_batch_that_was_not_finished_needs_all_of_its_queues(
+    daemon: Any, other: Any, queue: str, drivers: Any
+) -> None:
+    both = drivers(daemon.path, other.path, queue=queue)
+    start = both.first()
+    end = both.after(start)
+    both.reader.stop()
+    alone = drivers(daemon.path, queue=queue)
+    with pytest.raises(ConfigurationError, match="was not finished, and has messages of"):
+        alone.reader.partitions(start, end)
+
+
+def test_two_addresses_of_one_manager(daemon: Any, queue: str, drivers: Any) -> None:
+    twice = drivers(daemon.path, daemon.address, queue=queue, readMode="peek")
+    with pytest.raises(ConfigurationError, match="are the same queue; name it once"):
+        twice.first()
