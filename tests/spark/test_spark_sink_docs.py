@@ -16,15 +16,18 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "spark.md"
 
 
 def test_every_example_of_writing_runs(
-    spark: Any, daemon: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, daemon: Any, other: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     section = PAGE.read_text().split("## Write rows to queues")[1].split("\n## ")[0]
     blocks = re.findall(r"^```python no-run\n(.*?)^```", section, re.M | re.S)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     manager = daemon.manager
     for name in ("orders", "errors"):
         manager.create_queue(rf"private$\{name}", transactional=True, exist_ok=True)
         manager.purge(rf"private$\{name}")
+    other.manager.create_queue(r"private$\orders", transactional=True, exist_ok=True)
+    other.manager.purge(r"private$\orders")
+    names = {"spark": spark, "HUB": daemon.address, "SPOKE": other.address}
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows").mkdir()
     row = {"id": 1, "amount": 2.5}
@@ -34,9 +37,13 @@ def test_every_example_of_writing_runs(
         text = re.sub(r'"\./', f'"{os.fspath(tmp_path)}/', text)
         example = tmp_path / "example.py"
         example.write_text(text)
-        runpy.run_path(str(example), init_globals={"spark": spark})
+        runpy.run_path(str(example), init_globals=names)
     found = manager.receive_many(r"private$\orders", timeout=0)
     texts = [(message.label, message.text) for message in found]
+    there = [message.text for message in other.manager.receive_many(r"private$\orders", timeout=0)]
+    spread, texts = [text for _, text in texts[4:]], texts[:4]
+    assert (len(spread), spread[-1], len(there), there[-1]) == (51, "1", 51, "2")
+    assert sorted(map(int, spread[:-1] + there[:-1])) == list(range(100))
     assert texts == [("order 1", json.dumps(row, separators=(",", ":"))), ("", "17"), ("", "18"),
                      ("", json.dumps(row, separators=(",", ":")))]  # fmt: skip
     assert found[1].app_specific == 7

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ from onceq.errors import QueueNotFound, RolledBack, SendFailed  # noqa: E402
 from onceq.model.xid import ONCEQ_FORMAT, Xid  # noqa: E402
 from onceq.spark import sink_task  # noqa: E402
 from onceq.spark.sink_options import parse_sink  # noqa: E402
-from onceq.spark.sink_task import Job, Staged, _Task  # noqa: E402
+from onceq.spark.sink_parts import stage  # noqa: E402
+from onceq.spark.sink_task import Job, Staged  # noqa: E402
 from tests.scratch import scratch  # noqa: E402
 
 QUEUE = r"private$\q"
@@ -42,6 +45,18 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def batches(*bodies: bytes, size: int = 4) -> Iterator[Any]:
     for at in range(0, len(bodies), size):
         yield pa.RecordBatch.from_pydict({"body": list(bodies[at : at + size])})
+
+
+class _Task:
+    """A task of a write at one queue manager that is there already."""
+
+    def __init__(self, qm: onceq.QueueManager, names: tuple[str, ...], options: Any, job: Job):
+        self._stage = partial(
+            stage, names=names, options=options, job=job, opened=lambda address: nullcontext(qm)
+        )
+
+    def run(self, batches: Iterator[Any]) -> Staged:
+        return self._stage(batches)
 
 
 def task(qm: onceq.QueueManager, **options: str) -> _Task:

@@ -22,9 +22,8 @@ from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
 from onceq.errors import OnceqError
 from onceq.model.branch import Decision
-from onceq.model.identity import guid_text
 from onceq.model.views.branches import BranchView, RowsView
-from onceq.model.xid import Xid
+from onceq.model.xid import Xid, partner_name
 from onceq.partners.contract import AnyPartner
 from onceq.partners.last_agent import LastAgent
 from onceq.partners.recovery import WAIT_S_MIN, Recovery
@@ -95,7 +94,7 @@ class ManagerResource:
     def __init__(self, manager: Manager, name: str = "") -> None:
         self._manager = manager
         self._session = manager._state
-        self.name = name or f"onceq:{guid_text(self._session.source)}"
+        self.name = name or partner_name(self._session.source)
 
     def recover(self, prefix: bytes = b"") -> list[Xid]:
         """See Resource."""

@@ -10,6 +10,10 @@ the manager on which they are, and ``group.`` at the front of their ``bqual``. T
 ``gtrid`` is 12 hexadecimal digits that all attempts at one batch have in common, and 12 that one
 attempt has for itself.
 
+A group may decide for branches at other managers, too. These have the same ``gtrid``, and so the
+identity of the manager that decides. There an *anchor* with that ``gtrid`` stands for them: a
+branch with nothing in it, whose ``bqual`` is ``group.for.`` with the GUID of the other manager.
+
 A branch whose outcome is a row in a database, its *last agent* (``partners/last_agent.py``), has an
 ``r`` before the number, so that nobody takes it for one that a queue manager decides, and its
 ``bqual`` is ``row.`` with the name of the database.
@@ -22,7 +26,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import InvalidParameter
-from onceq.model.identity import GUID_BYTES
+from onceq.model.identity import GUID_BYTES, guid_text
 
 XID_BYTES_MAX: Final = 64
 """Bytes of each of the two parts (XA: MAXGTRIDSIZE, MAXBQUALSIZE)."""
@@ -36,11 +40,15 @@ TAG_BYTES: Final = 6
 GROUP_MARK: Final = b"group."
 """At the front of the branch qualifier of a group's branch."""
 
+ANCHOR_MARK: Final = GROUP_MARK + b"for."
+"""At the front of the branch qualifier of an anchor."""
+
 ROW_MARK: Final = b"row."
 """At the front of the branch qualifier of a branch that a row in a database decides."""
 
 _OURS = re.compile(rb"onceq-([0-9a-f]{32})-([0-9a-f]{1,24})")
 _GROUP = re.compile(rb"(onceq-[0-9a-f]{32}-[0-9a-f]{12})[0-9a-f]{12}")
+_ANCHOR = re.compile(re.escape(ANCHOR_MARK) + rb"([0-9a-f]{32})")
 _BY_ROW = re.compile(rb"onceq-([0-9a-f]{32})-r([0-9a-f]{1,24})")
 _TAG = re.compile(rb"[0-9a-f]{12}")
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./$@+=")
@@ -131,6 +139,23 @@ def group_xid(prefix: bytes, token: bytes, name: str) -> Xid:
     """A branch of a batch; ``token`` tells attempts apart, ``name`` the branches of one attempt."""
     assert len(token) == TAG_BYTES
     return Xid(ONCEQ_FORMAT, prefix + token.hex().encode(), GROUP_MARK + name.encode())
+
+
+def anchor_xid(prefix: bytes, token: bytes, manager: bytes) -> Xid:
+    """The anchor of an attempt's branches at another manager (a GUID)."""
+    assert len(manager) == GUID_BYTES
+    return group_xid(prefix, token, f"for.{manager.hex()}")
+
+
+def anchored(xid: Xid) -> bytes:
+    """GUID of the manager for whose branches an anchor stands; empty if it is none."""
+    match = _ANCHOR.fullmatch(xid.bqual)
+    return bytes.fromhex(match[1].decode()) if match is not None and group_of(xid) else b""
+
+
+def partner_name(manager: bytes) -> str:
+    """How a queue manager (a GUID) is called where it takes part in what another one decides."""
+    return f"onceq:{guid_text(manager)}"
 
 
 def group_of(xid: Xid) -> bytes:

@@ -27,17 +27,20 @@ CHECKPOINT: Final = "checkpointLocation"
 
 SINK_OPTIONS: Final = (
     Option(
-        "queueManager", "address", "(required)",
+        "queueManager", "addresses", "(required)",
         "Where the queue manager accepts applications: `host:port`, `onceq://host:port`, "
-        "`unix:///path/onceq.sock`, or its data directory. Driver and executors connect to it.",
+        "`unix:///path/onceq.sock`, or its data directory. Driver and executors connect to it. "
+        "Several are separated by commas: a write goes to all of them or to none, and the first "
+        "decides.",
     ),
     Option(
         "queue", "destination", "(column `queue`)",
         "Where all rows go: a path name or format name, also of several elements "
         "(`DIRECT=...,DIRECT=...`) or a distribution list. As for the source, `host:port/name` "
-        "with the address in `queueManager` means a queue of that queue manager, and "
-        "`onceq://host:port/name` says it without the other option. It goes before the column "
-        "`queue`. `save(\"...\")` and `start(\"...\")` mean the same.",
+        "with an address in `queueManager` means a queue of that queue manager, and "
+        "`onceq://host:port/name` says it without the other option. A name without one, where "
+        "there are several, is a queue at each of them, and partitions take turns. It goes before "
+        "the column `queue`. `save(\"...\")` and `start(\"...\")` mean the same.",
     ),
     Option(
         "txnAppId", "text", "the query's id",
@@ -128,6 +131,7 @@ class SinkOptions:
     """Options that were checked.
 
     Attributes:
+        managers: Addresses; the first decides.
         queue: For all rows; empty: each row has its own.
         app: Empty: none was given.
         version: -1: none was given.
@@ -137,7 +141,7 @@ class SinkOptions:
         compared: Whether a version that was written before must have had the same rows.
     """
 
-    manager: str
+    managers: tuple[str, ...]
     queue: str
     app: str
     version: int
@@ -145,6 +149,11 @@ class SinkOptions:
     values: tuple[tuple[str, Any], ...]
     checkpoint: str = ""
     compared: bool = False
+
+    @property
+    def manager(self) -> str:
+        """The address of the one that decides."""
+        return self.managers[0]
 
 
 def parse_sink(given: Mapping[str, str], *, stream: bool) -> SinkOptions:
@@ -159,7 +168,7 @@ def parse_sink(given: Mapping[str, str], *, stream: bool) -> SinkOptions:
     """
     names = (*(option.name for option in SINK_OPTIONS), CHECKPOINT)
     values = named(given, names, passed_over="queryname", what=" for writing")
-    manager, queue = sink_of(values.get("queueManager", ""), values.get("queue", "").strip())
+    managers, queue = sink_of(values.get("queueManager", ""), values.get("queue", "").strip())
     app = values.get("txnAppId", "")
     if len(app) > GROUP_APP_CHARS_MAX or not app.isprintable():
         raise wrong(f"txnAppId has up to {GROUP_APP_CHARS_MAX} printable characters")
@@ -178,11 +187,11 @@ def parse_sink(given: Mapping[str, str], *, stream: bool) -> SinkOptions:
         raise wrong("txnRows is for writes with txnAppId and txnVersion")
     errors = values.get("errorQueue", "").strip()
     try:
-        errors = name_there(manager, errors)
+        errors = name_there(managers[0], errors)
     except OnceqError as error:
         raise wrong(f"errorQueue: {error.text}") from None
     return SinkOptions(
-        manager=manager,
+        managers=managers,
         queue=queue,
         app=app,
         version=number(values, "txnVersion", -1, VERSION_MAX),

@@ -12,6 +12,7 @@ Upholds: I3 at the connector (nothing is taken that can go nowhere).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from onceq.errors import IllegalFormatName, OnceqError
@@ -24,34 +25,45 @@ _PLACE: Final = re.compile(r"[:/\\.]")
 _PORT: Final = re.compile(r"[^:\[\]]+:\d+|\[[^\]]*\]:\d+")
 
 
-def sink_of(managers: str, queue: str) -> tuple[str, str]:
-    """The address of the queue manager and the name of the queue there, out of two options.
+def sink_of(managers: str, queue: str) -> tuple[tuple[str, ...], str]:
+    """Addresses of queue managers, and the queue (with an address where there are several), out of
+    two options.
 
     Args:
         managers: The option ``queueManager``; may be empty where ``queue`` is a URL.
         queue: The option ``queue``; empty: each row has its own.
 
     Raises:
-        ConfigurationError: They do not say which queue manager, or say several.
+        ConfigurationError: They do not say which queue manager, or name one that they do not have.
     """
-    addresses = list(dict.fromkeys(parts_of(managers)))
+    addresses = tuple(dict.fromkeys(parts_of(managers)))
     if not addresses and queue.startswith(SCHEME):
         address, _, name = queue.removeprefix(SCHEME).partition("/")
         if not address or not name:
             raise wrong(f"{queue!r} is not onceq://host:port/queue")
-        return SCHEME + address, name
+        return (SCHEME + address,), name
     if not addresses:
         raise wrong('say where the queue manager is: .option("queueManager", "host:port")')
-    if len(addresses) > 1:
-        raise wrong(
-            f"queueManager has {len(addresses)} addresses, and a write goes through one queue "
-            "manager; write to one, which forwards what is for the others "
-            r"(queue HOST\private$\name), or write to each of them"
-        )
     try:
-        return addresses[0], name_there(addresses[0], queue)
+        if len(addresses) == 1:
+            return addresses, name_there(addresses[0], queue)
+        place_of(addresses, queue)
     except OnceqError as error:
         raise wrong(f"queue: {error.text}") from None
+    return addresses, queue
+
+
+def place_of(addresses: Sequence[str], name: str) -> int:
+    """Which of these queue managers a name begins with the address of; -1: none, so any will do.
+
+    Raises:
+        IllegalFormatName: As of ``name_there``.
+    """
+    for at, address in enumerate(addresses):
+        if _own(address, name):
+            return at
+    name_there(", ".join(addresses), name)
+    return -1
 
 
 def name_there(address: str, name: str) -> str:
@@ -61,11 +73,9 @@ def name_there(address: str, name: str) -> str:
         IllegalFormatName: It begins with the address of another, or of a computer that there
             cannot be.
     """
-    bare = address.removeprefix(SCHEME)
-    # A directory of one word could be a computer as well, and is.
-    for own in (SCHEME + bare, bare) if _PLACE.search(bare) else ():
-        if name.startswith(f"{own}/") and len(name) > len(own) + 1:
-            return name.removeprefix(f"{own}/")
+    own = _own(address, name)
+    if own:
+        return own
     if not _ADDRESS.match(name) and _possible(name):
         return name
     raise IllegalFormatName(
@@ -85,3 +95,13 @@ def _possible(name: str) -> bool:
     except OnceqError:
         return True  # What is wrong with it is told where it is sent.
     return not any(e.protocol == "OS" and _PORT.fullmatch(e.host) for e in elements)
+
+
+def _own(address: str, name: str) -> str:
+    """What stands behind that address and a slash; empty: the name does not begin so."""
+    bare = address.removeprefix(SCHEME)
+    # A directory of one word could be a computer as well, and is.
+    for own in (SCHEME + bare, bare) if _PLACE.search(bare) else ():
+        if name.startswith(f"{own}/"):
+            return name.removeprefix(f"{own}/")
+    return ""

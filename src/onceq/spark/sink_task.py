@@ -13,11 +13,10 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from onceq.client.opening import connect
 from onceq.client.properties import checked
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import (
@@ -43,8 +42,6 @@ from onceq.model.limits import LABEL_CHARS_MAX
 from onceq.model.names import parse_any
 from onceq.model.run import Run
 from onceq.model.xid import Xid
-from onceq.spark.error_codes import coded
-from onceq.spark.sink_digest import rows_sum
 from onceq.spark.sink_options import SinkOptions
 from onceq.spark.sink_rows import BODY_BYTES_MAX, Piece, Pieces
 from onceq.spark.sink_targets import name_there
@@ -96,75 +93,73 @@ class Staged:
     """What a task has promised.
 
     Attributes:
-        branches: In the order of their rows, as (global identifier, branch qualifier).
+        branches: At the queue manager that decides, in the order of their rows, as (global
+            identifier, branch qualifier).
         rows: How many were read.
         refused: How many of them went to the error queue.
         total: Of the check sums of the rows (``sink_digest.py``), where these are compared.
+        elsewhere: Branches at other queue managers, with the index of each of these.
     """
 
     branches: tuple[tuple[bytes, bytes], ...]
     rows: int
     refused: int
     total: int = 0
+    elsewhere: tuple[tuple[int, bytes, bytes], ...] = ()
 
 
-def stage(
-    batches: Iterable[pa.RecordBatch], names: tuple[str, ...], options: SinkOptions, job: Job
-) -> Staged:
-    """Send the rows of one task into prepared branches.
-
-    Raises:
-        OnceqError: A row was refused and there is no error queue, or the queue manager cannot be
-            reached. Nothing that is not rolled back was sent.
-    """
-    try:
-        with connect(options.manager, timeout=CONNECT_S_MAX) as manager:
-            return _Task(manager, names, options, job).run(batches)
-    except OnceqError as error:
-        raise coded(error, f"queue manager at {options.manager}") from None
-
-
-class _Task:
-    """One task at work, on one connection."""
+class Task:
+    """What one task does at one queue manager, on one connection."""
 
     def __init__(
-        self, manager: QueueManager, names: tuple[str, ...], options: SinkOptions, job: Job
-    ) -> None:
-        self._manager, self._options, self._job = manager, options, job
+        self, manager: QueueManager, address: str, names: tuple[str, ...], options: SinkOptions,
+        job: Job, attempt: Attempt, anchor: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
+        """Args:
+        attempt: Of the queue manager that decides.
+        anchor: To be called before anything is prepared here, where another one decides.
+        """
+        self._manager, self._address, self._options, self._job = manager, address, options, job
         apart = None if options.queue else self._apart
         self._pieces = Pieces(names, dict(options.values), apart)
-        self._attempt: Attempt = manager.groups.attempt(job.app, job.version)
+        self._attempt, self._anchor = attempt, anchor
         self._branch: Branch | None = None
         self._bytes = self._messages = 0
         self._prepared: list[Xid] = []
         self._begun = 0
         self._known: dict[str, OnceqError | tuple[int, ...]] = {}
         """Of destinations why nothing can be sent there, or which queues they lead to."""
-        self._names = names
-        self._rows = self._refused = self._total = 0
+        self._first = 0
+        self._at: Sequence[int] | None = None
+        self.refused = 0
+        if options.errors:
+            self._check_errors(options.errors)
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Staged:
-        """All of it, or nothing that anybody would have to clear up."""
-        try:
-            return self._run(batches)
-        except BaseException:
-            with contextlib.suppress(OnceqError):
-                for xid in self._prepared:
-                    self._manager.xa.rollback(xid)
-            raise
+    def take(self, batch: pa.RecordBatch, first: int, at: Sequence[int] | None = None) -> None:
+        """Send the rows of a batch.
 
-    def _run(self, batches: Iterable[pa.RecordBatch]) -> Staged:
-        if self._options.errors:
-            self._check_errors(self._options.errors)
-        for batch in batches:
-            for piece in self._pieces.of(batch):
-                self._send(piece)
-            self._rows += batch.num_rows
-            if self._job.compared:
-                self._total += rows_sum(batch, self._names)
+        Args:
+            first: Number of its first row in the partition.
+            at: Indices of these rows in that batch; None: it is whole.
+        """
+        self._first, self._at = first, at
+        for piece in self._pieces.of(batch):
+            self._send(piece)
+
+    def finish(self) -> list[Xid]:
+        """Promise all of it; the branches, in order."""
         self._prepare()
-        made = tuple((xid.gtrid, xid.bqual) for xid in self._prepared)
-        return Staged(made, self._rows, self._refused, self._total)
+        return self._prepared
+
+    def undo(self) -> None:
+        """Undo it, so that nobody has to clear it up."""
+        with contextlib.suppress(OnceqError):
+            for xid in self._prepared:
+                self._manager.xa.rollback(xid)
+
+    def _number(self, index: int) -> int:
+        """The number of a row in the partition."""
+        return self._first + (index if self._at is None else int(self._at[index]))
 
     def _check_errors(self, queue: str) -> None:
         opened = self._manager.open_queue(queue, access="send")
@@ -182,7 +177,7 @@ class _Task:
         if why is not None:
             self._refuse(piece, destination, why)
             return
-        self._ship(name_there(self._options.manager, destination), piece)
+        self._ship(name_there(self._address, destination), piece)
 
     def _ship(self, destination: str, piece: Piece) -> None:
         for first, part in _parts(piece.bodies):
@@ -218,6 +213,8 @@ class _Task:
         self._bytes += size
 
     def _begin(self) -> None:
+        if self._anchor is not None:
+            self._anchor()
         xid = self._attempt.branch(f"{self._job.partition}.{self._begun}")
         self._begun += 1
         self._branch = self._manager.branch(xid)
@@ -286,7 +283,7 @@ class _Task:
         to no transactional queue."""
         places: tuple[int, ...] = ()
         try:
-            destination = name_there(self._options.manager, destination)
+            destination = name_there(self._address, destination)
             names = [str(element) for element in parse_any(destination)]
             for name in [destination] if len(names) == 1 else [destination, *names]:
                 opened = self._manager.open_queue(name, access="send")
@@ -306,7 +303,7 @@ class _Task:
     def _refuse(self, piece: Piece, destination: str, why: OnceqError) -> None:
         if not self._options.errors:
             raise self._row_error(why, piece, destination)
-        self._refused += len(piece.bodies)
+        self.refused += len(piece.bodies)
         own = isinstance(piece.values.get("label"), list) or not isinstance(piece.rows, range)
         notes = [
             self._note(piece, destination, why, index)
@@ -323,7 +320,7 @@ class _Task:
         about = {
             "code": why.code, "text": why.text, "destination": destination,
             "label": piece.value("label", index or 0, ""), "partition": self._job.partition,
-            "firstRow": self._rows + piece.rows[index or 0],
+            "firstRow": self._number(piece.rows[index or 0]),
             "rows": len(piece.bodies) if index is None else 1,
             "app": self._job.app, "version": self._job.version,
         }  # fmt: skip
@@ -337,10 +334,10 @@ class _Task:
         Args:
             upto: It may be an earlier row, too.
         """
-        neighbours = isinstance(piece.rows, range)
-        row, last = self._rows + piece.rows[0], self._rows + piece.rows[-1]
+        neighbours = isinstance(piece.rows, range) and self._at is None
+        row, last = self._number(piece.rows[0]), self._number(piece.rows[-1])
         rows = f"row {row}" if row == last else f"rows {row} to {last}"
-        if not neighbours:
+        if not neighbours and row != last:
             rows = f"{len(piece.rows)} rows from {row} to {last}"
         if upto:
             rows = f"a row up to {last}" if neighbours else "a row of this batch"

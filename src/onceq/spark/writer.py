@@ -36,8 +36,10 @@ from onceq.model.views.branches import GroupResult
 from onceq.model.xid import ONCEQ_FORMAT, Xid
 from onceq.spark.error_codes import coded
 from onceq.spark.sink_digest import digest_of, target_of
+from onceq.spark.sink_many import decide, tell
 from onceq.spark.sink_options import SinkOptions
-from onceq.spark.sink_task import CONNECT_S_MAX, Job, Staged, stage
+from onceq.spark.sink_parts import stage
+from onceq.spark.sink_task import CONNECT_S_MAX, Job, Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,18 +78,30 @@ class _Writer:
     def _stage(self, batches: Iterator[pa.RecordBatch], job: Job) -> StagedMessage:
         return StagedMessage(job, stage(batches, self._names, self._options, job))
 
-    def _ask(self, work: Callable[[QueueManager], T], *, attempts: int = ATTEMPTS_MAX) -> T:
-        """Ask the queue manager on a connection of its own; asking again does no harm."""
+    def _ask(
+        self, work: Callable[[list[QueueManager]], T], *, attempts: int = ATTEMPTS_MAX,
+        alone: bool = False,
+    ) -> T:  # fmt: skip
+        """Ask the queue managers on connections of their own; asking again does no harm.
+
+        Args:
+            alone: Only the one that decides.
+        """
+        addresses = self._options.managers[:1] if alone else self._options.managers
+        place = "queue manager at " + ", ".join(addresses)
         for attempt in range(1, attempts + 1):
             try:
-                with connect(self._options.manager, timeout=CONNECT_S_MAX) as manager:
-                    return work(manager)
+                with contextlib.ExitStack() as stack:
+                    return work([
+                        stack.enter_context(connect(address, timeout=CONNECT_S_MAX))
+                        for address in addresses
+                    ])  # fmt: skip
             except ServiceNotAvailable as error:
                 if attempt == attempts:
-                    raise coded(error, f"queue manager at {self._options.manager}") from error
+                    raise coded(error, place) from error
                 pause(RETRY_S * attempt)
             except OnceqError as error:
-                raise coded(error, f"queue manager at {self._options.manager}") from None
+                raise coded(error, place) from None
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _commit(self, messages: Sequence[Any]) -> None:
@@ -118,7 +132,16 @@ class _Writer:
             except GroupDiffers as error:
                 raise GroupDiffers(f"{error.text}: {_CURE}") from None
 
-        done = self._ask(commit)
+        elsewhere = [
+            (at, Xid(ONCEQ_FORMAT, *branch)) for m in told for at, *branch in m.staged.elsewhere
+        ]
+
+        def everywhere(managers: list[QueueManager]) -> GroupResult:
+            if len(managers) == 1:
+                return commit(managers[0])
+            return decide(managers, job.app, job.version, elsewhere, commit)
+
+        done = self._ask(everywhere)
         refused = sum(message.staged.refused for message in told)
         if done.already:
             log.info("batch %s of %s was sent before; nothing is sent twice", job.version, job.app)
@@ -135,7 +158,13 @@ class _Writer:
             final: The name is of this write alone, so nobody will come back to it.
         """
         with contextlib.suppress(OnceqError):
-            self._ask(lambda qm: qm.groups.rollback(app, version, final=final), attempts=1)
+            # First where it is decided: what others hear then is true for ever.
+            self._ask(
+                lambda qms: qms[0].groups.rollback(app, version, final=final),
+                attempts=1, alone=True,
+            )  # fmt: skip
+            if len(self._options.managers) > 1:
+                self._ask(lambda qms: tell(qms[0], qms[1:]), attempts=1)
 
 
 class OnceqWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
@@ -160,9 +189,10 @@ class OnceqWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
         self._commit(messages)
         if not self._options.app:
             with contextlib.suppress(OnceqError):
-                self._ask(self._forget)
+                self._ask(self._forget, alone=True)
 
-    def _forget(self, manager: QueueManager) -> None:
+    def _forget(self, managers: list[QueueManager]) -> None:
+        manager = managers[0]
         with contextlib.suppress(UsageError):
             manager.groups.forget(self._app)
         manager.groups.rollback(self._app, self._version, final=True)

@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
-from onceq.core.transaction import groups
+import pytest
+
+from onceq.core.state.branch_table import Branches
+from onceq.core.transaction import groups, xa_branch
 from onceq.spark import sink_digest, sink_targets
 from tests.planted.planted import Planted, edited, replaced
 
 GROUPS = "tests/conformance/test_groups.py::test_"
+PARTS = "tests/conformance/test_group_parts.py::test_"
 UNIT = "tests/unit/spark/"
+
+
+def _others_are_not_decided(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Branches, "decide", lambda self, numbers, at_s: None)
 
 
 PLANTED = (
     Planted(
         "another-write-is-a-repetition", replaced(groups, "_same", lambda known, item: None),
         GROUPS + "what_was_committed_as_another_is_no_repetition",
+    ),
+    Planted(
+        "group-without-its-other-parts", _others_are_not_decided,
+        PARTS + "all_parts_take_effect_by_one_record",
+    ),
+    Planted(
+        "anchors-are-left-out", replaced(xa_branch, "_is_anchor", lambda step, xid: False),
+        PARTS + "what_was_given_up_is_rolled_back_everywhere",
+    ),
+    Planted(
+        "undecided-parts-are-aborted",
+        replaced(Branches, "in_group", lambda self, gtrid: False),
+        PARTS + "all_parts_take_effect_by_one_record",
+    ),
+    Planted(
+        "repeated-attempts-hide-the-decision",
+        edited(
+            xa_branch,
+            "    if at_work:\n        answer = Decision.OPEN\n    elif item",
+            "    if at_work or step.state.branches.in_group(item.gtrid):\n"
+            "        answer = Decision.OPEN\n    elif item",
+        ),
+        PARTS + "a_straggler_does_not_hide_what_was_decided",
     ),
     Planted(
         "columns-in-any-order-are-other-rows",

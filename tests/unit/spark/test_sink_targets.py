@@ -6,7 +6,7 @@ import pytest
 
 from onceq.errors import ConfigurationError, IllegalFormatName
 from onceq.spark.sink_options import parse_sink
-from onceq.spark.sink_targets import name_there, sink_of
+from onceq.spark.sink_targets import name_there, place_of, sink_of
 
 HERE = "127.0.0.1:2812"
 Q = r"private$\orders"
@@ -25,7 +25,7 @@ Q = r"private$\orders"
 )
 def test_a_queue_of_the_queue_manager_is_named_as_in_the_source(address: str, name: str) -> None:
     assert name_there(address, name) == Q
-    assert sink_of(address, name) == (address, Q)
+    assert sink_of(address, name) == ((address,), Q)
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,19 @@ def test_0_8_an_address_for_a_computer_is_refused_before_it_waits_for_days(name:
             parse_sink(given, stream=True)
 
 
-def test_0_8_several_queue_managers_are_a_clear_error() -> None:
-    with pytest.raises(ConfigurationError, match="2 addresses, and a write goes through one"):
-        sink_of(f"{HERE}, 127.0.0.1:2813", Q)
-    assert sink_of(f"{HERE},{HERE}", Q) == (HERE, Q)
+def test_several_queue_managers_and_which_of_them_is_meant() -> None:
+    there = "127.0.0.1:2813"
+    both = (HERE, there)
+    for queue in (Q, rf"{there}/{Q}", rf"onceq://{there}/{Q}", ""):
+        assert sink_of(f"{HERE}, onceq://{there}", queue) == ((HERE, f"onceq://{there}"), queue)
+    assert sink_of(f"{HERE},{HERE}", Q) == ((HERE,), Q)
+    assert [place_of(both, name) for name in (Q, rf"{HERE}/{Q}", rf"onceq://{there}/{Q}")] == [
+        -1, 0, 1
+    ]  # fmt: skip
+    with pytest.raises(IllegalFormatName, match="wait until they expire"):
+        place_of(both, rf"127.0.0.1:2814/{Q}")
+    with pytest.raises(ConfigurationError, match=f"goes through {HERE}, {there}"):
+        sink_of(",".join(both), rf"127.0.0.1:2814/{Q}")
 
 
 def test_a_url_says_it_alone() -> None:

@@ -18,7 +18,7 @@ from onceq.client.session import Session
 from onceq.model import requests
 from onceq.model.views import looks
 from onceq.model.views.branches import GroupResult, GroupView
-from onceq.model.xid import TAG_BYTES, Xid, group_prefix, group_xid
+from onceq.model.xid import TAG_BYTES, Xid, anchor_xid, group_prefix, group_xid
 
 
 def prefix_of(session: Session, app: str, version: int) -> bytes:
@@ -36,6 +36,17 @@ class Attempt:
     def branch(self, name: str) -> Xid:
         """The identifier of one of its branches, for ``QueueManager.branch``."""
         return group_xid(*self._made, name)
+
+    def anchor(self, manager: bytes) -> Xid:
+        """The branch that stands for those of this attempt at another queue manager.
+
+        It is prepared here, with nothing in it, before the first of them is prepared there under
+        ``branch``; and it is in the list that is committed.
+
+        Args:
+            manager: GUID of that queue manager.
+        """
+        return anchor_xid(*self._made, manager)
 
 
 def commit(

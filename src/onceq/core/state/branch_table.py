@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +29,7 @@ from onceq.core.state.seen_rows import SeenRows
 from onceq.errors import DamagedRecord
 from onceq.model.branch import Phase
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
-from onceq.model.xid import TAG_BYTES, Xid, agent_of, group_of
+from onceq.model.xid import TAG_BYTES, Xid, agent_of, anchored, group_of, partner_name
 
 if TYPE_CHECKING:
     from onceq.core.state.live_bytes import Space
@@ -292,6 +292,16 @@ class Branches:
                 branch.next_message = branch.next_transaction = 0
         if marks.gtrid:
             self.decisions[marks.gtrid] = Decided(marks.partners, wall_s)
+
+    def decide(self, numbers: Iterable[int], at_s: int) -> None:
+        """Groups are committed: what anchors among these branches stand for is decided, too."""
+        for number in numbers:
+            xid = self._by_number[number].xid
+            guid = anchored(xid)
+            if guid:
+                known = self.decisions.get(xid.gtrid)
+                partners = (*(known.partners if known else ()), partner_name(guid))
+                self.decisions[xid.gtrid] = Decided(partners, at_s)
 
     def drop(self, branch: Branch) -> None:
         """It is over."""

@@ -198,6 +198,13 @@ def _damaged(state: State, setup: setups.FoundDamaged) -> None:
     )  # fmt: skip
 
 
+def _group(state: State, setup: setups.GroupCommitted) -> None:
+    prepared = list(filter(state.branches.is_prepared, setup.branches))
+    # The decision about branches elsewhere stands in the record that decides about those here.
+    state.branches.decide(prepared, setup.at)
+    state.groups.committed(setup, prepared)
+
+
 _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.AliasJoined: lambda state, setup: state.join_outgoing(setup.number, setup.name),
     setups.BranchForgotten: lambda state, setup: state.branches.drop(
@@ -213,9 +220,7 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.RowsMarked: lambda state, setup: state.branches.rows.marked(setup.agent),
     setups.Fenced: _fence,
     setups.FoundDamaged: _damaged,
-    setups.GroupCommitted: lambda state, setup: state.groups.committed(
-        setup, filter(state.branches.is_prepared, setup.branches)
-    ),
+    setups.GroupCommitted: _group,
     setups.GroupForgotten: lambda state, setup: state.groups.forget(setup.app),
     setups.Left: _left,
     setups.LifeBegun: _life,

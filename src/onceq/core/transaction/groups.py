@@ -12,6 +12,12 @@ All attempts at a batch share a prefix, so these are found and rolled back with 
 prepares even later goes with the next version, or by time
 (``core/transaction/abandoned_branches.py``).
 
+A group may have parts at other managers: branches there that are called as this one's, so that they
+wait for what it decides. Each attempt that has such has prepared an *anchor* here before, a branch
+with nothing in it. The record that commits the anchor is the decision, and is told to whoever asks
+until all parts are carried out; where the anchor is gone, by an abort or by time, and nothing was
+decided, nothing ever will be (presumed abort).
+
 Two writes under one name and version are no repetition. What an application says of destination and
 content is remembered with the version, and what differs is refused instead of being taken for done.
 
@@ -38,10 +44,10 @@ from onceq.errors import (
     UsageError,
 )
 from onceq.model.branch import Phase
-from onceq.model.limits import GROUP_AGE_S, GROUPS_MAX
+from onceq.model.limits import DECISIONS_MAX, GROUP_AGE_S, GROUPS_MAX
 from onceq.model.requests import CommitGroup, ForgetGroup, RollbackGroup
 from onceq.model.views.branches import GroupResult
-from onceq.model.xid import Xid, group_of, is_group_prefix
+from onceq.model.xid import Xid, anchored, group_of, is_group_prefix
 
 
 def commit(step: Step, item: CommitGroup) -> None:
@@ -60,6 +66,7 @@ def commit(step: Step, item: CommitGroup) -> None:
         step.answer(item.owner, item.request, GroupResult(True, 0, rolled_back))
         return
     promised = [_promised(step, item, xid) for xid in item.xids]
+    _check_decisions(step, item)
     if known is None:
         _make_room(step)
     step.setup(
@@ -129,6 +136,16 @@ def _same(known: Group, item: CommitGroup) -> None:
     if both and known.digest != item.digest:
         raise GroupDiffers(
             f"{said}with other content ({known.digest}; now {item.digest}); nothing is sent now"
+        )
+
+
+def _check_decisions(step: Step, item: CommitGroup) -> None:
+    """Room for what it decides about branches elsewhere."""
+    count = len(step.state.branches.decisions) + sum(bool(anchored(xid)) for xid in item.xids)
+    if count > DECISIONS_MAX:
+        raise InsufficientResources(
+            f"{DECISIONS_MAX} decisions wait for partners that have not carried them out (tx "
+            "list): recover these first"
         )
 
 

@@ -68,7 +68,7 @@ from onceq.model.requests import (
     RollbackBranch,
     StartBranch,
 )
-from onceq.model.xid import Xid, agent_of, group_of
+from onceq.model.xid import Xid, agent_of, anchored, group_of, is_group_prefix
 
 # ---- work --------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ def prepare(step: Step, item: PrepareBranch) -> None:
         undo(step, tx)
         raise RolledBack(f"branch {item.xid} had failed, and was rolled back")
     # XA_RDONLY: no second phase will come, so nothing may be left of it here.
-    if not (tx.sends or tx.receives):
+    if not (tx.sends or tx.receives or _is_anchor(step, item.xid)):
         release(step, tx)
         step.answer(item.owner, item.request, Vote.READ_ONLY)
         return
@@ -176,6 +176,11 @@ def prepare(step: Step, item: PrepareBranch) -> None:
         raise over
     put_on_record(step, tx)
     step.answer(item.owner, item.request, Vote.PREPARED)
+
+
+def _is_anchor(step: Step, xid: Xid) -> bool:
+    """Whether it stands for branches elsewhere, about which this manager decides."""
+    return bool(anchored(xid)) and is_group_prefix(group_of(xid), step.identity.guid)
 
 
 def put_on_record(step: Step, tx: Transaction) -> Branch:
@@ -334,10 +339,12 @@ def enlist(step: Step, item: Enlist) -> None:
 def decision(step: Step, item: AskDecision) -> None:
     """Tell what was decided; what is not on record and not open never will be."""
     at_work = item.gtrid in step.units.deciding or item.gtrid in step.units.telling
-    if at_work or step.state.branches.in_group(item.gtrid):
+    if at_work:
         answer = Decision.OPEN
     elif item.gtrid in step.state.branches.decisions:
         answer = Decision.COMMITTED
+    elif step.state.branches.in_group(item.gtrid):
+        answer = Decision.OPEN
     else:
         answer = Decision.ABORTED
     step.answer(item.owner, item.request, answer)
