@@ -81,13 +81,16 @@ class Driver:
     """Sender and receiver with their histories."""
 
     def __init__(
-        self, folder: Path, alpha: Node, beta: Node, seed: int, *, destination: str = DESTINATION
-    ) -> None:
+        self, folder: Path, alpha: Node, beta: Node, seed: int, *, destination: str = DESTINATION,
+        body: Callable[[int], bytes] = lambda number: b"%d %s" % (number, b"x" * (number % 200)),
+    ) -> None:  # fmt: skip
         """Connect to both.
 
         Args:
             destination: Where the sender sends on ALPHA.
+            body: Of the message of a number.
         """
+        self._body = body
         self.judge = Judge()
         self.outcome = Outcome(seed=seed)
         self.history = History(folder / "history.jsonl")
@@ -107,7 +110,7 @@ class Driver:
             return
         count = self._random["send"].choice(SEND_SIZES)
         first = self.judge.committed
-        bodies = [b"%d %s" % (n, b"x" * (n % 200)) for n in range(first, first + count)]
+        bodies = [self._body(number) for number in range(first, first + count)]
         self.outcome.transactions += 1
         tx = None
         self._under_way = count

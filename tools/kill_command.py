@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -28,6 +28,7 @@ def command(
     tool: str, about: str, run: Callable[..., tuple[Found, Mapping[str, int]]],
     table: Callable[[Found, Mapping[str, int]], str],
     *, count: int, what: str, unit: str = "kills", telling: bool = False,
+    kinds: Sequence[str] = (),
 ) -> int:  # fmt: skip
     """Run a tool as ``make TOOL`` does; 1 if anything was violated, 130 after Ctrl-C.
 
@@ -40,12 +41,16 @@ def command(
         unit: Of what.
         what: What an interrupt stops.
         telling: Tell of each kill also where nobody looks: a run that takes hours leaves a log.
+        kinds: Of what there are several; the option ``--kind`` chooses one, and ``run`` is given
+            it. None: there is no such option.
     """
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument(f"--{unit}", dest="count", type=int, default=count)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="on the disk to use")
     parser.add_argument("--json", action="store_true")
+    if kinds:
+        parser.add_argument("--kind", choices=kinds, default=kinds[0])
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix=f"onceq-{tool}-", dir=options.folder))
@@ -57,7 +62,9 @@ def command(
 
     kept = False
     try:
-        counted = {unit: options.count}
+        counted: dict[str, Any] = {unit: options.count}
+        if kinds:
+            counted["kind"] = options.kind
         outcome, more = run(**counted, seed=options.seed, folder=folder, say=say)
         kept = bool(outcome.violations)
     except KeyboardInterrupt:
@@ -71,5 +78,6 @@ def command(
         print(f"VIOLATION {violation}", file=sys.stderr)
     if kept:
         print(f"stores and logs are kept in {folder}", file=sys.stderr)
-        print(f"again: make {tool} {unit.upper()}={options.count} ARGS='--seed {options.seed}'")
+        again = f"--seed {options.seed}" + (f" --kind {options.kind}" if kinds else "")
+        print(f"again: make {tool} {unit.upper()}={options.count} ARGS='{again}'")
     return int(kept)

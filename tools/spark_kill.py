@@ -50,8 +50,10 @@ class SparkSide:
 
     def __init__(self, folder: Path, config: dict[str, Any]) -> None:
         self._folder = folder
-        self._config = folder / "spark.json"
-        self._config.write_text(json.dumps(config))
+        path = folder / "spark.json"
+        path.write_text(json.dumps(config))
+        self.arguments = [str(ROOT / "tools/spark_kill_driver.py"), str(path)]
+        """Of Python."""
         self.batches = self.rows = self.failures = 0
         self.last_failure = ""
         self._news = threading.Condition()
@@ -61,7 +63,7 @@ class SparkSide:
         """Start it; it goes on with its checkpoint."""
         with open(self._folder / "spark.log", "a") as log:
             self._process = subprocess.Popen(
-                [sys.executable, str(ROOT / "tools/spark_kill_driver.py"), str(self._config)],
+                [sys.executable, *self.arguments],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
                 start_new_session=True,
             )  # fmt: skip
