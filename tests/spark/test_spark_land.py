@@ -19,6 +19,8 @@ from onceq.cli.main import run as cli
 from onceq.spark.land.plan import LIBRARIES, Plan
 from onceq.spark.land.run import Done, Step, land
 from onceq.spark.land.tables import open_table
+from tests.unit.spark.orders import ROW, encoded
+from tests.unit.spark.orders import SCHEMA as SCHEMA_OF_AVRO
 
 pytestmark = pytest.mark.spark
 
@@ -110,6 +112,23 @@ def test_a_body_is_a_row_or_a_bad_row_that_says_why(pier: Pier) -> None:
         f"{bad + 4} committed, 4 rows and {bad} bad rows, none twice (read back by pyarrow)"
     )
     assert pier.left == 0
+
+
+def test_bodies_that_are_avro(pier: Pier) -> None:
+    if find_spec("fastavro") is None:
+        pytest.skip("not run: fastavro is not installed, so no Avro was landed")
+    schema = json.dumps(SCHEMA_OF_AVRO)
+    pier.send(encoded(ROW), encoded(ROW) + b"more", b"none")
+    done = pier.run(body="avro", schema=schema)
+    names = [field["name"] for field in SCHEMA_OF_AVRO["fields"]]
+    (row,) = pier.rows(*names)
+    assert {**dict(zip(names, row, strict=True)), "more": dict(row[-1])} == ROW
+    assert pier.rows("body", "reason", errors=True) == [
+        (encoded(ROW) + b"more", "more follows behind the Avro record"),
+        (b"none", "the body is not an Avro record of the schema"),
+    ]
+    assert done.proof is not None
+    assert done.proof.holds
 
 
 def test_a_schema_grows_and_unknown_fields_may_be_left_out(pier: Pier) -> None:

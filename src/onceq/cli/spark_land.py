@@ -35,7 +35,7 @@ Table = Annotated[
 Format = Annotated[
     str,
     typer.Option(
-        "--format", metavar="json", show_default=False,
+        "--format", metavar="json|avro", show_default=False,
         help="What bodies are; needs --schema [bytes, left as they are].",
     ),
 ]  # fmt: skip
@@ -43,7 +43,7 @@ Schema = Annotated[
     Path | None,
     typer.Option(
         "--schema", metavar="FILE", show_default=False,
-        help="The columns of bodies: SQL's words, or the JSON of a StructType.",
+        help="The columns of bodies: SQL's words or the JSON of a StructType; of Avro its schema.",
     ),
 ]  # fmt: skip
 Prefix = Annotated[

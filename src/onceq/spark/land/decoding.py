@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from onceq.spark.bodies import WIDE_TEXT, text_of
+from onceq.spark.land import avro
 from onceq.spark.land.plan import DATE, DATED, ERRORS, REASON, Plan
 from onceq.spark.land.schemas import Field
 
@@ -32,9 +33,11 @@ CORRUPT: Final = "onceq corrupt"
 END: Final = "the end of the body"
 
 
-def judged(frame: DataFrame, fields: Sequence[Field], *, ignore_unknown: bool) -> DataFrame:
+def judged(frame: DataFrame, plan: Plan, fields: Sequence[Field]) -> DataFrame:
     """Messages with what their bodies say, and in the column ``REASON`` why not; null: nothing is
-    wrong with it."""
+    wrong."""
+    if plan.body == "avro":
+        return avro.judged(frame, plan.schema, fields, VALUE)
     from pyspark.sql import functions as sql
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -44,7 +47,7 @@ def judged(frame: DataFrame, fields: Sequence[Field], *, ignore_unknown: bool) -
     options = {"columnNameOfCorruptRecord": CORRUPT}
     text = frame.withColumn(TEXT, text_of(frame, "body"))
     value = text.withColumn(VALUE, sql.from_json(sql.col(TEXT), schema, options))
-    return value.withColumn(REASON, _reason(fields, ignore_unknown=ignore_unknown))
+    return value.withColumn(REASON, _reason(fields, ignore_unknown=plan.ignore_unknown))
 
 
 def _reason(fields: Sequence[Field], *, ignore_unknown: bool) -> Column:

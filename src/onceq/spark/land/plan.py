@@ -13,8 +13,9 @@ from onceq.spark.targets import wrong
 
 TABLES: Final = ("parquet", "delta", "iceberg")
 LIBRARIES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
-"""What they need beside Spark; the extra ``tables`` brings both."""
-BODIES: Final = ("json",)
+"""What they need beside Spark; the extra ``tables`` brings them, and what ``AVRO`` names."""
+AVRO: Final = "fastavro"
+BODIES: Final = ("json", "avro")
 IDENTITY: Final = ("queueManager", "queue", "lookupId", "messageId")
 """What tells a message from all others: its identifier where it stood."""
 DATED: Final = "arrivedTime"
@@ -73,15 +74,17 @@ class Plan:
         """What can be known without Spark and without a queue; raises ConfigurationError."""
         if self.table not in TABLES:
             raise wrong(f"a table is {' or '.join(TABLES)}, not {self.table!r}")
-        library = LIBRARIES.get(self.table)
-        if library and find_spec(library) is None:
-            raise wrong(
-                f"{self.table} needs the package {library}: pip install 'onceq[spark,tables]'"
-            )
         if self.table == "iceberg" and self.by_date and DATED not in self.kept:
             raise wrong(f"folders by date need the column {DATED}; add it to --columns")
         if self.body and self.body not in BODIES:
             raise wrong(f"bodies are {' or '.join(BODIES)}, not {self.body!r}")
+        for named, library in ((self.table, LIBRARIES.get(self.table)), (self.body, self._decoder)):
+            if library and find_spec(library) is None:
+                raise wrong(
+                    f"{named} needs the package {library}: pip install 'onceq[spark,tables]'"
+                )
+        if self.body == "avro" and self.ignore_unknown:
+            raise wrong("--ignore-unknown is for JSON: an Avro body has the fields of its schema")
         if self.body and not self.schema:
             raise wrong(
                 f"bodies that are {self.body} need a schema: nobody guesses columns from the "
@@ -97,6 +100,10 @@ class Plan:
         for path in (self.to, self.errors):
             if path.exists() and not path.is_dir():
                 raise wrong(f"{path} is a file; name a folder")
+
+    @property
+    def _decoder(self) -> str:
+        return AVRO if self.body == "avro" else ""
 
     @property
     def errors(self) -> Path:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from onceq.spark.land import decoding, files, schemas
+from onceq.spark.land import avro, decoding, files, schemas
 from onceq.spark.land.memory import Memory
 from onceq.spark.land.plan import DATE, IDENTITY, Plan
 from onceq.spark.land.proof import COUNTED, Proof, count
@@ -100,7 +100,10 @@ def land(spark: SparkSession, plan: Plan, say: Callable[[Step], None]) -> Done:
 def _fields(plan: Plan) -> list[schemas.Field] | None:
     if not plan.body:
         return None
-    fields = schemas.fields_of(plan.schema, _ddl)
+    if plan.body == "avro":
+        fields = avro.fields_of(plan.schema)
+    else:
+        fields = schemas.fields_of(plan.schema, _ddl)
     schemas.check_names(plan, fields)
     return fields
 
@@ -237,9 +240,7 @@ class Landing:
             good = self._put(decoding.rows(frame, self._plan, None), batch)
             bad: list[files.File] = []
         else:
-            judged = decoding.judged(
-                frame, self._fields, ignore_unknown=self._plan.ignore_unknown
-            ).persist()
+            judged = decoding.judged(frame, self._plan, self._fields).persist()
             try:
                 good = self._put(decoding.rows(judged, self._plan, self._fields), batch)
                 # From what is decoded now; before, a single task would have to decode it all.
