@@ -33,7 +33,7 @@ from onceq.errors import (
     TransactionOver,
 )
 from onceq.model.views.ranges import RangeView
-from onceq.spark import paging
+from onceq.spark import paging, times
 from onceq.spark.error_codes import coded
 from onceq.spark.options import Patience
 from onceq.spark.ranges import Range, Sight
@@ -207,13 +207,16 @@ class Access:
 
     # ---- reading --------------------------------------------------------------------------
 
-    def page(self, queue: str, after: int, to: int, top: int | None = None) -> Batch | None:
+    def page(
+        self, queue: str, after: int, to: int, top: int | None = None, most: int = 0
+    ) -> Batch | None:
         """Some messages behind one place and up to another; None if there are none.
 
         Args:
             top: How many bytes of each packet are wanted; None: all.
+            most: How many messages are wanted at once; 0: as many as one request may have.
         """
-        count = min(to - after, PEEK_MESSAGES)
+        count = min(to - after, most or PEEK_MESSAGES)
 
         def work(manager: QueueManager) -> Batch | None:
             try:
@@ -261,6 +264,15 @@ class Access:
             self.pages(queue, part, SIZE_BYTES if bytes else 0), part.after, part.to,
             locked=self.look(queue).locked > 0, messages=messages, bytes=bytes,
         )  # fmt: skip
+
+    def place_before(self, queue: str, sight: Sight, second: int) -> int:
+        """The place before the first message that arrived in a second or later."""
+
+        def next_behind(place: int) -> tuple[int, int] | None:
+            batch = self.page(queue, place, place + (1 << 62), 0, 1)
+            return None if batch is None else (batch.lookup_ids[0], batch.arrived_times[0])
+
+        return times.place_before(sight, second, next_behind)
 
     # ---- removing -------------------------------------------------------------------------
 

@@ -15,8 +15,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from onceq.spark.ranges import BATCH_MESSAGES
 from onceq.spark.targets import LOOKUP_MAX, Target, offsets_of, targets_of
 from onceq.spark.targets import wrong as wrong
+from onceq.spark.times import NEVER, second_of, span_s
 
 PARTITIONS_MAX: Final = 10_000
 RETRIES_MAX: Final = 1_000
@@ -54,12 +56,23 @@ OPTIONS: Final = (
         "means the same.",
     ),
     Option(
+        "subscribe", "queue names", "as `queue`",
+        "Another word for `queue`, as other sources have it.",
+    ),
+    Option(
         "startingOffsets", "`earliest`, `latest` or JSON", "earliest",
         "Where a *new* query begins: with the first message, behind the last, or for each queue "
         "with a lookup identifier, as in `{\"private$\\\\orders\": 504403158265495553}`; -2 is "
         "earliest, -1 latest. With several queue managers a queue is `address/name`, or its name "
         "alone for all of them. A query with a checkpoint goes on where it was; a queue that the "
         "checkpoint does not have begins here, too.",
+    ),
+    Option(
+        "startingTimestamp", "milliseconds since 1970, or ISO 8601 with a zone", "(none)",
+        "In place of `startingOffsets`: a *new* query begins with the first message that "
+        "arrived in that second or later, by the queue manager's clock, or behind the last if "
+        "there is none. For queues in which all messages come in at the end, as streams need "
+        "them.",
     ),
     Option(
         "endingOffsets", "`latest` or JSON", "latest",
@@ -74,6 +87,17 @@ OPTIONS: Final = (
         "maxBytesPerTrigger", "bytes, 1 or more", "no limit",
         "Streams only: most bytes of packets of one micro-batch, over all queues; one message of "
         "each queue is taken even if it is larger.",
+    ),
+    Option(
+        "minOffsetsPerTrigger", "whole number, 1 or more", "1",
+        "Streams only: fewest messages of one micro-batch, over all queues; it waits until "
+        "there are so many, or `maxTriggerDelay` is over. With `availableNow` it waits for "
+        "nothing.",
+    ),
+    Option(
+        "maxTriggerDelay", "a time such as `15m`, `30s`, `500ms`", "15m",
+        "With `minOffsetsPerTrigger`: how long after a batch the next one comes with fewer "
+        "messages.",
     ),
     Option(
         "minPartitions", "whole number, 1 or more", "1",
@@ -134,12 +158,17 @@ class SourceOptions:
     Attributes:
         targets: The queues.
         starting, ending: By key of a queue: a lookup identifier, EARLIEST or LATEST.
+        since: Second of the first message, in place of ``starting``; NEVER: that one counts.
         messages_max, bytes_max: 0: no limit.
+        messages_min, delay_s: Fewest messages of a batch, and how long it waits for these.
     """
 
     targets: tuple[Target, ...]
     starting: Mapping[str, int]
+    since: int
     ending: Mapping[str, int]
+    messages_min: int
+    delay_s: float
     messages_max: int
     bytes_max: int
     partitions_min: int
@@ -160,9 +189,10 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         ConfigurationError: One is unknown, missing or has a value that makes no sense.
     """
     values = named(given, (option.name for option in OPTIONS))
+    _not_both(values)
     targets = targets_of(
         values.get("queueManager", ""), values.get("executorQueueManager", ""),
-        values.get("queue", ""),
+        values.get("subscribe", values.get("queue", "")),
     )  # fmt: skip
     mode = values.get("readMode", "receive" if stream else "peek").strip().lower()
     if mode not in ("receive", "peek"):
@@ -176,7 +206,12 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
     return SourceOptions(
         targets=targets,
         starting=offsets_of(starting, "startingOffsets", targets, ending=False),
+        since=second_of(values["startingTimestamp"], "startingTimestamp")
+        if "startingTimestamp" in values
+        else NEVER,
         ending=offsets_of(ending, "endingOffsets", targets, ending=True),
+        messages_min=number(values, "minOffsetsPerTrigger", 1, LOOKUP_MAX, least=1),
+        delay_s=span_s(values.get("maxTriggerDelay", "15m"), "maxTriggerDelay"),
         messages_max=number(values, "maxMessagesPerTrigger", 0, LOOKUP_MAX, least=1),
         bytes_max=number(values, "maxBytesPerTrigger", 0, LOOKUP_MAX, least=1),
         partitions_min=number(values, "minPartitions", 1, PARTITIONS_MAX, least=1),
@@ -191,13 +226,31 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
     )
 
 
+def _not_both(values: Mapping[str, str]) -> None:
+    """Options that say the same, or contradict each other."""
+    for one, other in (("subscribe", "queue"), ("startingTimestamp", "startingOffsets")):
+        if one in values and other in values:
+            raise wrong(f"{one} and {other} both say it; give one of them")
+    if "maxTriggerDelay" in values and "minOffsetsPerTrigger" not in values:
+        raise wrong("maxTriggerDelay says how long minOffsetsPerTrigger waits; give both")
+    least = number(values, "minOffsetsPerTrigger", 1, LOOKUP_MAX, least=1)
+    most = number(values, "maxMessagesPerTrigger", BATCH_MESSAGES, LOOKUP_MAX, least=1)
+    if least > 1 and "maxBytesPerTrigger" in values:
+        raise wrong("minOffsetsPerTrigger counts messages, maxBytesPerTrigger bytes; give one")
+    if least > min(most, BATCH_MESSAGES):
+        raise wrong(
+            f"minOffsetsPerTrigger is {least}, and a batch has at most {min(most, BATCH_MESSAGES)}"
+        )
+
+
 def _only_for_streams(values: Mapping[str, str], mode: str) -> None:
     if mode == "receive":
         raise wrong(
             "readMode is receive, but a batch read cannot know when it is safe to remove "
             "messages; use readStream with trigger(availableNow=True), or readMode peek"
         )
-    for name in ("maxMessagesPerTrigger", "maxBytesPerTrigger", "failOnDataLoss"):
+    for name in ("maxMessagesPerTrigger", "maxBytesPerTrigger", "failOnDataLoss",
+                 "minOffsetsPerTrigger", "maxTriggerDelay"):  # fmt: skip
         if name in values:
             raise wrong(f"{name} is for streams; a batch read takes what is there")
 

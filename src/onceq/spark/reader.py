@@ -15,9 +15,10 @@ from onceq.spark.losses import judge
 from onceq.spark.options import SourceOptions, wrong
 from onceq.spark.pool import borrowed
 from onceq.spark.prefetch import Prefetch
-from onceq.spark.ranges import Range, beginning, split, start_of
+from onceq.spark.ranges import Range, Sight, beginning, split, start_of
 from onceq.spark.rows import PREFIX_BYTES, arrow_schema, prefix, record_batch
 from onceq.spark.targets import LATEST, Target
+from onceq.spark.times import NEVER
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,6 +119,18 @@ def longer(top: int | None) -> int | None:
     return more if more <= PREFIX_BYTES_MAX else None
 
 
+def starting(access: Access, target: Target, sight: Sight, options: SourceOptions) -> int:
+    """The place where a new query begins in a queue; raises ConfigurationError."""
+    if options.since == NEVER:
+        return start_of(options.starting[target.key], sight)
+    if not sight.steady:
+        raise wrong(
+            f"startingTimestamp needs a queue whose messages come in at the end, and {target} is "
+            "none: filter by the column arrivedTime, or use startingOffsets"
+        )
+    return access.place_before(target.queue, sight, options.since)
+
+
 class OnceqReader(DataSourceReader):  # type: ignore[misc]
     """See the module."""
 
@@ -143,7 +156,7 @@ class OnceqReader(DataSourceReader):  # type: ignore[misc]
                     sight = access.look(target.queue)
                     guids[manager] = access.who(target.queue)[1]
                     key = target.key
-                    begins = beginning(start_of(self._options.starting[key], sight), sight)
+                    begins = beginning(starting(access, target, sight, self._options), sight)
                     ending = self._options.ending[key]
                     to = sight.last if ending == LATEST else min(ending, sight.last)
                     if to > begins and sight.steady:

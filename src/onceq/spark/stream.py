@@ -20,7 +20,8 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,10 +48,9 @@ from onceq.spark.ranges import (
     Sight,
     beginning,
     split,
-    start_of,
 )
 from onceq.spark.reach import reach
-from onceq.spark.reader import RangePartition, Rows
+from onceq.spark.reader import RangePartition, Rows, starting
 from onceq.spark.targets import Target
 
 if TYPE_CHECKING:
@@ -65,7 +65,10 @@ log = logging.getLogger("onceq.spark")
 class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """See the module. One object lives on the driver; tasks have copies of their own."""
 
-    def __init__(self, options: SourceOptions, names: Sequence[str]) -> None:
+    def __init__(
+        self, options: SourceOptions, names: Sequence[str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         self._options = options
         self._rows = Rows(options, names, counted=True, complete=options.fail_on_data_loss)
         self._targets = {target.key: target for target in options.targets}
@@ -78,6 +81,9 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._seen: dict[str, Sight] = {}
         """The queues as they were last seen."""
         self._starts: dict[str, int] = {}
+        self._clock = clock
+        self._last_batch_s: float | None = None
+        """When the last batch was given; None: this process has given none."""
         self._told: set[str] = set()
         """Who has joined (by key) or left (by identity), and was spoken of."""
         self._waiting_for: dict[str, int] = {}
@@ -111,7 +117,13 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     ) -> dict[str, Any]:  # fmt: skip
         """The end of the batch behind a place; ``start`` itself if there is nothing."""
         found = self._reach(begins, sights, limit)
-        if any(view.messages for view in found.values()):
+        count = sum(view.messages for view in found.values())
+        if count and not isinstance(limit, ReadAllAvailable) and self._too_few(count):
+            # They are there, so a wait for news would end at once.
+            pause(IDLE_WAIT_S)
+            return start
+        if count:
+            self._last_batch_s = self._clock()
             return replace(self._ended(begins, found, sights), left=place.left).pack()
         self._tell_locked(found)
         if self._until is not None:
@@ -124,13 +136,21 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             self._wait(begins)
         return start
 
+    def _too_few(self, count: int) -> bool:
+        """Whether it is better to wait for more messages than to make a batch of these."""
+        last = self._last_batch_s
+        if self._until is not None or last is None:
+            return False
+        return count < self._options.messages_min and self._clock() < last + self._options.delay_s
+
     def getDefaultReadLimit(self) -> ReadLimit:
         """The limit of the options; Spark hands it back, or asks for everything."""
         if self._options.messages_max:
             return ReadMaxRows(self._options.messages_max)
         if self._options.bytes_max:
             return ReadMaxBytes(self._options.bytes_max)
-        return ReadAllAvailable()
+        # Who asks for everything means it, and not the fewest of a batch either.
+        return ReadMaxRows(BATCH_MESSAGES) if self._options.messages_min > 1 else ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """What stands in each queue, for the progress that Spark shows (``lag.py``)."""
@@ -204,7 +224,10 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _starting(self, key: str, sight: Sight) -> int:
         """Where a queue begins that the checkpoint does not have: the same place each time, or what
         comes between two looks would never be read."""
-        return self._starts.setdefault(key, start_of(self._options.starting[key], sight))
+        if key not in self._starts:
+            target = self._targets[key]
+            self._starts[key] = starting(self._access(target), target, sight, self._options)
+        return self._starts[key]
 
     def _resolved(self, place: Offset, sights: Mapping[str, Sight]) -> Resolved:
         """A checkpoint with the queues of now; those that have joined or left are told once."""

@@ -88,6 +88,16 @@ def test_offsets_of_many_queue_managers() -> None:
     assert parse(given, stream=True).starting == {"one:1/a": 5, "two:2/a": EARLIEST}
 
 
+def test_words_of_other_sources() -> None:
+    given = {
+        "queueManager": "here:1", "subscribe": "a,b", "startingTimestamp": "7999",
+        "minOffsetsPerTrigger": "10", "maxTriggerDelay": "30s",
+    }  # fmt: skip
+    options = parse(given, stream=True)
+    assert [target.key for target in options.targets] == ["a", "b"]
+    assert (options.since, options.messages_min, options.delay_s) == (7, 10, 30.0)
+
+
 def test_patience() -> None:
     given = {**ENOUGH, "numRetries": "0", "retryIntervalMs": "0", "timeoutMs": "250"}
     assert parse(given, stream=False).patience == Patience(0, 0.0, 0.25)
@@ -112,6 +122,15 @@ def test_patience() -> None:
         ({"readMode": "receive"}, False, "use readStream"),
         ({"maxMessagesPerTrigger": "5"}, False, "is for streams"),
         ({"failOnDataLoss": "true"}, False, "is for streams"),
+        ({"subscribe": "x"}, True, "subscribe and queue both say it"),
+        ({"startingTimestamp": "5", "startingOffsets": "latest"}, True, "both say it"),
+        ({"startingTimestamp": "soon"}, True, "such as 2026-11-24T05:00:00Z"),
+        ({"maxTriggerDelay": "5s"}, True, "give both"),
+        ({"minOffsetsPerTrigger": "5", "maxTriggerDelay": "x"}, True, "a time such as 15m"),
+        ({"minOffsetsPerTrigger": "5", "maxMessagesPerTrigger": "4"}, True, "has at most 4"),
+        ({"minOffsetsPerTrigger": "3000000"}, True, "has at most 2000000"),
+        ({"minOffsetsPerTrigger": "5", "maxBytesPerTrigger": "4"}, True, "give one"),
+        ({"minOffsetsPerTrigger": "5"}, False, "is for streams"),
         ({"endingOffsets": "latest"}, True, "for batch reads"),
         ({"endingOffsets": "earliest"}, False, "endingOffsets is latest or JSON"),
         ({"startingOffsets": "soon"}, True, "earliest or latest or JSON"),
