@@ -20,6 +20,8 @@ class Driver:
     def __init__(self, where: object, queue: str, **options: object) -> None:
         given = {"queueManager": str(where), "queue": queue, "retryIntervalMs": "1"}
         given |= {name: str(value) for name, value in options.items()}
+        if "subscribePattern" in given:
+            del given["queue"]
         self.reader = OnceqStreamReader(parse(given, stream=True), NAMES)
 
     def first(self) -> Any:
@@ -45,5 +47,5 @@ class Driver:
 
     def lose_connection(self) -> None:
         """As when the network is cut: whatever was held is given back by the queue manager."""
-        for access in self.reader._accesses.values():
+        for access in self.reader._queues.accesses.values():
             access.close()

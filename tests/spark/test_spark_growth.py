@@ -170,3 +170,63 @@ def test_two_addresses_of_one_manager(daemon: Any, queue: str, drivers: Any) -> 
     twice = drivers(daemon.path, daemon.address, queue=queue, readMode="peek")
     with pytest.raises(ConfigurationError, match="are the same queue; name it once"):
         twice.first()
+
+
+def test_a_pattern_finds_queues_while_a_stream_runs(
+    daemon: Any, other: Any, queue: str, drivers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that is new is read from its first message on, and one that is deleted leaves."""
+    new = queue + "-new"
+    now = 100.0
+    one = drivers(
+        daemon.path, other.path, queue="", subscribePattern=queue.removeprefix("private$\\") + ".*",
+        startingOffsets="latest",
+    )  # fmt: skip
+    one.reader._queues._clock = lambda: now
+    one.reader._queues._next_s = now
+    start = one.first()
+    assert len(start["to"]) == 2
+    daemon.manager.create_queue(new, transactional=True)
+    daemon.manager.create_queue(new + "-plain")
+    send(daemon, new, 7, 8)
+    assert one.after(start) == start, "it is not looked for all the time"
+    now = 120.0
+    end = one.after(start)
+    assert one.bodies(start, end) == texts(daemon, 7, 8)
+    assert one.after(end) == end
+    assert left(new, daemon) == [0]
+    one.reader._queues.accesses[str(daemon.path)].release()
+    daemon.manager.delete_queue(new)
+    send(other, queue, 9)
+    with caplog.at_level(logging.WARNING, "onceq.spark"):
+        last = one.after(end)
+    assert one.bodies(end, last) == texts(other, 9)
+    assert f"{daemon.path}/{new} is in the checkpoint" in caplog.text
+    assert len(last["left"]) == 1
+
+
+def test_a_pattern_that_finds_nothing_waits(daemon: Any, queue: str, drivers: Any) -> None:
+    name = queue + "-later"
+    now = 100.0
+    one = drivers(daemon.path, queue="", subscribePattern=name.removeprefix("private$\\"))
+    one.reader._queues._clock = lambda: now
+    one.reader._queues._next_s = now
+    start = one.first()
+    assert one.after(start) == start
+    daemon.manager.create_queue(name, transactional=True)
+    send(daemon, name, 1)
+    now = 120.0
+    assert one.bodies(start, one.after(start)) == texts(daemon, 1)
+
+
+def test_a_batch_of_queues_that_are_no_more_can_be_left(
+    daemon: Any, other: Any, queue: str, drivers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    both = drivers(daemon.path, other.path, queue=queue)
+    start = both.first()
+    end = both.after(start)
+    both.reader.stop()
+    alone = drivers(daemon.path, queue=queue, failOnDataLoss="false")
+    with caplog.at_level(logging.WARNING, "onceq.spark"):
+        assert alone.bodies(start, end) == texts(daemon, 0, 1, 2, 3)
+    assert "it is run without these" in caplog.text

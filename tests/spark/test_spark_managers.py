@@ -83,7 +83,7 @@ def test_a_crash_between_two_removals(
     driver = drivers(where, queue)
     start = driver.first()
     end = driver.after(start)
-    access = driver.reader._accesses[other.address]
+    access = driver.reader._queues.accesses[other.address]
 
     def crash(*args: object) -> list[int]:
         raise MemoryError

@@ -32,6 +32,7 @@ from onceq.errors import (
     SharingViolation,
     TransactionOver,
 )
+from onceq.model.views.queues import QueueView
 from onceq.model.views.ranges import RangeView
 from onceq.spark import paging, times
 from onceq.spark.error_codes import coded
@@ -144,6 +145,14 @@ class Access:
             )
 
         return self._do(queue, work)
+
+    def queues(self, about: str) -> list[QueueView]:
+        """All queues of the queue manager.
+
+        Args:
+            about: What they are wanted for, in case that it does not answer.
+        """
+        return self._do(about, lambda manager: manager.queues())
 
     def wait(self, queue: str, after: int, seconds: float) -> None:
         """Until there is a message after a place, but not longer than that."""

@@ -11,12 +11,20 @@ Upholds: I24 (every limit has one of its own).
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from onceq.spark.ranges import BATCH_MESSAGES
-from onceq.spark.targets import LOOKUP_MAX, Target, offsets_of, targets_of
+from onceq.spark.targets import (
+    LOOKUP_MAX,
+    Pattern,
+    Target,
+    offsets_of,
+    pattern_of,
+    targets_of,
+    word_of,
+)
 from onceq.spark.targets import wrong as wrong
 from onceq.spark.times import NEVER, second_of, span_s
 
@@ -58,6 +66,13 @@ OPTIONS: Final = (
     Option(
         "subscribe", "queue names", "as `queue`",
         "Another word for `queue`, as other sources have it.",
+    ),
+    Option(
+        "subscribePattern", "regular expression", "(none)",
+        "In place of `queue`: all transactional queues whose whole name it matches, such as "
+        "`orders-.*`, on each queue manager; capitals do not matter, nor does `private$\\` in "
+        "front. Queues that are made while a stream runs are found within 15 seconds, and "
+        "read from their first message on; one that is deleted leaves.",
     ),
     Option(
         "startingOffsets", "`earliest`, `latest` or JSON", "earliest",
@@ -156,7 +171,7 @@ class SourceOptions:
     """Options that were checked.
 
     Attributes:
-        targets: The queues.
+        targets: The queues; none if they are found by a pattern.
         starting, ending: By key of a queue: a lookup identifier, EARLIEST or LATEST.
         since: Second of the first message, in place of ``starting``; NEVER: that one counts.
         messages_max, bytes_max: 0: no limit.
@@ -164,6 +179,7 @@ class SourceOptions:
     """
 
     targets: tuple[Target, ...]
+    pattern: Pattern | None
     starting: Mapping[str, int]
     since: int
     ending: Mapping[str, int]
@@ -190,10 +206,13 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
     """
     values = named(given, (option.name for option in OPTIONS))
     _not_both(values)
-    targets = targets_of(
-        values.get("queueManager", ""), values.get("executorQueueManager", ""),
-        values.get("subscribe", values.get("queue", "")),
-    )  # fmt: skip
+    where = values.get("queueManager", ""), values.get("executorQueueManager", "")
+    pattern: Pattern | None = None
+    targets: tuple[Target, ...] = ()
+    if "subscribePattern" in values:
+        pattern = pattern_of(*where, values["subscribePattern"])
+    else:
+        targets = targets_of(*where, values.get("subscribe", values.get("queue", "")))
     mode = values.get("readMode", "receive" if stream else "peek").strip().lower()
     if mode not in ("receive", "peek"):
         raise wrong(f"readMode is receive or peek, not {mode!r}")
@@ -205,11 +224,12 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
     ending = values.get("endingOffsets", "latest").strip()
     return SourceOptions(
         targets=targets,
-        starting=offsets_of(starting, "startingOffsets", targets, ending=False),
+        pattern=pattern,
+        starting=_offsets(starting, "startingOffsets", targets, ending=False),
         since=second_of(values["startingTimestamp"], "startingTimestamp")
         if "startingTimestamp" in values
         else NEVER,
-        ending=offsets_of(ending, "endingOffsets", targets, ending=True),
+        ending=_offsets(ending, "endingOffsets", targets, ending=True),
         messages_min=number(values, "minOffsetsPerTrigger", 1, LOOKUP_MAX, least=1),
         delay_s=span_s(values.get("maxTriggerDelay", "15m"), "maxTriggerDelay"),
         messages_max=number(values, "maxMessagesPerTrigger", 0, LOOKUP_MAX, least=1),
@@ -226,9 +246,20 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
     )
 
 
+def _offsets(text: str, name: str, targets: Sequence[Target], *, ending: bool) -> Mapping[str, int]:
+    if not targets:
+        return word_of(text, name, ending=ending)
+    return offsets_of(text, name, targets, ending=ending)
+
+
 def _not_both(values: Mapping[str, str]) -> None:
     """Options that say the same, or contradict each other."""
-    for one, other in (("subscribe", "queue"), ("startingTimestamp", "startingOffsets")):
+    for one, other in (
+        ("subscribe", "queue"),
+        ("subscribePattern", "queue"),
+        ("subscribePattern", "subscribe"),
+        ("startingTimestamp", "startingOffsets"),
+    ):
         if one in values and other in values:
             raise wrong(f"{one} and {other} both say it; give one of them")
     if "maxTriggerDelay" in values and "minOffsetsPerTrigger" not in values:

@@ -32,11 +32,15 @@ class RangePartition(InputPartition):  # type: ignore[misc]
 
     Attributes:
         managers: By address for the driver, the GUID of each queue manager that it plans with.
+        targets: By key, the queues of its parts.
     """
 
-    def __init__(self, parts: Sequence[Range], managers: Mapping[str, str]) -> None:
+    def __init__(
+        self, parts: Sequence[Range], managers: Mapping[str, str], targets: Mapping[str, Target]
+    ) -> None:
         self.parts = tuple(parts)
-        self.managers = dict(managers)
+        self.targets = {part.key: targets[part.key] for part in parts}
+        self.managers = {t.manager: managers[t.manager] for t in self.targets.values()}
 
     def __repr__(self) -> str:
         return f"RangePartition({self.parts})"
@@ -53,7 +57,6 @@ class Rows:
     def __init__(
         self, options: SourceOptions, names: Sequence[str], *, counted: bool, complete: bool
     ) -> None:
-        self._targets: Mapping[str, Target] = {target.key: target for target in options.targets}
         self._patience = options.patience
         self._names = tuple(names)
         self._counted = counted
@@ -64,10 +67,12 @@ class Rows:
         if not isinstance(partition, RangePartition):
             return
         for part in partition.parts:
-            yield from self._part(part, partition.managers)
+            yield from self._part(part, partition.targets[part.key], partition.managers)
 
-    def _part(self, part: Range, managers: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-        target, seen = self._targets[part.key], 0
+    def _part(
+        self, part: Range, target: Target, managers: Mapping[str, str]
+    ) -> Iterator[pa.RecordBatch]:
+        seen = 0
         with borrowed(target.near, self._patience) as access:
             name, guid = access.who(target.queue)
             if guid != managers[target.manager]:
@@ -77,7 +82,7 @@ class Rows:
                 )
             prefetch = Prefetch(access, target.queue, part.to)
             try:
-                for rows in self._pages(prefetch, part, name):
+                for rows in self._pages(prefetch, part, name, target.queue):
                     seen += rows.num_rows
                     yield rows
             finally:
@@ -88,11 +93,12 @@ class Rows:
                     fail=self._complete, done="read",
                 )  # fmt: skip
 
-    def _pages(self, prefetch: Prefetch, part: Range, manager: str) -> Iterator[pa.RecordBatch]:
+    def _pages(
+        self, prefetch: Prefetch, part: Range, manager: str, queue: str
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of each page."""
         from onceq.spark.packets import CutShort
 
-        queue = self._targets[part.key].queue
         schema = arrow_schema(self._names)
         after, top = part.after, prefix(self._names)
         batch = prefetch.page(after, top)
@@ -146,11 +152,12 @@ class OnceqReader(DataSourceReader):  # type: ignore[misc]
         """
         ranges: list[Range] = []
         apart: list[tuple[Range, ...]] = []
-        managers = dict.fromkeys(target.manager for target in self._options.targets)
+        targets = self._all_targets()
+        managers = dict.fromkeys(target.manager for target in targets)
         guids: dict[str, str] = {}
         for manager in managers:
             with Access(manager, self._options.patience) as access:
-                for target in self._options.targets:
+                for target in targets:
                     if target.manager != manager:
                         continue
                     sight = access.look(target.queue)
@@ -165,7 +172,18 @@ class OnceqReader(DataSourceReader):  # type: ignore[misc]
                     elif to > begins:
                         apart.append((Range(key, begins, to),))
         tasks = split(ranges, self._options.partitions_min)
-        return [RangePartition(parts, guids) for parts in [*tasks, *apart]]
+        by_key = {target.key: target for target in targets}
+        return [RangePartition(parts, guids, by_key) for parts in [*tasks, *apart]]
+
+    def _all_targets(self) -> Sequence[Target]:
+        """The queues that are named, or those that a pattern finds now."""
+        found = list(self._options.targets)
+        pattern = self._options.pattern
+        for manager, near in pattern.managers if pattern else ():
+            with Access(manager, self._options.patience) as access:
+                assert pattern is not None
+                found += pattern.matching(manager, near, access.queues(pattern.text))
+        return found
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""

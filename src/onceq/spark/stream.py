@@ -16,7 +16,6 @@ Upholds: I4 at the connector; I18 (a cursor neither repeats nor skips).
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import socket
@@ -38,11 +37,13 @@ from onceq.client.pause import pause
 from onceq.errors import MessagesMissing, OnceqError
 from onceq.model.views.ranges import RangeView
 from onceq.spark.access import Access
+from onceq.spark.discovery import Discovery
 from onceq.spark.growth import Resolved, resolve
 from onceq.spark.losses import judge, tell_taken
 from onceq.spark.options import SourceOptions, wrong
 from onceq.spark.ranges import (
     BATCH_MESSAGES,
+    NOTHING,
     Offset,
     Range,
     Sight,
@@ -71,11 +72,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     ) -> None:  # fmt: skip
         self._options = options
         self._rows = Rows(options, names, counted=True, complete=options.fail_on_data_loss)
-        self._targets = {target.key: target for target in options.targets}
-        self._names = {target.key: target.queue for target in options.targets}
-        self._accesses = {
-            target.manager: Access(target.manager, options.patience) for target in options.targets
-        }  # fmt: skip
+        self._queues = Discovery(options, clock)
         self._until: dict[str, int] | None = None
         self._removed: Mapping[str, int] | None = None
         self._seen: dict[str, Sight] = {}
@@ -104,7 +101,12 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         place = found.place
         if self._remove(place, sights, found.returned):
             sights = self._look()
-        starts = {key: self._starting(key, sights[key]) for key in found.joined}
+        # What a pattern finds later is read from its first message on, also when it was found while
+        # nobody was there.
+        later = self._options.pattern is not None
+        starts = {
+            key: NOTHING if later else self._starting(key, sights[key]) for key in found.joined
+        }
         begins = {
             key: beginning(starts.get(key, place.to.get(key, 0)), sight)
             for key, sight in sights.items()
@@ -178,7 +180,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         """The end of a batch that has something of these queues."""
         having = {key: view for key, view in found.items() if view.messages}
         for key, view in having.items():
-            tell_taken(str(self._targets[key]), view.ended)
+            tell_taken(str(self._queues.targets[key]), view.ended)
         to = {key: having[key].to if key in having else begins[key] for key in found}
         return replace(
             self._offset(to, begins, sights),
@@ -189,22 +191,22 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     # ---- queues ---------------------------------------------------------------------------
 
     def _access(self, target: Target) -> Access:
-        return self._accesses[target.manager]
+        return self._queues.accesses[target.manager]
 
     def _look(self, *, hold: bool = True) -> dict[str, Sight]:
         """All queues as they are now; held before they are looked at, if they are to be."""
-        sights = {}
-        for key, target in self._targets.items():
+
+        def look(target: Target) -> Sight:
             access = self._access(target)
             if hold and self._options.receive:
                 access.hold(target.queue, self._note())
             sight = access.look(target.queue)
             if not sight.steady:
                 raise wrong(_unsteady(target, sight))
-            sights[key] = sight
-        _all_different(self._targets, sights)
-        self._seen = sights
-        return sights
+            return sight
+
+        self._seen = self._queues.sights(look)
+        return self._seen
 
     def _note(self) -> str:
         """Who this is, for those who are kept from the queue by it."""
@@ -214,18 +216,21 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def _wait(self, begins: Mapping[str, int]) -> None:
         """For news, in one queue for all: the others have it a moment later."""
-        key, target = next(iter(self._targets.items()))
+        if not self._queues.targets:
+            pause(IDLE_WAIT_S)
+            return
+        key, target = next(iter(self._queues.targets.items()))
         self._access(target).wait(target.queue, begins[key], IDLE_WAIT_S)
 
     def _release(self) -> None:
-        for access in self._accesses.values():
+        for access in self._queues.accesses.values():
             access.release()
 
     def _starting(self, key: str, sight: Sight) -> int:
         """Where a queue begins that the checkpoint does not have: the same place each time, or what
         comes between two looks would never be read."""
         if key not in self._starts:
-            target = self._targets[key]
+            target = self._queues.targets[key]
             self._starts[key] = starting(self._access(target), target, sight, self._options)
         return self._starts[key]
 
@@ -236,15 +241,15 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
                 f"the checkpoint belongs to subscription {place.subscription!r}, this reader is "
                 f"{self._options.subscription!r}; use its own checkpoint for each"
             )
-        found = resolve(place, sights, self._names)
+        found = resolve(place, sights, self._queues.names)
         for key in found.again:
             raise MessagesMissing(
-                f"[{MessagesMissing.code}] {self._targets[key]} is not the queue that this "
+                f"[{MessagesMissing.code}] {self._queues.targets[key]} is not the queue that this "
                 "checkpoint was reading: it was deleted and made again, or another queue manager "
                 "answers there. Begin with a new checkpoint"
             )
         for key in found.joined - self._told:
-            log.info("%s joins: the checkpoint does not have it", self._targets[key])
+            log.info("%s joins: the checkpoint does not have it", self._queues.targets[key])
         for identity in set(found.place.left) - self._told:
             self._tell_left(found.place.left[identity])
         self._told |= {*found.joined, *found.place.left}
@@ -252,18 +257,14 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def _tell_left(self, had: Range) -> None:
         """A queue of the checkpoint is not read any more: say so, unless it is read up."""
-        unread = "whether it has unread messages is not known"
-        for manager, access in self._accesses.items():
-            prefix = f"{manager}/"
-            if len(self._accesses) > 1 and not had.key.startswith(prefix):
-                continue
-            with contextlib.suppress(OnceqError):
-                queue = had.key.removeprefix(prefix)
-                sight = access.look(queue)
-                count = access.count(queue, Range(had.key, had.to, sight.last)).messages
-                if not count:
-                    return
-                unread = f"{count} messages in it are unread"
+        count = self._queues.unread(had.key, had.to)
+        if count == 0:
+            return
+        unread = (
+            "whether it has unread messages is not known"
+            if count is None
+            else f"{count} messages in it are unread"
+        )
         log.warning(
             "%s is in the checkpoint, and is not read any more; %s. Its place is kept: when it is "
             "among the queues again, it goes on there", had.key, unread,
@@ -286,7 +287,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return reach(begins, ends, sights, self._count, messages=messages, bytes=size)
 
     def _count(self, part: Range, *, messages: int = 0, bytes: int = 0) -> RangeView:
-        target = self._targets[part.key]
+        target = self._queues.targets[part.key]
         return self._access(target).count(target.queue, part, messages=messages, bytes=bytes)
 
     def _tell_locked(self, found: Mapping[str, RangeView]) -> None:
@@ -298,7 +299,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
                     "%s gives nothing now: an open transaction holds the message with lookup "
                     "identifier %d, and what stands behind it comes after it. It goes on when that "
                     "transaction ends ('onceq tx list' shows which are open)",
-                    self._targets[key], place,
+                    self._queues.targets[key], place,
                 )  # fmt: skip
         self._waiting_for = waiting
 
@@ -319,22 +320,26 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
                 log.warning(
                     "%d of the %d places after %d of %s are empty; an older version has made this "
                     "batch, and has not said how many messages it had",
-                    whole.places - whole.size, whole.places, whole.after, self._targets[whole.key],
+                    whole.places - whole.size, whole.places, whole.after,
+                    self._queues.targets[whole.key],
                 )  # fmt: skip
             there = sum(part.size for parts in tasks for part in parts if part.key == whole.key)
             self._judge(whole, there, "read")
-        guids = {t.manager: self._access(t).who(t.queue)[1] for t in self._options.targets}
-        return [RangePartition(parts, guids) for parts in tasks]
+        guids = {t.manager: self._access(t).who(t.queue)[1] for t in self._queues.targets.values()}
+        return [RangePartition(parts, guids, self._queues.targets) for parts in tasks]
 
     def _batch(self, place: Offset) -> list[Range]:
         """The ranges of a batch, by the keys of now."""
-        found = resolve(place, self._seen or self._look(), self._names)
+        found = resolve(place, self._seen or self._look(), self._queues.names)
         gone = [part.key for part in place.ranges() if part.key not in found.keys]
-        if gone:
+        text = f"the last batch was not finished, and has messages of {', '.join(gone)}"
+        if gone and self._options.fail_on_data_loss:
             raise wrong(
-                f"the last batch was not finished, and has messages of {', '.join(gone)}. Start "
-                "the query once more with all of its queues; they can leave when that is done"
+                f"{text}. Start the query once more with all of its queues; they can leave when "
+                "that is done. If they are no more, set failOnDataLoss to false for that start"
             )
+        if gone:
+            log.warning("%s; it is run without these", text)
         return found.place.ranges()
 
     def _counted(self, part: Range) -> Range:
@@ -350,7 +355,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def _judge(self, part: Range, seen: int, done: str) -> None:
         judge(
-            str(self._targets[part.key]), part, seen, lambda: self._count(part),
+            str(self._queues.targets[part.key]), part, seen, lambda: self._count(part),
             fail=self._options.fail_on_data_loss, done=done,
         )  # fmt: skip
 
@@ -388,11 +393,11 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         ranges = [*place.ranges(), *(part for part in returned if part.places)]
         if place.begins is None and not ranges:
             return False
-        for manager, access in self._accesses.items():
-            mine = [part for part in ranges if self._targets[part.key].manager == manager]
+        for manager, access in self._queues.accesses.items():
+            mine = [part for part in ranges if self._queues.targets[part.key].manager == manager]
             if not mine:
                 continue
-            parts = [(self._targets[part.key].queue, part) for part in mine]
+            parts = [(self._queues.targets[part.key].queue, part) for part in mine]
             counts = access.remove(parts, [sights[part.key] for part in mine], self._note())
             for part, count in zip(mine, counts, strict=True):
                 if count:  # Else they were removed before, by this reader or the one before it.
@@ -402,17 +407,8 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def stop(self) -> None:
         """The query is over: let others receive again."""
-        for access in self._accesses.values():
+        for access in self._queues.accesses.values():
             access.close()
-
-
-def _all_different(targets: Mapping[str, Target], sights: Mapping[str, Sight]) -> None:
-    """Two addresses may lead to one queue manager."""
-    by_identity: dict[str, str] = {}
-    for key, sight in sights.items():
-        other = by_identity.setdefault(sight.identity, key)
-        if other != key:
-            raise wrong(f"{targets[other]} and {targets[key]} are the same queue; name it once")
 
 
 def _unsteady(target: Target, sight: Sight) -> str:

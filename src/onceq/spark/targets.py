@@ -11,11 +11,13 @@ Upholds: I4 at the connector (a place belongs to one queue, whatever else has it
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from onceq.errors import ConfigurationError
+from onceq.model.views.queues import QueueView
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -83,6 +85,64 @@ def targets_of(managers: str, executors: str, queues: str) -> tuple[Target, ...]
     if len(found) > QUEUES_MAX:
         raise wrong(f"{len(found)} queues; one reader takes at most {QUEUES_MAX}")
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Queues that are found by their names, also such as come to be later.
+
+    Attributes:
+        text: A regular expression for the whole name, with ``private$\\`` or without; capitals do
+            not matter.
+        managers: Addresses of each queue manager for the driver and for executors.
+    """
+
+    text: str
+    managers: tuple[tuple[str, str], ...]
+
+    def matching(self, manager: str, near: str, queues: Iterable[QueueView]) -> list[Target]:
+        """Of the queues of one queue manager those that are meant: transactional ones only, as
+        others cannot be streams, no system queues, and no subqueues."""
+        wanted, found = re.compile(self.text, re.IGNORECASE), []
+        for queue in queues:
+            if queue.transactional and not queue.system and not queue.parent and (
+                wanted.fullmatch(queue.path) or wanted.fullmatch(queue.name)
+            ):  # fmt: skip
+                key = queue.path if len(self.managers) == 1 else f"{manager}/{queue.path}"
+                found.append(Target(key, manager, near, queue.path))
+        return found
+
+
+def pattern_of(managers: str, executors: str, text: str) -> Pattern:
+    """What three options mean together; raises ConfigurationError."""
+    addresses = parts_of(managers)
+    if not addresses:
+        raise wrong('say where the queue manager is: .option("queueManager", "host:port")')
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise wrong(f"subscribePattern {text!r} is no regular expression: {error}") from None
+    near = _near(addresses, parts_of(executors))
+    return Pattern(text, tuple((one, near.get(one, one)) for one in addresses))
+
+
+class Everywhere(dict[str, int]):
+    """One place for whatever queue is asked for."""
+
+    def __init__(self, place: int = EARLIEST) -> None:
+        super().__init__()
+        self.place = place
+
+    def __missing__(self, key: str) -> int:
+        return self.place
+
+
+def word_of(text: str, name: str, *, ending: bool) -> Everywhere:
+    """Where queues of a pattern begin or end: no JSON, as they are not known beforehand."""
+    words = {"latest": LATEST} if ending else {"earliest": EARLIEST, "latest": LATEST}
+    if text.lower() not in words:
+        raise wrong(f"with subscribePattern {name} is {' or '.join(words)}, not {text!r}")
+    return Everywhere(words[text.lower()])
 
 
 def _url(entry: str) -> tuple[str, str] | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from onceq.errors import ConfigurationError
+from onceq.model.views.queues import QueueView
 from onceq.spark.options import OPTIONS, Patience, parse
 from onceq.spark.source_columns import COLUMNS
 from onceq.spark.targets import EARLIEST, LATEST, Target
@@ -98,6 +101,42 @@ def test_words_of_other_sources() -> None:
     assert (options.since, options.messages_min, options.delay_s) == (7, 10, 30.0)
 
 
+def test_a_pattern_says_which_queues_it_means() -> None:
+    given = {"queueManager": "a:1,b:1", "subscribePattern": r"orders-\d+"}
+    options = parse({**given, "startingOffsets": "latest"}, stream=True)
+    assert options.targets == ()
+    assert options.starting["whatever"] == -1
+    assert copy.deepcopy(options).starting["whatever"] == -1
+    paths: dict[str, dict[str, Any]] = {
+        r"private$\Orders-1": {}, r"private$\orders-2": {"transactional": False},
+        r"private$\orders-3x": {}, "orders-4": {}, r"private$\orders-5;sub": {"parent": "x"},
+        r"private$\orders-6": {"system": True},
+    }  # fmt: skip
+    views = [
+        QueueView(name=path.rpartition("\\")[2], path=path, **({"transactional": True} | more))
+        for path, more in paths.items()
+    ]
+    assert options.pattern is not None
+    found = options.pattern.matching("a:1", "near:1", views)
+    assert [target.key for target in found] == [r"a:1/private$\Orders-1", "a:1/orders-4"]
+    assert {(target.manager, target.near) for target in found} == {("a:1", "near:1")}
+    whole = parse({**given, "subscribePattern": r"private\$\\orders-3."}, stream=False).pattern
+    assert whole is not None
+    assert [one.queue for one in whole.matching("a:1", "a:1", views)] == [r"private$\orders-3x"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [({"subscribePattern": "("}, "is no regular expression"),
+     ({"startingOffsets": '{"x": 1}'}, "with subscribePattern startingOffsets is earliest or"),
+     ({"queueManager": ""}, "say where")],
+)  # fmt: skip
+def test_what_is_refused_of_a_pattern(changed: dict[str, str], words: str) -> None:
+    given = {"queueManager": "a:1", "subscribePattern": "x", **changed}
+    with pytest.raises(ConfigurationError, match=words):
+        parse(given, stream=True)
+
+
 def test_patience() -> None:
     given = {**ENOUGH, "numRetries": "0", "retryIntervalMs": "0", "timeoutMs": "250"}
     assert parse(given, stream=False).patience == Patience(0, 0.0, 0.25)
@@ -123,6 +162,7 @@ def test_patience() -> None:
         ({"maxMessagesPerTrigger": "5"}, False, "is for streams"),
         ({"failOnDataLoss": "true"}, False, "is for streams"),
         ({"subscribe": "x"}, True, "subscribe and queue both say it"),
+        ({"subscribePattern": "x"}, True, "subscribePattern and queue both say it"),
         ({"startingTimestamp": "5", "startingOffsets": "latest"}, True, "both say it"),
         ({"startingTimestamp": "soon"}, True, "such as 2026-11-24T05:00:00Z"),
         ({"maxTriggerDelay": "5s"}, True, "give both"),
