@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import InvalidParameter
+from onceq.spark import lag, lag_bytes
 from tests.spark.driver import Driver
 
 EVERY_OTHER = tuple(range(1, 20, 2))
@@ -129,6 +130,22 @@ def test_tasks_of_a_range_with_holes_have_all_of_it(daemon: Any, queue: str, rea
     take(daemon, queue, places, 9)
     with pytest.raises(MessagesMissing, match=r"of the 13 messages .* 1 has gone before they were"):
         one.reader.partitions(start, end)
+
+
+def test_holes_are_not_behind(daemon: Any, queue: str, readers: Any) -> None:
+    places = fill(daemon, queue)
+    take(daemon, queue, places, *EVERY_OTHER)
+    one = readers(queue)
+    end = one.after(one.first(), ReadMaxRows(4))
+    for _ in range(2):
+        report = json.loads(json.dumps(one.reader.reportLatestOffset()))
+        progress = {"sources": [{"endOffset": end, "latestOffset": report}]}
+        assert lag(progress) == {queue: 6}
+        whole = sum(daemon.manager.peek_many(queue, 20).run.lengths)
+        left = daemon.manager.queue(queue).messages
+        assert lag_bytes(json.dumps(progress)) == {queue: whole * 6 // left}
+        one.reader.commit(end)
+    assert daemon.manager.queue(queue).messages == 6
 
 
 # ---- a lock behind a hole ---------------------------------------------------------------------

@@ -141,6 +141,7 @@ class Access:
                 locked=view.locked,
                 transactional=view.transactional,
                 steady=steady and not view.parent,
+                bytes=view.bytes,
                 apart=view.name.casefold() if view.system else "",
             )
 

@@ -18,8 +18,8 @@ def lag(progress: Any) -> dict[str, int]:
     """How many messages each queue holds that the last batch has not read.
 
     A queue has the name that offsets have for it: its own, or ``address/name`` where there are
-    several queue managers. Messages that expired or were received by somebody else count while
-    they lie between others.
+    several queue managers. Holes do not count, unless a stream that only peeks leaves what it has
+    read between them.
 
     Args:
         progress: ``query.lastProgress``, the ``progress`` of a listener's event, or either as JSON
@@ -37,7 +37,29 @@ def lag(progress: Any) -> dict[str, int]:
         before = last.begins or {}
         for key, to in last.to.items():
             place = at.to.get(key, 0) if at is not None else 0
+            if key in last.messages and before.get(key) == place:
+                found[key] = last.messages[key]
+                continue
             found[key] = max(to - max(place, before.get(key, 0)), 0)
+    return found
+
+
+def lag_bytes(progress: Any) -> dict[str, int]:
+    """About how many bytes of packets each queue holds that the last batch has not read: those of
+    the whole queue, in the share of the messages that are behind.
+
+    Args:
+        progress: As for ``lag``.
+    """
+    found: dict[str, int] = {}
+    for source in _plain(progress).get("sources", ()):
+        report = source.get("latestOffset")
+        if isinstance(report, str):
+            report = json.loads(report)
+        if not isinstance(report, Mapping) or _offset(report) is None:
+            continue
+        names = report.get("names", {})
+        found |= {names[one]: int(count) for one, count in report.get("bytes", {}).items()}
     return found
 
 

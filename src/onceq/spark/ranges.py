@@ -189,6 +189,7 @@ class Sight:
     steady: bool = True
     """Whether new messages only come in behind all others, so that places can be gone through."""
     apart: str = ""
+    bytes: int = 0
 
     @property
     def identity(self) -> str:
@@ -199,6 +200,16 @@ class Sight:
         """Whether every place behind one has a message that can be received now."""
         full = self.messages == self.last - self.first + 1 and not self.locked
         return full and place >= self.first - 1
+
+    def behind(self, place: int, in_flight: int) -> int:
+        """How many messages stand behind a place, at most; the number itself where what stands
+        before it belongs to one batch.
+
+        Args:
+            in_flight: Messages before the place that are there still.
+        """
+        places = max(self.last - max(place, self.first - 1), 0) if self.first else 0
+        return min(places, max(self.messages - in_flight, 0))
 
     def known_as(self, instance: str) -> bool:
         """Whether a checkpoint with this identity may mean this queue; those of versions before 0.3

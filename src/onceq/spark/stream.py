@@ -81,6 +81,9 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._clock = clock
         self._last_batch_s: float | None = None
         """When the last batch was given; None: this process has given none."""
+        self._at: Mapping[str, int] = {}
+        self._in_flight: Mapping[str, int] = {}
+        """Where the last batch of this process has ended, and what of it is not removed yet."""
         self._told: set[str] = set()
         """Who has joined (by key) or left (by identity), and was spoken of."""
         self._waiting_for: dict[str, int] = {}
@@ -111,6 +114,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             key: beginning(starts.get(key, place.to.get(key, 0)), sight)
             for key, sight in sights.items()
         }
+        self._at = begins
         return self._next(start, place, begins, sights, limit)
 
     def _next(
@@ -126,7 +130,9 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             return start
         if count:
             self._last_batch_s = self._clock()
-            return replace(self._ended(begins, found, sights), left=place.left).pack()
+            end = replace(self._ended(begins, found, sights), left=place.left)
+            self._at, self._in_flight = end.to, end.messages if self._options.receive else {}
+            return end.pack()
         self._tell_locked(found)
         if self._until is not None:
             # The end of an AvailableNow run; Spark does not always say so.
@@ -160,8 +166,15 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             sights = self._look(hold=False)
         except OnceqError:
             return None
-        first = {key: max(sight.first - 1, 0) for key, sight in sights.items()}
-        return self._offset({key: s.last for key, s in sights.items()}, first, sights).pack()
+        at = {key: self._at.get(key, max(s.first - 1, 0)) for key, s in sights.items()}
+        behind = {key: s.behind(at[key], self._in_flight.get(key, 0)) for key, s in sights.items()}
+        to = {key: max(s.last, at[key]) for key, s in sights.items()}
+        report = replace(self._offset(to, at, sights), messages=behind).pack()
+        report["bytes"] = {
+            sights[key].identity: sights[key].bytes * count // max(sights[key].messages, 1)
+            for key, count in behind.items()
+        }
+        return report
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Nothing that comes later belongs to this run."""
@@ -402,7 +415,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             for part, count in zip(mine, counts, strict=True):
                 if count:  # Else they were removed before, by this reader or the one before it.
                     self._judge(part, count, "removed")
-        self._removed = dict(place.to)
+        self._removed, self._in_flight = dict(place.to), {}
         return True
 
     def stop(self) -> None:

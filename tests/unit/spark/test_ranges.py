@@ -167,6 +167,14 @@ def test_what_has_ended_since_a_range_was_counted() -> None:
     assert part.since({"purged": 0}) == {}
 
 
+def test_what_is_behind_is_counted_in_messages() -> None:
+    holes = Sight("i", 11, 20, 6, 0)
+    assert [holes.behind(place, 0) for place in (0, 10, 16, 20, 25)] == [6, 6, 4, 0, 0]
+    assert holes.behind(13, 2) == 4
+    assert holes.behind(13, 9) == 0
+    assert EMPTY.behind(5, 0) == 0
+
+
 def test_full_is_where_every_place_has_a_message() -> None:
     assert SIGHT.full_behind(10)
     assert SIGHT.full_behind(15)
