@@ -205,6 +205,23 @@ def test_a_pattern_finds_queues_while_a_stream_runs(
     assert len(last["left"]) == 1
 
 
+def test_a_queue_of_a_pattern_that_is_made_again_is_a_new_one(
+    daemon: Any, queue: str, drivers: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {"queue": "", "subscribePattern": queue.removeprefix("private$\\")}
+    one = drivers(daemon.path, **options)
+    end = one.after(one.first(), ReadMaxRows(2))
+    one.reader.stop()
+    daemon.manager.delete_queue(queue)
+    daemon.manager.create_queue(queue, transactional=True)
+    send(daemon, queue, 8, 9)
+    two = drivers(daemon.path, **options)
+    with caplog.at_level(logging.WARNING, "onceq.spark"):
+        new = two.after(end)
+    assert two.bodies(end, new) == texts(daemon, 8, 9)
+    assert "is in the checkpoint, and is not read any more; whether" in caplog.text
+
+
 def test_a_pattern_that_finds_nothing_waits(daemon: Any, queue: str, drivers: Any) -> None:
     name = queue + "-later"
     now = 100.0

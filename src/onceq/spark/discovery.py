@@ -81,12 +81,13 @@ class Discovery:
         _all_different(self.targets, sights)
         return sights
 
-    def unread(self, key: str, place: int) -> int | None:
+    def unread(self, key: str, place: int, identity: str) -> int | None:
         """How many messages a queue has behind a place that is not among the targets; None: that
         cannot be asked.
 
         Args:
             key: That it had when it was one of them.
+            identity: Of the queue; another one may have its name now.
         """
         for manager, access in self.accesses.items():
             prefix = f"{manager}/"
@@ -95,6 +96,8 @@ class Discovery:
             queue = key.removeprefix(prefix)
             try:
                 sight = access.look(queue)
+                if sight.identity != identity:
+                    return None
                 return access.count(queue, Range(key, place, sight.last)).messages
             except OnceqError:
                 return None

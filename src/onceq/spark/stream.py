@@ -255,7 +255,8 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
                 f"{self._options.subscription!r}; use its own checkpoint for each"
             )
         found = resolve(place, sights, self._queues.names)
-        for key in found.again:
+        # Queues of a pattern come and go, and one that comes again is a new one.
+        for key in () if self._options.pattern else found.again:
             raise MessagesMissing(
                 f"[{MessagesMissing.code}] {self._queues.targets[key]} is not the queue that this "
                 "checkpoint was reading: it was deleted and made again, or another queue manager "
@@ -264,13 +265,13 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         for key in found.joined - self._told:
             log.info("%s joins: the checkpoint does not have it", self._queues.targets[key])
         for identity in set(found.place.left) - self._told:
-            self._tell_left(found.place.left[identity])
+            self._tell_left(identity, found.place.left[identity])
         self._told |= {*found.joined, *found.place.left}
         return found
 
-    def _tell_left(self, had: Range) -> None:
+    def _tell_left(self, identity: str, had: Range) -> None:
         """A queue of the checkpoint is not read any more: say so, unless it is read up."""
-        count = self._queues.unread(had.key, had.to)
+        count = self._queues.unread(had.key, had.to, identity)
         if count == 0:
             return
         unread = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from onceq.core.management import range_views
 from onceq.core.step.step import Step
 from onceq.core.transaction import idle_timeout
 from onceq.service import upkeep
-from onceq.spark import ranges
+from onceq.spark import growth, ranges
 from onceq.spark.ranges import Offset, Range
 from onceq.store import pool
 from onceq.store.framing import Framing
@@ -163,6 +164,17 @@ def a_lock_is_a_hole(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(range_views, "LOCKED", 255)
 
 
+def a_queue_that_left_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """One that comes back begins anew, and what was written of it is read twice."""
+    original = growth.resolve
+
+    def resolve(*args: Any) -> growth.Resolved:
+        found = original(*args)
+        return replace(found, place=replace(found.place, left={}))
+
+    patch.setattr(growth, "resolve", resolve)
+
+
 FRAMING = "tests/unit/store/test_framing.py::test_"
 POOL = "tests/unit/store/test_pool.py::test_"
 SESSION = "tests/unit/wire/mqqb/test_session.py::test_"
@@ -219,6 +231,11 @@ PLANTED = (
         "a-lock-is-a-hole", a_lock_is_a_hole,
         "tests/unit/core/management/test_range_views.py::"
         "test_it_ends_before_the_first_locked_message",
+    ),
+    Planted(
+        "a-queue-that-left-is-forgotten", a_queue_that_left_is_forgotten,
+        "tests/unit/spark/test_growth.py::"
+        "test_one_that_leaves_keeps_its_place_and_goes_on_when_it_is_back",
     ),
     Planted("most-for-each", most_for_each, RANGES + "a_limit_is_kept_and_used_up"),
 )  # fmt: skip
