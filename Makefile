@@ -15,7 +15,7 @@ MESSAGES ?= 100000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-depth bench-breadth bench-pauses bench-peers calls kill liar backup two-phase bench-two-phase bank spark-kill spark-land spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
+.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-depth bench-breadth bench-pauses bench-peers calls kill liar backup two-phase bench-two-phase bank spark-kill spark-land spark-tables spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
 
 help:
 	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
@@ -29,6 +29,7 @@ help:
 	@echo "make pictures draw those of the docs again  make clean    remove what all this made"
 	@echo "make bank     an example under kills        make spark-kill   a Spark query: KILLS=n"
 	@echo "make spark-land   onceq spark land: KILLS=n ARGS='--kind delta'"
+	@echo "make spark-tables  the Java connectors of Delta and Iceberg with tables that were landed"
 	@echo "make spark-cluster  executors that die      make bench-spark  source, sink, operators"
 	@echo "make bench-against  this tree and another in turn: TREE=path"
 	@echo "make bench-loss   a link that loses messages, beside a clean one"
@@ -114,6 +115,9 @@ spark-kill: setup
 
 spark-land: setup
 	$(RUN) tools/spark_land.py --kills $(KILLS) $(ARGS)
+
+spark-tables: setup
+	$(RUN) tools/spark_tables.py $(ARGS)
 
 spark-cluster: setup
 	ONCEQ_SPARK_CLUSTER=1 $(RUN) -m pytest tests/spark/test_spark_cluster.py $(ARGS)

@@ -132,6 +132,22 @@ def test_wherever_a_run_dies_the_next_one_makes_it_right(tmp_path: Path, kind: s
     assert seen >= {"stage", "replace", "sync", "write", "unlink"}
 
 
+def test_an_iceberg_table_is_found_without_its_hint(tmp_path: Path) -> None:
+    """A hint that is lost or behind must not begin a table anew, above all that it has."""
+    if find_spec("pyiceberg") is None:
+        pytest.skip("not run: pyiceberg is not installed, so no iceberg table was landed")
+    to = tmp_path / "to"
+    target(to, table="iceberg").write(Frame("a", "b"), 0)
+    hint = to / "metadata" / "version-hint.text"
+    assert (to / "metadata" / f"v{hint.read_text()}.metadata.json").exists()
+    for text in ("", "1", None):
+        hint.unlink() if text is None else hint.write_text(text)
+        (to / "metadata" / "v1.metadata.json").unlink(missing_ok=True)
+        assert rows(to, "iceberg") == ["a", "b"]
+    target(to, table="iceberg").write(Frame("c"), 1)
+    assert rows(to, "iceberg") == ["a", "b", "c"]
+
+
 def test_a_batch_that_is_done_is_not_even_looked_at(tmp_path: Path) -> None:
     target(tmp_path / "to").write(Frame("a", "b"), 0)
     nothing: Any = None

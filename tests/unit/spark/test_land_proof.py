@@ -42,6 +42,20 @@ def test_queues_and_managers_have_messages_of_their_own() -> None:
     assert count([batch(("A", "q", 1)), batch(("B", "r", 1), ("A", "q", 1))]) == Count(3, 1)
 
 
+def test_rows_that_somebody_else_has_added_are_no_fault_of_ours() -> None:
+    """They may have no identifier, or another kind of it."""
+    added = pa.RecordBatch.from_arrays(
+        [
+            pa.array([None, "A", "A", "A", "A"], pa.string()),
+            pa.array([None, "q", "q", "q", "q"], pa.string()),
+            pa.array([None, None, b"mine", b"yours", b""], pa.binary()),
+        ],
+        list(COUNTED),
+    )
+    assert count([added, batch(("A", "q", 1))]) == Count(6, 0)
+    assert count([added, added.slice(2, 1)]) == Count(6, 1)
+
+
 def test_many_are_told_apart_by_every_byte() -> None:
     rows = [("A", f"q{number % 3}", number * 977) for number in range(5_000)]
     assert count([batch(*rows[:3_000]), batch(*rows[3_000:])]) == Count(5_000, 0)

@@ -8,6 +8,7 @@ every version of Spark.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -93,7 +94,8 @@ class DeltaTable:
         log = self._to / LOG
         fresh = {path.name for path in log.iterdir() if path.is_file()} - self._synced
         for name in fresh:
-            state_files.sync(log / name)
+            with contextlib.suppress(FileNotFoundError):  # others may clean up
+                state_files.sync(log / name)
         state_files.sync(log)
         state_files.sync(self._to)
         self._synced |= fresh

@@ -8,7 +8,9 @@ manifests and metadata: Iceberg's own connector is Java, and there is none for t
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 APP: Final = "onceq.app"
 BATCH: Final = "onceq.batch"
 HINT: Final = "version-hint.text"
+_VERSION: Final = re.compile(r"v(\d+)\.metadata\.json")
 NAME: Final = ("onceq", "table")
 """Such tables have no name but their path; the library asks for one."""
 PROPERTIES: Final = {
@@ -48,14 +51,9 @@ class Folder(NoopCatalog):  # type: ignore[misc]
         self._synced: set[str] = set()
 
     def version(self) -> int:
-        """The newest; 0: there is no table. The hint may be behind, as after a crash."""
-        try:
-            found = int((self.metadata / HINT).read_text())
-        except FileNotFoundError:
-            found = 0
-        while self._path(found + 1).exists():
-            found += 1
-        return found
+        """The newest; 0: there is no table. The hint is for others, and may be behind."""
+        names = (path.name for path in self.metadata.glob("v*.metadata.json"))
+        return max((int(found[1]) for found in map(_VERSION.match, names) if found), default=0)
 
     def _path(self, version: int) -> Path:
         return self.metadata / f"v{version}.metadata.json"
@@ -101,7 +99,9 @@ class Folder(NoopCatalog):  # type: ignore[misc]
         made = update_table_metadata(
             table.metadata, updates, metadata_location=table.metadata_location
         )
-        version = int(Path(table.metadata_location).name.split(".")[0].removeprefix("v")) + 1
+        at = _VERSION.match(Path(table.metadata_location).name)
+        assert at is not None
+        version = int(at[1]) + 1
         self._write(version, made)
         return CommitTableResponse(
             metadata=made, metadata_location=str(self._path(version))
@@ -130,7 +130,8 @@ class Folder(NoopCatalog):  # type: ignore[misc]
         """Let all that is there survive a loss of power."""
         there = {path.name for path in self.metadata.iterdir() if path.name != HINT}
         for name in there - self._synced:
-            state_files.sync(self.metadata / name)
+            with contextlib.suppress(FileNotFoundError):  # others may clean up
+                state_files.sync(self.metadata / name)
         state_files.sync(self.metadata)
         state_files.sync(self._to)
         self._synced |= there

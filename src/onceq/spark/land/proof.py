@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.spark.land.plan import IDENTITY
@@ -77,14 +78,19 @@ def count(batches: Iterable[pa.RecordBatch], names: Sequence[str] = COUNTED) -> 
     import numpy as np
 
     places: dict[tuple[str, str], int] = {}
-    keys = [_keys(batch, names, places) for batch in batches if batch.num_rows]
-    if not keys:
-        return Count()
+    rows = 0
+    keys = [np.zeros((0, 3), np.uint64)]
+    for batch in batches:
+        rows += batch.num_rows
+        # Rows that others have added may be of no message.
+        known = batch.filter(batch.column(names[-1]).is_valid())
+        if known.num_rows:
+            keys.append(_keys(known, names, places))
     found = np.concatenate(keys)
     order = np.lexsort(found.T)
     found = found[order]
     twice = int(np.count_nonzero((found[1:] == found[:-1]).all(axis=1)))
-    return Count(len(found), twice)
+    return Count(rows, twice)
 
 
 def _keys(
@@ -95,7 +101,7 @@ def _keys(
     import pyarrow as pa
 
     managers, queues, identifiers = (batch.column(name) for name in names)
-    fixed = identifiers.cast(pa.binary()).cast(pa.binary(ID_BYTES))
+    fixed = _fixed(identifiers.cast(pa.binary()))
     size = fixed.offset * ID_BYTES, (fixed.offset + len(fixed)) * ID_BYTES
     raw = np.frombuffer(fixed.buffers()[1], np.uint8)[size[0] : size[1]].reshape(-1, ID_BYTES)
     wide = np.zeros((len(raw), 24), np.uint8)
@@ -104,11 +110,28 @@ def _keys(
     return wide.view(np.uint64)
 
 
+def _fixed(identifiers: pa.Array) -> pa.Array:
+    """All of the length that identifiers of messages have; of others a digest."""
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    kind = pa.binary(ID_BYTES)
+    if compute.all(compute.equal(compute.binary_length(identifiers), ID_BYTES)).as_py():
+        return identifiers.cast(kind)
+    return pa.array(
+        [
+            value if len(value) == ID_BYTES else blake2b(value, digest_size=ID_BYTES).digest()
+            for value in identifiers.to_pylist()
+        ],
+        kind,
+    )
+
+
 def _codes(managers: Any, queues: Any, places: dict[tuple[str, str], int]) -> np.ndarray[Any, Any]:
     """A number for each queue."""
     import numpy as np
 
-    left, right = managers.dictionary_encode(), queues.dictionary_encode()
+    left, right = (column.fill_null("").dictionary_encode() for column in (managers, queues))
     at, of = (c.indices.to_numpy(zero_copy_only=False).astype(np.int64) for c in (left, right))
     pairs, each = np.unique(at << 32 | of, return_inverse=True)
     known = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -303,5 +304,8 @@ def run(master: str, plan: Plan, say: Callable[[Step], None]) -> Done:
     from onceq.spark.runtime import quiet_session
 
     plan.check()
+    # What a batch died of comes as an error; py4j would print it in the middle of ours as well,
+    # and the end of a batch that is given up.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     with quiet_session(master, "onceq spark land") as spark:
         return land(spark, plan, say)

@@ -1,0 +1,96 @@
+"""Planted mistakes about tables that messages are landed in."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from tests.planted.planted import Planted
+
+FILES = "tests/unit/spark/test_land_files.py::test_"
+SCHEMAS = "tests/unit/spark/test_land_schemas.py::test_"
+
+
+def _a_table_forgets_its_batches(patch: pytest.MonkeyPatch) -> None:
+    from onceq.spark.land.delta import DeltaTable
+
+    patch.setattr(DeltaTable, "has", lambda self, batch: False)
+
+
+def _any_landing_was_this_one(patch: pytest.MonkeyPatch) -> None:
+    """Two landings in one Iceberg table, or one whose memory was made anew."""
+    patch.setattr("onceq.spark.land.memory.uuid.uuid4", lambda: "the same")
+
+
+def _numbers_begin_anew(patch: pytest.MonkeyPatch) -> None:
+    from onceq.spark.land.memory import Memory
+
+    patch.setattr(Memory, "_check_checkpoint", lambda self: None)
+
+
+def _what_a_batch_has_is_not_durable(patch: pytest.MonkeyPatch) -> None:
+    from onceq.spark.land.memory import Memory
+
+    patch.setattr(Memory, "settle", lambda self, batch: None)
+
+
+def _half_a_batch_by_another_schema(patch: pytest.MonkeyPatch) -> None:
+    from onceq.spark.land.memory import Memory
+
+    patch.setattr(Memory, "_check_open_batch", lambda self: None)
+
+
+def _bytes_left_over(patch: pytest.MonkeyPatch) -> None:
+    from onceq.spark.land import avro
+
+    class Read(BytesIO):
+        def tell(self) -> int:
+            return 1 << 40
+
+    patch.setattr(avro, "BytesIO", Read)
+
+
+def _queues_are_one(patch: pytest.MonkeyPatch) -> None:
+    """A message for two queues counts as one that came twice."""
+    import numpy as np
+
+    from onceq.spark.land import proof
+
+    def codes(managers: Any, queues: Any, places: Any) -> Any:
+        return np.zeros(len(queues), np.uint32)
+
+    patch.setattr(proof, "_codes", codes)
+
+
+PLANTED = (
+    Planted(
+        "table-forgets-its-batches", _a_table_forgets_its_batches,
+        FILES + "wherever_a_run_dies_the_next_one_makes_it_right",
+    ),
+    Planted(
+        "landings-of-one-name", _any_landing_was_this_one,
+        SCHEMAS + "another_folder_is_another_query",
+    ),
+    Planted(
+        "landed-numbers-begin-anew", _numbers_begin_anew,
+        FILES + "a_folder_whose_checkpoint_is_gone_is_refused",
+    ),
+    Planted(
+        "plan-of-a-batch-unsynced", _what_a_batch_has_is_not_durable,
+        FILES + "what_spark_has_planned_is_durable_before_files_are",
+    ),
+    Planted(
+        "batch-by-two-schemas", _half_a_batch_by_another_schema,
+        SCHEMAS + "a_batch_that_was_begun_ends_with_its_schema",
+    ),
+    Planted(
+        "avro-bytes-left-over", _bytes_left_over,
+        "tests/unit/spark/test_land_avro.py::test_a_body_is_one_record_or_says_why_not",
+    ),
+    Planted(
+        "landed-queues-are-one", _queues_are_one,
+        "tests/unit/spark/test_land_proof.py::test_queues_and_managers_have_messages_of_their_own",
+    ),
+)  # fmt: skip
