@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
-import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from onceq.errors import ConfigurationError
+from tests.spark.waiting import until
 
 pytestmark = pytest.mark.spark
 
@@ -91,19 +90,6 @@ def established(port: int) -> int:
     pairs = (line.split()[1:4] for line in lines)
     wanted = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), 'little'):08X}:{port:04X}"
     return sum(local == wanted and state == "01" for local, _, state in pairs)
-
-
-def until(true: Callable[[], bool], give_up_s: float = 30.0) -> None:
-    """Wait for something that comes by itself, by waiting for nothing on a socket."""
-    quiet, other_end = socket.socketpair()
-    quiet.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, 50_000))
-    for _ in range(int(give_up_s / 0.05)):
-        if true():
-            return
-        with pytest.raises(BlockingIOError):
-            quiet.recv(1)
-    other_end.close()
-    raise AssertionError("it did not come")
 
 
 @pytest.mark.slow

@@ -84,4 +84,4 @@ def test_samples_run(
     if page == "how-to":
         assert spark.read.parquet(str(tmp_path / "orders.parquet")).count() == 3
     else:
-        assert streams == [0, 6, 3]
+        assert streams == [0, 6, 3, 6]
