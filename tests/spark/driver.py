@@ -19,6 +19,8 @@ class Driver:
 
     def __init__(self, where: object, queue: str, **options: object) -> None:
         given = {"queueManager": str(where), "queue": queue, "retryIntervalMs": "1"}
+        if "retryTimeout" not in options:
+            given["numRetries"] = "3"
         given |= {name: str(value) for name, value in options.items()}
         if "subscribePattern" in given:
             del given["queue"]

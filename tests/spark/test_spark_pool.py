@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.spark.options import Patience
+from onceq.spark.patience import Patience
 from onceq.spark.pool import Pool
 
 PATIENCE = Patience()

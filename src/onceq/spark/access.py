@@ -36,7 +36,7 @@ from onceq.model.views.queues import QueueView
 from onceq.model.views.ranges import RangeView
 from onceq.spark import paging, times
 from onceq.spark.error_codes import coded
-from onceq.spark.options import Patience
+from onceq.spark.patience import Patience, Spell
 from onceq.spark.ranges import Range, Sight
 
 if TYPE_CHECKING:
@@ -90,29 +90,32 @@ class Access:
         Args:
             about: The queue, for what is said if it does not work.
         """
-        attempt = 0
+        spell: Spell | None = None
         while True:
             old = self._manager is not None
             try:
-                return work(self._connected())
+                done = work(self._connected())
             except (ServiceNotAvailable, TransactionOver, InDoubt, InvalidHandle) as error:
                 self.close()
                 if old:  # It may have broken long ago: only a new one says how things are.
                     continue
-                attempt += 1
-                if attempt > self.patience.retries:
-                    raise self._said(error, about, attempt) from error
+                spell = spell or Spell(self.patience, f"the queue manager at {self.where}")
+                if not spell.again(error):
+                    # Without its cause: Spark would print each of them before our last line.
+                    raise self._said(error, about, spell.said()) from None
             except OnceqError as error:
-                raise self._said(error, about) from error
-            pause(self.patience.interval_s)
+                raise self._said(error, about) from None
+            else:
+                if spell is not None:
+                    spell.over()
+                return done
 
     def _connected(self) -> QueueManager:
         if self._manager is None:
             self._manager = connect_for_job(self.where, timeout=self.patience.timeout_s)
         return self._manager
 
-    def _said(self, error: OnceqError, about: str, attempts: int = 0) -> OnceqError:
-        tried = f", tried {attempts} times" if attempts > 1 else ""
+    def _said(self, error: OnceqError, about: str, tried: str = "") -> OnceqError:
         return coded(error, f"queue {about}, queue manager at {self.where}{tried}")
 
     # ---- looking --------------------------------------------------------------------------
@@ -204,7 +207,7 @@ class Access:
                     raise SharingViolation(
                         f"{error.text}. readMode receive needs the queue for itself, because it "
                         "removes what was written; end the other reader, or use readMode peek"
-                    ) from error
+                    ) from None
             # A reader that has just ended, or crashed, may be on its way out.
             pause(HOLD_RETRY_S)
 

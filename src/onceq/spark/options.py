@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from onceq.spark.patience import RETRY_S, Patience
 from onceq.spark.ranges import BATCH_MESSAGES
 from onceq.spark.targets import (
     LOOKUP_MAX,
@@ -32,6 +33,8 @@ PARTITIONS_MAX: Final = 10_000
 RETRIES_MAX: Final = 1_000
 MILLISECONDS_MAX: Final = 86_400_000
 """A day."""
+RETRY_INTERVAL_S: Final = 1.0
+"""Between attempts of a number that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +139,17 @@ OPTIONS: Final = (
         "another name, and in what others are told whom this one keeps from receiving.",
     ),
     Option(
-        "numRetries", "whole number, 0 or more", "3",
-        "How often a request is made again when a queue manager does not answer, or its "
-        "connection breaks.",
+        "retryTimeout", "a time such as `60s`, `5m`, `500ms`", "60s",
+        "How long a request is made again when a queue manager does not answer, or its connection "
+        "breaks: after a tenth of a second, and then less and less often, at least every five "
+        "seconds. The query ends when the time is over. `0s`: at once.",
     ),
     Option(
-        "retryIntervalMs", "milliseconds", "1000",
+        "numRetries", "whole number, 0 or more", "(none)",
+        "In place of `retryTimeout`: how often a request is made again.",
+    ),
+    Option(
+        "retryIntervalMs", "milliseconds", "grows; with `numRetries` 1000",
         "How long to wait before each of them.",
     ),
     Option(
@@ -149,21 +157,6 @@ OPTIONS: Final = (
         "How long to wait for a connection, and for each answer.",
     ),
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to try with a queue manager that does not answer.
-
-    Attributes:
-        retries: Attempts after the first.
-        interval_s: Wait before each of them.
-        timeout_s: For a connection, and for each answer.
-    """
-
-    retries: int = 3
-    interval_s: float = 1.0
-    timeout_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,11 +231,7 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         fail_on_data_loss=yes_no(values, "failOnDataLoss", default=True),
         receive=mode == "receive",
         subscription=values.get("subscription", ""),
-        patience=Patience(
-            number(values, "numRetries", 3, RETRIES_MAX),
-            number(values, "retryIntervalMs", 1_000, MILLISECONDS_MAX) / 1000,
-            number(values, "timeoutMs", 10_000, MILLISECONDS_MAX, least=1) / 1000,
-        ),
+        patience=patience_of(values),
     )
 
 
@@ -284,6 +273,22 @@ def _only_for_streams(values: Mapping[str, str], mode: str) -> None:
                  "minOffsetsPerTrigger", "maxTriggerDelay"):  # fmt: skip
         if name in values:
             raise wrong(f"{name} is for streams; a batch read takes what is there")
+
+
+def patience_of(values: Mapping[str, str]) -> Patience:
+    """How long to try; raises ConfigurationError."""
+    if "numRetries" in values and "retryTimeout" in values:
+        raise wrong("numRetries and retryTimeout both say how long to try; give one of them")
+    retry_s = span_s(values.get("retryTimeout", f"{RETRY_S:g}s"), "retryTimeout")
+    if retry_s > MILLISECONDS_MAX / 1000:
+        raise wrong(f"retryTimeout is at most a day, not {values['retryTimeout']!r}")
+    retries, interval_s = None, None
+    if "numRetries" in values:
+        retries, interval_s = number(values, "numRetries", 0, RETRIES_MAX), RETRY_INTERVAL_S
+    if "retryIntervalMs" in values:
+        interval_s = number(values, "retryIntervalMs", 0, MILLISECONDS_MAX) / 1000
+    timeout_s = number(values, "timeoutMs", 10_000, MILLISECONDS_MAX, least=1) / 1000
+    return Patience(timeout_s, retry_s, retries, interval_s)
 
 
 # ---- values, for sources and sinks -----------------------------------------------------------

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from onceq.spark.access import Access
-from onceq.spark.options import Patience
+from onceq.spark.patience import Patience
 
 KEEP_S: Final = 2.0
 """How long a connection waits for the next task."""

@@ -10,7 +10,8 @@ import pytest
 
 from onceq.errors import ConfigurationError
 from onceq.model.views.queues import QueueView
-from onceq.spark.options import OPTIONS, Patience, parse
+from onceq.spark.options import OPTIONS, parse
+from onceq.spark.patience import Patience
 from onceq.spark.source_columns import COLUMNS
 from onceq.spark.targets import EARLIEST, LATEST, Target
 
@@ -26,7 +27,7 @@ def test_defaults_of_a_stream() -> None:
     assert options.receive
     assert options.fail_on_data_loss
     assert options.subscription == ""
-    assert options.patience == Patience(3, 1.0, 10.0)
+    assert options.patience == Patience(10.0, 60.0, None, None)
 
 
 def test_a_batch_only_peeks() -> None:
@@ -139,13 +140,22 @@ def test_what_is_refused_of_a_pattern(changed: dict[str, str], words: str) -> No
 
 def test_patience() -> None:
     given = {**ENOUGH, "numRetries": "0", "retryIntervalMs": "0", "timeoutMs": "250"}
-    assert parse(given, stream=False).patience == Patience(0, 0.0, 0.25)
+    assert parse(given, stream=False).patience == Patience(0.25, 60.0, 0, 0.0)
+    counted = parse({**ENOUGH, "numRetries": "3"}, stream=True).patience
+    assert (counted.retries, counted.interval_s) == (3, 1.0)
+    timed = parse({**ENOUGH, "retryTimeout": "5m"}, stream=True).patience
+    assert (timed.retry_s, timed.retries, timed.interval_s) == (300.0, None, None)
+    kept = parse({**ENOUGH, "retryTimeout": "0s", "retryIntervalMs": "50"}, stream=True).patience
+    assert (kept.retry_s, kept.interval_s) == (0.0, 0.05)
 
 
 @pytest.mark.parametrize(
     ("changed", "stream", "words"),
     [
         ({"queueManager": ""}, True, "say where the queue manager is"),
+        ({"numRetries": "3", "retryTimeout": "1m"}, True, "both say how long to try"),
+        ({"retryTimeout": "soon"}, True, "retryTimeout is a time such as"),
+        ({"retryTimeout": "25h"}, True, "at most a day"),
         ({"queue": " , "}, True, "say which queue"),
         ({"queue": "a,A"}, True, "named twice"),
         ({"queue": "a/b,a\\b"}, True, "named twice"),
