@@ -23,7 +23,7 @@ from nodes import Node, free_port
 from onceq.spark.ranges import PARTITION_MESSAGES
 from onceq.spark.rows import arrow_schema, record_batch
 from onceq.spark.runtime import quiet_session
-from onceq.spark.source_columns import COLUMNS, SCHEMA
+from onceq.spark.source_columns import USUAL, ddl
 
 BODY_BYTES = 200
 PAGE = 10_000
@@ -32,17 +32,12 @@ ROUNDS = 3
 LARGE_ROWS = 3_000_000
 """From so many on each case runs once: it takes minutes, beside which a start counts little."""
 NARROW = ("lookupId", "body")
-HEADERS = tuple(name for name in COLUMNS if name not in ("body", "extension"))
+HEADERS = tuple(name for name in USUAL if name not in ("body", "extension"))
 
 
 def turns(rows: int) -> Iterator[bool]:
     """For each round whether it is measured."""
     yield from [True] if rows >= LARGE_ROWS else [False] + [True] * ROUNDS
-
-
-def schema_of(names: tuple[str, ...]) -> str:
-    """As ``.schema`` wants it."""
-    return ", ".join(f"`{name}` {COLUMNS[name]}" for name in names)
 
 
 def readers(rows: int) -> tuple[Any, Any]:
@@ -123,7 +118,7 @@ def prebuilt(rows: int, files: dict[str, str]) -> Any:
             return "prebuilt"
 
         def schema(self) -> str:
-            return SCHEMA
+            return ddl(USUAL)
 
         def reader(self, schema: Any) -> Any:
             return batches(files[schema.simpleString()])
@@ -148,14 +143,14 @@ class Bench:
         self.queue = self.fill()
         files: dict[str, str] = {}
         page = self.manager.peek_many(self.queue, PAGE)
-        for names in (tuple(COLUMNS), NARROW, HEADERS):
+        for names in (tuple(USUAL), NARROW, HEADERS):
             schema = arrow_schema(names)
             batch = record_batch(page, manager="HUB", queue=self.queue, names=names, schema=schema)
             files[self._simple(names)] = self._kept(batch, len(files))
         spark.dataSource.register(prebuilt(rows, files))
 
     def _simple(self, names: tuple[str, ...]) -> str:
-        text: str = self.spark.createDataFrame([], schema_of(names)).schema.simpleString()
+        text: str = self.spark.createDataFrame([], ddl(names)).schema.simpleString()
         return text
 
     def _kept(self, batch: Any, number: int) -> str:
@@ -180,7 +175,7 @@ class Bench:
 
     def batch(self, form: str, names: tuple[str, ...]) -> float:
         """Rows a second of a batch read."""
-        reader = self.spark.read.format(form).schema(schema_of(names))
+        reader = self.spark.read.format(form).schema(ddl(names))
         if form == "onceq":
             reader = reader.option("queueManager", str(self.node.path))
             reader = reader.option("queue", self.queue)
@@ -190,7 +185,7 @@ class Bench:
 
     def stream(self, form: str, names: tuple[str, ...]) -> float:
         """Rows a second of a stream, removal included."""
-        reader = self.spark.readStream.format(form).schema(schema_of(names))
+        reader = self.spark.readStream.format(form).schema(ddl(names))
         if form == "onceq":
             reader = reader.option("queueManager", str(self.node.path))
             reader = reader.option("queue", self.fill()).option(
@@ -214,10 +209,10 @@ class Bench:
 def measure(bench: Bench) -> dict[str, float]:
     """Rows a second of each case, and its ratio to the API's own."""
     cases: dict[str, Callable[[str], float]] = {
-        "batch, all columns": lambda form: bench.batch(form, tuple(COLUMNS)),
+        "batch, all columns": lambda form: bench.batch(form, tuple(USUAL)),
         "batch, lookupId and body": lambda form: bench.batch(form, NARROW),
         "batch, headers": lambda form: bench.batch(form, HEADERS),
-        "stream, all columns": lambda form: bench.stream(form, tuple(COLUMNS)),
+        "stream, all columns": lambda form: bench.stream(form, tuple(USUAL)),
         "stream, lookupId and body": lambda form: bench.stream(form, NARROW),
     }
     best: dict[str, float] = {}

@@ -71,15 +71,15 @@ Columns = Annotated[
     str,
     typer.Option(
         "--columns", metavar="NAME,NAME...", show_default=False,
-        help="Columns of the Spark source to keep [all].",
+        help="Columns of the Spark source to keep [the usual ones].",
     ),
 ]  # fmt: skip
 MessageColumns = Annotated[
     str,
     typer.Option(
         "--columns", metavar="NAME,NAME...", show_default=False,
-        help="Columns of the Spark source to keep beside those that tell messages apart [all; "
-        "with --schema only arrivedTime].",
+        help="Columns of the Spark source to keep beside those that tell messages apart [the "
+        "usual ones; with --schema only arrivedTime].",
     ),
 ]  # fmt: skip
 ByDate = Annotated[bool, typer.Option("--by-date", help="A folder for each day (UTC) of arrival.")]

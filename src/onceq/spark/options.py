@@ -78,6 +78,11 @@ OPTIONS: Final = (
         "read from their first message on; one that is deleted leaves.",
     ),
     Option(
+        "columns", "names, or `all`", "the usual ones",
+        "Which columns the rows have, in this order: `body, label, sentTime`. `all` is every "
+        "column of the table below. `.schema(...)` with their types means the same.",
+    ),
+    Option(
         "startingOffsets", "`earliest`, `latest` or JSON", "earliest",
         "Where a *new* query begins: with the first message, behind the last, or for each queue "
         "with a lookup identifier, as in `{\"private$\\\\orders\": 504403158265495553}`; -2 is "

@@ -182,15 +182,34 @@ class Packets:
         return self.transaction(at.TX_FLAGS)
 
     @cached_property
-    def properties(self) -> Places:
-        """Where the MessagePropertiesHeader of each begins."""
+    def _transaction_end(self) -> Places:
         end = self._user_end + np.where(self.transactional, at.TX_HEADER, 0)
         end += np.where(self.tx_flags & at.TX_CONNECTOR, 16, 0)
+        return end
+
+    @cached_property
+    def _secured(self) -> tuple[Any, Places]:
+        """Which packets have a SecurityHeader, and where these begin."""
         secured = np.flatnonzero(self.flags & at.USER_SECURITY)
+        places: Places = self._transaction_end[secured]
+        if bool((places + at.SECURITY_HEADER > self.ends[secured]).any()):
+            raise CutShort
+        return secured, places
+
+    @cached_property
+    def encrypted(self) -> Mask:
+        """Whether the body of each is."""
+        secured, places = self._secured
+        found = np.zeros(self.count, np.bool_)
+        found[secured] = (self.u16(places) & at.SECURITY_ENCRYPTED) != 0
+        return found
+
+    @cached_property
+    def properties(self) -> Places:
+        """Where the MessagePropertiesHeader of each begins."""
+        end = self._transaction_end.copy()
+        secured, places = self._secured
         if len(secured):
-            places = end[secured]
-            if bool((places + at.SECURITY_HEADER > self.ends[secured]).any()):
-                raise CutShort
             size = np.full(len(secured), at.SECURITY_HEADER, np.int64)
             for offset, width in _SECURITY_SIZES:
                 field = self.u16 if width == 2 else self.u32

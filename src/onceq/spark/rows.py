@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
 from onceq.model.returned import MARK, unmarked
-from onceq.model.time import SECOND_US
+from onceq.model.time import NEVER_S, SECOND_US
 from onceq.packet import layout as at
 from onceq.packet.address import name_of, response_name
 from onceq.packet.batch import Batch
-from onceq.packet.decode import headers, message_of
+from onceq.packet.decode import ACKNOWLEDGE_MASK, headers, message_of
 from onceq.packet.headers import user_header
 from onceq.spark.packets import CutShort, Packets
 from onceq.spark.source_columns import COLUMNS
@@ -281,6 +281,22 @@ def _name(which: int, *, none: str | None) -> Callable[[_Table], pa.Array]:
     return make
 
 
+def _lifetime(seconds: Any) -> pa.Array:
+    """Null where there is no limit."""
+    return _numbers(seconds, "int64", seconds == NEVER_S)
+
+
+def _journal(table: _Table) -> pa.Array:
+    """DEADLETTER and JOURNAL stand side by side, as in ``Journal``."""
+    shift = at.USER_DEADLETTER.bit_length() - 1
+    return _numbers(table.packets.flags >> shift & 3, "int32")
+
+
+def _acknowledge(table: _Table) -> pa.Array:
+    packets = table.packets
+    return _numbers(packets.u8(packets.properties) & ACKNOWLEDGE_MASK, "int32")
+
+
 def _beside(values: Any, kind: str) -> pa.Array:
     return _numbers(np.frombuffer(values, np.uint32 if values.itemsize == 4 else np.uint64), kind)
 
@@ -326,4 +342,11 @@ _MAKE: Final[dict[str, Callable[[_Table], Any]]] = {
     "adminQueue": _name(1, none=None),
     "abortCount": lambda t: _beside(t.batch.abort_counts, "int32"),
     "moveCount": _moves,
+    "transactional": lambda t: _numbers(t.packets.transactional, "bool"),
+    "timeToReachQueue": lambda t: _lifetime(t.packets.top(at.OFF_TIME_TO_REACH_QUEUE)),
+    "timeToBeReceived": lambda t: _lifetime(t.packets.top(at.OFF_TIME_TO_BE_RECEIVED)),
+    "acknowledge": _acknowledge,
+    "journal": _journal,
+    "encrypted": lambda t: _numbers(t.packets.encrypted, "bool"),
+    "packetBytes": lambda t: _numbers(t.packets.top(at.OFF_PACKET_SIZE), "int64"),
 }

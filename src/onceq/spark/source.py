@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource
 
 from onceq.spark.options import parse, wrong
 from onceq.spark.sink_options import columns_of, parse_sink
-from onceq.spark.source_columns import SCHEMA, wanted
+from onceq.spark.source_columns import asked, ddl, wanted
 
 if TYPE_CHECKING:
     from onceq.spark.reader import OnceqReader
@@ -30,20 +30,20 @@ class OnceqDataSource(DataSource):  # type: ignore[misc]
         return "onceq"
 
     def schema(self) -> str:
-        """All columns; fewer are faster: ``.schema("lookupId bigint, body binary")``."""
-        return SCHEMA
+        """The usual columns, or those of the option ``columns``; fewer are faster."""
+        return ddl(asked(self.options))
 
     def reader(self, schema: Any) -> OnceqReader:
         """For ``spark.read``; raises ConfigurationError."""
         from onceq.spark.reader import OnceqReader
 
-        return OnceqReader(parse(self.options, stream=False), wanted(schema))
+        return OnceqReader(parse(self.options, stream=False), wanted(schema, self.options))
 
     def streamReader(self, schema: Any) -> OnceqStreamReader:
         """For ``spark.readStream``; raises ConfigurationError."""
         from onceq.spark.stream import OnceqStreamReader
 
-        return OnceqStreamReader(parse(self.options, stream=True), wanted(schema))
+        return OnceqStreamReader(parse(self.options, stream=True), wanted(schema, self.options))
 
     def writer(self, schema: Any, overwrite: bool) -> OnceqWriter:
         """For ``write``; raises ConfigurationError."""

@@ -1,16 +1,20 @@
 """The columns of the source: their names and types, and which of them a reader is asked for.
 
-What they are made of is in ``rows.py``. This module imports nothing large, because Spark's driver
-imports it to learn the schema.
+Who asks for none gets the usual ones, and those are fixed: a query that writes into a table, and a
+checkpoint with memory, would break by a column more. What was added later is given to those who
+name it. What they are made of is in ``rows.py``. This module imports nothing large, because Spark's
+driver imports it to learn the schema.
 """
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Mapping
 from typing import Any, Final
 
 from onceq.spark.options import wrong
 
-COLUMNS: Final = {
+USUAL: Final = {
     "body": "binary",
     "label": "string",
     "queueManager": "string",
@@ -39,24 +43,76 @@ COLUMNS: Final = {
     "abortCount": "int",
     "moveCount": "int",
 }
-"""Every column and its SQL type, in the order of ``SELECT *``."""
+"""Columns and their SQL types, in the order of ``SELECT *``."""
 
-SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+COLUMNS: Final = {
+    **USUAL,
+    "transactional": "boolean",
+    "timeToReachQueue": "bigint",
+    "timeToBeReceived": "bigint",
+    "acknowledge": "int",
+    "journal": "int",
+    "encrypted": "boolean",
+    "packetBytes": "bigint",
+}
+"""Every column that there is."""
+
+OPTION: Final = "columns"
+EVERY: Final = "all"
 
 
-def wanted(schema: Any) -> tuple[str, ...]:
-    """The names of the columns that a reader is asked for; users prune with ``.schema(...)``.
+def ddl(names: Any) -> str:
+    """The schema of some columns, as Spark understands it."""
+    return ", ".join(f"`{name}` {COLUMNS[name]}" for name in names)
+
+
+def asked(given: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the columns that the option ``columns`` asks for; without it the usual ones.
+
+    Args:
+        given: Options as Spark has them; names in any case.
 
     Raises:
-        ConfigurationError: There is no such column, or it has another type.
+        ConfigurationError: There is no such column, or it stands there twice.
+    """
+    text = next((value for name, value in given.items() if name.lower() == OPTION), None)
+    if text is None:
+        return tuple(USUAL)
+    if text.strip().lower() == EVERY:
+        return tuple(COLUMNS)
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        _known(name)
+    if not names or len(set(names)) < len(names):
+        raise wrong(f"{OPTION} is {EVERY}, or names of columns, each once, not {text!r}")
+    return tuple(names)
+
+
+def wanted(schema: Any, given: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the columns that a reader is asked for, by its schema: that of the option
+    ``columns``, or one that the user has set.
+
+    Raises:
+        ConfigurationError: There is no such column, it has another type, or schema and option
+            contradict each other.
     """
     names = []
     for item in schema.fields:
-        kind = COLUMNS.get(item.name)
-        if kind is None:
-            raise wrong(f"there is no column {item.name!r}; there are {', '.join(COLUMNS)}")
+        _known(item.name)
+        kind = COLUMNS[item.name]
         if item.dataType.simpleString() != kind:
-            given = item.dataType.simpleString()
-            raise wrong(f"column {item.name} is {kind}, not {given}; cast it after reading")
+            there = item.dataType.simpleString()
+            raise wrong(f"column {item.name} is {kind}, not {there}; cast it after reading")
         names.append(item.name)
+    if any(name.lower() == OPTION for name in given) and list(asked(given)) != names:
+        raise wrong(
+            f".schema(...) and the option {OPTION} name different columns; give one of them"
+        )
     return tuple(names)
+
+
+def _known(name: str) -> None:
+    if name not in COLUMNS:
+        near = difflib.get_close_matches(name, COLUMNS, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COLUMNS)}"
+        raise wrong(f"there is no column {name!r}; {hint}")

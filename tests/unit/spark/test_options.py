@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from onceq.errors import ConfigurationError
 from onceq.model.views.queues import QueueView
 from onceq.spark.options import OPTIONS, parse
 from onceq.spark.patience import Patience
-from onceq.spark.source_columns import COLUMNS
+from onceq.spark.source_columns import COLUMNS, USUAL, asked, ddl, wanted
 from onceq.spark.targets import EARLIEST, LATEST, Target
 
 ENOUGH = {"queueManager": "127.0.0.1:1802", "queue": r"private$\orders"}
@@ -222,3 +223,53 @@ def test_the_page_lists_every_option() -> None:
 
 def test_the_page_lists_every_column() -> None:
     assert {name: row[0] for name, row in table("Columns").items()} == COLUMNS
+
+
+def fields(**columns: str) -> Any:
+    """A schema as Spark hands it over."""
+    named = [
+        SimpleNamespace(name=name, dataType=SimpleNamespace(simpleString=lambda kind=kind: kind))
+        for name, kind in columns.items()
+    ]
+    return SimpleNamespace(fields=named)
+
+
+def test_the_usual_columns_are_those_of_the_first_versions() -> None:
+    """Checkpoints and tables have them: one more, or in another order, would break these."""
+    assert asked({}) == tuple(USUAL)
+    assert ddl(USUAL).replace("`", "") == (
+        "body binary, label string, queueManager string, queue string, lookupId bigint, "
+        "messageId binary, correlationId binary, sentTime timestamp, arrivedTime timestamp, "
+        "class int, className string, priority int, bodyType int, appSpecific bigint, "
+        "extension binary, streamId string, seqNumber bigint, prevNumber bigint, xactId binary, "
+        "firstInXact boolean, lastInXact boolean, sourceMachine string, destination string, "
+        "responseQueue string, adminQueue string, abortCount int, moveCount int"
+    )
+
+
+def test_columns_by_name() -> None:
+    assert asked({"COLUMNS": " label , body,"}) == ("label", "body")
+    assert asked({"columns": "All"}) == tuple(COLUMNS)
+    assert wanted(fields(packetBytes="bigint", body="binary"), {}) == ("packetBytes", "body")
+    assert wanted(fields(label="string"), {"columns": "label"}) == ("label",)
+
+
+@pytest.mark.parametrize(
+    ("given", "columns", "words"),
+    [
+        ({"columns": "lable"}, {}, "no column 'lable'; did you mean label"),
+        ({"columns": "?"}, {}, "there are body, label"),
+        ({"columns": " , "}, {}, "columns is all, or names of columns"),
+        ({"columns": "body,body"}, {}, "each once"),
+        ({}, {"bodies": "binary"}, "did you mean body"),
+        ({}, {"packetBytes": "int"}, "column packetBytes is bigint, not int"),
+        ({"columns": "label"}, {"body": "binary"}, "name different columns"),
+    ],
+)
+def test_columns_that_are_refused(
+    given: dict[str, str], columns: dict[str, str], words: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        wanted(fields(**columns), given) if columns else asked(given)
+    assert caught.value.text.startswith("[configuration] ")
+    assert words in caught.value.text

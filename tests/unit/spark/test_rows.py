@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,15 @@ import onceq
 from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
 from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.time import NEVER_S
+from onceq.packet import layout as at
 from onceq.packet.batch import Batch
+from onceq.packet.headers import encode_headers, headers
 from onceq.spark.packets import CutShort
 from onceq.spark.reader import longer
 from onceq.spark.rows import arrow_schema, prefix, record_batch
 from onceq.spark.source_columns import COLUMNS
+from tests.unit.packet import samples
 
 PLAIN = r"private$\plain"
 ORDERS = r"private$\orders"
@@ -31,7 +36,7 @@ def manager(tmp_path: Path) -> Iterator[onceq.QueueManager]:
         yield made
 
 
-def expected(message: onceq.Message, queue: str) -> dict[str, Any]:
+def expected(message: onceq.Message, queue: str, packet: Any) -> dict[str, Any]:
     """The row of one message, slowly."""
     stream = message.stream or None
     ordered = message.transactional
@@ -63,7 +68,25 @@ def expected(message: onceq.Message, queue: str) -> dict[str, Any]:
         "adminQueue": message.admin_queue or None,
         "abortCount": message.abort_count,
         "moveCount": message.move_count,
+        "transactional": ordered,
+        "timeToReachQueue": limited(message.time_to_reach_queue),
+        "timeToBeReceived": limited(message.time_to_be_received),
+        "acknowledge": int(message.acknowledge),
+        "journal": int(message.journal),
+        "encrypted": headers(packet).encrypted,
+        "packetBytes": len(packet),
     }
+
+
+def limited(seconds: int) -> int | None:
+    """A lifetime as a row has it."""
+    return None if seconds == NEVER_S else seconds
+
+
+def expected_rows(batch: Batch, queue: str) -> list[dict[str, Any]]:
+    """The rows of whole packets, slowly."""
+    pairs = zip(batch, batch.run, strict=True)
+    return [expected(message, queue, packet) for message, packet in pairs]
 
 
 def rows_of(batch: Batch, queue: str, names: tuple[str, ...] = tuple(COLUMNS)) -> list[Any]:
@@ -87,7 +110,7 @@ def check(manager: onceq.QueueManager, queue: str, count: int) -> None:
     """Every row of a queue, also in part, by itself, and of packets that were cut."""
     batch = manager.peek_many(queue, 1_000)
     assert len(batch) == count
-    rows = [expected(message, queue) for message in batch]
+    rows = expected_rows(batch, queue)
     assert rows_of(batch, queue) == rows
     assert rows_of(batch.part(1, count - 1), queue) == rows[1:]
     for index, row in enumerate(rows):
@@ -121,7 +144,10 @@ def test_messages_of_every_form(manager: onceq.QueueManager) -> None:
     send(PLAIN, b"numbers", app_specific=0xFFFF_FFFF, body_type=8,
          correlation_id=bytes(range(20)))  # fmt: skip
     send(PLAIN, b"express", delivery="express")
-    check(manager, PLAIN, 12)
+    for journal in (1, 2, 3):
+        send(PLAIN, b"kept", journal=journal, time_to_reach_queue=10 * journal)
+    send(PLAIN, b"soon over", time_to_be_received=86_400)
+    check(manager, PLAIN, 16)
 
 
 def test_messages_to_several_queues(manager: onceq.QueueManager) -> None:
@@ -132,7 +158,7 @@ def test_messages_to_several_queues(manager: onceq.QueueManager) -> None:
     manager.send(f"DIRECT=OS:ALPHA\\{PLAIN},DIRECT=OS:ALPHA\\{other}", b"to two" * 100,
                  response_queue=rf"DIRECT=OS:ALPHA\{PLAIN},DIRECT=OS:ALPHA\{other}")  # fmt: skip
     batch = manager.peek_many(PLAIN, 10)
-    assert rows_of(batch, PLAIN) == [expected(message, PLAIN) for message in batch]
+    assert rows_of(batch, PLAIN) == expected_rows(batch, PLAIN)
     with pytest.raises(CutShort):
         rows_of(manager.peek_tops(PLAIN, 10, size=512), PLAIN, ("responseQueue",))
 
@@ -173,7 +199,23 @@ def test_packets_at_odd_places(manager: onceq.QueueManager) -> None:
         longer_ones.append(bytes(odd))
     run = Run(b"".join(longer_ones), array(LENGTH_TYPE, map(len, longer_ones)))
     odd_ones = Batch(run, batch.lookup_ids, batch.arrived_times, batch.abort_counts)
-    assert rows_of(odd_ones, ORDERS) == [expected(message, ORDERS) for message in batch]
+    assert rows_of(odd_ones, ORDERS) == expected_rows(odd_ones, ORDERS)
+
+
+def test_whether_bodies_are_encrypted(manager: onceq.QueueManager) -> None:
+    """Of packets with a SecurityHeader, which signed ones have, too."""
+    parts = samples.every_header()
+    assert parts.security is not None
+    packets = [encode_headers(headers(samples.packet()))]
+    for flags in (0, at.SECURITY_ENCRYPTED, 0xFFFF, 0xFFFF & ~at.SECURITY_ENCRYPTED):
+        security = replace(parts.security, flags=flags)
+        packets.append(encode_headers(replace(parts, security=security)))
+    none = array("I", bytes(4 * len(packets)))
+    places = array("Q", range(1, len(packets) + 1))
+    batch = Batch(Run.of(packets), places, none, none)
+    rows = rows_of(batch, ORDERS)
+    assert rows == expected_rows(batch, ORDERS)
+    assert [row["encrypted"] for row in rows] == [False, False, True, True, False]
 
 
 def test_every_cut_is_noticed_or_does_no_harm(manager: onceq.QueueManager) -> None:
@@ -183,7 +225,7 @@ def test_every_cut_is_noticed_or_does_no_harm(manager: onceq.QueueManager) -> No
         tx.send(ORDERS, b"body" * 10, label="label")
     for queue in (PLAIN, ORDERS):
         whole = manager.peek_many(queue, 1)
-        rows = [expected(message, queue) for message in whole]
+        rows = expected_rows(whole, queue)
         size = whole.run.lengths[0]
         for top in range(size + 1):
             cut = manager.peek_tops(queue, 1, size=top)

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from onceq.spark.source_columns import COLUMNS
+from onceq.spark.source_columns import COLUMNS, USUAL
 from onceq.spark.targets import wrong
 
 TABLES: Final = ("parquet", "delta", "iceberg")
@@ -113,7 +113,7 @@ class Plan:
     @property
     def kept(self) -> tuple[str, ...]:
         """The message's columns that the table has, under the message's names."""
-        chosen = self.columns or ((*IDENTITY, DATED) if self.body else tuple(COLUMNS))
+        chosen = self.columns or ((*IDENTITY, DATED) if self.body else tuple(USUAL))
         return tuple(dict.fromkeys([*(IDENTITY if self.identified else ()), *chosen]))
 
     @property

@@ -18,7 +18,7 @@ from onceq.spark.land.proof import COUNTED, Proof, count
 from onceq.spark.land.tables import Table, open_errors, open_table
 from onceq.spark.options import parse
 from onceq.spark.runtime import stop_asked
-from onceq.spark.source_columns import COLUMNS
+from onceq.spark.source_columns import ddl
 from onceq.spark.targets import wrong
 
 if TYPE_CHECKING:
@@ -142,11 +142,7 @@ def _settings(spark: SparkSession) -> Iterator[Callable[[str, str], None]]:
 
 def _run(spark: SparkSession, plan: Plan, landing: Landing) -> None:
     options = _options(plan, landing.memory.subscription)
-    source = (
-        spark.readStream.format("onceq")
-        .schema(", ".join(f"`{name}` {COLUMNS[name]}" for name in plan.read))
-        .options(**options)
-    )
+    source = spark.readStream.format("onceq").schema(ddl(plan.read)).options(**options)
     trigger: dict[str, Any] = (
         {"processingTime": "1 second"} if plan.follow else {"availableNow": True}
     )
