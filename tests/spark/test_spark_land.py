@@ -16,8 +16,9 @@ import pyarrow.dataset as dataset
 import pytest
 
 from onceq.cli.main import run as cli
+from onceq.errors import ConfigurationError, QueueNotFound
 from onceq.spark.land.plan import LIBRARIES, Plan
-from onceq.spark.land.run import Done, Step, land
+from onceq.spark.land.run import Done, Step, land, run
 from onceq.spark.land.tables import open_table
 from tests.unit.spark.orders import ROW, encoded
 from tests.unit.spark.orders import SCHEMA as SCHEMA_OF_AVRO
@@ -243,3 +244,24 @@ def test_the_command_lands_until_it_is_stopped(
     (tmp_path / "schema.sql").write_text(SCHEMA)
     assert cli([*arguments, "--until-empty"]) == 8
     assert "MISSING" in capsys.readouterr().out
+
+
+def test_a_mistyped_queue_is_told_before_anything_is_done(
+    daemon: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither has Spark started, nor does the folder belong to a plan that nobody meant."""
+
+    def started(*args: object, **kwargs: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("onceq.spark.runtime.quiet_session", started)
+    to = tmp_path / "to"
+    queue = r"private$\mistyped"
+    with pytest.raises(QueueNotFound, match="mistyped"):
+        run("local", Plan(str(daemon.path), queue, to), print)
+    with pytest.raises(ConfigurationError, match="neither a directory nor an address"):
+        run("local", Plan(str(tmp_path / "nohub"), queue, to), print)
+    assert not to.exists()
+    # One that is away may come back, and there is nothing wrong with the queue then.
+    with pytest.raises(AssertionError, match="Spark was started"):
+        run("local", Plan("127.0.0.1:9", queue, to), print)

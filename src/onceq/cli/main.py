@@ -128,7 +128,9 @@ def _complain(complaint: Any, *, as_json: bool) -> int:
     if type(complaint).__name__ == "NoArgsIsHelpError":
         sys.stderr.write(f"{text}\n")
         return int(complaint.exit_code)
-    asked = f"; see '{context.command_path} --help'" if context is not None else ""
+    asked = "; --help behind the command says what its options take"
+    if context is not None:
+        asked = f"; see '{context.command_path} --help'"
     failure("usage", text.rstrip(".") + asked, complaint.exit_code, as_json=as_json)
     return int(complaint.exit_code)
 

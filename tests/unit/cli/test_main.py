@@ -47,6 +47,15 @@ def test_a_missing_argument_and_an_unknown_option(capsys: pytest.CaptureFixture[
     assert "--jsno" in text
 
 
+def test_an_option_that_lacks_a_part_says_where_its_parts_stand(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, text = said(capsys, "spark", "land", "private$/orders", "--to", "orders")
+    assert code == 2
+    assert "--to" in text
+    assert "--help behind the command says what its options take" in text
+
+
 def test_a_value_out_of_range(capsys: pytest.CaptureFixture[str]) -> None:
     code, text = said(capsys, "receive", "x", "--count", "0")
     assert code == 2

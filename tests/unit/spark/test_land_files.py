@@ -181,9 +181,31 @@ def test_what_spark_has_planned_is_durable_before_files_are(tmp_path: Path) -> N
     ],
 )
 def test_another_plan_needs_another_folder(tmp_path: Path, changed: Any, words: str) -> None:
-    target(tmp_path / "to")
+    target(tmp_path / "to").write(Frame("a"), 0)
     with pytest.raises(ConfigurationError, match=words):
         target(tmp_path / "to", **changed)
+
+
+def test_a_plan_of_which_nothing_was_landed_is_replaced(tmp_path: Path) -> None:
+    """Else a mistyped queue would keep the folder from the one that was meant."""
+
+    def prepare(**more: Any) -> None:
+        Landing(Plan("hub", "q", tmp_path / "to", **more), None, lambda step: None).prepare()
+
+    prepare(by_date=True)
+    prepare(keep=True)
+    made = target(tmp_path / "to")
+    with pytest.raises(ConfigurationError, match="was landed in with --keep"):
+        prepare(columns=("body",), keep=True)
+    made.write(Frame("a"), 0)
+    assert rows(tmp_path / "to") == ["a"]
+
+
+def test_a_folder_that_was_filled_meanwhile_is_refused(tmp_path: Path) -> None:
+    Landing(Plan("hub", "q", tmp_path / "to"), None, lambda step: None).prepare()
+    (tmp_path / "to" / "mine.txt").touch()
+    with pytest.raises(ConfigurationError, match="has files already"):
+        target(tmp_path / "to")
 
 
 def test_folders_that_cannot_be(tmp_path: Path) -> None:

@@ -114,10 +114,18 @@ class Folder:
         self.memory = Memory(plan)
         self.memory.prepare(fields if plan.body else None)
 
+    def begin(self) -> None:
+        """Spark plans its first batch, and it is landed."""
+        offsets = self.memory.checkpoint / "offsets"
+        offsets.mkdir(parents=True)
+        (offsets / "0").touch()
+        self.memory.done(0, 1, 0)
+
 
 def test_a_folder_keeps_its_plan_and_grows_by_columns(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "t")
     folder.come(ID)
+    folder.begin()
     name = folder.memory.subscription
     folder.come(ID)
     folder.come(ID, PRICE, evolve=True)
@@ -129,6 +137,15 @@ def test_a_folder_keeps_its_plan_and_grows_by_columns(tmp_path: Path) -> None:
         folder.come(body="")
     with pytest.raises(ConfigurationError, match="landed in with the queues 'q', not 'r'"):
         Memory(Plan("hub", "r", folder.to, body="json")).prepare([ID, PRICE])
+
+
+def test_a_schema_of_which_nothing_was_landed_is_replaced(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "t")
+    folder.come(ID, PRICE)
+    folder.come(ID)
+    folder.begin()
+    with pytest.raises(ConfigurationError, match="--evolve"):
+        folder.come(ID, PRICE)
 
 
 def test_another_folder_is_another_query(tmp_path: Path) -> None:

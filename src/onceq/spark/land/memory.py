@@ -1,7 +1,8 @@
 """What a landing remembers in the folder of its table: the plan, and what is done.
 
-A folder belongs to one plan for ever. What may change from run to run is what makes no difference
-to the rows: sizes of batches, whether it goes on, and columns that are added (``schemas.added``).
+A folder belongs to one plan for ever, once a batch of it was planned; until then a mistyped one is
+replaced by the next. What may change from run to run is what makes no difference to the rows: sizes
+of batches, whether it goes on, and columns that are added (``schemas.added``).
 """
 
 from __future__ import annotations
@@ -80,10 +81,11 @@ class Memory:
         wished = self._wished(fields)
         if self._path.exists():
             self.kept = {**DRAINED, **json.loads(self._path.read_text())}
-            self._go_on(wished)
-            return
+            if self._begun() or not self._differing(wished):
+                self._go_on(wished)
+                return
         for folder in (self._to, self._plan.errors) if fields is not None else (self._to,):
-            if folder.is_dir() and any(folder.iterdir()):
+            if folder.is_dir() and any(found.name != HIDDEN for found in folder.iterdir()):
                 raise wrong(
                     f"{folder} has files already, and not from a landing; name an empty or new "
                     "folder"
@@ -91,6 +93,15 @@ class Memory:
         state_files.make(self._hidden)
         self.kept = wished
         state_files.write(self._path, wished)
+
+    def _begun(self) -> bool:
+        """Whether messages may stand in the table already, by the plan that stands there."""
+        offsets = self.checkpoint / "offsets"
+        planned = offsets.is_dir() and any(offsets.iterdir())
+        return planned or self._state.exists() or self.kept["format"] > FORMAT
+
+    def _differing(self, wished: dict[str, Any]) -> bool:
+        return any(self.kept[name] != wished[name] for name in (*FIXED, "schema"))
 
     def _wished(self, fields: Sequence[schemas.Field] | None) -> dict[str, Any]:
         plan = self._plan

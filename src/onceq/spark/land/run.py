@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import threading
@@ -11,6 +12,8 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from onceq.errors import ServiceNotAvailable
+from onceq.spark.access import Access
 from onceq.spark.land import avro, decoding, files, schemas
 from onceq.spark.land.memory import Memory
 from onceq.spark.land.plan import DATE, IDENTITY, Plan
@@ -295,11 +298,29 @@ def _loose(frame: DataFrame) -> StructType:
     return StructType([StructField(field.name, field.dataType) for field in frame.schema.fields])
 
 
+def look(plan: Plan) -> None:
+    """Look for the queues: what is mistyped is told before Spark has started.
+
+    A queue manager that is away may come back; the query waits for it.
+
+    Raises:
+        OnceqError: There is no such queue, or no such queue manager.
+    """
+    options = parse({**_options(plan, ""), "numRetries": "0"}, stream=True)
+    for target in options.targets:
+        with (
+            contextlib.suppress(ServiceNotAvailable),
+            Access(target.manager, options.patience) as access,
+        ):
+            access.look(target.queue)
+
+
 def run(master: str, plan: Plan, say: Callable[[Step], None]) -> Done:
     """``land`` in a session of its own."""
     from onceq.spark.runtime import quiet_session
 
     plan.check()
+    look(plan)
     # What a batch died of comes as an error; py4j would print it in the middle of ours as well,
     # and the end of a batch that is given up.
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
