@@ -25,8 +25,9 @@ from pathlib import Path
 
 import onceq
 from backup_judge import Mark, Passage
-from kill import GONE, SETTINGS, SETTLE_S_MAX
+from kill import SETTINGS
 from kill_command import command
+from kill_load import GONE, SETTLE_S_MAX
 from nodes import Node, free_port
 from onceq.embedded import data_directory
 from onceq.errors import (

@@ -28,7 +28,7 @@ def command(
     tool: str, about: str, run: Callable[..., tuple[Found, Mapping[str, int]]],
     table: Callable[[Found, Mapping[str, int]], str],
     *, count: int, what: str, unit: str = "kills", telling: bool = False,
-    kinds: Sequence[str] = (),
+    choices: Mapping[str, Sequence[str]] | None = None,
 ) -> int:  # fmt: skip
     """Run a tool as ``make TOOL`` does; 1 if anything was violated, 130 after Ctrl-C.
 
@@ -41,16 +41,16 @@ def command(
         unit: Of what.
         what: What an interrupt stops.
         telling: Tell of each kill also where nobody looks: a run that takes hours leaves a log.
-        kinds: Of what there are several; the option ``--kind`` chooses one, and ``run`` is given
-            it. None: there is no such option.
+        choices: More options by name, each with its values, of which the first is the default;
+            ``run`` is given what was chosen.
     """
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument(f"--{unit}", dest="count", type=int, default=count)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="on the disk to use")
     parser.add_argument("--json", action="store_true")
-    if kinds:
-        parser.add_argument("--kind", choices=kinds, default=kinds[0])
+    for name, values in (choices or {}).items():
+        parser.add_argument(f"--{name}", choices=values, default=values[0])
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix=f"onceq-{tool}-", dir=options.folder))
@@ -60,12 +60,11 @@ def command(
         if not quiet:
             print(text, file=sys.stderr, flush=True)
 
+    chosen = {name: getattr(options, name) for name in choices or {}}
     kept = False
     try:
         counted: dict[str, Any] = {unit: options.count}
-        if kinds:
-            counted["kind"] = options.kind
-        outcome, more = run(**counted, seed=options.seed, folder=folder, say=say)
+        outcome, more = run(**counted, **chosen, seed=options.seed, folder=folder, say=say)
         kept = bool(outcome.violations)
     except KeyboardInterrupt:
         print(f"interrupted; {what} were stopped", file=sys.stderr)
@@ -78,6 +77,7 @@ def command(
         print(f"VIOLATION {violation}", file=sys.stderr)
     if kept:
         print(f"stores and logs are kept in {folder}", file=sys.stderr)
-        again = f"--seed {options.seed}" + (f" --kind {options.kind}" if kinds else "")
+        words = {"seed": options.seed, **chosen}
+        again = " ".join(f"--{name} {value}" for name, value in words.items())
         print(f"again: make {tool} {unit.upper()}={options.count} ARGS='{again}'")
     return int(kept)

@@ -26,9 +26,14 @@ class Node:
     """One daemon in a process of its own."""
 
     def __init__(
-        self, folder: Path, name: str, port: int, peers: dict[str, int], *, settings: str = ""
-    ) -> None:
+        self, folder: Path, name: str, port: int, peers: dict[str, int], *, settings: str = "",
+        clients: bool = False,
+    ) -> None:  # fmt: skip
+        """Args:
+        clients: Whether applications may connect over TCP, too.
+        """
         self.path = folder / name.lower()
+        self.clients_at = f"127.0.0.1:{free_port()}" if clients else ""
         self.name = name
         self.process: subprocess.Popen[bytes] | None = None
         self.kills = 0
@@ -36,6 +41,7 @@ class Node:
         self.program = ["-m", "onceq.service.main"]
         data_directory.init(
             str(self.path), name=name, listen=f"127.0.0.1:{port}",
+            client_listen=self.clients_at or None,
             peers={peer: f"127.0.0.1:{at}" for peer, at in peers.items()},
         )  # fmt: skip
         configuration = self.path / "onceq.toml"

@@ -1,4 +1,4 @@
-"""The Spark side of ``make spark-kill``: one query from a queue into a queue, run again whenever it
+"""The Spark side of ``make spark-kill``: one query from queues into queues, run again whenever it
 fails, until told to finish.
 
 ``python tools/spark_kill_driver.py CONFIG`` prints a line of JSON for each batch that is committed
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,24 +27,48 @@ def say(**what: Any) -> None:
 
 
 def query(spark: Any, config: dict[str, Any], trigger: dict[str, Any]) -> Any:
-    """From the queue into the destination."""
+    """From the queues into the destination, or to those that keys decide."""
     rows = (
         spark.readStream.format("onceq")
-        .schema("body binary, label string")
-        .option("queueManager", config["manager"])
+        .schema("queueManager string, lookupId bigint, body binary, label string")
+        .option("queueManager", ",".join(config["managers"]))
         .option("queue", config["queue"])
         .option("maxMessagesPerTrigger", config["messages"])
         .option("minPartitions", config["partitions"])
         .load()
     )
-    return (
-        rows.writeStream.format("onceq")
-        .option("queueManager", config["manager"])
-        .option("queue", config["destination"])
-        .option("checkpointLocation", config["checkpoint"])
-        .trigger(**trigger)
-        .start()
-    )
+    if config.get("tasks"):
+        writer = rows.writeStream.foreachBatch(partial(write, config))
+    elif "keys" in config:
+        writer = onceq(keyed(rows, config).select("body", "label", "queue").writeStream, config)
+    else:
+        writer = onceq(rows.select("body", "label").writeStream, config)
+        writer = writer.option("queue", config["destination"])
+    return writer.option("checkpointLocation", config["checkpoint"]).trigger(**trigger).start()
+
+
+def onceq(writer: Any, config: dict[str, Any]) -> Any:
+    """Into queues, through all queue managers."""
+    return writer.format("onceq").option("queueManager", ",".join(config["managers"]))
+
+
+def write(config: dict[str, Any], frame: Any, batch: int) -> None:
+    """A batch, whose keys have one partition each, with the queue manager that they come from."""
+    rows = keyed(frame, config).repartition(config["tasks"], "queueManager", "key")
+    rows = rows.sortWithinPartitions("lookupId").select("body", "label", "queue")
+    writer = onceq(rows.write.mode("append"), config)
+    writer.option("txnAppId", "spark-kill").option("txnVersion", batch).save()
+
+
+def keyed(rows: Any, config: dict[str, Any]) -> Any:
+    """With a key for each row, and the destination of the key."""
+    from pyspark.sql import functions as sql
+
+    number = sql.split(rows["body"].cast("string"), " ")[1].cast("bigint")
+    places = sql.array(*(sql.lit(place) for place in config["destinations"]))
+    at = sql.col("key") % len(config["destinations"])
+    found = rows.withColumn("key", number % config["keys"])
+    return found.withColumn("queue", sql.get(places, at.cast("int")))
 
 
 def follow(running: Any, over: threading.Event) -> None:

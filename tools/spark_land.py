@@ -5,14 +5,14 @@ command lands them in a table, of the kind that is asked for, and bad ones in it
 Meanwhile SIGKILL ends the command with its Java, a Python worker in the middle of a task, or the
 daemon, at moments that the seed decides; a command that has failed is given again. At the end it is
 interrupted, given again with ``--until-empty``, and the tables are read by the library of their
-kind: every number that was committed once, in the order of the commits.
+kind (``spark_land_judge.py``): every message that was committed once, with all that it says, in the
+order of the commits.
 
 Watches: I4 and I5 at the connector (P13).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -33,11 +33,10 @@ from nodes import Node, free_port
 from onceq.client.pause import pause
 from onceq.embedded import data_directory
 from onceq.spark.land.plan import TABLES, Plan
-from onceq.spark.land.tables import open_errors, open_table
-from spark_kill import BATCH_S_MAX, FINISH_S_MAX, IN_QUEUE, PAUSE_S, SparkSide
+from spark_land_judge import body, judged
+from spark_side import BATCH_S_MAX, FINISH_S_MAX, IN_QUEUE, PAUSE_S, SparkSide
 
 VICTIMS = ("command", "command", "worker", "worker", "ALPHA")
-BAD_EVERY = 97
 STOPPED = 130
 _BATCH = re.compile(r"batch \d+: ([\d,]+) messages")
 
@@ -104,14 +103,6 @@ class LandSide(SparkSide):
 def _all(stream: IO[str] | None) -> str:
     assert stream is not None
     return stream.read()
-
-
-def body(number: int) -> bytes:
-    """What is sent; some of it is no JSON."""
-    padding = "x" * (number % 200)
-    if number % BAD_EVERY == 0:
-        return f"{number} {padding}".encode()
-    return json.dumps({"n": number, "padding": padding}).encode()
 
 
 def run(
@@ -202,32 +193,10 @@ def _end(land: LandSide, plan: Plan, driver: Driver) -> list[str]:
         left = qm.queue(IN_QUEUE).messages
     if left:
         problems.append(f"{left} messages are still in the queue")
-    driver.outcome.received, wrong = judged(plan, driver.judge.committed)
+    driver.outcome.received, wrong = judged(
+        plan.table, plan.to, driver.judge.committed, manager="ALPHA", queue=IN_QUEUE
+    )
     return problems + wrong
-
-
-def judged(plan: Plan, committed: int) -> tuple[int, list[str]]:
-    """How many rows there are, and what is wrong with them."""
-    good = [
-        (row["lookupId"], row["n"])
-        for batch in open_table(plan, "").read(["lookupId", "n"])
-        for row in batch.to_pylist()
-    ]
-    bad = [
-        (row["lookupId"], int(row["body"].split(b" ")[0]))
-        for batch in open_errors(plan, "").read(["lookupId", "body"])
-        for row in batch.to_pylist()
-    ]
-    wrong = [f"{n} is no bad row" for _, n in bad if n % BAD_EVERY]
-    wrong += [f"{n} is a bad row" for _, n in good if n % BAD_EVERY == 0]
-    numbers = [n for _, n in sorted(good + bad)]
-    counts = Counter(numbers)
-    wrong += [f"lost: {n}" for n in range(committed) if n not in counts]
-    wrong += [f"repeated: {n} has {count} rows" for n, count in counts.items() if count > 1]
-    wrong += [f"phantom: {n}" for n in counts if not 0 <= n < committed]
-    if not wrong and numbers != list(range(committed)):
-        wrong.append("rows by their place are not in the order of the commits")
-    return len(numbers), wrong
 
 
 def table(outcome: Outcome, more: Mapping[str, int]) -> str:
@@ -247,7 +216,8 @@ def main() -> int:
     """The command."""
     return command(
         "spark-land", __doc__ or "", run, table,
-        count=20, what="the command and the queue manager", telling=True, kinds=TABLES,
+        count=20, what="the command and the queue manager", telling=True,
+        choices={"kind": TABLES},
     )  # fmt: skip
 
 

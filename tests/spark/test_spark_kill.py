@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import spark_kill
+import spark_side
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -20,6 +21,16 @@ def test_a_query_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     assert outcome.kills == {"ALPHA": 1, "driver": 1}
     assert outcome.received == outcome.committed > 0
     assert more["batches"] >= 2
+
+
+@pytest.mark.parametrize("seed", [93, 94], ids=["stream", "foreachBatch"])
+def test_a_second_queue_manager_joins_in_the_middle(tmp_path: Path, seed: int) -> None:
+    """ALPHA is killed while it is alone, the driver at the change, and then BETA."""
+    outcome, more = spark_kill.run(kills=3, seed=seed, folder=tmp_path, managers="2")
+    assert outcome.violations == []
+    assert outcome.kills == {"ALPHA": 1, "driver": 1, "BETA": 1}
+    assert outcome.received == outcome.committed > 0
+    assert more["batches"] >= 3
 
 
 DRIVER = """
@@ -41,8 +52,8 @@ def test_only_workers_of_this_driver_are_found() -> None:
     assert driver.stdout is not None
     try:
         child = int(driver.stdout.readline())
-        assert spark_kill.workers(driver.pid) == [child]
-        assert spark_kill.workers(child) == []
+        assert spark_side.workers(driver.pid) == [child]
+        assert spark_side.workers(child) == []
     finally:
         driver.stdin.close()
         driver.wait()

@@ -2,67 +2,152 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-import spark_land
-from onceq.spark.land.plan import Plan
+import spark_land_judge
+from spark_land_judge import BAD_EVERY, body, judged, padding
 
-EVERY = spark_land.BAD_EVERY
+Q = r"private$\in"
+COMMITTED = 200
+Rows = list[dict[str, Any]]
+KINDS = ("parquet", "delta", "iceberg")
 
 
-def judged(
-    to: Path, good: list[int], bad: list[int], committed: int, places: list[int] | None = None
-) -> list[str]:
-    """What is wrong with tables of these numbers, at places that rise with them."""
-    plan = Plan("hub", "q", to / "t")
-    at = dict(zip(good, places or [10 * n for n in good], strict=True))
-    for folder, columns in (
-        (plan.to, {"lookupId": [at[n] for n in good], "n": good}),
-        (plan.errors, {"lookupId": [10 * n for n in bad], "body": [b"%d x" % n for n in bad]}),
-    ):
+def row(number: int, **other: object) -> dict[str, Any]:
+    """As it is landed, good or bad."""
+    values: dict[str, Any] = {
+        "queueManager": "ALPHA", "queue": Q, "lookupId": 10 * number,
+        "messageId": b"%020d" % number,
+    }  # fmt: skip
+    if number % BAD_EVERY:
+        values |= {"n": number, "padding": padding(number)}
+    else:
+        values |= {"body": body(number), "reason": "the body is not a JSON object"}
+    return {**values, **other}
+
+
+def write(kind: str, folder: Path, rows: Rows) -> None:
+    table = pa.Table.from_pylist(rows)
+    if kind == "delta":
+        import deltalake
+
+        deltalake.write_deltalake(str(folder), table)
+    elif kind == "iceberg":
+        from onceq.spark.land.iceberg import Folder
+
+        Folder(folder).make(table.schema, "").append(table)
+    else:
         folder.mkdir()
-        parquet.write_table(pa.table(columns), folder / "batch-000000000-00000.parquet")
-    return spark_land.judged(plan, committed)[1]
+        half = len(rows) // 2
+        parquet.write_table(table[:half], folder / "batch-000000000-00000.parquet")
+        parquet.write_table(table[half:], folder / "batch-000000001-00000.parquet")
 
 
-GOOD = [n for n in range(200) if n % EVERY]
-BAD = [n for n in range(200) if n % EVERY == 0]
+def found(kind: str, to: Path, change: Callable[[Rows, Rows], object]) -> list[str]:
+    good = [row(n) for n in range(COMMITTED) if n % BAD_EVERY]
+    bad = [row(n) for n in range(COMMITTED) if n % BAD_EVERY == 0]
+    change(good, bad)
+    write(kind, to / "t", good)
+    write(kind, to / "t_errors", bad)
+    rows, wrong = judged(kind, to / "t", COMMITTED, manager="ALPHA", queue=Q)
+    assert rows == len(good) + len(bad)
+    return wrong
 
 
-def test_all_is_well(tmp_path: Path) -> None:
-    assert judged(tmp_path, GOOD, BAD, 200) == []
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_is_well(tmp_path: Path, kind: str) -> None:
+    assert found(kind, tmp_path, lambda good, bad: None) == []
 
 
-@pytest.mark.parametrize(
-    ("good", "bad", "committed", "words"),
-    [
-        (GOOD[:-1], BAD, 200, "lost: 199"),
-        (GOOD, BAD[1:], 200, "lost: 0"),
-        ([*GOOD, 5], BAD, 200, "repeated: 5 has 2 rows"),
-        (GOOD, [*BAD, 97], 200, "repeated: 97 has 2 rows"),
-        (GOOD, BAD, 199, "phantom: 199"),
-        (GOOD[1:], [*BAD, 1], 200, "1 is no bad row"),
-        ([*GOOD, 97], [0, 194], 200, "97 is a bad row"),
-    ],
-)
+WRONG: list[tuple[str, Callable[[Rows, Rows], object], str]] = [
+    ("lost", lambda good, bad: good.pop(), "lost: 199"),
+    ("lost-bad", lambda good, bad: bad.pop(0), "lost: 0"),
+    ("repeated", lambda good, bad: good.append(row(5)), "repeated (2 rows): 5"),
+    ("repeated-bad", lambda good, bad: bad.append(row(97)), "repeated (2 rows): 97"),
+    ("phantom", lambda good, bad: good.append(row(200)), "never committed: 200"),
+    ("negative", lambda good, bad: good.append(row(-1)), "never committed: -1"),
+    ("changed", lambda good, bad: good[3].update(padding=padding(5)), "changed: 4"),
+    ("cut", lambda good, bad: bad[1].update(body=body(97)[:-1]), "changed: 97"),
+    ("null", lambda good, bad: good[3].update(padding=None), "changed: 4"),
+    ("no-reason", lambda good, bad: bad[0].update(reason=""), "without a reason: 0"),
+    (
+        "good-in-errors",
+        lambda good, bad: bad.append({**row(97), **good.pop(0), "body": body(1)}),
+        "in the error table, and nothing is wrong with it: 1",
+    ),
+    (
+        "bad-in-table",
+        lambda good, bad: good.append({**row(1), **bad.pop(1), "n": 97}),
+        "landed, and its body is no JSON: 97",
+    ),
+    (
+        "other-queue", lambda good, bad: good[3].update(queue=r"private$\other"),
+        r"of another queue (private$\other of ALPHA): 4",
+    ),
+    (
+        "other-manager", lambda good, bad: bad[1].update(queueManager="BETA"),
+        rf"of another queue ({Q} of BETA): 97",
+    ),
+    (
+        "one-identifier", lambda good, bad: good[3].update(messageId=good[2]["messageId"]),
+        "identifiers that messages share: 1",
+    ),
+    (
+        "order", lambda good, bad: good[3].update(lookupId=51),
+        "by their places not in the order of the commits: rows",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "words"), [w[1:] for w in WRONG], ids=[w[0] for w in WRONG])
 def test_what_is_wrong_is_found(
-    tmp_path: Path, good: list[int], bad: list[int], committed: int, words: str
+    tmp_path: Path, change: Callable[[Rows, Rows], object], words: str
 ) -> None:
-    assert judged(tmp_path, good, bad, committed) == [words]
+    assert found("parquet", tmp_path, change) == [words]
 
 
-def test_another_order_is_found(tmp_path: Path) -> None:
-    places = [10 * n for n in GOOD]
-    places[3], places[4] = places[4], places[3]
-    assert judged(tmp_path, GOOD, BAD, 200, places) == [
-        "rows by their place are not in the order of the commits"
-    ]
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_what_is_wrong_is_found_in_other_tables(tmp_path: Path, kind: str) -> None:
+    def change(good: Rows, bad: Rows) -> None:
+        good.append(row(5))
+        good[3].update(padding="")
+        bad.pop(0)
+
+    assert found(kind, tmp_path, change) == ["changed: 4", "lost: 0", "repeated (2 rows): 5"]
+
+
+def test_rows_of_another_landing_are_found(tmp_path: Path) -> None:
+    """Files of one that was landed in the same folder: each of its messages counts twice."""
+    assert found("parquet", tmp_path, lambda good, bad: None) == []
+    again = [row(n) for n in range(1, 31)]
+    parquet.write_table(
+        pa.Table.from_pylist(again), tmp_path / "t" / "batch-000000000-00001.parquet"
+    )
+    (wrong,) = judged("parquet", tmp_path / "t", COMMITTED, manager="ALPHA", queue=Q)[1]
+    assert wrong.startswith("repeated (2 rows): 1, 2, 3")
+    assert wrong.endswith(" and 10 more")
+
+
+def test_no_table_has_nothing(tmp_path: Path) -> None:
+    for kind in KINDS:
+        assert judged(kind, tmp_path / "t", 1, manager="ALPHA", queue=Q) == (0, ["lost: 0"])
+
+
+def test_the_reader_is_not_ours() -> None:
+    tree = ast.parse(Path(spark_land_judge.__file__).read_text())
+    named = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    named |= {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
+    assert not [name for name in named if (name or "").startswith(("onceq", "spark", "pyspark"))]
+    assert {"deltalake", "pyiceberg.table", "pyarrow"} <= named
 
 
 def test_most_bodies_are_json_and_some_are_not() -> None:
-    assert spark_land.body(96).startswith(b'{"n": 96, "padding": "')
-    assert spark_land.body(97) == b"97 " + b"x" * 97
+    assert body(96).startswith(b'{"n": 96, "padding": "760224-xxx')
+    assert body(97) == b"97 768143-" + b"x" * 97
