@@ -511,10 +511,14 @@ class MessagesMissing(Refused):
     """Messages that should still be in a queue are gone."""
 
     code = "messages-missing"
-    cure = (
-        "Find out who else receives from the queue; a reader that must see every message needs "
-        "it for itself."
-    )
+    cure = "Find out who else receives from the queue; who must see every message needs it alone."
+
+
+class ReadBefore(Refused):
+    """A Spark stream would remove what its sink does not write: its checkpoint is new, or old."""
+
+    code = "read-before"
+    cure = "Go on with the newest checkpoint; or a new one AND a new folder, and `spark forget`."
 
 
 class ServiceNotAvailable(Refused):
@@ -612,10 +616,7 @@ class InDoubt(OnceqError):
     """
 
     code, exit_code = "commit-outcome-unknown", 6
-    cure = (
-        "Ask `outcome` with the transaction that the error names; send again only if it says "
-        "aborted."
-    )
+    cure = "Ask `outcome` with the transaction that is named; send again only if it says aborted."
 
     def __init__(self, text: str = "", *, transaction: str = "") -> None:
         super().__init__(text)
@@ -627,9 +628,7 @@ class DecidedByHand(OnceqError):
 
     code, exit_code = "decided-by-hand", 6
     xa = 5
-    cure = (
-        "Compare with the decision (`tx show`); put right by hand what differs, then `tx forget`."
-    )
+    cure = "Compare with the decision (`tx show`); mend by hand what differs, then `tx forget`."
 
 
 class CommittedByHand(DecidedByHand):

@@ -9,7 +9,9 @@ from onceq.spark.ranges import Range
 
 def test_a_range_is_read_and_what_is_missing_is_seen(daemon: Any) -> None:
     from onceq.spark.access import Access
+    from onceq.spark.anew import Reader
 
+    reader = Reader(who="a test")
     queue = r"private$\holes"
     daemon.manager.create_queue(queue, transactional=True)
     with daemon.manager.transaction() as tx:
@@ -30,5 +32,5 @@ def test_a_range_is_read_and_what_is_missing_is_seen(daemon: Any) -> None:
         assert access.count(queue, whole, bytes=size).to == whole.after + 3
         assert access.count(queue, whole, bytes=size - 1).to == whole.after + 2
         assert access.count(queue, whole, bytes=1 << 30).to == whole.to
-        assert access.remove([(queue, whole)], [sight], "a test") == [9]
-        assert access.remove([(queue, whole)], [sight], "a test") == [0]
+        assert access.remove([(queue, whole)], [sight], reader) == [9]
+        assert access.remove([(queue, whole)], [sight], reader) == [0]

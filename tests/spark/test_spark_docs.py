@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import runpy
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from onceq.errors import QueueNotFound
 from onceq.spark.options import OPTIONS
 
 pytestmark = pytest.mark.spark
@@ -40,8 +42,10 @@ def refill(daemon: Any, other: Any) -> Callable[[], None]:
     def refill() -> None:
         for hub, queue in ((daemon, "orders"), (daemon, "returns"), (other, "orders")):
             name = f"private$\\{queue}"
-            hub.manager.create_queue(name, transactional=True, exist_ok=True)
-            hub.manager.purge(name)
+            # Another queue each time: each sample has a checkpoint of its own.
+            with contextlib.suppress(QueueNotFound):
+                hub.manager.delete_queue(name)
+            hub.manager.create_queue(name, transactional=True)
             bodies = ['{"id": 1, "price": 2.5}', '{"id": 2, "price": 0.5}', "{}"]
             hub.manager.send_many(name, bodies, transactional=True)
 
@@ -73,7 +77,7 @@ def test_samples_run(
         refill()
         file = tmp_path / f"sample-{number}.py"
         # Java has a working folder of its own, where "./hub" is not.
-        for name in ("orders.parquet", "orders.checkpoint"):
+        for name in ("orders.parquet", "orders.checkpoint", "back.checkpoint"):
             sample = sample.replace(f'"{name}"', repr(str(tmp_path / name)))
         file.write_text(sample.replace('"./hub"', repr(str(daemon.path))))
         found = runpy.run_path(str(file), init_globals=names)

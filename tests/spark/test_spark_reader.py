@@ -207,7 +207,8 @@ def test_offsets_of_before(daemon: Any, queue: str, readers: Any) -> None:
     first, instance = view["first_lookup"], view["instance"]
     old = {"from": {queue: first - 1}, "queues": {queue: instance}, "to": {queue: first + 1}}
     driver = readers(queue)
-    assert driver.first() == {"names": {instance: queue}, "to": {instance: 0}}
+    query = driver.first().pop("query")
+    assert driver.first() == {"names": {instance: queue}, "query": query, "to": {instance: 0}}
     assert driver.bodies(None, old) == ["a", "b"]
     end = driver.after(old)
     assert end == {

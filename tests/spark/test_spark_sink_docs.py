@@ -51,5 +51,5 @@ def test_every_example_of_writing_runs(
     far = r"DIRECT=OS:BETA\private$\audit"
     assert manager.outgoing_queue(far)["messages"] == 1
     manager.purge(far)
-    assert (tmp_path / "landed" / "batch=0").is_dir()
+    assert list((tmp_path / "landed").glob("query=*/batch=0"))
     assert [g["app"] for g in manager.groups.list() if g["app"] == "landing"] == ["landing"]

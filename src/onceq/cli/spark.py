@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typer
 
-from onceq.cli import spark_audit, spark_land, spark_replay
+from onceq.cli import spark_audit, spark_land, spark_readers, spark_replay
 
 app = typer.Typer(
     name="spark",
@@ -18,6 +18,7 @@ app = typer.Typer(
 spark_land.register(app)
 spark_replay.register(app)
 spark_audit.register(app)
+spark_readers.register(app)
 
 
 @app.callback()

@@ -184,6 +184,14 @@ GROUP_APP_CHARS_MAX: Final = 200
 """Characters of the name of such an application, and of its query."""
 GROUP_NOTE_CHARS_MAX: Final = 100
 """Characters of what is remembered of the destination and of the content of such a group."""
+READERS_MAX: Final = 64
+"""Readers of one queue of which it is remembered how far they have removed what they read: more
+names than anybody gives; the one that has not for the longest time makes room, and is then not
+warned when it begins anew."""
+READER_CHARS_MAX: Final = 1_000
+"""Characters of the name of such a reader, and of its query."""
+LEASE_MS_MAX: Final = 3_600_000
+"""An hour: a hold that nobody renews for longer is better one that never ends by itself."""
 GTRID_BYTES_MAX: Final = 64
 """Bytes of a global transaction identifier, as in XA."""
 PARTNER_CHARS_MAX: Final = 200

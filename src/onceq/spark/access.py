@@ -14,15 +14,18 @@ readers one removes).
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from onceq.client.opening import connect_for_job
 from onceq.client.pause import pause
+from onceq.client.plans import reading
 from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.open_queue import OpenQueue
 from onceq.errors import (
+    HandleLost,
     InDoubt,
     InvalidHandle,
     InvalidParameter,
@@ -32,10 +35,13 @@ from onceq.errors import (
     SharingViolation,
     TransactionOver,
 )
-from onceq.model.views.queues import QueueView
+from onceq.model import requests
+from onceq.model.views.queues import QueueView, ReaderView
 from onceq.model.views.ranges import RangeView
 from onceq.spark import paging, times
+from onceq.spark.anew import Reader
 from onceq.spark.error_codes import coded
+from onceq.spark.lease import LEASE_MS, RENEW_S, Heartbeat
 from onceq.spark.patience import Patience, Spell
 from onceq.spark.ranges import Range, Sight
 
@@ -44,12 +50,17 @@ if TYPE_CHECKING:
 
 PEEK_MESSAGES: Final = 10_000
 """Messages of one request; the client library limits its bytes as well."""
-HOLD_S_MAX: Final = 5.0
+HOLD_S_MAX: Final = LEASE_MS / 1_000 + 5.0
+"""A reader whose computer has died holds its queues as long as its lease lasts."""
+HOLD_SAY_S: Final = 1.0
+"""From then on it is worth a word who is waited for."""
 HOLD_RETRY_S: Final = 0.1
 SIZE_BYTES: Final = 16
 """So much of a packet says how large it is."""
 
 T = TypeVar("T")
+
+log = logging.getLogger("onceq.spark")
 
 
 class Access:
@@ -61,6 +72,9 @@ class Access:
         self._manager: QueueManager | None = None
         self._held: dict[str, OpenQueue] = {}
         self._turns: dict[str, int] = {}
+        self._heartbeat: Heartbeat | None = None
+        self.holds = 0
+        """How often a queue was opened to be held: each time somebody else may have been there."""
         self._counts = True
         """Whether the queue manager counts what stands in a range; older ones do not."""
 
@@ -78,6 +92,7 @@ class Access:
 
     def close(self) -> None:
         """Leave; queues held open are given back by that."""
+        self._rest()
         self._held.clear()
         manager, self._manager = self._manager, None
         if manager is not None:
@@ -180,10 +195,10 @@ class Access:
         self._do(queue, lambda manager: self._hold(manager, queue, note))
 
     def _hold(self, manager: QueueManager, queue: str, note: str) -> None:
-        held = self._held.get(queue)
-        if held is not None and held.is_open:
+        held = self._held.pop(queue, None)
+        if held is not None and held.is_open and _renewed(manager, held):
+            self._held[queue] = held
             return
-        self._held.pop(queue, None)
         opened = self._open(manager, queue, note)
         before = self._turns.get(queue)
         # A queue manager that was started again counts from 1; then nobody was there since.
@@ -196,9 +211,26 @@ class Access:
             )
         self._turns[queue] = opened.turn
         self._held[queue] = opened
+        self.holds += 1
+        if _renewed(manager, opened) and reading.remembers(manager._state):
+            self._heartbeat = self._heartbeat or Heartbeat(self._renew, RENEW_S)
+
+    def _renew(self) -> None:
+        """Of the heartbeat: one that is lost is noticed when it is needed next."""
+        manager = self._manager
+        for held in list(self._held.values()):
+            if manager is not None:
+                with contextlib.suppress(OnceqError):
+                    _renewed(manager, held)
+
+    def _rest(self) -> None:
+        heartbeat, self._heartbeat = self._heartbeat, None
+        if heartbeat is not None:
+            heartbeat.stop()
 
     def _open(self, manager: QueueManager, queue: str, note: str) -> OpenQueue:
-        give_up = time.monotonic() + HOLD_S_MAX
+        began = time.monotonic()
+        give_up, told = began + HOLD_S_MAX, False
         while True:
             try:
                 return manager.open_queue(queue, share="deny-receive", note=note)
@@ -208,11 +240,18 @@ class Access:
                         f"{error.text}. readMode receive needs the queue for itself, because it "
                         "removes what was written; end the other reader, or use readMode peek"
                     ) from None
+                if not told and time.monotonic() >= began + HOLD_SAY_S:
+                    told = True
+                    log.warning(
+                        "%s. Waiting for it up to %g s: a reader that has died is not waited for "
+                        "any longer", error.text, HOLD_S_MAX,
+                    )  # fmt: skip
             # A reader that has just ended, or crashed, may be on its way out.
             pause(HOLD_RETRY_S)
 
     def release(self) -> None:
         """Let others receive again."""
+        self._rest()
         held, self._held = self._held, {}
         for opened in held.values():
             with contextlib.suppress(OnceqError):
@@ -289,22 +328,63 @@ class Access:
 
     # ---- removing -------------------------------------------------------------------------
 
-    def remove(self, parts: Sequence[tuple[str, Range]], sights: Sequence[Sight], note: str
+    def readers(self, queue: str) -> list[ReaderView]:
+        """Who has read a queue and removed what he had read; nobody, as far as a queue manager
+        knows that does not remember them."""
+
+        def work(manager: QueueManager) -> list[ReaderView]:
+            if not reading.remembers(manager._state):
+                return []
+            return manager.run(reading.readers(manager._state, queue))
+
+        return self._do(queue, work)
+
+    def remove(self, parts: Sequence[tuple[str, Range]], sights: Sequence[Sight], reader: Reader
                ) -> list[int]:  # fmt: skip
         """Remove ranges of queues that are held; how many messages were there in each.
 
         All of transactional queues go in one transaction, the others each at once. Asked again it
-        removes nothing more: that is why an outcome in doubt needs no care here.
+        removes nothing more: that is why an outcome in doubt needs no care here. Who has read is
+        remembered with it, if the queue manager knows how.
         """
 
         def work(manager: QueueManager) -> list[int]:
             for queue, _ in parts:
-                self._hold(manager, queue, note)
+                self._hold(manager, queue, reader.who)
+            remember = reading.remembers(manager._state)
+            if reader.keep and not remember:
+                raise InvalidParameter(
+                    "afterRead journal needs a queue manager of version 0.3 or newer"
+                )
             found: list[int] = []
             with manager.transaction() as tx:
                 for (queue, part), sight in zip(parts, sights, strict=True):
-                    remove = tx.remove if sight.transactional else manager.remove
-                    found.append(remove(queue, part.after + 1, part.to))
+                    if remember:
+                        take = self._take(queue, part, reader)
+                        plan = reading.take(tx._state if sight.transactional else None, take)
+                        run = tx.run if sight.transactional else manager.run
+                        found.append(run(plan))
+                    else:
+                        remove = tx.remove if sight.transactional else manager.remove
+                        found.append(remove(queue, part.after + 1, part.to))
             return found
 
         return self._do(", ".join(queue for queue, _ in parts), work)
+
+    def _take(self, queue: str, part: Range, reader: Reader) -> requests.TakeRead:
+        held = self._held[queue]
+        return requests.TakeRead(
+            queue, 0, part.after + 1, part.to, held.handle, reader.name, reader.query, reader.who,
+            reader.keep,
+        )  # fmt: skip
+
+
+def _renewed(manager: QueueManager, held: OpenQueue) -> bool:
+    """Renew a hold; False: it is over. One without a lease ends with its connection alone."""
+    if not reading.remembers(manager._state):
+        return True
+    try:
+        held.run(reading.renew(held._state, LEASE_MS))
+    except (InvalidHandle, HandleLost):
+        return False
+    return True

@@ -111,3 +111,17 @@ def _all_different(targets: Mapping[str, Target], sights: Mapping[str, Sight]) -
         other = by_identity.setdefault(sight.identity, key)
         if other != key:
             raise wrong(f"{targets[other]} and {targets[key]} are the same queue; name it once")
+
+
+def unsteady(target: Target, sight: Sight) -> str:
+    """Why a queue cannot be a stream."""
+    if sight.transactional:
+        return (
+            f"{target} is a subqueue: it ends when it is empty, and begins again with the same "
+            "places, so a stream would not know where it was; read it as a batch"
+        )
+    return (
+        f"{target} is not transactional, so messages may come in before others that were read "
+        "already; a stream needs a transactional queue, a journal or a dead-letter queue (a batch "
+        "read takes any)"
+    )

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from onceq.model.limits import READER_CHARS_MAX
 from onceq.spark.patience import RETRY_S, Patience
 from onceq.spark.ranges import BATCH_MESSAGES
 from onceq.spark.targets import (
@@ -139,9 +140,18 @@ OPTIONS: Final = (
         "read them. A batch read can only peek.",
     ),
     Option(
+        "afterRead", "`delete` or `journal`", "delete",
+        "Streams that receive only: what becomes of messages that are removed. With `journal` the "
+        "journal of the queue (`private$\\orders;journal`) has a copy of each, whether the queue "
+        "keeps a journal otherwise or not; if it has no room, nothing is removed and the query "
+        "ends.",
+    ),
+    Option(
         "subscription", "text", "(empty)",
-        "A name for this reader. It stands in the checkpoint, which then serves no reader of "
-        "another name, and in what others are told whom this one keeps from receiving.",
+        "A name for this reader, of up to 1,000 characters. It stands in the checkpoint, which "
+        "then serves no reader of another name, and in what others are told whom this one keeps "
+        "from receiving. A *new* query is refused where one of the same name has read before "
+        "(`read-before`).",
     ),
     Option(
         "retryTimeout", "a time such as `60s`, `5m`, `500ms`", "60s",
@@ -173,6 +183,8 @@ class SourceOptions:
         starting, ending: By key of a queue: a lookup identifier, EARLIEST or LATEST.
         since: Second of the first message, in place of ``starting``; NEVER: that one counts.
         messages_max, bytes_max: 0: no limit.
+        told: Whether places are given where a new query begins.
+        keep: Whether what is removed is kept in journals.
         messages_min, delay_s: Fewest messages of a batch, and how long it waits for these.
     """
 
@@ -188,6 +200,8 @@ class SourceOptions:
     partitions_min: int
     fail_on_data_loss: bool
     receive: bool
+    told: bool
+    keep: bool
     subscription: str
     patience: Patience
 
@@ -235,9 +249,30 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         partitions_min=number(values, "minPartitions", 1, PARTITIONS_MAX, least=1),
         fail_on_data_loss=yes_no(values, "failOnDataLoss", default=True),
         receive=mode == "receive",
-        subscription=values.get("subscription", ""),
+        told=starting.startswith("{"),
+        keep=_after_read(values, mode) == "journal",
+        subscription=_subscription(values),
         patience=patience_of(values),
     )
+
+
+def _after_read(values: Mapping[str, str], mode: str) -> str:
+    """What becomes of what is removed; raises ConfigurationError."""
+    after = values.get("afterRead", "delete").strip().lower()
+    if after not in ("delete", "journal"):
+        raise wrong(f"afterRead is delete or journal, not {values['afterRead']!r}")
+    if "afterRead" in values and mode != "receive":
+        raise wrong(
+            "afterRead says what becomes of removed messages, and readMode peek removes none"
+        )
+    return after
+
+
+def _subscription(values: Mapping[str, str]) -> str:
+    name = values.get("subscription", "")
+    if len(name) > READER_CHARS_MAX:
+        raise wrong(f"subscription has {len(name)} characters, and at most {READER_CHARS_MAX}")
+    return name
 
 
 def _offsets(text: str, name: str, targets: Sequence[Target], *, ending: bool) -> Mapping[str, int]:
@@ -275,7 +310,7 @@ def _only_for_streams(values: Mapping[str, str], mode: str) -> None:
             "messages; use readStream with trigger(availableNow=True), or readMode peek"
         )
     for name in ("maxMessagesPerTrigger", "maxBytesPerTrigger", "failOnDataLoss",
-                 "minOffsetsPerTrigger", "maxTriggerDelay"):  # fmt: skip
+                 "minOffsetsPerTrigger", "maxTriggerDelay", "afterRead"):  # fmt: skip
         if name in values:
             raise wrong(f"{name} is for streams; a batch read takes what is there")
 

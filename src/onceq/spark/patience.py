@@ -88,7 +88,7 @@ class Spell:
 
     def __init__(
         self, patience: Patience, who: str, *, clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = pause,
+        sleep: Callable[[float], None] | None = None,
     ) -> None:  # fmt: skip
         """
         Args:
@@ -98,7 +98,7 @@ class Spell:
         self._patience = patience
         self._who = who
         self._clock = clock
-        self._sleep = sleep
+        self._sleep = sleep or pause
         self._since = clock()
 
     @property

@@ -81,6 +81,8 @@ class Offset:
             (``RangeView.ended``); nothing is the usual.
         left: By identity, what the last batch had of queues that are not read any more; their keys
             are those that they had then.
+        query: What this checkpoint has and no other (``anew.py``); "": a reader that only peeks, or
+            one of an older version.
     """
 
     to: Mapping[str, int]
@@ -90,6 +92,7 @@ class Offset:
     messages: Mapping[str, int] = field(default_factory=dict)
     ended: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     left: Mapping[str, Range] = field(default_factory=dict)
+    query: str = ""
 
     def pack(self) -> dict[str, Any]:
         """As Spark keeps it: by identity, with the key of each under ``names``. Spark compares
@@ -108,6 +111,8 @@ class Offset:
             packed["ended"] = by_identity({key: _ordered(how) for key, how in self.ended.items()})
         if self.left:
             packed["left"] = _ordered({one: _packed(part) for one, part in self.left.items()})
+        if self.query:
+            packed["query"] = self.query
         packed["to"] = by_identity(self.to)
         return packed
 
@@ -136,6 +141,7 @@ class Offset:
                     for one, ended in packed.get("ended", {}).items()
                 },
                 {one: _unpacked(part) for one, part in packed.get("left", {}).items()},
+                str(packed.get("query", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             raise wrong(f"the checkpoint is not of this source: offset {packed!r}") from None

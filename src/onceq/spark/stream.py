@@ -17,9 +17,8 @@ Upholds: I4 at the connector; I18 (a cursor neither repeats nor skips).
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -37,7 +36,8 @@ from onceq.client.pause import pause
 from onceq.errors import MessagesMissing, OnceqError
 from onceq.model.views.ranges import RangeView
 from onceq.spark.access import Access
-from onceq.spark.discovery import Discovery
+from onceq.spark.anew import Reader, check, who
+from onceq.spark.discovery import Discovery, unsteady
 from onceq.spark.growth import Resolved, resolve
 from onceq.spark.losses import judge, tell_taken
 from onceq.spark.options import SourceOptions, wrong
@@ -84,6 +84,10 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._at: Mapping[str, int] = {}
         self._in_flight: Mapping[str, int] = {}
         """Where the last batch of this process has ended, and what of it is not removed yet."""
+        self._query = uuid.uuid4().hex if options.receive else ""
+        """Of the checkpoint; made up here for one that has none yet."""
+        self._checked = -1
+        """After how many holds it was last looked who has read these queues."""
         self._told: set[str] = set()
         """Who has joined (by key) or left (by identity), and was spoken of."""
         self._waiting_for: dict[str, int] = {}
@@ -184,7 +188,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self, to: Mapping[str, int], begins: Mapping[str, int] | None, sights: Mapping[str, Sight]
     ) -> Offset:
         instances = {key: sight.identity for key, sight in sights.items()}
-        return Offset(to, begins, instances, self._options.subscription)
+        return Offset(to, begins, instances, self._options.subscription, query=self._query)
 
     def _ended(
         self, begins: Mapping[str, int], found: Mapping[str, RangeView],
@@ -212,20 +216,16 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         def look(target: Target) -> Sight:
             access = self._access(target)
             if hold and self._options.receive:
-                access.hold(target.queue, self._note())
+                access.hold(target.queue, who(self._options.subscription))
             sight = access.look(target.queue)
             if not sight.steady:
-                raise wrong(_unsteady(target, sight))
+                raise wrong(unsteady(target, sight))
+            if sight.apart and self._options.keep:
+                raise wrong(f"afterRead journal: {target} has no journal of its own")
             return sight
 
         self._seen = self._queues.sights(look)
         return self._seen
-
-    def _note(self) -> str:
-        """Who this is, for those who are kept from the queue by it."""
-        name = self._options.subscription
-        said = f" of subscription {name!r}" if name else ""
-        return f"a Spark stream{said}, process {os.getpid()} on {socket.gethostname()}"
 
     def _wait(self, begins: Mapping[str, int]) -> None:
         """For news, in one queue for all: the others have it a moment later."""
@@ -252,7 +252,8 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         if place.subscription != self._options.subscription:
             raise wrong(
                 f"the checkpoint belongs to subscription {place.subscription!r}, this reader is "
-                f"{self._options.subscription!r}; use its own checkpoint for each"
+                f"{self._options.subscription!r}; use its own checkpoint for each, and its own "
+                "folder or table"
             )
         found = resolve(place, sights, self._queues.names)
         # Queues of a pattern come and go, and one that comes again is a new one.
@@ -260,14 +261,34 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             raise MessagesMissing(
                 f"[{MessagesMissing.code}] {self._queues.targets[key]} is not the queue that this "
                 "checkpoint was reading: it was deleted and made again, or another queue manager "
-                "answers there. Begin with a new checkpoint"
+                "answers there. Begin with a new checkpoint AND a new folder or table: the sink "
+                "would take its first batches for those that it has written"
             )
         for key in found.joined - self._told:
             log.info("%s joins: the checkpoint does not have it", self._queues.targets[key])
         for identity in set(found.place.left) - self._told:
             self._tell_left(identity, found.place.left[identity])
         self._told |= {*found.joined, *found.place.left}
+        self._query = place.query or self._query
+        self._check_readers(found.place)
         return found
+
+    def _check_readers(self, place: Offset) -> None:
+        """Who has read these queues (``anew.py``); again whenever one was opened to be held, as
+        somebody else may have been there meanwhile."""
+        holds = sum(access.holds for access in self._queues.accesses.values())
+        if not self._options.receive or holds == self._checked:
+            return
+        targets = self._queues.targets
+        found = {key: self._access(one).readers(one.queue) for key, one in targets.items()}
+        check(place, found, self._reader(place), told=self._options.told)
+        self._checked = holds
+
+    def _reader(self, place: Offset) -> Reader:
+        options = self._options
+        return Reader(
+            options.subscription, place.query, who(self._options.subscription), options.keep
+        )
 
     def _tell_left(self, identity: str, had: Range) -> None:
         """A queue of the checkpoint is not read any more: say so, unless it is read up."""
@@ -412,7 +433,8 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             if not mine:
                 continue
             parts = [(self._queues.targets[part.key].queue, part) for part in mine]
-            counts = access.remove(parts, [sights[part.key] for part in mine], self._note())
+            found = [sights[part.key] for part in mine]
+            counts = access.remove(parts, found, self._reader(place))
             for part, count in zip(mine, counts, strict=True):
                 if count:  # Else they were removed before, by this reader or the one before it.
                     self._judge(part, count, "removed")
@@ -423,17 +445,3 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         """The query is over: let others receive again."""
         for access in self._queues.accesses.values():
             access.close()
-
-
-def _unsteady(target: Target, sight: Sight) -> str:
-    """Why a queue cannot be a stream."""
-    if sight.transactional:
-        return (
-            f"{target} is a subqueue: it ends when it is empty, and begins again with the same "
-            "places, so a stream would not know where it was; read it as a batch"
-        )
-    return (
-        f"{target} is not transactional, so messages may come in before others that were read "
-        "already; a stream needs a transactional queue, a journal or a dead-letter queue (a batch "
-        "read takes any)"
-    )

@@ -13,8 +13,10 @@ from onceq.model.limits import (
     GROUP_APP_CHARS_MAX,
     GROUP_NOTE_CHARS_MAX,
     GTRID_BYTES_MAX,
+    LEASE_MS_MAX,
     PARTNER_CHARS_MAX,
     PREPARED_MAX,
+    READER_CHARS_MAX,
 )
 from onceq.model.requests import PickBy, Request, Steer
 from onceq.model.requests.types import check_types
@@ -39,6 +41,12 @@ LONG = "x" * (GROUP_APP_CHARS_MAX + 1)
         requests.HoldLog("grab"),  # type: ignore[arg-type]
         requests.ResetStream("q", "A", "\ud800"),
         requests.AcceptClock("A", "\ud800"),
+        requests.TakeRead("q", 1, -1, 1),
+        requests.TakeRead("q", 1, 1, 1, reader="x" * (READER_CHARS_MAX + 1)),
+        requests.TakeRead("q", 1, 1, 1, query="\ud800"),
+        requests.ForgetReader("q", "x" * (READER_CHARS_MAX + 1)),
+        requests.RenewHold(1, -1),
+        requests.RenewHold(1, LEASE_MS_MAX + 1),
         requests.AskDecision(b""),
         requests.LeaveDecision(bytes(GTRID_BYTES_MAX + 1)),
         requests.DecisionDone(b""),

@@ -17,6 +17,7 @@ from onceq.client.plans.sender_transaction import SenderTransaction
 from onceq.client.plans.tracking import Trail
 from onceq.client.plans.unit_of_work import Unit
 from onceq.errors import TransactionUsage
+from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
 from onceq.packet.batch import Batch
@@ -111,7 +112,7 @@ def receive_transaction(
 
 def remove(unit: Unit, queue: str, first: int, last: int) -> Plan[int]:
     """Take the messages between two lookup identifiers without their bytes; how many."""
-    return unit.remove(queue, first, last)
+    return unit.remove(requests.Remove(queue, 0, first, last))
 
 
 def reject(unit: Unit, message: Message, *, queue: str | None = None) -> Plan[None]:

@@ -345,12 +345,12 @@ class Unit:
             )
         return names[0]
 
-    def remove(self, queue: str, first: int, last: int) -> Plan[int]:
-        """Take a range that was peeked before, without its bytes."""
+    def remove(self, request: requests.Remove | requests.TakeRead) -> Plan[int]:
+        """Take a range that was peeked before, without its bytes; the request gets its number."""
         self.check_sound()
         self._worked = True
         yield from self.begin()
-        request = requests.Remove(queue, self.number, first, last)
+        request.transaction = self.number
         return (yield from self.guard(ask(request, int)))
 
     # ---- the end --------------------------------------------------------------------------

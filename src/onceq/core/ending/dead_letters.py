@@ -87,18 +87,25 @@ def own_dead_letter_queue(step: Step, properties: Properties, *, transactional: 
 # ---- journals -------------------------------------------------------------------------------
 
 
-def journal_copy(build: ChangeBuilder, queue: Queue, move: RangeChange) -> tuple[CopyTo, ...]:
+def journal_copy(
+    build: ChangeBuilder, queue: Queue, move: RangeChange, *, in_any_case: bool
+) -> tuple[CopyTo, ...]:
     """The journal of a queue that keeps one takes a copy of what is received from it (Q-11), if it
     has room (Q-14).
 
     What belongs together here is copied together or not at all.
+
+    Args:
+        in_any_case: Whether that it has room was seen to before (``core/receive/reading.py``).
     """
     journal = (queue.parent or queue).journal
     if journal is None:
         return ()
     quota_kb = journal.properties.quota_kb
-    if quota_kb < QUOTA_UNLIMITED_KB and (
-        build.holding(journal) + build.size(move) > quota_kb << 10
+    if (
+        not in_any_case
+        and quota_kb < QUOTA_UNLIMITED_KB
+        and (build.holding(journal) + build.size(move) > quota_kb << 10)
     ):
         build.step.notice("journal full: copies dropped", queue.properties.name,
                           queue=queue.properties.name)  # fmt: skip

@@ -78,19 +78,22 @@ def ack_flags(level: int, *, arrived: bool) -> int:
 # ---- ranges of a queue ------------------------------------------------------------------------
 
 
-def end_range(build: ChangeBuilder, move: RangeChange, ending: Ending, reason: int) -> None:
+def end_range(
+    build: ChangeBuilder, move: RangeChange, ending: Ending, reason: int, *, copied: bool = False
+) -> None:
     """A range leaves a queue: put the move into the change, and keep and tell what is due.
 
     Args:
         reason: The class that says how it ends; other managers may tell of classes of their own.
+        copied: Whether the journal of the queue keeps copies in any case.
     """
     queue = build.step.state.all_queues[move.queue]
     wanting = queue.wanting.get(move.lane)
     # Who this manager is for the messages; where nobody asked, source and target keep the same.
     if isinstance(queue, Queue):
         here, transactional = Side.BOTH, queue.properties.transactional
-        if queue.properties.journal and ending is Ending.RECEIVED:
-            move.copies_to = journal_copy(build, queue, move)
+        if ending is Ending.RECEIVED and (copied or queue.properties.journal):
+            move.copies_to = journal_copy(build, queue, move, in_any_case=copied)
     else:
         here, transactional = Side.SOURCE, move.lane == TRANSACTIONAL_LANE
     parts: list[tuple[ReportRequest | None, int, int]] = [(None, move.first, move.count)]

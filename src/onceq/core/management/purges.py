@@ -49,7 +49,7 @@ def purge(step: Step, item: PurgeQueue) -> None:
     """Remove the messages of a queue; locked ones follow when their transaction ends."""
     queue = find_source(step, item.name)
     if isinstance(queue, Queue):
-        check_sharing(queue, item.owner)
+        check_sharing(step, queue, item.owner)
         step.begin(_purge(step, item, queue))
     else:
         step.begin(_purge_outgoing(step, item, queue))

@@ -23,6 +23,7 @@ from onceq.core.names.resolve import find_outgoing, find_queue
 from onceq.core.peers import undone_restores
 from onceq.core.peers.duplicate_identity import clash_views, found_of
 from onceq.core.peers.strangers import unanswered
+from onceq.core.receive import reading
 from onceq.core.state.outgoing_attempts import Attempt
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue, Queue, lookup_id
@@ -277,6 +278,7 @@ _SHOWN: Final[Mapping[str, Shown]] = dict(
         _whole(looks.OUTGOING, lambda s: [outgoing_view(s, o) for o in s.state.outgoing.values()]),
         _named(looks.OUTGOING_BEHIND, _outgoing_behind),
         _named(looks.RANGE, range_views.range_view),
+        _named(looks.READERS, reading.views),
         _named(looks.OUTGOING_QUEUE, lambda s, name: outgoing_view(s, find_outgoing(s, name))),
         _whole(looks.STREAMS, lambda s: [stream_view(s, one) for one in s.state.progress.values()]),
         _whole(looks.PEERS, peer_operations.peers),

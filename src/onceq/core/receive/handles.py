@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from onceq.core.names.resolve import destinations, find_source, one_name
 from onceq.core.receive.subqueues import ensure
 from onceq.core.state.queues import Handle, OutgoingQueue, Queue
@@ -14,9 +16,11 @@ from onceq.errors import (
     UnsupportedAccessMode,
 )
 from onceq.model.names import may_receive, parse_any
-from onceq.model.requests import Access, CloseQueue, OpenQueue, Receive, Share
+from onceq.model.requests import Access, CloseQueue, OpenQueue, Receive, RenewHold, Share
 from onceq.model.results import Opened
 from onceq.model.sending import check_send
+
+_CLOSED: Final = "the queue is not open, or was closed"
 
 
 def open_queue(step: Step, item: OpenQueue) -> None:
@@ -64,6 +68,7 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
             raise UnsupportedAccessMode("an outgoing queue can only be opened for peek")
         handle = Handle(item.owner, queue.number, item.access, item.share)
         return handle, Opened(step.readers.next_handle, False, None)
+    end_overdue(step, queue)
     _check_sharing(queue, item.access, item.share)
     handle = Handle(
         item.owner, queue.number, item.access, item.share, who=item.note, since_s=step.now.wall_s
@@ -114,13 +119,14 @@ def check_receive(step: Step, queue: Queue, item: Receive) -> None:
     if item.handle:
         held = step.readers.handles.get(item.handle)
         if held is None or held.owner != item.owner or held.queue != queue.number:
-            raise InvalidHandle("the queue is not open, or was closed")
+            raise InvalidHandle(_CLOSED)
         if item.peek and held.access not in (Access.RECEIVE, Access.PEEK):
             raise InvalidHandle("the queue is not open for receive or peek")
         if not item.peek and held.access is not Access.RECEIVE:
             raise InvalidHandle("the queue is not open for receiving")
         return
-    if not item.peek:
+    if not item.peek and queue.denying:
+        end_overdue(step, queue)
         for held in queue.denying.values():
             raise denied(queue, held)
 
@@ -134,15 +140,48 @@ def check_alive(step: Step, item: Receive) -> None:
 
 def close_queue(step: Step, item: CloseQueue) -> None:
     """Give a handle back."""
-    held = step.readers.handles.get(item.handle)
-    if held is None or held.owner != item.owner:
-        raise InvalidHandle("the queue is not open, or was closed")
+    handle_of(step, item.owner, item.handle)
     close_handle(step, item.handle)
     step.answer(item.owner, item.request, None)
 
 
-def check_sharing(queue: Queue, owner: int) -> None:
+def handle_of(step: Step, owner: int, number: int) -> Handle:
+    """A handle of an owner; raises InvalidHandle if he has none of that number (any more)."""
+    held = step.readers.handles.get(number)
+    if held is None or held.owner != owner:
+        raise InvalidHandle(_CLOSED)
+    return held
+
+
+def renew(step: Step, item: RenewHold) -> None:
+    """An owner says that he is still there: his hold ends so much later."""
+    held = handle_of(step, item.owner, item.handle)
+    if held.share is not Share.DENY_RECEIVE:
+        raise UnsupportedAccessMode("a handle that keeps nobody from receiving has no lease")
+    held.until_us = step.now.mono_us + item.lease_ms * 1_000 if item.lease_ms else 0
+    step.answer(item.owner, item.request, None)
+
+
+def end_overdue(step: Step, queue: Queue) -> None:
+    """Somebody wants a queue: a hold that its owner has not renewed in time is over.
+
+    It ends when it is in the way, and not before: an owner who was slow, and whom nobody has
+    replaced, goes on with it.
+    """
+    now_us = step.now.mono_us
+    for number, held in list(queue.denying.items()):
+        if held.until_us and held.until_us <= now_us:
+            close_handle(step, number)
+            step.notice(
+                "a hold was not renewed, and ended", queue.properties.name,
+                queue=queue.properties.name, holder=held.who, since=held.since_s,
+            )  # fmt: skip
+
+
+def check_sharing(step: Step, queue: Queue, owner: int) -> None:
     """Whether an owner may take messages without a handle: nobody else denies it."""
+    if queue.denying:
+        end_overdue(step, queue)
     for held in queue.denying.values():
         if held.owner != owner:
             raise denied(queue, held)

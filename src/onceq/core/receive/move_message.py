@@ -53,7 +53,7 @@ def move(step: Step, item: MoveMessage) -> None:
         raise MessageLocked("another transaction holds that message")
     if item.transaction and tx is None:
         step.units.find(*key, step.now)  # says why there is none
-    check_sharing(source, item.owner)
+    check_sharing(step, source, item.owner)
     if tx is None:
         change = Change(step.now.wall_s)
         change.moves.append(
@@ -72,7 +72,7 @@ def move(step: Step, item: MoveMessage) -> None:
 
 def _hold(step: Step, tx: Transaction, source: Queue, index: int, counter: int) -> HeldRange:
     change = Change(step.now.wall_s)
-    lock(step, tx.owner, tx.number, source, [(index, counter, 1)], change)
+    lock(step, tx, source, [(index, counter, 1)], change)
     step.record(change, forced=False)
     return tx.receives[-1]
 

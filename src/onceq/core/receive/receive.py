@@ -33,7 +33,7 @@ from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue, lookup_id, p
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
-from onceq.core.step.units import HeldRange
+from onceq.core.step.units import HeldRange, Transaction
 from onceq.errors import (
     InsufficientResources,
     InvalidParameter,
@@ -243,7 +243,8 @@ def _hand_out(step: Step, item: Receive, queue: AnyQueue, places: list[Place]) -
     if not item.peek:
         if item.transaction:
             change = Change(step.now.wall_s)
-            lock(step, item.owner, item.transaction, queue, places, change)
+            tx = step.units.find(item.owner, item.transaction, step.now)
+            lock(step, tx, queue, places, change)
             if item.allow_peek and isinstance(queue, Queue):
                 queue.shown.update((index, first) for index, first, _ in places)
             step.record(change, forced=False)
@@ -253,10 +254,10 @@ def _hand_out(step: Step, item: Receive, queue: AnyQueue, places: list[Place]) -
 
 
 def lock(
-    step: Step, owner: int, number: int, queue: AnyQueue, places: list[Place], change: Change
-) -> None:
+    step: Step, tx: Transaction, queue: AnyQueue, places: list[Place], change: Change, *,
+    kind: type[HeldRange] = HeldRange,
+) -> None:  # fmt: skip
     """Let a transaction hold what is at some places."""
-    tx = step.units.find(owner, number, step.now)
     count = sum(place[2] for place in places)
     if tx.messages + count > TRANSACTION_MESSAGES_MAX:
         raise InsufficientResources(
@@ -264,7 +265,7 @@ def lock(
         )
     tx.messages += count
     for index, first, size in places:
-        move = HeldRange(Op.LOCK, queue.number, index, first, size)
+        move = kind(Op.LOCK, queue.number, index, first, size)
         change.moves.append(move)
         tx.receives.append(move)
 
@@ -314,24 +315,29 @@ def _sought(step: Step, item: Receive, queue: AnyQueue) -> None:
 
 def remove(step: Step, item: Remove, queue: Queue) -> None:
     """Receive a range that was peeked before, without its bytes."""
-    check_sharing(queue, item.owner)
+    check_sharing(step, queue, item.owner)
+    places = range_places(queue, item.first, item.last)
     if item.transaction:
-        step.units.find(item.owner, item.transaction, step.now)
+        tx = step.units.find(item.owner, item.transaction, step.now)
         if not queue.properties.transactional:
             raise TransactionUsage(f"{item.queue} is not transactional")
-    places: list[Place] = []
-    for index, lane in ordered(queue):
-        base = lookup_id(index, 0)
-        low, high = max(item.first - base, 0), item.last - base + 1
-        if high > 0:
-            places += [(index, a, b) for a, b in lane.ranges(AVAILABLE, low, end=high)]
-    if item.transaction:
         change = Change(step.now.wall_s)
-        lock(step, item.owner, item.transaction, queue, places, change)
+        lock(step, tx, queue, places, change)
         step.record(change, forced=False)
     else:
         _take_out(step, queue, places)
     step.answer(item.owner, item.request, sum(place[2] for place in places))
+
+
+def range_places(queue: Queue, first: int, last: int) -> list[Place]:
+    """What can be received between two lookup identifiers, both included."""
+    places: list[Place] = []
+    for index, lane in ordered(queue):
+        base = lookup_id(index, 0)
+        low, high = max(first - base, 0), last - base + 1
+        if high > 0:
+            places += [(index, a, b) for a, b in lane.ranges(AVAILABLE, low, end=high)]
+    return places
 
 
 # ---- waiting -----------------------------------------------------------------------------

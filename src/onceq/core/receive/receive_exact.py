@@ -90,10 +90,10 @@ def reject(step: Step, item: Reject) -> None:
 def claim(step: Step, item: Claim) -> None:
     """Receive exactly these messages, or none of them."""
     queue = find_queue(step, item.queue)
-    step.units.find(item.owner, item.transaction, step.now)
+    tx = step.units.find(item.owner, item.transaction, step.now)
     if not queue.properties.transactional:
         raise TransactionUsage(f"{item.queue} is not transactional")
-    check_sharing(queue, item.owner)
+    check_sharing(step, queue, item.owner)
     places: list[Place] = []
     reached = -1
     for first, last in item.ranges:
@@ -111,7 +111,7 @@ def claim(step: Step, item: Claim) -> None:
             raise MessageNotFound("somebody else has taken one of these messages")
         places.append((index, counter, count))
     change = Change(step.now.wall_s)
-    lock(step, item.owner, item.transaction, queue, places, change)
+    lock(step, tx, queue, places, change)
     step.record(change, forced=False)
     step.answer(item.owner, item.request, sum(place[2] for place in places))
 

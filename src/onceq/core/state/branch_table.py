@@ -21,10 +21,11 @@ import json
 import struct
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, Final
 
+from onceq.core.state.readings import Read
 from onceq.core.state.seen_rows import SeenRows
 from onceq.errors import DamagedRecord
 from onceq.model.branch import Phase
@@ -215,27 +216,33 @@ class Marks:
         gtrid: Of the transaction that it decides to commit; empty: none.
         partners: To be told of that; without ``gtrid``: the database whose row has committed the
             branch (with it, that stands in the branch's identifier).
+        reads: Who has read what it removes (``core/state/readings.py``).
     """
 
     branch: int = 0
     by_hand: Phase | None = None
     gtrid: bytes = b""
     partners: tuple[str, ...] = ()
+    reads: tuple[Read, ...] = ()
 
     def encode(self) -> bytes:
         """As JSON."""
         partners = ",".join(map(encode_basestring_ascii, self.partners))
         by_hand = self.by_hand.name if self.by_hand is not None else ""
-        return f'[{self.branch},"{by_hand}","{self.gtrid.hex()}",[{partners}]]'.encode("ascii")
+        reads = f",{json.dumps(list(map(astuple, self.reads)))}" if self.reads else ""
+        text = f'[{self.branch},"{by_hand}","{self.gtrid.hex()}",[{partners}]{reads}]'
+        return text.encode("ascii")
 
 
 def decode_marks(raw: bytes) -> Marks:
     """Read them back; raises DamagedRecord."""
     try:
-        branch, by_hand, gtrid, partners = json.loads(raw)
+        branch, by_hand, gtrid, partners, *more = json.loads(raw)
+        reads = tuple(Read(*values) for values in (more[0] if more else ()))
         return Marks(
-            branch, Phase[by_hand] if by_hand else None, bytes.fromhex(gtrid), tuple(partners)
-        )
+            branch, Phase[by_hand] if by_hand else None, bytes.fromhex(gtrid), tuple(partners),
+            reads,
+        )  # fmt: skip
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedRecord(f"the marks of a change make no sense: {error!r}") from error
 

@@ -59,6 +59,8 @@ class Handle:
     who: str = ""
     """What its owner says of himself."""
     since_s: int = 0
+    until_us: int = 0
+    """When (monotonic us) it ends, if it is in somebody's way and was not renewed; 0: never."""
     cursors: dict[int, None] = field(default_factory=dict)
     """Cursors that were made with it."""
 

@@ -39,7 +39,9 @@ VERSION_NAMED = 3
 VERSION_FRONTS = 5
 """Of changes in which packets share their rests. 4 is ``VERSION_TABLES`` of prepared branches
 (``core/state/branch_table.py``)."""
-VERSION_MAX = VERSION_FRONTS
+VERSION_READS = 6
+"""Of changes that say who has read what they remove."""
+VERSION_MAX = VERSION_READS
 KIND_CHANGE = 1
 KIND_MARKED = 4
 """A change with marks before it."""
@@ -285,6 +287,8 @@ class Change:
         if self.marks is not None:
             if version == VERSION and laid:
                 version = VERSION_LAID
+            if self.marks.reads:
+                version = VERSION_READS
             marks = _marked(self.marks, version)
         head = _HEAD.pack(
             KIND_CHANGE, version, len(self.advances), self.wall_s, self.next_message,

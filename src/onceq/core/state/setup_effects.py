@@ -237,6 +237,7 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.QueueDropped: _drop_queue,
     setups.QueueMade: _queue,
     setups.QueueSet: _queue_set,
+    setups.ReaderForgotten: lambda state, setup: state.readings.forget(setup.queue, setup.reader),
     setups.ReceiptsTo: _receipts,
     setups.RestartedBeforeLives: _restart,
     setups.StorePutBack: _restored,

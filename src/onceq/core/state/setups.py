@@ -138,6 +138,14 @@ class SubqueueMade(Setup):
     name: str
 
 
+@_setup("forget-reader")
+class ReaderForgotten(Setup):
+    """It is forgotten how far a reader of a queue was."""
+
+    queue: int
+    reader: str
+
+
 @_setup("drop-subqueue")
 class SubqueueDropped(Setup):
     """A subqueue that was empty and that nobody used went."""

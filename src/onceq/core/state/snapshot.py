@@ -242,6 +242,7 @@ def _long(state: State) -> list[_Member]:
         ("left", _left(state), _dump_hex),
         ("forgotten", list(state.memories.forgotten.items()), _dump_forgotten),
         ("seen", list(state.seen.items()), _dump_seen),
+        ("readings", state.readings.dump(), list),
     ]
 
 
@@ -338,6 +339,7 @@ def restore(state: State, checkpoint: bytes) -> None:
         state.space.restore(base)
     state.receipts.load(head.get("receipts", ()))
     state.groups.load(head.get("groups", []))
+    state.readings.load(head.get("readings", []))
     state.damages.load(head.get("damages", {}))
     state.restored = restore_table.load(head.get("restored"))
     for guid, what, at in head.get("undone", ()):

@@ -31,6 +31,7 @@ from onceq.core.state.position_states import TRANSITIONS, concerned
 from onceq.core.state.positions import Positions
 from onceq.core.state.queue_properties import journal_of
 from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Queue, lookup_id
+from onceq.core.state.readings import Readings
 from onceq.core.state.receipt_addresses import Receipts
 from onceq.core.state.records import (
     PUT_EXPRESS,
@@ -117,6 +118,7 @@ class State:
         self.memories = Memories()
         self.branches = Branches(self.space)
         self.groups = Groups()
+        self.readings = Readings()
         self.receipts = Receipts()
         """Where receipts of streams go that came over HTTP (HTTP-5)."""
         self.seen: OrderedDict[tuple[bytes, str, int, int], int] = OrderedDict()
@@ -203,6 +205,9 @@ class State:
         if change.marks is not None:
             self.branches.mark(change.marks, change.wall_s)
             self.groups.carried_out(change.marks.branch)
+            for read in change.marks.reads:
+                if read.queue in self.all_queues:
+                    self.readings.read(read, change.wall_s)
 
     def _put(self, put: Put, address: int, wall_s: int, parts: InTwoParts | None) -> None:
         queue = self.all_queues[put.queue]
@@ -511,6 +516,7 @@ class State:
                 for first, count in list(lane.ranges(state, 0)):
                     lane.remove(first, count)
         del self.all_queues[queue.number]
+        self.readings.drop(queue.number)
 
     def expires_by(self, number: int, index: int) -> None:
         """Something in a lane may expire sooner than before; it follows from the messages, so no

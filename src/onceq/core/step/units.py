@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from onceq.core.state.commit_outcomes import Fences
 from onceq.core.state.queues import Queue
+from onceq.core.state.readings import Read
 from onceq.core.state.records import RangeChange
 from onceq.core.step.batches import CheckedBatch
 from onceq.errors import OnceqError, SendFailed, TransactionOver
@@ -39,6 +40,13 @@ class HeldRange(RangeChange):
     keep: bool = False
 
 
+class CopiedRange(HeldRange):
+    """One that is received, and of which the journal of its queue keeps copies in any case. Never
+    promised to a coordinator."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True)
 class Transaction:
     """A unit of work that is not decided yet; it does not survive (SND-8), unless it is a branch
@@ -46,6 +54,7 @@ class Transaction:
 
     Attributes:
         targets: Numbers of the queues to which it moves messages.
+        reads: Who has read what it removes.
         xid: The branch that it is; None: it is this manager's own.
         failed: It can only be rolled back.
         doomed: The send that was refused, if one was: its commit does nothing and says so.
@@ -61,6 +70,7 @@ class Transaction:
     sends: list[CheckedBatch] = field(default_factory=list)
     receives: list[HeldRange] = field(default_factory=list)
     targets: set[int] = field(default_factory=set)
+    reads: list[Read] = field(default_factory=list)
     gtrid: bytes = b""
     bytes: int = 0
     messages: int = 0

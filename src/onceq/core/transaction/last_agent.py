@@ -68,6 +68,8 @@ def _unit_of(step: Step, item: Promise) -> Transaction:
     tx = step.units.find(item.owner, item.transaction, step.now)
     if tx.xid is not None:
         raise BranchState("a branch of an external transaction is prepared by who began that")
+    if tx.reads:
+        raise BranchState("what a reader has read is not removed by a promise")
     return tx
 
 

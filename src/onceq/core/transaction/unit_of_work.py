@@ -25,7 +25,7 @@ from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
 from onceq.core.step.batches import CheckedBatch
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
-from onceq.core.step.units import HeldRange, Transaction
+from onceq.core.step.units import CopiedRange, HeldRange, Transaction
 from onceq.core.transaction.branch_phases import PHASES, Verb
 from onceq.errors import (
     BranchState,
@@ -125,8 +125,10 @@ def commit(step: Step, item: Commit) -> None:
         step.emptied.update(dict.fromkeys(tx.targets))
         if tx.gtrid:
             del step.units.deciding[tx.gtrid]
-            build.change.marks = Marks(gtrid=tx.gtrid, partners=tx.partners)
             step.units.telling[tx.gtrid] = item.owner
+        if tx.gtrid or tx.reads:
+            reads = tuple(tx.reads)
+            build.change.marks = Marks(gtrid=tx.gtrid, partners=tx.partners, reads=reads)
     elif len(item.items) == 1:
         # Nothing is promised that takes effect here and now, and all of it.
         sends = [prepare(step, item.items[0], None, transactional=True)]
@@ -197,7 +199,8 @@ def _done(build: ChangeBuilder, held: HeldRange) -> None:
         end_range(build, move, ending, reason)
     else:
         move = RangeChange(Op.REMOVE, number, index, first, count)
-        end_range(build, move, Ending.RECEIVED, MessageClass.ACK_RECEIVE)
+        copied = isinstance(held, CopiedRange)
+        end_range(build, move, Ending.RECEIVED, MessageClass.ACK_RECEIVE, copied=copied)
     if isinstance(queue, Queue) and queue.shown:
         queue.shown.difference_update((index, at) for at in range(first, first + count))
 

@@ -48,6 +48,11 @@ from onceq.model.requests.queues import (
     SetQueue,
     Share,
 )
+from onceq.model.requests.reading import (
+    ForgetReader,
+    RenewHold,
+    TakeRead,
+)
 from onceq.model.requests.request import (
     Request,
 )
@@ -101,6 +106,7 @@ __all__ = [
     "ForgetBranch",
     "ForgetGroup",
     "ForgetPeer",
+    "ForgetReader",
     "Grip",
     "HoldLog",
     "LeaveDecision",
@@ -116,6 +122,7 @@ __all__ = [
     "Receive",
     "Reject",
     "Remove",
+    "RenewHold",
     "Request",
     "ResetStream",
     "RollbackBranch",
@@ -128,4 +135,5 @@ __all__ = [
     "StartBranch",
     "Steer",
     "SteerOutgoing",
+    "TakeRead",
 ]

@@ -22,7 +22,7 @@ from onceq.model.views.managers import (
     TransactionView,
 )
 from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
-from onceq.model.views.queues import OutgoingView, QueueView, StreamView
+from onceq.model.views.queues import OutgoingView, QueueView, ReaderView, StreamView
 from onceq.model.views.ranges import RangeView
 
 T_co = TypeVar("T_co", covariant=True)
@@ -48,6 +48,8 @@ QUEUES_BEHIND: Final = Look("queues-behind", list[QueueView])
 """The next ones behind a number, some at once; none: that was the last."""
 RANGE: Final = Look("range", RangeView)
 """What stands in a range of places (``model/views/ranges.py`` says how it is asked for)."""
+READERS: Final = Look("readers", list[ReaderView])
+"""Who has read a queue and removed what he had read; of all queues if none is named."""
 OUTGOING: Final = Look("outgoing", list[OutgoingView])
 OUTGOING_BEHIND: Final = Look("outgoing-behind", list[OutgoingView])
 """The same for outgoing queues."""
@@ -75,7 +77,7 @@ LOOKS: Final[Mapping[str, Look[object]]] = {
         PEERS, EOD_SEND, EOD_RECEIVE, LISTS, LIST, COPIES,
         RESOLVE, MANAGEMENT, BRANCHES, DECISIONS, DAMAGES, SCRUB,
         GROUPS, TRANSACTIONS, QUEUES_BEHIND, OUTGOING_BEHIND,
-        RANGE,
+        RANGE, READERS,
     )
 }  # fmt: skip
 """All of them, by their words."""

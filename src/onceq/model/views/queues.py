@@ -243,6 +243,28 @@ class OutgoingView(View):
 
 
 @dataclass(frozen=True, slots=True)
+class ReaderView(View):
+    """A reader that looks at messages of a queue, and removes them when they are written elsewhere;
+    of each the last removal.
+
+    Attributes:
+        queue: As people call it.
+        reader: His name, for a stream of Spark the option ``subscription``; "" is one, too.
+        query: Which life of him this is; "": he did not say.
+        to: Lookup identifier of the last place that he has removed.
+        since: When (seconds since 1970).
+        who: What he said of himself.
+    """
+
+    queue: str = ""
+    reader: str = ""
+    query: str = ""
+    to: int = 0
+    since: int = 0
+    who: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StreamView(View):
     """One incoming stream (EOD-48).
 

@@ -47,7 +47,8 @@ class Memory:
             raise wrong(
                 f"this checkpoint was made with buckets={was[0]} and format {was[1]} of the state; "
                 f"the operator now has buckets={buckets} and format {VERSION.decode()}. Go back to "
-                "these, or begin a new checkpoint"
+                "these, or begin with a new checkpoint AND a new folder or table: with the old "
+                "one a sink would take the first batches for those that it has written"
             )
         fields = {name: table[name].to_numpy() for name in table.column_names if name != KEY}
         return cls(table[KEY].combine_chunks(), fields)

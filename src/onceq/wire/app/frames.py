@@ -29,8 +29,9 @@ from onceq.model.limits import CLIENT_FRAME_BYTES_MAX, OUTCOME_AGE_S
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 
 VERSION: Final = 1
-REVISION: Final = 1
-"""What of that version a queue manager knows; its welcome says so. 1: ``then`` of a commit."""
+REVISION: Final = 2
+"""What of that version a queue manager knows; its welcome says so. 1: ``then`` of a commit; 2: the
+requests of readers (``TAKE``, ``RENEW``, ``FORGET``)."""
 HEADER = struct.Struct("<IIHHI")
 """Size of what follows, request, code, zero, head size."""
 VIEW_BYTES_MIN: Final = 1 << 18
@@ -71,6 +72,9 @@ class Code(IntEnum):
     HOLD = 29
     STREAM = 30
     PROMISE = 31
+    TAKE = 32
+    RENEW = 33
+    FORGET = 34
 
 
 ANSWER: Final = 0x100

@@ -78,6 +78,9 @@ CODES: Final[dict[type[Request], Code]] = {
     requests.ResetStream: Code.STREAM,
     requests.ForgetPeer: Code.STREAM,
     requests.AcceptClock: Code.STREAM,
+    requests.TakeRead: Code.TAKE,
+    requests.RenewHold: Code.RENEW,
+    requests.ForgetReader: Code.FORGET,
 }
 
 

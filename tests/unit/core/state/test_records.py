@@ -223,7 +223,7 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
 
 def test_a_newer_version_is_named() -> None:
     with pytest.raises(NewerFormat):
-        decode(memoryview(b"\x01\x06" + bytes(100)), 0)
+        decode(memoryview(b"\x01\x07" + bytes(100)), 0)
 
 
 def test_setups_round_trip() -> None:

@@ -87,6 +87,9 @@ SAID: dict[str, Request] = {
     "forget-peer": requests.ForgetPeer("os:beta", dry_run=True),
     "accept-clock": requests.AcceptClock("A", "why"),
     "commit-then": requests.Commit(1, [ITEM], TransactionId(SESSION, 9), 2),
+    "take-read": requests.TakeRead("q", 3, 17, 20, 4, "orders", "q1", "a stream", True),
+    "renew-hold": requests.RenewHold(4, 10_000),
+    "forget-reader": requests.ForgetReader("q", "orders"),
 }  # fmt: skip
 
 

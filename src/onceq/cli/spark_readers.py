@@ -1,0 +1,95 @@
+"""``onceq spark readers`` and ``forget``: which streams of Spark have read a queue, and how far.
+
+It keeps a stream with a new checkpoint from losing messages beside an old folder, so to forget it
+is asked twice. Needs no Spark.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import DryRun, Json, Where, Yes, dumped, manager
+from onceq.client.plans import reading
+from onceq.client.threads.manager import QueueManager
+from onceq.client.why import duration
+from onceq.errors import UnsupportedOperation, UsageError
+from onceq.model.views.queues import ReaderView
+
+Queues = Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Names of the queues.")]
+Some = Annotated[
+    list[str] | None, typer.Argument(metavar="[QUEUE...]", help="Names of the queues [all].")
+]
+Subscription = Annotated[
+    str, typer.Option("--subscription", metavar="NAME", help="Of the stream; without: no name.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Make them commands of ``onceq spark``."""
+    app.command("readers")(list_readers)
+    app.command("forget")(forget)
+
+
+def list_readers(queues: Some = None, qm: Where = None, json: Json = False) -> None:
+    """List the streams that have read queues and removed what they had written."""
+    with manager(qm) as connection:
+        found = [one for queue in queues or [""] for one in _readers(connection, queue)]
+    if dumped(found, json):
+        return
+    if not found:
+        out.line("no stream has read and removed messages here")
+        return
+    now = int(time.time())
+    out.table(
+        ("queue", "subscription", "query", "up to", "ago", "who"),
+        [(r.queue, r.reader, r.query, r.to, duration(now - r.since), r.who) for r in found],
+    )
+
+
+def forget(
+    queues: Queues, subscription: Subscription = "", dry_run: DryRun = False, yes: Yes = False,
+    qm: Where = None,
+) -> None:  # fmt: skip
+    """Let a stream begin anew: forget that one of that subscription has read these queues.
+
+    Do so when the new stream has a new checkpoint AND writes to a new folder or table. With the old
+    one its sink takes the first batches for those that it has written, and their messages are lost.
+    """
+    with manager(qm) as connection:
+        known = [_known(connection, queue, subscription) for queue in queues]
+        for one in known:
+            name = f" by subscription {one.reader!r}" if one.reader else ""
+            said = (
+                f"that {one.queue} was read{name} up to {one.to} ({one.who or 'nobody said who'})"
+            )
+            if dry_run:
+                out.line(f"would be forgotten: {said}")
+                continue
+            if not yes:
+                out.note("a stream that begins anew must write to a new folder or table.")
+                if not typer.confirm(f"forget {said}?"):
+                    raise typer.Exit(1)
+            connection.run(reading.forget(connection._state, one.queue, one.reader))
+            out.line(f"forgotten: {said}")
+
+
+def _readers(connection: QueueManager, queue: str) -> list[ReaderView]:
+    if not reading.remembers(connection._state):
+        raise UnsupportedOperation("this queue manager is older than 0.3, and remembers no readers")
+    return connection.run(reading.readers(connection._state, queue))
+
+
+def _known(connection: QueueManager, queue: str, subscription: str) -> ReaderView:
+    found = _readers(connection, queue)
+    for one in found:
+        if one.reader == subscription:
+            return one
+    others = ", ".join(repr(one.reader) for one in found) or "none"
+    raise UsageError(
+        f"no stream of subscription {subscription!r} is remembered of {queue}; those that are: "
+        f"{others}"
+    )

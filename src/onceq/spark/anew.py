@@ -1,0 +1,116 @@
+"""A query that begins anew where an earlier one has read, and one whose checkpoint is too old.
+
+Spark counts the batches of a query in its checkpoint. With a new checkpoint they begin with 0, and
+a sink that remembers what it has written (a file sink in ``_spark_metadata``, a Delta table in its
+log) takes them for those that it has, writes nothing, and says that it is done. What this source
+then removes is nowhere. The same happens with an older copy of a checkpoint.
+
+So each removal tells the queue manager who has read: the name of the reader (``subscription``), and
+an identifier that stands in the checkpoint's offsets and in no other. A reader is refused where it
+is known that
+
+* one of its name has removed messages of the queue, and its own checkpoint has no offset yet; or
+* it has itself removed messages behind the place that its checkpoint knows.
+
+Both are decided before anything is read. Whoever knows what he does says so: with places in
+``startingOffsets``, or with ``onceq spark forget``.
+
+Upholds: I4 at the connector (nothing is removed that the sink has not written).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from onceq.errors import ReadBefore
+from onceq.model.views.queues import ReaderView
+from onceq.spark.ranges import Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who reads, for the queue manager.
+
+    Attributes:
+        name: Of the reader; "" is one, too.
+        query: What its checkpoint has and no other; "": an older version has made it.
+        who: For people.
+        keep: Whether the queues' journals keep what is removed.
+    """
+
+    name: str = ""
+    query: str = ""
+    who: str = ""
+    keep: bool = False
+
+
+def who(subscription: str) -> str:
+    """What a stream of this process says of itself, to those whom it keeps from a queue, too."""
+    said = f" of subscription {subscription!r}" if subscription else ""
+    return f"a Spark stream{said}, process {os.getpid()} on {socket.gethostname()}"
+
+
+def check(
+    place: Offset, found: Mapping[str, Sequence[ReaderView]], reader: Reader, *, told: bool
+) -> None:
+    """Refuse to begin, or to go on, where messages would be removed that nobody has written.
+
+    Args:
+        place: Where the query begins, or its checkpoint is, by the keys of now.
+        found: By key of a queue, who has read it.
+        told: Whether a query that begins anew was told at which places.
+
+    Raises:
+        ReadBefore: It is so.
+    """
+    for key, readers in found.items():
+        for one in readers:
+            if one.reader != reader.name:
+                continue
+            if place.begins is None:
+                if not told:
+                    raise _anew(one)
+            elif place.query and one.query == place.query and one.to > place.to.get(key, one.to):
+                raise _older(one, place.to[key])
+
+
+def _anew(one: ReaderView) -> ReadBefore:
+    name = f" of subscription {one.reader!r}" if one.reader else ""
+    return ReadBefore(
+        f"[{ReadBefore.code}] this query has no offset in its checkpoint yet, and a query{name} "
+        f"has already read {one.queue} and removed what it had written, up to lookup identifier "
+        f"{one.to}, last on {_when(one)} by {_whose(one)}. A sink with the same folder or table "
+        "would take the first batches of this one for those that it has written, and the messages "
+        "would be lost. Go on with the old checkpoint; or take a new checkpoint AND a new folder "
+        f"or table, and say that you have: '{_forget(one)}', or places in startingOffsets"
+    )
+
+
+def _older(one: ReaderView, place: int) -> ReadBefore:
+    return ReadBefore(
+        f"[{ReadBefore.code}] the checkpoint of this query is older than what it has done: it is "
+        f"at lookup identifier {place} of {one.queue}, and messages up to {one.to} were removed "
+        f"on {_when(one)} by {_whose(one)}, because they were written. Its next batches would have "
+        "numbers that the sink knows already, and it would not write them. Go on with the newest "
+        "copy of the checkpoint; or take a new checkpoint AND a new folder or table, and say that "
+        f"you have: '{_forget(one)}'"
+    )
+
+
+def _forget(one: ReaderView) -> str:
+    name = f" --subscription '{one.reader}'" if one.reader else ""
+    return f"onceq spark forget '{one.queue}'{name}"
+
+
+def _when(one: ReaderView) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(one.since))
+
+
+def _whose(one: ReaderView) -> str:
+    """Who it was: the identifier can be looked for in the offsets of checkpoints."""
+    query = f"query {one.query}" if one.query else "a query of an older version of onceq"
+    return f"{query} ({one.who})" if one.who else query
