@@ -23,6 +23,16 @@ class Address:
     def __str__(self) -> str:
         return self.path or f"{SCHEME}{self.host}:{self.port}"
 
+    @property
+    def doubt(self) -> str:
+        """What to say of somebody there who ends the connection before a greeting."""
+        if self.path:
+            return ""
+        return (
+            "; is that the port for other queue managers (listen, mostly 1801)? Applications "
+            "connect to the one that client_listen names"
+        )
+
 
 def parse(where: str) -> Address:
     """Read ``onceq://host:port``, ``unix:///path``, ``host:port``, a socket or a directory.

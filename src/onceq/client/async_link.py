@@ -96,7 +96,7 @@ class AsyncLink(asyncio.Protocol):
             if not future.done():
                 future.set_result(kind(text))
         if not self._greeted.done():
-            self._greeted.set_result(ServiceNotAvailable(text))
+            self._greeted.set_result(ServiceNotAvailable(text + self._address.doubt))
         if self._transport is not None:
             self._transport.close()
 

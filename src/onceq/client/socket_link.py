@@ -99,12 +99,18 @@ class SocketLink:
             while True:
                 data = self._socket.recv(READ_BYTES_MIN)
                 if not data:
-                    raise ServiceNotAvailable(f"{self._address} closed the connection at once")
+                    raise ServiceNotAvailable(
+                        f"{self._address} closed the connection at once{self._address.doubt}"
+                    )
                 for _, code, head, _ in self._parser.feed(data):
                     if code & FAILED:
                         raise failure(head)
                     if code == Code.HELLO | ANSWER:
                         return greeting(head)
+        except ConnectionError as error:
+            raise ServiceNotAvailable(
+                f"{self._address} broke the connection at once ({error}){self._address.doubt}"
+            ) from error
         except OSError as error:
             raise ServiceNotAvailable(f"{self._address} does not answer: {error}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import TypeVar
 import pytest
 
 from onceq.client.address import Address
+from onceq.client.async_link import AsyncLink
 from onceq.client.link import Request
 from onceq.client.socket_link import SocketLink
 from onceq.errors import (
@@ -111,6 +113,25 @@ def test_one_that_hangs_up_at_once(server: Scripted) -> None:
     server.hang_up()
     with pytest.raises(ServiceNotAvailable, match="closed the connection"):
         future.result(WAIT_S)
+
+
+def test_the_port_of_queue_managers_is_not_that_of_applications() -> None:
+    """It hangs up on what is no packet; who is there says so, for threads and for tasks."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def hang_up() -> None:
+            peer, _ = listening.accept()
+            peer.recv(1 << 16)
+            peer.close()
+
+        address = Address(host="127.0.0.1", port=listening.getsockname()[1])
+        words = "is that the port for other queue managers .* client_listen"
+        with pytest.raises(ServiceNotAvailable, match=words):
+            begun(hang_up)
+            SocketLink(address, WAIT_S)
+        with pytest.raises(ServiceNotAvailable, match=words):
+            begun(hang_up)
+            asyncio.run(AsyncLink.connect(address, WAIT_S))
 
 
 def test_answers_reach_their_threads_in_any_order(server: Scripted, link: SocketLink) -> None:
