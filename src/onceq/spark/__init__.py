@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from onceq.spark.bodies import decoded as decoded
+    from onceq.spark.carrying import carried as carried
     from onceq.spark.progress import lag as lag
     from onceq.spark.progress import lag_bytes as lag_bytes
     from onceq.spark.runtime import prepare as prepare
     from onceq.spark.shipping import ship as ship
 
 _WHERE: Final = {
+    "carried": "onceq.spark.carrying",
     "decoded": "onceq.spark.bodies",
     "lag": "onceq.spark.progress",
     "lag_bytes": "onceq.spark.progress",

@@ -10,7 +10,7 @@ Upholds: I24.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -118,10 +118,45 @@ COLUMNS: Final = (
 )  # fmt: skip
 """A null means that the property is not set."""
 
+WHOLE: Final = ("tinyint", "smallint", "int", "bigint")
+PLACE: Final = ("sourceMachine", "streamId", "seqNumber")
+"""Rows with these carry a message with its place in a stream, or an order acknowledgment."""
+CARRIED: Final = (
+    Column("sourceMachine", ("string",), "", "Who sent the message that is carried; required."),
+    Column("streamId", (*WHOLE, "string"), "", "Its stream; required."),
+    Column("seqNumber", WHOLE, "", "Its number there; required."),
+    Column(
+        "prevNumber", WHOLE, "",
+        "The number before it, 0 for none. Null, or no such column: the row is an order "
+        "acknowledgment, and has no body.",
+    ),
+    Column(
+        "destination", ("string",), "",
+        "The queue that stream and numbers are for. Without this column `queue` says it, also "
+        "where the option `queue` says where the rows go.",
+    ),
+    Column("messageId", ("binary",), "", "Its identifier, 20 bytes."),
+    Column("xactId", ("binary",), "", "Its transaction, 20 bytes."),
+    Column("firstInXact", ("boolean",), "", "Whether it is the first of its transaction."),
+    Column("lastInXact", ("boolean",), "", "Whether it is the last one."),
+    Column("sentTime", ("timestamp",), "", "When it was sent, to the microsecond if you know."),
+    Column("timeToReachQueue", WHOLE, "", "Seconds from then; null: no limit."),
+    Column("timeToBeReceived", WHOLE, "", "Seconds from then; null: no limit."),
+    Column(
+        "acknowledge", WHOLE, "",
+        "Acknowledgments that it asks for, of who settles it: of rows that carry, nothing is "
+        "acknowledged by queue managers on the way.",
+    ),
+    Column("adminQueue", ("string",), "", "Where these go."),
+    Column("journal", WHOLE, "", "Copies that it asks for."),
+    Column("encrypted", ("boolean",), "", "Whether its body is encrypted."),
+    Column("packetBytes", WHOLE, "", "Bytes of its packet."),
+)  # fmt: skip
+"""What a row may have that carries a message; ``sink_carrying`` packs them."""
+
 _OF_THE_SOURCE: Final = (
-    "queueManager", "class", "className", "destination", "abortCount", "moveCount",
-    "lookupId", "messageId", "sentTime", "arrivedTime", "priority", "streamId", "seqNumber",
-    "prevNumber", "xactId", "firstInXact", "lastInXact", "sourceMachine",
+    "queueManager", "class", "className", "abortCount", "moveCount", "lookupId", "arrivedTime",
+    "priority", "transactional",
 )  # fmt: skip
 """What queue managers set themselves."""
 
@@ -221,7 +256,9 @@ def columns_of(schema: Any, options: SinkOptions) -> tuple[str, ...]:
     Raises:
         ConfigurationError: One is unknown or has a wrong type, or one that is needed is missing.
     """
-    known = {column.name.lower(): column for column in COLUMNS}
+    carrying = carries([item.name for item in schema.fields])
+    table = (*COLUMNS, *CARRIED) if carrying else COLUMNS
+    known = {column.name.lower(): column for column in table}
     names: list[str] = []
     for item in schema.fields:
         column = known.get(item.name.lower())
@@ -236,7 +273,9 @@ def columns_of(schema: Any, options: SinkOptions) -> tuple[str, ...]:
                 "make text of it with to_json"
             )
         names.append(column.name)
-    if "body" not in names:
+    if carrying:
+        _carried(names, options)
+    if "body" not in names and not (carrying and "prevNumber" not in names):
         raise wrong(
             "there is no column body, the message itself; for example "
             'select(to_json(struct("*")).alias("body"))'
@@ -248,10 +287,53 @@ def columns_of(schema: Any, options: SinkOptions) -> tuple[str, ...]:
     return tuple(names)
 
 
+def carries(names: Iterable[str]) -> bool:
+    """Whether rows with these columns carry a place in a stream: then they have all of ``PLACE``.
+
+    Raises:
+        ConfigurationError: They have some of it.
+    """
+    there = {name.lower() for name in names}
+    lacking = [name for name in PLACE if name.lower() not in there]
+    if lacking and len(lacking) < len(PLACE):
+        raise wrong(
+            f"rows that carry their place in a stream have {', '.join(PLACE)} and prevNumber; "
+            f"{', '.join(lacking)} is not there. Add it, or drop the others"
+        )
+    return not lacking
+
+
+def _carried(names: Sequence[str], options: SinkOptions) -> None:
+    """Raises ConfigurationError where it cannot be said what rows carry."""
+    if not {"queue", "destination"} & set(names):
+        raise wrong(
+            "rows that carry their place in a stream say which queue it is for: column queue, or "
+            "destination"
+        )
+    if "prevNumber" in names:
+        return
+    if "body" in names:
+        raise wrong(
+            "rows with a body and streamId are messages, and have a column prevNumber: the number "
+            "before each, 0 for none; order acknowledgments have neither"
+        )
+    if not options.queue and "destination" not in names:
+        raise wrong(
+            "order acknowledgments do not go to the queue that they are about: say where they go, "
+            r'.option("queue", r"private$\acks"), or rename queue to destination and add queue'
+        )
+
+
 def _unknown(name: str, known: list[str]) -> str:
     if name in _OF_THE_SOURCE:
         return f"column {name} is set by queue managers, not by who sends: drop it"
+    if name in {column.name for column in CARRIED}:
+        return (
+            f"column {name} is set by queue managers, not by who sends: drop it. Only rows that "
+            f"carry a message with its place in a stream have it, beside {', '.join(PLACE)}"
+        )
     near = difflib.get_close_matches(name.lower(), known, 1)
-    real = {column.name.lower(): column.name for column in COLUMNS}
-    hint = f"did you mean {real[near[0]]}?" if near else f"there are {', '.join(real.values())}"
+    real = {column.name.lower(): column.name for column in (*CARRIED, *COLUMNS)}
+    names = ", ".join(real[name] for name in known)
+    hint = f"did you mean {real[near[0]]}?" if near else f"there are {names}"
     return f"a message has no column {name!r}; {hint}"

@@ -27,7 +27,9 @@ from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX, PACKET_BYTE
 from onceq.model.message import CORRELATION_BYTES, OWN
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.time import NEVER_S
-from onceq.spark.sink_options import COLUMNS
+from onceq.spark.sink_carrying import TROUBLES as CARRYING_TROUBLES
+from onceq.spark.sink_carrying import Carrying
+from onceq.spark.sink_options import COLUMNS, carries
 
 BODY_BYTES_MAX: Final = PACKET_BYTES_MAX - 4_096
 """A packet less room for its headers."""
@@ -83,9 +85,11 @@ class Pieces:
         """Args:
         names: Of the columns, in their order.
         common: Properties that all messages have.
-        apart: Which destinations have nothing to do with each other; None: rows stay in order.
+        apart: Which destinations have nothing to do with each other; None: all rows go to one,
+            and stay in order.
         """
-        self._names = tuple(names)
+        self._carrying = Carrying(names, queue=apart is None) if carries(names) else None
+        self._names = tuple(names) if self._carrying is None else self._carrying.names
         self._body = self._names.index("body")
         self._queue = self._names.index("queue") if "queue" in self._names else -1
         self._common = dict(common)
@@ -99,12 +103,16 @@ class Pieces:
         rows = batch.num_rows
         if not rows:
             return
+        faults = None
+        if self._carrying is not None:
+            batch, faults = self._carrying.packed(batch)
         order = self._by_place(batch)
         if order is not None:
             batch = batch.take(pa.array(order))
+            faults = None if faults is None else faults[order]
         body = batch.column(self._body)
         offsets, data = _bytes_of(body)
-        troubles = _troubles(body, offsets)
+        troubles = _troubles(body, offsets, faults)
         starts = self._starts(batch, troubles)
         columns = {index: batch.column(index) for index in self._cut}
         own = [(name, batch.column(index), _ends(batch.column(index))) for index, name in self._own]
@@ -236,16 +244,28 @@ _TROUBLES: Final = (
     None,
     IllegalPropertyValue("the body is null"),
     BodyTooLarge(f"the body has more than {BODY_BYTES_MAX} bytes, and does not fit into a packet"),
+    *CARRYING_TROUBLES,
 )
+_OF_BODIES: Final = len(_TROUBLES) - len(CARRYING_TROUBLES)
 
 
-def _troubles(body: pa.Array, offsets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-    """Which trouble each body has, as an index; None: none has any."""
+def _troubles(
+    body: pa.Array, offsets: np.ndarray[Any, Any], faults: np.ndarray[Any, Any] | None
+) -> np.ndarray[Any, Any] | None:
+    """Which trouble each row has, as an index; None: none has any.
+
+    Args:
+        faults: Of what rows carry, counted from 1; None: they carry nothing.
+    """
     large = np.diff(offsets) > BODY_BYTES_MAX
-    if not body.null_count and not large.any():
-        return None
-    nulls = body.is_null().to_numpy(zero_copy_only=False)
-    return np.where(nulls, 1, np.where(large, 2, 0))
+    found: np.ndarray[Any, Any] | None = None
+    if body.null_count or large.any():
+        nulls = body.is_null().to_numpy(zero_copy_only=False)
+        found = np.where(nulls, 1, np.where(large, 2, 0))
+    if faults is None or not faults.any():
+        return found
+    others = 0 if found is None else found
+    return np.where(faults > 0, faults + (_OF_BODIES - 1), others)
 
 
 def _changes(column: pa.Array) -> np.ndarray[Any, Any] | None:

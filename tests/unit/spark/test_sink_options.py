@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from onceq.errors import ConfigurationError
-from onceq.spark.sink_options import COLUMNS, SINK_OPTIONS, columns_of, parse_sink
+from onceq.spark.sink_options import CARRIED, COLUMNS, SINK_OPTIONS, columns_of, parse_sink
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "spark-options.md"
 ENOUGH = {"queueManager": "127.0.0.1:1802", "queue": r"private$\orders"}
@@ -115,8 +115,14 @@ def test_the_page_has_every_option_and_column_of_the_sink() -> None:
     for option in SINK_OPTIONS:
         row = f"| `{option.name}` | {option.kind} | {option.default} | {option.meaning} |"
         assert row in text, row
-    for column in COLUMNS:
-        row = f"| `{column.name}` | {' or '.join(column.kinds)} | {column.meaning} |"
-        assert row in text, row
+    plain, carrying = text.split("### Columns of rows that carry\n")
+    for columns, part in ((COLUMNS, plain), (CARRIED, carrying)):
+        for column in columns:
+            *others, last = column.kinds
+            kinds = f"{', '.join(others)} or {last}" if others else last
+            row = f"| `{column.name}` | {kinds} | {column.meaning} |"
+            assert row in part, row
     named = set(re.findall(r"^\| `(\w+)` \|", text.split("## Limits of the sink")[0], re.M))
-    assert named == {option.name for option in SINK_OPTIONS} | {c.name for c in COLUMNS}
+    assert named == {option.name for option in SINK_OPTIONS} | {
+        column.name for column in (*COLUMNS, *CARRIED)
+    }
