@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from onceq.spark.error_codes import original
 from onceq.spark.runtime import QUICK, quiet_session
 
 BATCH_MESSAGES = 80_000
@@ -79,14 +80,18 @@ def follow(query: Any, arrived: Path) -> int:
         How many batches had rows.
 
     Raises:
-        RuntimeError: The query has failed.
+        OnceqError: The query has failed.
+        RuntimeError: It has ended by itself.
     """
     rows: dict[int, int] = {}
     wanted: int | None = None
     while wanted is None or sum(rows.values()) < wanted:
         query.awaitTermination(LOOK_S)
         if not query.isActive:
-            raise RuntimeError(str(query.exception() or "the stream has ended by itself"))
+            failed = query.exception()
+            if failed is None:
+                raise RuntimeError("the stream has ended by itself")
+            raise original(failed)  # Of all that Spark prints the line that says what was wrong.
         for progress in query.recentProgress:
             if progress["numInputRows"]:
                 rows[progress["batchId"]] = progress["numInputRows"]
