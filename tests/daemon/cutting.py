@@ -18,6 +18,9 @@ BEFORE = "before"
 """The request never arrives."""
 AFTER = "after"
 """The request is carried out; its answer is never heard."""
+HALF = "half"
+"""The same, and the queue manager does not hear that the connection has ended, until it has refused
+something on another one."""
 
 
 class Relay:
@@ -30,6 +33,8 @@ class Relay:
         self._server.bind(str(folder / "relay.sock"))
         self._server.listen()
         self._cut: tuple[int, str] | None = None
+        self._number = 0
+        self._held: list[socket.socket] = []
         self.connections = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -42,6 +47,34 @@ class Relay:
     def cut(self, code: int, when: str) -> None:
         """Break the connection at the next request with that code."""
         self._cut = (code, when)
+
+    def cut_number(self, number: int, when: str) -> None:
+        """Break the connection at a request of any kind, counted from now, from 1."""
+        self._cut, self._number = (0, when), number
+
+    @property
+    def armed(self) -> bool:
+        """Whether it has still to break one."""
+        return self._cut is not None
+
+    def due(self, code: int) -> str:
+        """Whether a connection breaks at this request, and how."""
+        if self._cut is None or self._cut[0] not in (0, code):
+            return ""
+        self._number -= 1
+        if not self._cut[0] and self._number > 0:
+            return ""
+        (_, when), self._cut = self._cut, None
+        return when
+
+    def hold(self, far: socket.socket) -> None:
+        """Leave this end open for a while."""
+        self._held.append(far)
+
+    def let_go(self) -> None:
+        """Close those now."""
+        while self._held:
+            _ended(self._held.pop())
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -68,21 +101,22 @@ class _Passing:
         self._near = near
         self._far = far
         self._deaf: int | None = None
+        self._half = False
 
     def requests(self) -> None:
         parser = frames.Parser()
         with contextlib.suppress(OSError):
             while raw := self._near.recv(1 << 16):
                 for request, code, head, data in parser.feed(raw):
-                    cut = self._relay._cut
-                    if cut is not None and cut[0] == code:
-                        self._relay._cut = None
-                        if cut[1] == BEFORE:
-                            self.close()
-                            return
-                        self._deaf = request
+                    when = self._relay.due(code)
+                    if when == BEFORE:
+                        self.close()
+                        return
+                    if when:
+                        self._deaf, self._half = request, when == HALF
                     self._pass(self._far, request, code, head, data)
-        self.close()
+        if not self._half:
+            self.close()
 
     def answers(self) -> None:
         parser = frames.Parser()
@@ -90,8 +124,14 @@ class _Passing:
             while raw := self._far.recv(1 << 16):
                 for request, code, head, data in parser.feed(raw):
                     if request == self._deaf:
-                        self.close()
+                        if self._half:
+                            self._relay.hold(self._far)
+                            _ended(self._near)
+                        else:
+                            self.close()
                         return
+                    if code & frames.FAILED:
+                        self._relay.let_go()
                     self._pass(self._near, request, code, head, data)
         self.close()
 
@@ -105,9 +145,13 @@ class _Passing:
 
     def close(self) -> None:
         for end in (self._near, self._far):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+            _ended(end)
 
 
-__all__ = ["AFTER", "BEFORE", "Code", "Relay"]
+def _ended(end: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()
+
+
+__all__ = ["AFTER", "BEFORE", "HALF", "Code", "Relay"]

@@ -45,8 +45,8 @@ def replaced(target: object, name: str, value: object) -> Callable[[pytest.Monke
 
 
 def edited(module: ModuleType, old: str, new: str) -> Callable[[pytest.MonkeyPatch], None]:
-    """A mistake that is an edit of a module's text: its functions run the edited code from then on,
-    wherever they have been imported to.
+    """A mistake that is an edit of a module's text: its functions and methods run the edited code
+    from then on, wherever they have been imported to.
 
     Args:
         old: Occurs in the module once.
@@ -57,11 +57,24 @@ def edited(module: ModuleType, old: str, new: str) -> Callable[[pytest.MonkeyPat
         assert text.count(old) == 1, f"{module.__name__} has {old!r} {text.count(old)} times"
         code = compile(text.replace(old, new), str(module.__file__), "exec")
         for one in code.co_consts:
-            function = vars(module).get(one.co_name) if isinstance(one, CodeType) else None
-            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
-                monkeypatch.setattr(function, "__code__", one)
+            there = vars(module).get(one.co_name) if isinstance(one, CodeType) else None
+            if getattr(there, "__module__", "") != module.__name__:
+                continue
+            if isinstance(there, type):
+                for method in one.co_consts:
+                    if isinstance(method, CodeType):
+                        _exchange(monkeypatch, vars(there).get(method.co_name), method)
+            else:
+                _exchange(monkeypatch, there, one)
 
     return plant
+
+
+def _exchange(monkeypatch: pytest.MonkeyPatch, function: object, code: CodeType) -> None:
+    if callable(function):
+        function = inspect.unwrap(function)
+    if isinstance(function, FunctionType) and function.__code__.co_name == code.co_name:
+        monkeypatch.setattr(function, "__code__", code)
 
 
 def all_planted() -> dict[str, Planted]:

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from onceq.errors import ServiceNotAvailable
+from onceq.spark import pool
+from onceq.spark.access import Access
 from onceq.spark.patience import Patience
 from onceq.spark.pool import Pool
 
@@ -14,35 +17,65 @@ PATIENCE = Patience()
 WAIT_S = 30.0
 
 
+def reading(kept: Pool, daemon: Any, patience: Patience = PATIENCE) -> Any:
+    where = str(daemon.path)
+    return kept.borrowed((where, patience), lambda: Access(where, patience))
+
+
 def test_a_connection_is_used_again(daemon: Any) -> None:
-    pool = Pool(keep_s=WAIT_S)
-    with pool.borrowed(str(daemon.path), PATIENCE) as one:
+    kept = Pool(keep_s=WAIT_S)
+    with reading(kept, daemon) as one:
         assert one.who("q")[0] == "HUB"
-        with pool.borrowed(str(daemon.path), PATIENCE) as beside:
+        with reading(kept, daemon) as beside:
             assert beside is not one
-    assert len(pool) == 2
-    with pool.borrowed(str(daemon.path), PATIENCE) as again:
+    assert len(kept) == 2
+    with reading(kept, daemon) as again:
         assert again is one
-    with pool.borrowed(str(daemon.path), Patience(retries=0)) as other:
+    with reading(kept, daemon, Patience(retries=0)) as other:
         assert other is not one
-    pool.close()
-    assert len(pool) == 0
+    kept.close()
+    assert len(kept) == 0
     assert one._manager is None
 
 
+def test_one_for_writing_is_used_again_by_the_next_task(
+    daemon: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when the queue manager was started again between two tasks."""
+    pool_of_process = Pool(keep_s=WAIT_S)
+    monkeypatch.setattr(pool, "_POOL", pool_of_process)
+    where = str(daemon.path)
+    with pool.connection(where) as one, pool.connection(where) as beside:
+        assert one is not beside
+        assert one.id == beside.id
+    assert len(pool_of_process) == 2
+    daemon.kill()
+    daemon.start()
+    with pool.connection(where) as again:
+        assert again in (one, beside)
+        assert again.queues() is not None
+    with pytest.raises(KeyError), pool.connection(where):
+        raise KeyError
+    assert len(pool_of_process) == 1
+    pool_of_process.close()
+    for closed in (one, beside):
+        with pytest.raises(ServiceNotAvailable, match="closed"):
+            closed.queues()
+
+
 def test_one_that_failed_is_not_used_again(daemon: Any) -> None:
-    pool = Pool(keep_s=WAIT_S)
-    with pytest.raises(KeyError), pool.borrowed(str(daemon.path), PATIENCE) as one:
+    kept = Pool(keep_s=WAIT_S)
+    with pytest.raises(KeyError), reading(kept, daemon) as one:
         one.who("q")
         raise KeyError
-    assert len(pool) == 0
+    assert len(kept) == 0
     assert one._manager is None
 
 
 def test_one_that_nobody_wants_is_closed(daemon: Any) -> None:
-    pool = Pool(keep_s=0.0)
+    kept = Pool(keep_s=0.0)
     closed = threading.Event()
-    with pool.borrowed(str(daemon.path), PATIENCE) as one:
+    with reading(kept, daemon) as one:
         one.who("q")
         close = one.close
 
@@ -50,7 +83,7 @@ def test_one_that_nobody_wants_is_closed(daemon: Any) -> None:
             close()
             closed.set()
 
-        one.close = noted  # type: ignore[method-assign]
+        one.close = noted
     assert closed.wait(WAIT_S)
-    assert len(pool) == 0
+    assert len(kept) == 0
     assert one._manager is None

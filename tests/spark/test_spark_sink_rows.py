@@ -12,8 +12,9 @@ pa = pytest.importorskip("pyarrow", reason="PyArrow is not installed: pip instal
 
 from onceq.errors import BodyTooLarge, IllegalPropertyValue  # noqa: E402
 from onceq.model.run import Run  # noqa: E402
+from onceq.spark.sink_branch import BRANCH_BYTES, BRANCH_MESSAGES, parts  # noqa: E402
 from onceq.spark.sink_rows import BODY_BYTES_MAX, Piece, Pieces  # noqa: E402
-from onceq.spark.sink_task import BRANCH_BYTES, BRANCH_MESSAGES, _cut, _parts  # noqa: E402
+from onceq.spark.sink_task import _cut  # noqa: E402
 
 TYPES = {
     "body": pa.binary(), "queue": pa.string(), "label": pa.string(), "appSpecific": pa.int64(),
@@ -162,14 +163,14 @@ def test_text_is_utf_8_and_bodies_have_a_limit() -> None:
 
 def test_what_is_too_much_for_a_branch_is_cut_in_order() -> None:
     run = Run.of([b"x" * (n % 3) for n in range(2 * BRANCH_MESSAGES + 5)])
-    firsts, parts = zip(*_parts(run), strict=True)
+    firsts, found = zip(*parts(run), strict=True)
     assert firsts == (0, BRANCH_MESSAGES, 2 * BRANCH_MESSAGES)
-    assert [len(part) for part in parts] == [BRANCH_MESSAGES, BRANCH_MESSAGES, 5]
-    assert b"".join(bytes(part.data) for part in parts) == bytes(run.data)
-    assert [n for part in parts for n in part.lengths] == list(run.lengths)
+    assert [len(part) for part in found] == [BRANCH_MESSAGES, BRANCH_MESSAGES, 5]
+    assert b"".join(bytes(part.data) for part in found) == bytes(run.data)
+    assert [n for part in found for n in part.lengths] == list(run.lengths)
     size = BRANCH_BYTES * 5 // 8
     big = Run.of([b"a" * size, b"b" * size, b"c"])
-    assert [(first, len(part)) for first, part in _parts(big)] == [(0, 1), (1, 2)]
+    assert [(first, len(part)) for first, part in parts(big)] == [(0, 1), (1, 2)]
 
 
 def test_what_does_not_fit_into_an_error_queue_loses_its_end() -> None:

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -284,6 +285,46 @@ def test_the_queue_manager_is_killed_between_batches(feed: Feed) -> None:
     feed.forget_commit()
     feed.add(5)
     feed.run()
+    feed.check()
+
+
+def killing(pid: int, flag: Path, row: str) -> Any:
+    """A function of rows; at one of them it kills a process, once."""
+    from pyspark.sql.functions import udf
+
+    @udf("string")  # type: ignore[untyped-decorator]
+    def kill(body: str) -> str:
+        if body == row and flag.exists():
+            flag.unlink()
+            os.kill(pid, signal.SIGKILL)
+        return body
+
+    return kill("body").alias("body")
+
+
+@pytest.mark.slow
+def test_the_queue_manager_is_killed_and_back_while_tasks_stage(feed: Feed, tmp_path: Path) -> None:
+    """The query lives: ``local[2]`` tries no task again."""
+    feed.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 10)
+    feed.add(200)
+    flag = tmp_path / "flag"
+    flag.touch()
+    process = feed.daemon.process
+
+    def back() -> None:
+        process.wait()
+        feed.daemon.start()
+
+    again = threading.Thread(target=back)
+    again.start()
+    try:
+        feed.run(feed.read().select(killing(process.pid, flag, "150")))
+    finally:
+        feed.spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+        if flag.exists():
+            feed.daemon.kill()
+        again.join()
+    assert not flag.exists()
     feed.check()
 
 

@@ -20,11 +20,15 @@ def connect(where: str = ".", *, timeout: float = 10.0) -> QueueManager:
     return QueueManager(lambda: SocketLink(parse(where), timeout), again=True)
 
 
-def connect_for_job(where: str, *, timeout: float) -> QueueManager:
+def connect_for_job(
+    where: str, *, timeout: float, answers: float | None = None
+) -> QueueManager:  # fmt: skip
     """The same for jobs, which must not wait for ever.
 
     Args:
-        timeout: Seconds for connecting, and for each answer, the wait of a receive included; after
-            that the connection counts as broken.
+        timeout: Seconds for connecting.
+        answers: Seconds for each answer, the wait of a receive included; after that the connection
+            counts as broken. None: as many.
     """
-    return QueueManager(lambda: SocketLink(parse(where), timeout, timeout), again=True)
+    seconds = timeout if answers is None else answers
+    return QueueManager(lambda: SocketLink(parse(where), timeout, seconds), again=True)

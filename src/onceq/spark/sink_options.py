@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from onceq.errors import OnceqError
 from onceq.model.limits import GROUP_APP_CHARS_MAX
-from onceq.spark.options import Option, named, number, wrong, yes_no
+from onceq.spark.options import Option, named, number, patience_of, wrong, yes_no
+from onceq.spark.patience import Patience
 from onceq.spark.sink_targets import name_there, sink_of
 
 VERSION_MAX: Final = (1 << 63) - 1
@@ -76,6 +77,11 @@ SINK_OPTIONS: Final = (
     Option(
         "timeToBeReceived", "seconds, 0 or more", "no limit",
         "How long they may be under way and in their queues.",
+    ),
+    Option(
+        "retryTimeout", "a time such as `60s`, `5m`, `500ms`", "60s",
+        "How long tasks and driver try again with a queue manager that is away, less and less "
+        "often; then the write fails, and nothing of it was sent. `0s`: at once.",
     ),
 )  # fmt: skip
 
@@ -154,6 +160,8 @@ CARRIED: Final = (
 )  # fmt: skip
 """What a row may have that carries a message; ``sink_carrying`` packs them."""
 
+DEFAULT: Final = Patience()
+
 _OF_THE_SOURCE: Final = (
     "queueManager", "class", "className", "abortCount", "moveCount", "lookupId", "arrivedTime",
     "priority", "transactional",
@@ -174,6 +182,7 @@ class SinkOptions:
         values: Properties that all messages have, by name.
         checkpoint: Of the stream, as far as Spark says it.
         compared: Whether a version that was written before must have had the same rows.
+        patience: With a queue manager that is away.
     """
 
     managers: tuple[str, ...]
@@ -184,6 +193,7 @@ class SinkOptions:
     values: tuple[tuple[str, Any], ...]
     checkpoint: str = ""
     compared: bool = False
+    patience: Patience = DEFAULT
 
     @property
     def manager(self) -> str:
@@ -234,6 +244,7 @@ def parse_sink(given: Mapping[str, str], *, stream: bool) -> SinkOptions:
         values=_properties(values),
         checkpoint=values.get(CHECKPOINT, ""),
         compared=bool(app) and not stream and rows == "same",
+        patience=patience_of(values),
     )
 
 

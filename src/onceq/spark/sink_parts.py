@@ -13,47 +13,49 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from onceq.client.opening import connect
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import OnceqError
 from onceq.model.identity import guid_bytes
 from onceq.model.xid import Xid
 from onceq.spark.error_codes import coded
+from onceq.spark.pool import connection
+from onceq.spark.sink_branch import fence
 from onceq.spark.sink_digest import rows_sum
+from onceq.spark.sink_line import Line, Opened
 from onceq.spark.sink_options import SinkOptions
 from onceq.spark.sink_targets import place_of
-from onceq.spark.sink_task import CONNECT_S_MAX, Job, Staged, Task
+from onceq.spark.sink_task import Job, Staged, Task
 
 if TYPE_CHECKING:
     from onceq.client.plans.batch_commit import Attempt
 
 
-def _opened(address: str) -> AbstractContextManager[QueueManager]:
-    return connect(address, timeout=CONNECT_S_MAX)
-
-
 def stage(
     batches: Iterable[pa.RecordBatch], names: tuple[str, ...], options: SinkOptions, job: Job,
-    opened: Callable[[str], AbstractContextManager[QueueManager]] = _opened,
+    opened: Opened = connection,
 ) -> Staged:  # fmt: skip
     """Send the rows of one task into prepared branches.
 
     Args:
-        opened: Connects to an address.
+        opened: Borrows a connection to an address.
 
     Raises:
-        OnceqError: A row was refused and there is no error queue, or a queue manager cannot be
-            reached. Nothing that is not rolled back was sent.
+        OnceqError: A row was refused and there is no error queue, or a queue manager was away for
+            too long. Nothing that is not rolled back was sent.
     """
     with ExitStack() as stack:
-        parts = _Parts(lambda a: stack.enter_context(opened(a)), names, options, job)
+
+        def line(address: str) -> Line:
+            return stack.enter_context(Line(address, options.patience, opened))
+
+        parts = _Parts(line, names, options, job)
         try:
             return parts.run(batches)
         except BaseException:
@@ -65,15 +67,14 @@ class _Parts:
     """One task at work at all queue managers that its rows go to."""
 
     def __init__(
-        self, opened: Callable[[str], QueueManager], names: tuple[str, ...],
-        options: SinkOptions, job: Job,
+        self, line: Callable[[str], Line], names: tuple[str, ...], options: SinkOptions, job: Job,
     ) -> None:  # fmt: skip
-        self._opened, self._names, self._options, self._job = opened, names, options, job
+        self._line, self._names, self._options, self._job = line, names, options, job
         self._usual = job.partition % len(options.managers)
         self._column = -1 if options.queue else names.index("queue")
         self._tasks: dict[int, Task] = {}
         self._attempt: Attempt | None = None
-        self._home: QueueManager | None = None
+        self._home: Line | None = None
         self._anchors: list[Xid] = []
         self._places: dict[str | None, int] = {None: self._usual, "": self._usual}
 
@@ -81,8 +82,10 @@ class _Parts:
         """All of it."""
         rows = total = 0
         with self._telling(0):
-            self._home = self._opened(self._options.manager)
-            self._attempt = self._home.groups.attempt(self._job.app, self._job.version)
+            self._home = self._line(self._options.manager)
+            self._attempt = self._home.do(
+                lambda manager: manager.groups.attempt(self._job.app, self._job.version)
+            )
         self._task(self._at(self._options.queue) if self._options.queue else self._usual)
         for batch in batches:
             for at, part, indices in self._split(batch):
@@ -112,7 +115,7 @@ class _Parts:
         with contextlib.suppress(OnceqError):
             for xid in self._anchors:
                 assert self._home is not None
-                self._home.xa.rollback(xid)
+                self._home.manager.xa.rollback(xid)
 
     # ---- queue managers -------------------------------------------------------------------
 
@@ -130,12 +133,12 @@ class _Parts:
         assert self._home is not None
         assert self._attempt is not None
         with self._telling(at):
-            manager = self._opened(self._options.managers[at]) if at else self._home
-            anchor = partial(self._anchor, guid_bytes(manager.id)) if at else None
+            line = self._line(self._options.managers[at]) if at else self._home
+            guid = guid_bytes(line.do(lambda manager: manager.id))
+            anchor = partial(self._anchor, guid) if at else None
             task = self._tasks[at] = Task(
-                manager, self._options.managers[at], self._names, self._options, self._job,
-                self._attempt, anchor,
-            )  # fmt: skip
+                line, self._names, self._options, self._job, self._attempt, anchor
+            )
         return task
 
     def _anchor(self, manager: bytes) -> None:
@@ -143,10 +146,20 @@ class _Parts:
         assert self._home is not None
         assert self._attempt is not None
         xid = self._attempt.anchor(manager)
-        if xid not in self._anchors:
-            with self._telling(0):
-                self._home.branch(xid).prepare()
-            self._anchors.append(xid)
+        if xid in self._anchors:
+            return
+        tried = False
+
+        def prepare(home: QueueManager) -> None:
+            nonlocal tried
+            if tried:
+                fence(home, xid)
+            tried = True
+            home.branch(xid).prepare()
+
+        with self._telling(0):
+            self._home.do(prepare)
+        self._anchors.append(xid)
 
     # ---- rows -----------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
 """What one task of a write does: stage its rows in branches, and promise them.
 
 A task sends into branches of its own, one after another, each of a size that a queue manager takes
-without effort; when one is full it is prepared and the next begins. Nothing of it is seen by
-anybody until the driver commits the group (``writer.py``). If the task dies, what was not prepared
-is undone at once, and what was is rolled back by the commit or the abort of the batch, or by time.
+without effort; when one is full it is prepared and the next begins (``sink_branch.py``). Nothing of
+it is seen by anybody until the driver commits the group (``writer.py``). If the task dies, what was
+not prepared is undone at once, and what was is rolled back by the commit or the abort of the batch,
+or by time. If the queue manager goes away meanwhile, the task waits for it.
 
 Upholds: I2, I5, I20 at the connector.
 """
@@ -15,10 +16,13 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
 from onceq.client.properties import checked
 from onceq.client.threads.manager import QueueManager
+from onceq.client.threads.open_queue import OpenQueue
 from onceq.errors import (
     BranchState,
     ConfigurationError,
@@ -37,11 +41,12 @@ from onceq.errors import (
     TransactionUsage,
     UsageError,
 )
-from onceq.model.branch import Vote
 from onceq.model.limits import LABEL_CHARS_MAX
 from onceq.model.names import parse_any
 from onceq.model.run import Run
 from onceq.model.xid import Xid
+from onceq.spark.sink_branch import Filling, Kept, NotTaken, parts
+from onceq.spark.sink_line import Line
 from onceq.spark.sink_options import SinkOptions
 from onceq.spark.sink_rows import BODY_BYTES_MAX, Piece, Pieces
 from onceq.spark.sink_targets import name_there
@@ -50,19 +55,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from onceq.client.plans.batch_commit import Attempt
-    from onceq.client.threads.branches import Branch
 
-BRANCH_BYTES: Final = 16 << 20
-"""Bodies of one branch: its record and its memory stay moderate. With its headers a full one is
-larger than a segment of the log, and gets a file of its own, not filled with zeros before."""
-BRANCH_MESSAGES: Final = 50_000
-CONNECT_S_MAX: Final = 10.0
 LABEL_SHOWN: Final = 40
 DESTINATION_SHOWN: Final = 200
 _FULL: Final = (InsufficientResources, StorageReserve)
 _PASSING: Final = (*_FULL, ServiceNotAvailable, NoDirectory, DirectoryError, NoCoordinator)
 """Refusals that are the state of things, and no row's fault."""
 _LOST: Final = (TransactionOver, RolledBack, BranchState)
+"""And those that say what became of a branch."""
 _ANSWERS: Final = frozenset(("response_queue", "admin_queue"))
 _SHIFTING: Final = re.compile(r"\b(DL|PUBLIC)\s*=", re.IGNORECASE)
 """Names of which a directory says where they lead."""
@@ -109,24 +109,21 @@ class Staged:
 
 
 class Task:
-    """What one task does at one queue manager, on one connection."""
+    """What one task does at one queue manager, on one connection at a time."""
 
     def __init__(
-        self, manager: QueueManager, address: str, names: tuple[str, ...], options: SinkOptions,
-        job: Job, attempt: Attempt, anchor: Callable[[], None] | None = None,
+        self, line: Line, names: tuple[str, ...], options: SinkOptions, job: Job,
+        attempt: Attempt, anchor: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         """Args:
         attempt: Of the queue manager that decides.
         anchor: To be called before anything is prepared here, where another one decides.
         """
-        self._manager, self._address, self._options, self._job = manager, address, options, job
+        self._line, self._options, self._job = line, options, job
         apart = None if options.queue else self._apart
         self._pieces = Pieces(names, dict(options.values), apart)
-        self._attempt, self._anchor = attempt, anchor
-        self._branch: Branch | None = None
-        self._bytes = self._messages = 0
-        self._prepared: list[Xid] = []
-        self._begun = 0
+        names_left = (attempt.branch(f"{job.partition}.{number}") for number in count())
+        self._filling = Filling(line, names_left.__next__, anchor)
         self._known: dict[str, OnceqError | tuple[int, ...]] = {}
         """Of destinations why nothing can be sent there, or which queues they lead to."""
         self._first = 0
@@ -148,25 +145,24 @@ class Task:
 
     def finish(self) -> list[Xid]:
         """Promise all of it; the branches, in order."""
-        self._prepare()
-        return self._prepared
+        with self._blaming():
+            self._filling.prepare()
+        return self._filling.prepared
 
     def undo(self) -> None:
-        """Undo it, so that nobody has to clear it up."""
+        """Undo it, so that nobody has to clear it up; if the queue manager is away, time does."""
         with contextlib.suppress(OnceqError):
-            for xid in self._prepared:
-                self._manager.xa.rollback(xid)
+            self._filling.undo(self._line.manager)
 
     def _number(self, index: int) -> int:
         """The number of a row in the partition."""
         return self._first + (index if self._at is None else int(self._at[index]))
 
     def _check_errors(self, queue: str) -> None:
-        opened = self._manager.open_queue(queue, access="send")
-        opened.close()
+        opened = self._line.do(lambda manager: _opened(manager, queue))
         if not (opened.local and opened.transactional):
             raise ConfigurationError(
-                f"errorQueue {queue} is not a transactional queue on {self._manager.name}"
+                f"errorQueue {queue} is not a transactional queue on {self._line.name}"
             )
 
     # ---- sending --------------------------------------------------------------------------
@@ -177,59 +173,37 @@ class Task:
         if why is not None:
             self._refuse(piece, destination, why)
             return
-        self._ship(name_there(self._address, destination), piece)
+        self._ship(name_there(self._line.address, destination), piece)
 
     def _ship(self, destination: str, piece: Piece) -> None:
-        for first, part in _parts(piece.bodies):
+        for first, part in parts(piece.bodies):
             values = {
                 name: value[first : first + len(part)] if isinstance(value, list) else value
                 for name, value in piece.values.items()
             }
-            self._ship_part(destination, part, values, piece)
+            with self._blaming():
+                self._filling.add(Kept(destination, part, values, piece))
 
-    def _ship_part(self, destination: str, part: Run, values: dict[str, Any], piece: Piece) -> None:
-        if self._branch is not None and (
-            self._bytes + len(part.data) > BRANCH_BYTES
-            or self._messages + len(part) > BRANCH_MESSAGES
-        ):
-            self._prepare()
-        if self._branch is None:
-            self._begin()
-        assert self._branch is not None
-        count, size = len(part), len(part.data)
+    @contextlib.contextmanager
+    def _blaming(self) -> Iterator[None]:
         try:
-            self._branch.send_many(destination, part, **values)
+            yield
+        except NotTaken as refused:
+            raise self._not_taken(refused) from refused.__cause__
         except _FULL as error:
             raise _overfull(error) from error
-        except OnceqError as error:
-            # The client library ships several pieces at once, and says so.
-            why = error.__cause__ if isinstance(error, SendFailed) else error
-            if isinstance(why, _FULL):
-                raise _overfull(error) from error
-            if not isinstance(why, OnceqError) or isinstance(why, (*_PASSING, *_LOST)):
-                raise
-            raise self._row_error(why, piece, destination, upto=True) from error
-        self._messages += count
-        self._bytes += size
 
-    def _begin(self) -> None:
-        if self._anchor is not None:
-            self._anchor()
-        xid = self._attempt.branch(f"{self._job.partition}.{self._begun}")
-        self._begun += 1
-        self._branch = self._manager.branch(xid)
-        self._bytes = self._messages = 0
-
-    def _prepare(self) -> None:
-        if self._branch is None:
-            return
-        branch, self._branch = self._branch, None
-        try:
-            vote = branch.prepare()
-        except (*_FULL, SendFailed) as error:
-            raise _overfull(error) from error
-        if vote is Vote.PREPARED:
-            self._prepared.append(branch.xid)
+    def _not_taken(self, refused: NotTaken) -> BaseException:
+        """Whose fault it is that the queue manager refuses rows, as an error that says so."""
+        error, kept = refused.__cause__, refused.kept
+        assert isinstance(error, OnceqError)
+        # The client library ships several pieces at once, and says so.
+        why = error.__cause__ if isinstance(error, SendFailed) else error
+        if isinstance(error, _FULL) or isinstance(why, _FULL):
+            return _overfull(error)
+        if not isinstance(why, OnceqError) or isinstance(why, (*_PASSING, *_LOST)):
+            return error
+        return self._row_error(why, kept.piece, kept.destination, upto=True)
 
     # ---- refusals -------------------------------------------------------------------------
 
@@ -283,11 +257,10 @@ class Task:
         to no transactional queue."""
         places: tuple[int, ...] = ()
         try:
-            destination = name_there(self._address, destination)
+            destination = name_there(self._line.address, destination)
             names = [str(element) for element in parse_any(destination)]
             for name in [destination] if len(names) == 1 else [destination, *names]:
-                opened = self._manager.open_queue(name, access="send")
-                opened.close()
+                opened = self._line.do(partial(_opened, queue=name))
                 if opened.transactional is False:
                     return TransactionUsage(
                         f"{name} is not transactional; what is written by Spark is sent in a "
@@ -345,7 +318,7 @@ class Task:
         sizes = piece.bodies.lengths
         shown = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
         return type(error)(
-            f"[{error.code}] {self._manager.name}: {rows} of partition {self._job.partition} "
+            f"[{error.code}] {self._line.name}: {rows} of partition {self._job.partition} "
             f"(to {destination[:DESTINATION_SHOWN] or 'nowhere'}"
             f"{f', label {label!r}' if label else ''}, body of {shown} bytes) cannot be sent, so "
             "nothing of this batch was; mend what is wrong, or set the option errorQueue for such "
@@ -353,26 +326,18 @@ class Task:
         )
 
 
+def _opened(manager: QueueManager, queue: str) -> OpenQueue:
+    """What there is to know of a destination."""
+    opened = manager.open_queue(queue, access="send")
+    opened.close()
+    return opened
+
+
 def _overfull(error: OnceqError) -> OnceqError:
     return type(error)(
         f"[{error.code}] {error.text} (a whole batch of Spark stands prepared until its commit; "
         "make batches smaller, with maxMessagesPerTrigger or maxBytesPerTrigger of the source)"
     )
-
-
-def _parts(run: Run) -> Iterator[tuple[int, Run]]:
-    """A run in pieces that fit into a branch, in order, with the index of the first of each."""
-    if len(run.data) <= BRANCH_BYTES and len(run) <= BRANCH_MESSAGES:
-        yield 0, run
-        return
-    view, lengths = memoryview(run.data), run.lengths
-    first = start = end = 0
-    for index, length in enumerate(lengths):
-        if end - start + length > BRANCH_BYTES or index - first >= BRANCH_MESSAGES:
-            yield first, Run(view[start:end], lengths[first:index])
-            first, start = index, end
-        end += length
-    yield first, Run(view[start:end], lengths[first:])
 
 
 def _cut(run: Run) -> Run:

@@ -16,7 +16,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlparse
@@ -28,27 +28,23 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from onceq.client.opening import connect
-from onceq.client.pause import pause
 from onceq.client.threads.manager import QueueManager
-from onceq.errors import GroupDiffers, OnceqError, ServiceNotAvailable, UsageError
+from onceq.errors import GroupDiffers, OnceqError, UsageError
 from onceq.model.views.branches import GroupResult
 from onceq.model.xid import ONCEQ_FORMAT, Xid
 from onceq.spark.error_codes import coded
 from onceq.spark.sink_digest import digest_of, target_of
+from onceq.spark.sink_line import Line, asked_again
 from onceq.spark.sink_many import decide, tell
 from onceq.spark.sink_options import SinkOptions
 from onceq.spark.sink_parts import stage
-from onceq.spark.sink_task import CONNECT_S_MAX, Job, Staged
+from onceq.spark.sink_task import Job, Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"
-ATTEMPTS_MAX: Final = 4
-"""Times that the driver asks for a commit; the client library waits between attempts, too."""
-RETRY_S: Final = 0.5
 
 _CURE: Final = (
     "the number belongs to the name, whatever the queue, so give each write a txnAppId of its own, "
@@ -79,30 +75,30 @@ class _Writer:
         return StagedMessage(job, stage(batches, self._names, self._options, job))
 
     def _ask(
-        self, work: Callable[[list[QueueManager]], T], *, attempts: int = ATTEMPTS_MAX,
-        alone: bool = False,
-    ) -> T:  # fmt: skip
-        """Ask the queue managers on connections of their own; asking again does no harm.
+        self, work: Callable[[list[QueueManager]], T], *, once: bool = False, alone: bool = False
+    ) -> T:
+        """Ask the queue managers; asking again does no harm.
 
         Args:
+            once: Do not wait for one that is away.
             alone: Only the one that decides.
         """
         addresses = self._options.managers[:1] if alone else self._options.managers
+        patience = self._options.patience
+        if once:
+            patience = replace(patience, retry_s=0.0)
         place = "queue manager at " + ", ".join(addresses)
-        for attempt in range(1, attempts + 1):
+        with contextlib.ExitStack() as stack:
+            lines = [
+                stack.enter_context(Line(address, patience)) for address in addresses
+            ]  # fmt: skip
             try:
-                with contextlib.ExitStack() as stack:
-                    return work([
-                        stack.enter_context(connect(address, timeout=CONNECT_S_MAX))
-                        for address in addresses
-                    ])  # fmt: skip
-            except ServiceNotAvailable as error:
-                if attempt == attempts:
-                    raise coded(error, place) from error
-                pause(RETRY_S * attempt)
+                return asked_again(
+                    lambda: work([line.manager for line in lines]), place, patience,
+                    met=lambda: all(line.met for line in lines),
+                )  # fmt: skip
             except OnceqError as error:
                 raise coded(error, place) from None
-        raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _commit(self, messages: Sequence[Any]) -> None:
         """All that the tasks have staged, as one, in the order of the partitions.
@@ -161,10 +157,10 @@ class _Writer:
             # First where it is decided: what others hear then is true for ever.
             self._ask(
                 lambda qms: qms[0].groups.rollback(app, version, final=final),
-                attempts=1, alone=True,
+                once=True, alone=True,
             )  # fmt: skip
             if len(self._options.managers) > 1:
-                self._ask(lambda qms: tell(qms[0], qms[1:]), attempts=1)
+                self._ask(lambda qms: tell(qms[0], qms[1:]), once=True)
 
 
 class OnceqWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]

@@ -6,12 +6,14 @@ import pytest
 
 from onceq.core.state.branch_table import Branches
 from onceq.core.transaction import groups, xa_branch
-from onceq.spark import sink_digest, sink_targets
+from onceq.spark import pool, sink_branch, sink_digest, sink_parts, sink_targets, writer
 from tests.planted.planted import Planted, edited, replaced
 
 GROUPS = "tests/conformance/test_groups.py::test_"
 PARTS = "tests/conformance/test_group_parts.py::test_"
 UNIT = "tests/unit/spark/"
+AWAY = "tests/spark/test_spark_sink_away.py::test_"
+POOL = "tests/spark/test_spark_pool.py::test_"
 
 
 def _others_are_not_decided(patch: pytest.MonkeyPatch) -> None:
@@ -56,5 +58,52 @@ PLANTED = (
         edited(sink_targets, "if not _ADDRESS.match(name) and _possible(name):", "if True:"),
         UNIT + "test_sink_targets.py::"
         "test_0_8_an_address_for_a_computer_is_refused_before_it_waits_for_days",
+    ),
+    Planted(
+        "what-was-staged-is-forgotten-with-its-connection",
+        edited(
+            sink_branch,
+            "self._doubtful, self._branch, self._given = self._branch.xid, None, 0",
+            "self._doubtful, self._branch = self._branch.xid, None",
+        ),
+        AWAY + "an_answer_is_lost_at_any_request_of_a_task",
+    ),
+    Planted(
+        "a-branch-in-doubt-is-left",
+        replaced(sink_branch, "fence", lambda manager, xid: None),
+        AWAY + "an_answer_is_lost_at_any_request_of_a_task",
+    ),
+    Planted(
+        "a-branch-whose-beginning-was-lost-is-no-doubt",
+        edited(sink_branch, "self._doubtful = name  # Until the answer is there.", "pass"),
+        AWAY + "an_answer_is_lost_at_any_request_of_a_task",
+    ),
+    Planted(
+        "rows-that-were-given-away-are-kept",
+        edited(
+            sink_branch,
+            "given = Run(rows.bodies.data, rows.bodies.lengths[:])", "given = rows.bodies",
+        ),
+        AWAY + "an_answer_is_lost_at_any_request_of_a_task",
+    ),
+    Planted(
+        "an-anchor-is-prepared-only-once",
+        edited(sink_parts, "            if tried:\n                fence(home, xid)\n", ""),
+        AWAY + "an_answer_is_lost_at_either_of_two_queue_managers",
+    ),
+    Planted(
+        "the-driver-asks-once",
+        edited(writer, "if once:", "if True:"),
+        AWAY + "a_queue_manager_is_killed_while_the_driver_commits",
+    ),
+    Planted(
+        "connections-that-failed-are-kept",
+        edited(pool, "made.close()\n            raise\n", "self._give(key, made)\n            raise\n"),
+        POOL + "one_for_writing_is_used_again_by_the_next_task",
+    ),
+    Planted(
+        "two-tasks-share-a-connection",
+        edited(pool, "kept.pop()[1] if kept", "kept[-1][1] if kept"),
+        POOL + "one_for_writing_is_used_again_by_the_next_task",
     ),
 )  # fmt: skip
