@@ -21,6 +21,10 @@ AFTER = "after"
 HALF = "half"
 """The same, and the queue manager does not hear that the connection has ended, until it has refused
 something on another one."""
+LATE = "late"
+"""The request arrives when the queue manager has refused something on another connection, and only
+behind it the end of this one."""
+LATE_S_MAX = 30.0
 
 
 class Relay:
@@ -34,7 +38,7 @@ class Relay:
         self._server.listen()
         self._cut: tuple[int, str] | None = None
         self._number = 0
-        self._held: list[socket.socket] = []
+        self._held: list[_Passing] = []
         self.connections = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -67,14 +71,14 @@ class Relay:
         (_, when), self._cut = self._cut, None
         return when
 
-    def hold(self, far: socket.socket) -> None:
-        """Leave this end open for a while."""
-        self._held.append(far)
+    def hold(self, passing: _Passing) -> None:
+        """Leave the queue manager's end of it open for a while."""
+        self._held.append(passing)
 
     def let_go(self) -> None:
         """Close those now."""
         while self._held:
-            _ended(self._held.pop())
+            self._held.pop().finish()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -102,6 +106,8 @@ class _Passing:
         self._far = far
         self._deaf: int | None = None
         self._half = False
+        self._late: tuple[int, int, bytes, bytes] | None = None
+        self._answered = threading.Event()
 
     def requests(self) -> None:
         parser = frames.Parser()
@@ -109,6 +115,10 @@ class _Passing:
             while raw := self._near.recv(1 << 16):
                 for request, code, head, data in parser.feed(raw):
                     when = self._relay.due(code)
+                    if when == LATE:
+                        self._late, self._deaf = (request, code, bytes(head), bytes(data)), request
+                        self._half_closed()
+                        return
                     if when == BEFORE:
                         self.close()
                         return
@@ -124,9 +134,11 @@ class _Passing:
             while raw := self._far.recv(1 << 16):
                 for request, code, head, data in parser.feed(raw):
                     if request == self._deaf:
+                        self._answered.set()
+                        if self._late:
+                            return
                         if self._half:
-                            self._relay.hold(self._far)
-                            _ended(self._near)
+                            self._half_closed()
                         else:
                             self.close()
                         return
@@ -143,6 +155,20 @@ class _Passing:
         header = frames.HEADER.pack(size, request, code, 0, len(head))
         to.sendall(b"".join((header, head, data)))
 
+    def _half_closed(self) -> None:
+        self._half = True
+        self._relay.hold(self)
+        _ended(self._near)
+
+    def finish(self) -> None:
+        """Close the other end, too."""
+        if self._late is not None:
+            request, code, head, data = self._late
+            with contextlib.suppress(OSError):
+                self._pass(self._far, request, code, memoryview(head), memoryview(data))
+                self._answered.wait(LATE_S_MAX if request else 0.0)
+        _ended(self._far)
+
     def close(self) -> None:
         for end in (self._near, self._far):
             _ended(end)
@@ -154,4 +180,4 @@ def _ended(end: socket.socket) -> None:
     end.close()
 
 
-__all__ = ["AFTER", "BEFORE", "HALF", "Code", "Relay"]
+__all__ = ["AFTER", "BEFORE", "HALF", "LATE", "Code", "Relay"]

@@ -53,7 +53,8 @@ class Daemon:
         self.path = path
         self.name = name
         self.process: subprocess.Popen[str] | None = None
-        self.address = ""
+        self.address = self.peers = ""
+        """Where it listens for applications, and for other queue managers."""
         self.start()
         self.manager = onceq.connect(str(path))
 
@@ -68,6 +69,7 @@ class Daemon:
         said = self.process.stdout.readline()
         assert "ready" in said
         self.address = said.rsplit(" and ", 1)[1].strip()
+        self.peers = said.split("peers on ")[1].split(",")[0]
 
     def kill(self) -> None:
         """As a crash would."""

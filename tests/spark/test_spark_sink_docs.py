@@ -20,7 +20,7 @@ def test_every_example_of_writing_runs(
 ) -> None:
     section = PAGE.read_text().split("## Write rows to queues")[1].split("\n## ")[0]
     blocks = re.findall(r"^```python no-run\n(.*?)^```", section, re.M | re.S)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     manager = daemon.manager
     for name in ("orders", "errors"):
         manager.create_queue(rf"private$\{name}", transactional=True, exist_ok=True)

@@ -129,10 +129,8 @@ class Filling:
             fence(manager, self._doubtful)
             self._doubtful = None
         if self._branch is None:
-            name = self._named()
-            self._doubtful = name  # Until the answer is there.
-            self._branch = manager.branch(name)
-            self._doubtful = None
+            # One whose beginning was not answered is at work at most, and ends with its connection.
+            self._branch = manager.branch(self._named())
         while self._given < len(self._kept):
             rows = self._kept[self._given]
             # One that is given to the client library belongs to it, and may grow there.

@@ -74,8 +74,8 @@ PLANTED = (
         AWAY + "an_answer_is_lost_at_any_request_of_a_task",
     ),
     Planted(
-        "a-branch-whose-beginning-was-lost-is-no-doubt",
-        edited(sink_branch, "self._doubtful = name  # Until the answer is there.", "pass"),
+        "a-branch-at-work-elsewhere-is-over",
+        edited(sink_branch, "except UnknownBranch:", "except (UnknownBranch, BranchState):"),
         AWAY + "an_answer_is_lost_at_any_request_of_a_task",
     ),
     Planted(
@@ -98,7 +98,7 @@ PLANTED = (
     ),
     Planted(
         "connections-that-failed-are-kept",
-        edited(pool, "made.close()\n            raise\n", "self._give(key, made)\n            raise\n"),
+        edited(pool, "made.close()\n            raise", "self._give(key, made)\n            raise"),
         POOL + "one_for_writing_is_used_again_by_the_next_task",
     ),
     Planted(
