@@ -33,6 +33,7 @@ from nodes import Node, free_port
 from onceq.client.pause import pause
 from onceq.embedded import data_directory
 from onceq.spark.land.plan import TABLES, Plan
+from onceq.spark.runtime import QUICK
 from spark_land_judge import body, judged
 from spark_side import BATCH_S_MAX, FINISH_S_MAX, IN_QUEUE, PAUSE_S, SparkSide
 
@@ -52,6 +53,15 @@ class LandSide(SparkSide):
         self._command = [
             "-c", "from onceq.cli.main import main; main()", *arguments, "--master", "local[2,3]",
         ]  # fmt: skip
+        conf = folder / "conf"
+        conf.mkdir()
+        (conf / "spark-defaults.conf").write_text(
+            "".join(f"{name} {value}\n" for name, value in QUICK.items())
+        )
+        self._environment = {
+            **os.environ, "SPARK_CONF_DIR": str(conf),
+            "TMPDIR": str(folder),  # what is killed leaves files there
+        }  # fmt: skip
         self.said = ""
 
     def start(self) -> None:
@@ -59,7 +69,7 @@ class LandSide(SparkSide):
         process = subprocess.Popen(
             [sys.executable, *self._command, *self._more],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-            env={**os.environ, "TMPDIR": str(self._folder)},  # what is killed leaves files there
+            env=self._environment,
         )  # fmt: skip
         self._process = process
         threading.Thread(target=self._listen, args=(process,), daemon=True).start()
