@@ -39,6 +39,15 @@ def altered(plants: Plants, number: int) -> None:
     row["bytes"] -= 40
 
 
+def rewritten(plants: Plants, number: int) -> None:
+    """As many bytes, and others, from the acceptance on."""
+    change(plants, number, "accepted", "received", bodyCrc=0xBAD)
+
+
+def received_as_another(plants: Plants, number: int) -> None:
+    change(plants, number, "received", bodyCrc=0xBAD)
+
+
 def one_message_under_two_numbers(plants: Plants, number: int) -> None:
     """And the message that had the second of them is nowhere."""
     plants.mute(number)
@@ -149,6 +158,8 @@ PLANTED: Final[dict[int, tuple[Plant, str, str]]] = {
     28: (told_twice, "I13", "told-twice"),
     30: (accepted_by_another, "I4", "accepted-twice"),
     32: (refused_twice, "I11", "refused-twice"),
+    36: (rewritten, "I3", "body-altered"),
+    38: (received_as_another, "I3", "body-altered"),
     34: (buried_alive, "I12", "dead-letter-unfounded"),
 }
 """By number in the stream: what is done to it, and what must be said of it."""

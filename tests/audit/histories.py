@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from onceq.audit import command
+from onceq.audit.command import Wish
 from onceq.model.message import Acknowledge, Journal
-from tests.history.worlds import Kept
+from onceq.testing.sim.node import Node
+from onceq.testing.simulate import small_world
+from onceq.testing.world import World as Simulated
+from tests.history.worlds import History, Kept, keep, save
 
 Q, LOCAL = r"DIRECT=OS:B\private$\q", r"private$\q"
 MESSAGES = 40
@@ -52,3 +58,25 @@ def peopled(path: Path, *names: str) -> Path:
     b.receive(LOCAL)
     world.save(path)
     return path
+
+
+def hostile(path: Path, seeds: tuple[int, ...]) -> Path:
+    """Managers that crash at any moment, on networks that lose, repeat and reorder; the
+    simulator's own ledger has found nothing wrong with them."""
+    for seed in seeds:
+        with small_world():
+            world = Simulated(seed, keep=keep)
+            fast = replace(world.kernel.options.settings, history=True, history_roll_s=3_600)
+            world.kernel.options = replace(world.kernel.options, settings=fast)
+            world.run()
+            world.rest()
+            for node in world.nodes:
+                assert node.engine is not None
+                node.engine.checkpoint()
+                save(History(node.disk, Node.path), path / f"{seed}-{node.name}")
+    return path
+
+
+def audited(*paths: Path, settled: bool = False) -> dict[str, Any]:
+    """What it says of histories."""
+    return command.run([str(path) for path in paths], Wish(settled=settled), lambda _: None)

@@ -30,12 +30,33 @@ class Planter:
         self.rows: list[Row] = pa.concat_tables(tables).to_pylist()
         for span in spans:
             (folder / span.name).unlink()
+        self.spans = [self.span]
+
+    def split(self, *positions: int, missing: int = 0) -> None:
+        """Save it as several files, which begin and end at log positions.
+
+        Args:
+            missing: So many positions before each of these are in no file.
+        """
+        starts = [self.span.start, *positions]
+        ends = [*(at - missing for at in positions), self.span.end]
+        self.spans = [Span(1, start, end) for start, end in zip(starts, ends, strict=True)]
 
     def save(self) -> None:
-        table = pa.Table.from_pylist(self.rows, schema=SCHEMA)
+        for span in self.spans:
+            last = span.end == self.span.end
+            rows = [
+                row
+                for row in self.rows
+                if span.start <= row["position"] and (last or row["position"] < span.end)
+            ]
+            self._write(span, rows)
+
+    def _write(self, span: Span, rows: list[Row]) -> None:
+        meta = self.meta | {"from": span.start, "to": span.end}
+        table = pa.Table.from_pylist(rows, schema=SCHEMA)
         pq.write_table(
-            table.replace_schema_metadata({META: json.dumps(self.meta)}),
-            self.folder / self.span.name,
+            table.replace_schema_metadata({META: json.dumps(meta)}), self.folder / span.name
         )
 
     def find(self, event: str, **more: Any) -> Row:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,12 +19,8 @@ from onceq.audit.command import Wish
 from onceq.audit.progress import StageProgress
 from onceq.errors import ConfigurationError
 from onceq.history.columns import Span
-from onceq.testing.sim.node import Node
-from onceq.testing.simulate import small_world
-from onceq.testing.world import World as Simulated
-from tests.audit.histories import MESSAGES, peopled
+from tests.audit.histories import MESSAGES, audited, hostile, peopled
 from tests.audit.planting import Plants, Row, bury, copy_of
-from tests.history.worlds import History, keep, save
 from tests.scratch import scratch
 
 
@@ -129,11 +124,6 @@ def clean(place: Path, heard: list[StageProgress]) -> Row:
     return command.run([str(place / "true")], wish, heard.append)
 
 
-def audited(*paths: Path, settled: bool = False) -> Row:
-    """What it says of histories."""
-    return command.run([str(path) for path in paths], Wish(settled=settled), lambda _: None)
-
-
 def test_its_stages_are_told(clean: Row, heard: list[StageProgress], place: Path) -> None:
     names = [told.stage for told in heard]
     assert names[0].startswith("reading ")
@@ -214,23 +204,6 @@ def without_receiver(path: Path, name: str) -> Path:
     """A manager whose history nobody has."""
     for file in (path / name).iterdir():
         file.unlink()
-    return path
-
-
-def hostile(path: Path, seeds: tuple[int, ...]) -> Path:
-    """Managers that crash at any moment, on networks that lose, repeat and reorder; the
-    simulator's own ledger has found nothing wrong with them."""
-    for seed in seeds:
-        with small_world():
-            world = Simulated(seed, keep=keep)
-            fast = replace(world.kernel.options.settings, history=True, history_roll_s=3_600)
-            world.kernel.options = replace(world.kernel.options, settings=fast)
-            world.run()
-            world.rest()
-            for node in world.nodes:
-                assert node.engine is not None
-                node.engine.checkpoint()
-                save(History(node.disk, Node.path), path / f"{seed}-{node.name}")
     return path
 
 

@@ -47,6 +47,7 @@ class Known:
     Attributes:
         told: Whether there is a history of it.
         whole, unbroken: See ``Coverage``.
+        read: Whether each of its rows says which message it is about.
         up_to: Microseconds; NONE where there is no history.
         untold_to: Log position up to which something is missing; -1 where nothing is. After a
             restored backup positions cannot be compared, so it is beyond all of them.
@@ -56,6 +57,7 @@ class Known:
     told: Mask
     whole: Mask
     unbroken: Mask
+    read: Mask
     up_to: Ints
     untold_to: Ints
     names: list[str]
@@ -69,6 +71,7 @@ def known(parties: Sequence[str], histories: Sequence[Coverage]) -> Known:
         told=np.array([one is not None for one in found]),
         whole=np.array([one is not None and one.whole for one in found]),
         unbroken=np.array([one is not None and one.unbroken for one in found]),
+        read=np.array([one is not None and not one.unread for one in found]),
         up_to=np.array([NONE if one is None else one.up_to_us for one in found], np.int64),
         untold_to=np.array([-1 if one is None else _untold_to(one) for one in found], np.int64),
         names=["" if one is None else one.manager for one in found],
@@ -78,7 +81,7 @@ def known(parties: Sequence[str], histories: Sequence[Coverage]) -> Known:
 def _untold_to(one: Coverage) -> int:
     if one.lives > 1:
         return int(np.iinfo(np.int64).max)
-    return max((end for _, end in one.gaps), default=-1)
+    return max(one.unread_to, *(end for _, end in one.gaps), -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ class Facts:
     position: Ints
     ordinal: Ints
     size: Ints
+    crc: Ints
     transaction: Ints
 
     @property

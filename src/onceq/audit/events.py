@@ -18,6 +18,7 @@ from onceq.audit.arrays import NONE, Column, Ints, Mask
 from onceq.audit.files import Coverage
 from onceq.errors import ConfigurationError
 from onceq.history.columns import EVENTS
+from onceq.model.identity import NO_GUID, guid_text
 
 CODES: Final = {name: code for code, name in enumerate(EVENTS)}
 """The number of each event in ``Events.event``."""
@@ -25,10 +26,12 @@ KINDS: Final = ("queue", "outgoing", "dead-letter", "journal")
 """What ``Events.kind`` counts."""
 ABSENT: Final = -1
 """A text that is not there, in an array of numbers of texts."""
+NOBODY: Final = guid_text(NO_GUID)
+"""The source of a message whose packet could not be read."""
 READ: Final = (
     "managerId", "event", "eventTime", "observed", "position", "ordinal", "source", "message",
     "kind", "queue", "place", "lookupId", "fromPlace", "fromLookupId", "stream", "number",
-    "transaction", "transactional", "class", "deadLetter", "journal", "bytes",
+    "transaction", "transactional", "class", "deadLetter", "journal", "bytes", "bodyCrc",
 )  # fmt: skip
 _TEXTS: Final = ["managerId", "event", "source", "kind", "queue"]
 
@@ -44,6 +47,7 @@ class Events:
         event: Numbers of ``CODES``.
         time: Microseconds since 1970, UTC.
         klass: The message class.
+        crc: CRC-32 of the body; NONE where the row does not have it.
     """
 
     parties: list[str]
@@ -70,6 +74,7 @@ class Events:
     dead_letter: Mask
     journal: Mask
     size: Ints
+    crc: Ints
 
     def __len__(self) -> int:
         return len(self.event)
@@ -91,13 +96,27 @@ class Events:
         return np.asarray(self.kind == KINDS.index(kind))
 
 
+def unread(events: Events, histories: Sequence[Coverage]) -> None:
+    """Tell histories of their rows that do not say which message they are about."""
+    if NOBODY not in events.parties:
+        return
+    nobody = ~events.observed & (events.source == events.parties.index(NOBODY))
+    for one in histories:
+        if one.id in events.parties:
+            rows = np.flatnonzero(nobody & (events.manager == events.parties.index(one.id)))
+            one.unread = len(rows)
+            one.unread_to = int(events.position[rows].max(initial=-2)) + 1
+
+
 def read(histories: Sequence[Coverage]) -> Events:
-    """All events of all histories.
+    """All events of all histories, which are told of rows that say too little.
 
     Raises:
         ConfigurationError: A file is damaged inside.
     """
-    return of_table(pa.concat_tables(read_file(path) for one in histories for path in one.files))
+    made = of_table(pa.concat_tables(read_file(path) for one in histories for path in one.files))
+    unread(made, histories)
+    return made
 
 
 def read_file(path: str) -> pa.Table:
@@ -107,13 +126,18 @@ def read_file(path: str) -> pa.Table:
         # decompressed or decoded is noticed. A ``ParquetFile`` takes a third of the time that
         # ``read_table`` takes, which counts where a history has hundreds of files.
         file = pq.ParquetFile(path, read_dictionary=_TEXTS, page_checksum_verification=True)
-        return file.read(list(READ))
+        names = file.schema_arrow.names
+        table = file.read([name for name in READ if name in names])
     except (pa.ArrowException, OSError) as error:
         said = " ".join(str(error).split())
         raise ConfigurationError(
             f"{path} is damaged inside ({said}), or was removed meanwhile (history_bytes_max): "
             "copy it again, or take it away: then the audit knows that a part is missing"
         ) from None
+    for name in READ:
+        if name not in names:  # it was written before there was such a column
+            table = table.append_column(name, pa.nulls(len(table), pa.int64()))
+    return table.select(list(READ))
 
 
 def of_table(
@@ -156,7 +180,7 @@ def of_table(
         from_lookup=numbers("fromLookupId"), stream=numbers("stream"), number=numbers("number"),
         transaction=numbers("transaction"), transactional=truths("transactional"),
         klass=numbers("class"), dead_letter=truths("deadLetter"),
-        journal=truths("journal"), size=numbers("bytes"),
+        journal=truths("journal"), size=numbers("bytes"), crc=numbers("bodyCrc"),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from onceq.errors import ConfigurationError
-from onceq.history.columns import COLUMNS, FOLDER, META, VERSION, Span, span_of
+from onceq.history.columns import ADDED, COLUMNS, FOLDER, META, VERSION, Span, span_of
 
 
 @dataclass
@@ -28,6 +28,9 @@ class Coverage:
         gaps: (from, to) of the parts between that are missing.
         up_to_us: Nothing before that time is missing at the end, by its clock.
         lives: More than one: its log was behind its history once (a restored backup).
+        unread: Rows that do not say which message they are about: its packet was damaged when the
+            history read it.
+        unread_to: Log position behind the last of them.
     """
 
     manager: str
@@ -39,6 +42,8 @@ class Coverage:
     files: list[str] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
     lives: int = 1
+    unread: int = 0
+    unread_to: int = -1
 
     @property
     def whole(self) -> bool:
@@ -48,7 +53,7 @@ class Coverage:
     @property
     def unbroken(self) -> bool:
         """Whether nothing is missing inside."""
-        return not self.gaps and self.lives == 1
+        return not self.gaps and self.lives == 1 and not self.unread
 
     def limits(self) -> list[str]:
         """What is missing, in words."""
@@ -60,11 +65,18 @@ class Coverage:
             said.append(f"{len(self.gaps)} part(s) of it are missing (log positions {parts})")
         if self.lives > 1:
             said.append(f"the store was restored {self.lives - 1} time(s)")
+        if self.unread:
+            said.append(
+                f"{self.unread:,} row(s) do not say which message they are about: its packet was "
+                "damaged when the history read it"
+            )
         return said
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
-        return {**asdict(self), "files": len(self.files), "limits": self.limits()}
+        plain = {**asdict(self), "files": len(self.files), "limits": self.limits()}
+        del plain["unread_to"]
+        return plain
 
 
 def find(folders: Sequence[str]) -> list[Coverage]:
@@ -150,7 +162,7 @@ def _meta(path: Path) -> dict[str, Any]:
             "again, or take it away: then the audit knows that a part is missing"
         ) from None
     raw = (schema.metadata or {}).get(META)
-    if raw is None or not set(COLUMNS) <= set(schema.names):
+    if raw is None or not set(COLUMNS) - ADDED <= set(schema.names):
         raise ConfigurationError(f"{path} is no file of a history of onceq")
     meta: dict[str, Any] = json.loads(raw)
     if meta["version"] > VERSION:

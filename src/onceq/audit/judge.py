@@ -55,7 +55,8 @@ def judge(events: Events, copies: Copies, *, settled: bool) -> list[Verdicts]:
         settled: Nothing was under way when the histories were taken: what is missing is lost.
     """
     found = by_rules(copies, (LANE, QUEUE, MESSAGE), settled=settled)
-    found += [of_events(one, events, copies) for one in (*letters(events), *told(events, copies))]
+    about = (*letters(events, copies.known), *told(events, copies))
+    found += [of_events(one, events, copies) for one in about]
     return sorted(found, key=lambda one: int(one.invariant[1:]))
 
 

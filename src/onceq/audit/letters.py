@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from onceq.audit.arrays import NONE, Groups, Ints, Mask, grouped, mixed
-from onceq.audit.copies import OWN_GRAVES_FROM, Copies
+from onceq.audit.copies import OWN_GRAVES_FROM, Copies, Known
 from onceq.audit.events import Events
 
 NEGATIVE: Final = ("not-delivered", "in-doubt", "not-received")
@@ -60,13 +60,16 @@ class _Letters:
     journals: Ints
 
 
-def letters(events: Events) -> list[Finding]:
-    """I12 and I14: dead letters and journal copies, by the place that they come from."""
+def letters(events: Events, known: Known) -> list[Finding]:
+    """I12 and I14: dead letters and journal copies, by the place that they come from.
+
+    Nothing is said of a manager that has rows of which nobody knows what they are about.
+    """
     buried, copied = events.are("dead-lettered"), events.are("journaled")
     negative = events.are(*NEGATIVE) | (events.are(*NEGATIVE_WITH_CLASS) & (events.klass != NONE))
     place = np.where(events.from_place == NONE, events.place, events.from_place)
     lookup = np.where(events.from_lookup == NONE, events.lookup, events.from_lookup)
-    of = events.transactional & ~events.observed & (place != NONE)
+    of = events.transactional & ~events.observed & (place != NONE) & known.read[events.manager]
     key = mixed(events.manager, place, lookup)
     rows = np.flatnonzero(of & np.isin(key, np.unique(key[of & (buried | copied | negative)])))
     order, groups = grouped(events.manager[rows], place[rows], lookup[rows])

@@ -93,7 +93,9 @@ INVARIANTS: Final = {
 }
 """What each invariant says, in short."""
 UNSEEN: Final = (
-    "Bytes of bodies: sizes are compared, contents are not in a history.",
+    "Bodies, labels and properties themselves: a history has the size of a packet and a CRC-32 of "
+    "its body, which tells damage and not the work of an enemy. Large bodies are summed at the "
+    "commit and the acceptance only; histories of earlier versions have no sums.",
     "Messages outside transactions: less is promised of them, and they are not judged.",
     "What neither sender nor receiver tells, because both histories are missing or cut off.",
     "A history that was forged without a contradiction: it is evidence of its manager, not proof "

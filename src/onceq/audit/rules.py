@@ -142,6 +142,28 @@ def _unlike(column: str) -> Callable[[Copies, Certain], Mask]:
     return differ
 
 
+def _bodies(copies: Copies) -> list[tuple[Ints, Ints]]:
+    """The sums of the body where one manager saw it and where the next did."""
+    came = np.where(copies.taken.there, copies.taken.crc, copies.put.crc)
+    return [(copies.put.crc, copies.taken.crc), (came, copies.got.crc)]
+
+
+def _summed(copies: Copies, _: Certain) -> Mask:
+    """Copies whose body was summed at two places at least, also by way of HTTP."""
+    found = np.zeros(len(copies), np.bool_)
+    for one, other in _bodies(copies):
+        found |= (one != NONE) & (other != NONE)
+    return found
+
+
+def _rewritten(copies: Copies, _: Certain) -> Mask:
+    """Whether its body was another one later."""
+    wrong = np.zeros(len(copies), np.bool_)
+    for one, other in _bodies(copies):
+        wrong |= (one != NONE) & (other != NONE) & (one != other)
+    return wrong
+
+
 def _misled(copies: Copies, _: Certain) -> Mask:
     """Accepted in another queue than most of its lane, or than its format name says.
 
@@ -211,14 +233,18 @@ def _ways(copies: Copies, rows: Ints) -> tuple[Column, Column]:
 
 
 def _elsewhere(copies: Copies, _: Certain) -> Mask:
-    """Whether it was received at another place than where it was put, or moved to last."""
+    """Whether it was received at another place than where it was put, or moved to last.
+
+    A move may stand in a part of its manager's history that is missing.
+    """
     came, got, moved = copies.taken, copies.got, copies.moved
     wrong = np.zeros(len(copies), np.bool_)
     for column in ("manager", "place", "lookup"):
         here = np.where(copies.streamed, getattr(came, column), getattr(copies.put, column))
         here = np.where(moved.there, getattr(moved, column), here)
         wrong |= here != getattr(got, column)
-    return np.where(copies.streamed, came.there, copies.put.there) & got.there & wrong
+    there = np.where(copies.streamed, came.there, copies.put.there) & got.there
+    return there & copies.known.unbroken[got.manager] & wrong
 
 
 def _shared(copies: Copies, _: Certain) -> Mask:
@@ -304,6 +330,9 @@ RULES: Final = (
     Rule("I3", "altered", "size of the packet at the acceptance and at the commit",
          _arrivals, _unlike("size"),
          "its packet had another size when it was accepted than when it was committed"),
+    Rule("I3", "body-altered", "sums (CRC-32) of the body at the commit, the acceptance and the "
+         "reception", _summed, _rewritten,
+         "its body was another one when it was accepted, or received, than before"),
     Rule("I3", "torn", "transaction at the acceptance and at the commit",
          _arrivals, _unlike("transaction"),
          "it was accepted as part of another transaction than it was committed in"),

@@ -79,8 +79,12 @@ COLUMNS: Final = {
     "journal": ("boolean", "whether its sender wants a journal copy; known at the sender only"),
     "bytes": ("int", "size of its packet"),
     "sentTime": ("timestamp", "when it was sent, by the sender's clock, in whole seconds"),
+    "bodyCrc": ("bigint", "CRC-32 of its body, of what was committed, accepted and received; null "
+                "where the body was not read for the row"),
 }  # fmt: skip
 """Every column: SQL type and meaning, in order."""
+ADDED: Final = frozenset(("bodyCrc",))
+"""Columns that files of earlier versions do not have; there each of them is null."""
 
 _NAME: Final = re.compile(r"l([0-9]{4,})-([0-9a-f]{16})-([0-9a-f]{16})(?:-([0-9]+))?\.parquet")
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from onceq.core.state.queues import lookup_id
 from onceq.history.columns import COLUMNS
-from onceq.history.heads import Array, Cut, Heads, nothing, together
+from onceq.history.heads import UNSUMMED, Array, Cut, Heads, nothing, together
 from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
 from onceq.model.time import SECOND_US
@@ -24,6 +24,10 @@ _ARROW: Final = {
     "timestamp": pa.timestamp("us", tz="UTC"),
 }  # fmt: skip
 SCHEMA: Final = pa.schema([pa.field(name, _ARROW[kind]) for name, (kind, _) in COLUMNS.items()])
+
+
+SUMMED: Final = frozenset(("committed", "accepted", "received"))
+"""Events whose rows tell the sum of the body."""
 
 
 @dataclass(slots=True)
@@ -135,6 +139,7 @@ def _columns(events: list[Event]) -> dict[str, pa.Array]:
     moved = each([e.origin is not None for e in events], "?")
     last = each([e.last for e in events], "i8")
     wants = [e.wants for e in events]
+    summed = each([e.what in SUMMED for e in events], "?") & (heads.crc != UNSUMMED)
     asked = each([w is not None for w in wants], "?")
     at = [e.at or _NOWHERE for e in events]
     origin = [e.origin or _NOWHERE for e in events]
@@ -164,6 +169,7 @@ def _columns(events: list[Event]) -> dict[str, pa.Array]:
         "journal": pa.array(each([bool(w and w[1]) for w in wants], "?"), mask=~asked),
         "bytes": pa.array(heads.sizes.astype("i4"), mask=~headed),
         "sentTime": pa.array(heads.sent.astype("i8") * SECOND_US, mask=~headed),
+        "bodyCrc": pa.array(heads.crc.astype("i8"), mask=~summed),
     }
 
 

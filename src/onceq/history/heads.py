@@ -1,4 +1,4 @@
-"""The fixed fields of many packets at once, as numpy columns.
+"""The fixed fields of many packets at once, as numpy columns, and the CRC-32 of each body.
 
 Packets of one batch have the same names and so the same offsets. One of them is looked at with
 care; whatever has the same bytes up to its TransactionHeader is read by the same offsets. Packets
@@ -17,6 +17,7 @@ import numpy as np
 from onceq.model.run import Buffer
 from onceq.packet import layout as at
 from onceq.packet.decode import properties_offset, tx_offset
+from onceq.store.checksum import crc32
 
 Array = Any
 """A numpy array; the library is an extra, so its types are not checked here."""
@@ -26,6 +27,8 @@ FEW: Final = 8
 """Packets that are not worth an array of their own."""
 HEAD_BYTES: Final = 4_096
 """Of a large packet: enough for its names and headers up to the label in all but odd cases."""
+UNSUMMED: Final = -1
+"""In place of the CRC of a body that was not read."""
 _ORDER: Final = np.dtype(
     [("flags", "<u4"), ("stream", "<u8"), ("number", "<u4"), ("previous", "<u4")]
 )
@@ -40,6 +43,7 @@ class Heads:
         ordered: Whether it has a TransactionHeader; the three before are 0 if not.
         kind: Its message class.
         sizes: Of the packets, in bytes.
+        crc: Of the bodies; UNSUMMED where those were not read.
     """
 
     source: Array
@@ -51,6 +55,7 @@ class Heads:
     ordered: Array
     kind: Array
     sizes: Array
+    crc: Array
 
     def __len__(self) -> int:
         return len(self.message)
@@ -58,10 +63,11 @@ class Heads:
 
 @dataclass(slots=True)
 class Cut:
-    """A few packets, each cut behind the fields that count; and the sizes of the whole ones."""
+    """A few packets, each cut behind the fields that count; sizes and CRCs of the whole ones."""
 
     pieces: list[bytes]
     sizes: list[int]
+    crcs: list[int]
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -69,12 +75,27 @@ class Cut:
 
 def cut(data: Buffer, sizes: Sequence[int]) -> Cut:
     """Packets that lie one after another in ``data``."""
-    pieces, start = [], 0
+    pieces, crcs, start = [], [], 0
+    view = memoryview(data)
     for size in sizes:
-        end = start + properties_offset(data, start) + at.PROP_CLASS + 2
-        pieces.append(bytes(data[start:end]))
+        properties = start + properties_offset(data, start)
+        pieces.append(bytes(view[start : properties + at.PROP_CLASS + 2]))
+        crcs.append(_crc(view, properties, start + size))
         start += size
-    return Cut(pieces, list(sizes))
+    return Cut(pieces, list(sizes), crcs)
+
+
+def _crc(view: memoryview, properties: int, end: int) -> int:
+    """Of the body behind the properties that begin there; UNSUMMED if it is not all there."""
+    if properties + at.PROPERTIES_HEADER > len(view):
+        return UNSUMMED
+    (size,) = at.U32.unpack_from(view, properties + at.OFF_BODY_SIZE)
+    (extension,) = at.U32.unpack_from(view, properties + at.OFF_EXTENSION_SIZE)
+    label = 2 * view[properties + at.PROP_LABEL_CHARS]
+    start = properties + at.PROPERTIES_HEADER + label + extension
+    if start + size > min(end, len(view)):
+        return UNSUMMED
+    return crc32(view[start : start + size])
 
 
 def together(parts: Sequence[Heads | Cut]) -> Heads:
@@ -83,12 +104,14 @@ def together(parts: Sequence[Heads | Cut]) -> Heads:
     whole = nothing(sum(counts))
     pieces: list[bytes] = []
     sizes: list[int] = []
+    crcs: list[int] = []
     into: list[int] = []
     start = 0
     for part, count in zip(parts, counts, strict=True):
         if isinstance(part, Cut):
             pieces += part.pieces
             sizes += part.sizes
+            crcs += part.crcs
             into += range(start, start + count)
         else:
             for field in fields(Heads):
@@ -98,6 +121,7 @@ def together(parts: Sequence[Heads | Cut]) -> Heads:
         lengths = np.array([len(piece) for piece in pieces])
         starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
         found, places = heads_of(b"".join(pieces), starts, np.array(sizes)), np.array(into)
+        found.crc[:] = crcs
         for field in fields(Heads):
             getattr(whole, field.name)[places] = getattr(found, field.name)
     return whole
@@ -109,14 +133,16 @@ def nothing(count: int) -> Heads:
         np.zeros((count, 16), "u1"), np.zeros(count, "<u4"), np.zeros(count, "<u4"),
         np.zeros(count, "<u4"), np.zeros(count, "<u8"), np.zeros(count, "<u4"),
         np.zeros(count, "?"), np.zeros(count, "<u2"), np.zeros(count, "<u4"),
+        np.full(count, UNSUMMED, "<i8"),
     )  # fmt: skip
 
 
-def heads_of(data: Buffer, starts: Array, sizes: Array) -> Heads:
+def heads_of(data: Buffer, starts: Array, sizes: Array, *, bodies: bool = False) -> Heads:
     """The heads of packets that begin at ``starts`` in ``data``; they were checked before.
 
     Args:
         sizes: Bytes of each whole packet, which may be more than ``data`` has of it.
+        bodies: ``data`` has the whole packets, and their bodies are summed.
     """
     count = len(starts)
     found = nothing(count)
@@ -142,6 +168,8 @@ def heads_of(data: Buffer, starts: Array, sizes: Array) -> Heads:
             names = _rows(raw, starts[left], at.OFF_USER_FLAGS, tx or properties)
             alike = left[(names == names[0]).all(axis=1)]
         _fill(found, raw, starts[alike], alike, tx, properties)
+        if bodies:
+            found.crc[alike] = _crcs(data, raw, starts[alike], properties, sizes[alike])
         left = np.setdiff1d(left, alike, assume_unique=True)
     return found
 
@@ -155,6 +183,21 @@ def _fill(found: Heads, raw: Array, starts: Array, into: Array, tx: int, propert
     found.transaction[into] = (order["flags"] & at.TX_NUMBER_MASK) >> at.TX_NUMBER_SHIFT
     found.stream[into] = order["stream"]
     found.number[into] = order["number"]
+
+
+def _crcs(data: Buffer, raw: Array, starts: Array, properties: int, sizes: Array) -> list[int]:
+    """Of the bodies of packets of one form."""
+    own = _rows(raw, starts, properties, properties + at.PROPERTIES_HEADER)
+    label = 2 * own[:, at.PROP_LABEL_CHARS].astype("i8")
+    size = _column(own, at.OFF_BODY_SIZE, "<u4").astype("i8")
+    extension = _column(own, at.OFF_EXTENSION_SIZE, "<u4")
+    first = starts + properties + at.PROPERTIES_HEADER + label + extension
+    last = np.where(first + size <= starts + sizes, first + size, -1)
+    view = memoryview(data)
+    return [
+        crc32(view[one:end]) if end >= 0 else UNSUMMED
+        for one, end in zip(first.tolist(), last.tolist(), strict=True)
+    ]
 
 
 def _rows(raw: Array, starts: Array, first: int, end: int) -> Array:

@@ -45,7 +45,7 @@ from onceq.core.state.state import (
 )
 from onceq.errors import DamagedRecord, MalformedPacket
 from onceq.history.events import Event, Place, Rows
-from onceq.history.heads import FEW, HEAD_BYTES, Array, Cut, Heads, cut, together
+from onceq.history.heads import FEW, HEAD_BYTES, UNSUMMED, Array, Cut, Heads, cut, together
 from onceq.history.unread import Brought, Places, Read, brought, first_of, heads_in, parsed, unread
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
@@ -169,7 +169,7 @@ class Projector:
 
     def _large(self, lane: Positions, first: int, sizes: array[int]) -> Cut:
         """Of packets that are better not read as a whole."""
-        found = Cut([], list(sizes))
+        found = Cut([], list(sizes), [UNSUMMED] * len(sizes))
         for counter, size in enumerate(sizes, first):
             data, left = bytearray(), HEAD_BYTES
             for extent in lane.extents(counter, 1):

@@ -107,6 +107,7 @@ def heads_in(packets: Brought, lengths: array[int]) -> Heads | Cut:
 
 
 def parsed(data: Buffer, sizes: array[int]) -> Heads:
-    """The heads of whole packets that lie one after another."""
+    """The heads of whole packets that lie one after another, and the sums of their bodies."""
     lengths = np.frombuffer(sizes, "<u4").astype("i8")
-    return heads_of(data, np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
+    starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+    return heads_of(data, starts, lengths, bodies=True)

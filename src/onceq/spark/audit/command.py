@@ -20,11 +20,12 @@ from pyspark.sql import functions as f
 from onceq.audit import files
 from onceq.audit.arrays import NONE
 from onceq.audit.command import Wish, check, verdict
-from onceq.audit.events import READ
+from onceq.audit.events import NOBODY, READ
 from onceq.audit.progress import Say
 from onceq.audit.rules import MESSAGE, QUEUE
 from onceq.audit.story import STORIES_MAX, Wrong, stories_by_files
 from onceq.audit.tables import COUNTS
+from onceq.history.columns import COLUMNS
 from onceq.spark.audit import measure
 from onceq.spark.audit.parts import AGAIN, LEDGER, VERDICTS, WORDS, Part
 from onceq.spark.audit.stages import Stages, attended
@@ -82,6 +83,16 @@ def _heap() -> str:
     return f"{max(min(whole // HEAP_SHARE, HEAP_BYTES_MAX) >> 20, 1024)}m"
 
 
+def _unread(rows: DataFrame, histories: Sequence[files.Coverage]) -> None:
+    """Tell histories of their rows that do not say which message they are about."""
+    nobody = rows.where((f.col("source") == NOBODY) & ~f.col("observed")).groupBy("managerId")
+    found = nobody.agg(f.count("*").alias("rows"), f.max("position").alias("last")).collect()
+    by_id = {one.id: one for one in histories}
+    for row in found:
+        one = by_id[row["managerId"]]
+        one.unread, one.unread_to = row["rows"], row["last"] + 1
+
+
 _SUMS: Final = {
     "queue_ends": "received + expired + rejected + purged + deleted",
     "given_up": "not_delivered + in_doubt + removed",
@@ -101,10 +112,13 @@ class _Job:
         # More than 32 paths would be listed by a job of Spark's.
         listing = "spark.sql.sources.parallelPartitionDiscovery.threshold"
         spark.conf.set(listing, str(len(paths) + 1))
-        self.rows = spark.read.parquet(*paths)
+        # Files of earlier versions lack columns.
+        schema = ", ".join(f"`{name}` {kind}" for name, (kind, _) in COLUMNS.items())
+        self.rows = spark.read.schema(schema).parquet(*paths)
         parties = {row[0] for name in ("managerId", "source")
                    for row in self.rows.select(name).distinct().collect()} - {None}  # fmt: skip
         queues = {row[0] for row in self.rows.select("queue").distinct().collect()} - {None}
+        _unread(self.rows, histories)
         self.part = part = Part(histories, sorted(parties), sorted(queues), settled)
         lanes = self.rows.select(*READ).groupBy(self._together("source", "stream"))
         self.ledger = lanes.applyInArrow(lambda table: part.ledger(table), LEDGER).persist()

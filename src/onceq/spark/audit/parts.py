@@ -91,7 +91,7 @@ class Part:
         events = self.events(table)
         copies = ledger(events, self.histories)
         found = by_rules(copies, (LANE,), settled=self.settled)
-        found += [of_events(one, events, copies) for one in letters(events)]
+        found += [of_events(one, events, copies) for one in letters(events, self.known)]
         return _verdicts(copies, found)
 
     def within(self, table: pa.Table, what: str) -> pa.Table:
