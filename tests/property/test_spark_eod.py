@@ -22,10 +22,10 @@ from onceq.core.transfer.filter import judge
 from onceq.core.transfer.incoming_states import Verdict
 from onceq.errors import ConfigurationError
 from onceq.spark.operators import rules
-from onceq.spark.operators.buckets import BUCKET, tables_of
-from onceq.spark.operators.eod import RUN_ROWS, EodFilter, placed
+from onceq.spark.operators.eod import EodFilter
 from onceq.spark.operators.keys import keyed
 from onceq.spark.operators.memory import Memory
+from onceq.spark.operators.parcels import RUN_ROWS, placed
 from onceq.spark.operators.verdicts import JUDGED, verdicts_of
 
 ORDER_ACK = "order-ack"
@@ -252,24 +252,6 @@ def test_names_compare_in_any_case_and_with_either_slash() -> None:
 # ---- how rows come to it --------------------------------------------------------------------
 
 
-def test_rows_sorted_by_bucket_are_cut_where_the_bucket_changes() -> None:
-    rng = random.Random(2)
-    for _ in range(200):
-        buckets = sorted(rng.choices(range(6), k=rng.randint(0, 30)))
-        whole = pa.table({"n": range(len(buckets)), BUCKET: pa.array(buckets, pa.int16())})
-        cuts = sorted(rng.choices(range(len(buckets) + 1), k=rng.randint(0, 5)))
-        batches: list[pa.RecordBatch] = []
-        for start, end in pairwise([0, *cuts, len(buckets)]):
-            part = whole.slice(start, end - start).to_batches()
-            batches += part or [pa.RecordBatch.from_pylist([], schema=whole.schema)]
-        found = [table["n"].to_pylist() for table in tables_of(batches)]
-        places = range(len(buckets))
-        assert found == [[n for n in places if buckets[n] == b] for b in sorted(set(buckets))]
-    torn = pa.table({"n": range(3), BUCKET: pa.array([1, 2, 1], pa.int16())})
-    with pytest.raises(AssertionError, match="stand together"):
-        list(tables_of(torn.to_batches()))
-
-
 def test_rows_are_put_in_order_whether_they_stand_in_runs_or_not() -> None:
     rng = np.random.default_rng(4)
     size = 3 * RUN_ROWS
@@ -281,7 +263,7 @@ def test_rows_are_put_in_order_whether_they_stand_in_runs_or_not() -> None:
 
 
 def test_a_bucket_that_is_too_large_to_be_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onceq.spark.operators.eod.PARCELS_BYTES_MAX", 8 * 5 - 1)
+    monkeypatch.setattr("onceq.spark.operators.parcels.PARCELS_BYTES_MAX", 8 * 5 - 1)
     table = pa.table({"n": np.arange(5)})
     with pytest.raises(ConfigurationError, match=r"have 40 bytes in a column.*more buckets"):
         placed(table, np.arange(5)[::-1])
@@ -314,7 +296,7 @@ def test_rows_that_come_batch_by_batch_are_judged_as_all_at_once(
     rng = random.Random(9)
     work = EodFilter(("lookupId",), 8, 0)
     for _ in range(60):
-        monkeypatch.setattr("onceq.spark.operators.verdicts.HELD_ROWS", rng.randint(1, 40))
+        monkeypatch.setattr("onceq.spark.operators.beside.PAGE_ROWS", rng.randint(1, 40))
         table = table_of([row for batch in feed(rng) for row in batch], ordered=True)
         if not table.num_rows:
             continue

@@ -20,11 +20,13 @@ from onceq.model.limits import Settings
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.time import NEVER_S
 from onceq.spark.operators import destinations, endings, quotas
+from onceq.spark.operators.arrivals import Settler, with_answers
 from onceq.spark.operators.destinations import Place
+from onceq.spark.operators.limited import Limited
 from onceq.spark.operators.memory import Memory
 from onceq.spark.operators.parcels import CLOCK
 from onceq.spark.operators.quotas import FOREVER, Arrivals, Held
-from onceq.spark.operators.settling import Limited, Settler, settle_batch
+from onceq.spark.operators.settling import each
 from tests.property.settle_core import QUEUES, SECOND_US, Case, World, at_source, drawn, happen
 from tests.unit.core.alone import WALL_S
 
@@ -128,8 +130,11 @@ def test_arrivals_and_ends_of_all_kinds() -> None:
         )
         cases = lived(rng, settings)
         clock = pa.array([WALL_S + ENDS] * len(cases))
-        (batch,) = table_of(cases).append_column(CLOCK, clock).to_batches()
-        classes += compare(cases, settle_batch(batch, settler(settings)).to_pylist(), settings)
+        table = table_of(cases).append_column(CLOCK, clock)
+        (batch,) = table.to_batches()
+        (found,) = each(settler(settings), table.column_names)(iter([tuple(batch.columns)]))
+        rows = with_answers(table, found).to_pylist()
+        classes += compare(cases, rows, settings)
     assert set(classes) >= {0x0002, 0x4000, 0x8000, 0x8002, 0x8007, 0x8009, 0x800A, 0xC002}
 
 

@@ -153,7 +153,7 @@ def test_mistakes_are_told_before_anything_runs(spark: Any, sender: Sender) -> N
     faults: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: number(frame.drop("sendOrder")), "needs the column sendOrder"),
         (lambda: number(frame.selectExpr("*", "1 SEQNUMBER")), "adds the column seqNumber"),
-        (lambda: number(frame, stamp=1 << 32), "stamp is a time"),
+        (lambda: number(frame, stamp=1 << 32), "stamp, a time in seconds"),
         (lambda: number(frame, buckets=40_000), "buckets is a whole number"),
         (lambda: number(frame, after=frame), "after needs the columns streamId"),
         (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from onceq.spark import operators
-from onceq.spark.operators import destinations, eod, expanding, numbered, numbering, rules, settling
+from onceq.spark.operators import arrivals, destinations, eod, expanding, numbered, numbering, rules
 from onceq.spark.operators.verdicts import ORDER_ACK, VERDICT
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spark-operators.md").read_text()
@@ -19,8 +19,8 @@ NEEDED: dict[str, tuple[Mapping[str, tuple[tuple[str, ...], str]], ...]] = {
     "number": (numbering.COLUMNS, numbered.COLUMNS, numbering.ACKNOWLEDGED),
     "expand_destinations": (expanding.COLUMNS,),
     "settle": (
-        settling.COLUMNS,
-        settling.OPTIONAL,
+        arrivals.COLUMNS,
+        arrivals.OPTIONAL,
         destinations.COLUMNS,
         destinations.OPTIONAL,
     ),
@@ -28,7 +28,7 @@ NEEDED: dict[str, tuple[Mapping[str, tuple[tuple[str, ...], str]], ...]] = {
 ADDED = {
     "number": numbering.ADDED,
     "expand_destinations": expanding.ADDED,
-    "settle": settling.ADDED,
+    "settle": arrivals.ADDED,
     "eod_filter": {VERDICT: "string"},
 }
 

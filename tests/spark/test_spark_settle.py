@@ -61,14 +61,14 @@ def table(spark: Any) -> Any:
 
 
 def told(frame: Any) -> dict[int, tuple[Any, ...]]:
-    from onceq.spark.operators.settling import ADDED
+    from onceq.spark.operators.arrivals import ADDED
 
     return {row.id: tuple(row[name] for name in ADDED) for row in frame.collect()}
 
 
 def test_a_frame(spark: Any) -> None:
     from onceq.spark.operators import settle
-    from onceq.spark.operators.settling import ADDED
+    from onceq.spark.operators.arrivals import ADDED
 
     frame = spark.createDataFrame(ROWS, SCHEMA).repartition(2)
     done = settle(frame, table(spark))
@@ -193,7 +193,7 @@ def sized(spark: Any) -> Any:
 
 def test_quotas(spark: Any) -> None:
     from onceq.spark.operators import settle
-    from onceq.spark.operators.settling import ADDED
+    from onceq.spark.operators.arrivals import ADDED
 
     frame = sized(spark).repartition(3)
     done = settle(frame, limited(spark), buckets=2)

@@ -20,6 +20,14 @@ SHOWN_AFTER: Final = 40
 _OUTSIDE = re.compile(r"[^\x20-\x7e]")
 
 
+def one_line(text: str) -> str:
+    """The text of an error for a cell of a table: what is wrong and where, and the text that has
+    the fault behind it, without the caret that would point nowhere there."""
+    lines = [line.strip() for line in text.splitlines()]
+    first, *shown = [line for line in lines if line not in ("", "^")] or [""]
+    return f"{first}: {' '.join(shown)}" if shown else first
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """The whole text, and the class of error that its faults are."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from onceq.spark.given import frame_given
 from onceq.spark.options import wrong
 
 if TYPE_CHECKING:
@@ -45,8 +46,9 @@ def decoded(
         options: Of Spark's ``from_json`` or ``from_avro``.
 
     Raises:
-        ConfigurationError: The format is unknown, or the column missing.
+        ConfigurationError: It is no frame, the format is unknown, or the column missing.
     """
+    frame_given(frame, "decoded")
     if format not in FORMATS:
         raise wrong(f"bodies are {' or '.join(FORMATS)}, not {format!r}")
     if column not in frame.columns:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from onceq.errors import OnceqError
+from onceq.spark.given import described
+from onceq.spark.options import wrong
 from onceq.spark.ranges import Offset
 
 
@@ -27,6 +29,9 @@ def lag(progress: Any) -> dict[str, int]:
 
     Returns:
         Messages behind, by queue. Sources of other formats are passed over.
+
+    Raises:
+        ConfigurationError: It is the progress of no query.
     """
     found: dict[str, int] = {}
     for source in _plain(progress).get("sources", ()):
@@ -50,6 +55,9 @@ def lag_bytes(progress: Any) -> dict[str, int]:
 
     Args:
         progress: As for ``lag``.
+
+    Raises:
+        ConfigurationError: It is the progress of no query.
     """
     found: dict[str, int] = {}
     for source in _plain(progress).get("sources", ()):
@@ -67,12 +75,16 @@ def _plain(progress: Any) -> Mapping[str, Any]:
     """Progress as a dictionary, whatever form Spark gives it."""
     if progress is None:
         return {}
-    if isinstance(progress, str):
-        return dict(json.loads(progress))
     if isinstance(progress, Mapping) and not hasattr(progress, "json"):
         return progress
-    text = progress.json
-    return dict(json.loads(text() if callable(text) else text))
+    text: Any = progress if isinstance(progress, str) else getattr(progress, "json", None)
+    try:
+        return dict(json.loads(text() if callable(text) else text))
+    except (TypeError, ValueError):
+        raise wrong(
+            "lag needs the progress of a query (query.lastProgress, or event.progress of a "
+            f"listener), or its JSON, and was given {described(progress)}"
+        ) from None
 
 
 def _offset(value: Any) -> Offset | None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from onceq.errors import ConfigurationError
+from onceq.spark.given import session_given
 from onceq.spark.options import wrong
 
 PACKAGES: Final = ("onceq", "pyspark_onceq")
@@ -47,10 +48,11 @@ def ship(spark: Any) -> None:
         spark: A session of classic Spark. With Spark Connect, install onceq on the server.
 
     Raises:
-        ConfigurationError: It is a session of Spark Connect.
+        ConfigurationError: It is a session of Spark Connect, or none.
     """
     from onceq.spark.source import OnceqDataSource
 
+    session_given(spark, "ship")
     try:
         context = spark.sparkContext
     except Exception as error:

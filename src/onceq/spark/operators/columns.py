@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from onceq.spark.given import frame_given, names_given, whole_given
 from onceq.spark.operators.rules import NUMBER_MAX, Flags, Ints, Streams
 from onceq.spark.options import wrong
 
@@ -29,12 +30,13 @@ def need(frame: Any, what: str, columns: Mapping[str, tuple[Sequence[str], str]]
     """Refuse a frame that lacks columns, or has them with another type.
 
     Args:
-        what: The operator.
+        what: The operator, and the parameter if that is not its first.
         columns: By name: types that it may have (empty: any), and what it is.
 
     Raises:
-        ConfigurationError: With all that is missing, and how to come by it.
+        ConfigurationError: It is no frame; or with all that is missing, and how to come by it.
     """
+    frame_given(frame, what)
     kinds = dict(frame.dtypes)
     missing = [f"{name} ({meaning})" for name, (_, meaning) in columns.items() if name not in kinds]
     if missing:
@@ -63,9 +65,7 @@ def free(frame: Any, what: str, names: Sequence[str]) -> None:
 
 def checked_buckets(buckets: int) -> int:
     """A number of buckets that is allowed; raises ConfigurationError."""
-    if not 1 <= buckets <= BUCKETS_MAX:
-        raise wrong(f"buckets is a whole number from 1 to {BUCKETS_MAX}, not {buckets}")
-    return buckets
+    return whole_given(buckets, "buckets", 1, BUCKETS_MAX)
 
 
 def stateful(frame: Any, what: str) -> None:
@@ -99,7 +99,7 @@ def order_of(frame: Any, what: str, order_by: str | Sequence[str] | None) -> tup
     """
     if order_by is None:
         return ("lookupId",) if "lookupId" in frame.columns else ()
-    names = (order_by,) if isinstance(order_by, str) else tuple(order_by)
+    names = names_given(order_by, f"{what}: order_by")
     need(frame, f"{what}: order_by", dict.fromkeys(names, ((), "the order of the rows")))
     return names
 

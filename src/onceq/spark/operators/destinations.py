@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from onceq.model.queue import QUOTA_UNLIMITED_KB
+from onceq.spark.given import frame_given
 from onceq.spark.operators.columns import TEXT, WHOLE, YES_NO, need
 from onceq.spark.operators.keys import folded
 from onceq.spark.options import wrong
@@ -61,6 +62,7 @@ def queue_table(queues: Any, what: str) -> Mapping[str, Place]:
         ConfigurationError: A column is missing, or a row cannot be.
     """
     what = f"{what}: the table of queues"
+    frame_given(queues, what)
     given = {name: kind for name, kind in OPTIONAL.items() if name in queues.columns}
     need(queues, what, {**COLUMNS, **given})
     rows = queues.select(*COLUMNS, *given).limit(QUEUES_MAX + 1).collect()
@@ -77,7 +79,7 @@ def queue_table(queues: Any, what: str) -> Mapping[str, Place]:
 
 def _place(row: dict[str, Any], what: str) -> tuple[str, Place]:
     name, transactional = row["queue"], row["transactional"]
-    if name is None or transactional is None:
+    if not name or transactional is None:
         raise wrong(f"{what} has a row without a name, or that does not say transactional")
     quota, used = row.get("quotaKb"), row.get("usedBytes") or 0
     if quota is None:

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onceq.model.limits import TIME_TO_REACH_QUEUE_DEFAULT_S
+from onceq.spark.given import whole_given
 from onceq.spark.operators.buckets import BUCKETS, bucketed
 from onceq.spark.operators.columns import (
     TEXT,
@@ -35,8 +36,8 @@ from onceq.spark.operators.columns import (
     with_columns,
 )
 from onceq.spark.operators.memory import Memory
-from onceq.spark.operators.parcels import PARCELS_BYTES_MAX
-from onceq.spark.operators.rules import ACCEPT, VERDICTS, Ints
+from onceq.spark.operators.parcels import placed
+from onceq.spark.operators.rules import ACCEPT, VERDICTS
 from onceq.spark.operators.verdicts import (
     FIELDS,
     KEY,
@@ -51,11 +52,11 @@ from onceq.spark.options import wrong
 
 WHAT: Final = "eod_filter"
 NEVER_RETIRED: Final = 0
+RETIRE_AFTER_S_MAX: Final = (1 << 31) - 1
+"""Some 68 years."""
 RETIRE_AFTER_S: Final = 90 * 86_400
 """Streams are forgotten that late: the longest time in which published queue managers let a
 message reach its queue (EOD-30)."""
-RUN_ROWS: Final = 1_024
-"""Rows that are left where they are if so many, on average, stand in order already."""
 COLUMNS: Final = {
     "sourceMachine": (TEXT, "who sent it"),
     "queue": (TEXT, "the destination, as its stream is named"),
@@ -63,6 +64,8 @@ COLUMNS: Final = {
     "seqNumber": (WHOLE, "its number there"),
     "prevNumber": (WHOLE, "the number before it, 0 for none"),
 }
+
+JUDGED_BY: Final = {VERDICT: (TEXT, "what eod_filter adds")}
 
 
 def eod_filter(
@@ -96,7 +99,8 @@ def eod_filter(
     """
     need(frame, WHAT, COLUMNS)
     free(frame, WHAT, (VERDICT,))
-    if retire_after_s != NEVER_RETIRED and retire_after_s < TIME_TO_REACH_QUEUE_DEFAULT_S:
+    whole_given(retire_after_s, "retire_after_s", NEVER_RETIRED, RETIRE_AFTER_S_MAX)
+    if NEVER_RETIRED < retire_after_s < TIME_TO_REACH_QUEUE_DEFAULT_S:
         raise wrong(
             f"retire_after_s is {TIME_TO_REACH_QUEUE_DEFAULT_S} or more, or 0 for never: a message "
             "of a stream that was forgotten too early would be accepted a second time"
@@ -111,11 +115,12 @@ def eod_filter(
 
 def accepted(frame: Any) -> Any:
     """The messages that ``eod_filter`` accepted."""
-    return _those(frame, VERDICTS[ACCEPT])
+    return _those(frame, VERDICTS[ACCEPT], "accepted")
 
 
 def rejected(frame: Any) -> Any:
     """The messages that it rejected, with their verdict."""
+    need(frame, "rejected", JUDGED_BY)
     return frame.where(~frame[VERDICT].isin(VERDICTS[ACCEPT], ORDER_ACK))
 
 
@@ -124,10 +129,13 @@ def order_acknowledgments(frame: Any) -> Any:
 
     Everything up to that number of that stream is accepted, once the micro-batch is committed.
     """
-    return _those(frame, ORDER_ACK).select(*KEY, "streamId", "seqNumber")
+    what = "order_acknowledgments"
+    need(frame, what, COLUMNS)
+    return _those(frame, ORDER_ACK, what).select(*KEY, "streamId", "seqNumber")
 
 
-def _those(frame: Any, verdict: str) -> Any:
+def _those(frame: Any, verdict: str, what: str) -> Any:
+    need(frame, what, JUDGED_BY)
     return frame.where(frame[VERDICT] == verdict).drop(VERDICT)
 
 
@@ -182,27 +190,6 @@ class EodFilter:
         order = np.argsort(values, kind="stable")
         values = values[order]
         return None if (values[1:] == values[:-1]).any() else order
-
-
-def placed(table: Any, order: Ints) -> Any:
-    """The rows of a table in another order; where it consists of long runs they are not copied.
-
-    Raises:
-        ConfigurationError: There are too many bytes in a column to be copied at once.
-    """
-    starts = np.concatenate(([0], np.flatnonzero(np.diff(order) != 1) + 1))
-    if len(order) < len(starts) * RUN_ROWS:
-        most = max(column.nbytes for column in table.columns)
-        if most > PARCELS_BYTES_MAX:
-            raise wrong(
-                f"the rows of one bucket have {most} bytes in a column, and {PARCELS_BYTES_MAX} "
-                "can be put in order; give the operator more buckets, or let a micro-batch have "
-                "fewer rows"
-            )
-        return table.take(pa.array(order))
-    sizes = np.diff(starts, append=len(order))
-    runs = zip(order[starts].tolist(), sizes.tolist(), strict=True)
-    return pa.concat_tables([table.slice(first, size) for first, size in runs])
 
 
 def _acks(table: Any, rows: Any, streams: Any, lasts: Any) -> Any:

@@ -9,6 +9,7 @@ Upholds: I2 (all or none).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -19,9 +20,11 @@ import pyarrow.compute as pc
 
 from onceq.directory import FileDirectory
 from onceq.errors import NoDirectory, OnceqError, QueueNotFound, UnsupportedOperation
+from onceq.model.caret import one_line
 from onceq.model.directory import Snapshot
 from onceq.model.names import FormatName, Kind, parse_path_name
 from onceq.model.sending import check_send, elements_of, in_order
+from onceq.spark.given import described, yes_no_given
 from onceq.spark.operators.columns import TEXT, free, need, with_columns
 from onceq.spark.operators.parcels import BATCH_ROWS
 from onceq.spark.options import wrong
@@ -33,6 +36,7 @@ ADDED: Final = {
     "copy": "int", "copies": "int", "place": "string", "refusal": "string",
     "refusalText": "string",
 }  # fmt: skip
+REFUSED_BY: Final = {"refusal": (TEXT, "what expand_destinations adds")}
 TEXTS_MAX: Final = 65_536
 """Distinct destinations that a task remembers; behind it, it begins anew."""
 
@@ -67,7 +71,7 @@ class Expander:
         try:
             return self._queues(text)
         except OnceqError as error:
-            return Expanded(refusal=error.code, text=error.text)
+            return Expanded(refusal=error.code, text=one_line(error.text))
 
     def _queues(self, text: str) -> Expanded:
         found: dict[str, str] = {}
@@ -104,7 +108,7 @@ class Expander:
 def expand_destinations(
     frame: Any,
     *,
-    directory: Snapshot | str | None = None,
+    directory: Snapshot | str | os.PathLike[str] | None = None,
     computer: str = "",
     transactional: bool = True,
 ) -> Any:
@@ -131,6 +135,7 @@ def expand_destinations(
     """
     need(frame, WHAT, COLUMNS)
     free(frame, WHAT, tuple(ADDED))
+    yes_no_given(transactional, "transactional")
     if computer:
         _check_computer(computer)
     work = Expander(_snapshot(directory), computer, transactional)
@@ -145,15 +150,19 @@ def expand_destinations(
 
 def sent(frame: Any) -> Any:
     """What ``expand_destinations`` made of sends that are not refused: a row a destination."""
+    need(frame, "sent", REFUSED_BY)
     return frame.where(frame["refusal"].isNull()).drop("refusal", "refusalText")
 
 
 def refused(frame: Any) -> Any:
     """The sends that it refused, each as it was, and why."""
+    need(frame, "refused", REFUSED_BY)
     return frame.where(frame["refusal"].isNotNull()).drop("copy", "copies", "place")
 
 
-def _check_computer(computer: str) -> None:
+def _check_computer(computer: object) -> None:
+    if not isinstance(computer, str):
+        raise wrong(f"computer is the name of a computer, not {described(computer)}")
     try:
         good = parse_path_name(f"{computer}\\private$\\q").host == computer
     except OnceqError as error:
@@ -162,9 +171,15 @@ def _check_computer(computer: str) -> None:
         raise wrong(f"computer is the name of a computer, not {computer!r}")
 
 
-def _snapshot(directory: Snapshot | str | None) -> Snapshot | None:
-    if not isinstance(directory, str):
+def _snapshot(directory: object) -> Snapshot | None:
+    if directory is None or isinstance(directory, Snapshot):
         return directory
+    if not isinstance(directory, str | os.PathLike):
+        raise wrong(
+            "directory is the path of a directory's file, or a snapshot of one, not "
+            f"{described(directory)}"
+        )
+    directory = os.fspath(directory)
     seen = FileDirectory(directory).look()
     if seen.snapshot is None or seen.trouble:
         raise NoDirectory(f"[{NoDirectory.code}] {directory}: {seen.trouble}")

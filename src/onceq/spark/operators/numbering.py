@@ -16,12 +16,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from onceq.spark.given import whole_given
+from onceq.spark.operators.beside import FOUND, answered, clocked, deciding, in_one_task, unnamed
 from onceq.spark.operators.buckets import BUCKETS, bucketed
 from onceq.spark.operators.columns import (
     TEXT,
@@ -36,7 +39,8 @@ from onceq.spark.operators.columns import (
 from onceq.spark.operators.keys import bucket_of, keyed
 from onceq.spark.operators.memory import Memory
 from onceq.spark.operators.numbered import FIELDS, numbered_before
-from onceq.spark.operators.rules import NUMBER_MAX, Ints, renewable
+from onceq.spark.operators.parcels import placed
+from onceq.spark.operators.rules import NUMBER_MAX, Flags, Ints, Streams, renewable
 from onceq.spark.operators.rules import number as number_rule
 from onceq.spark.options import wrong
 
@@ -98,8 +102,8 @@ def number(
     """
     need(frame, WHAT, COLUMNS)
     free(frame, WHAT, (*ADDED, ACK_STREAM, ACK_NUMBER))
-    if stamp is not None and not 1 <= stamp <= STAMP_MAX:
-        raise wrong(f"stamp is a time in seconds from 1 to {STAMP_MAX}, not {stamp}")
+    if stamp is not None:
+        whole_given(stamp, "stamp, a time in seconds since 1970,", 1, STAMP_MAX)
     if stamp is None and not frame.isStreaming:
         # Once for the whole frame, however often its tasks are run.
         stamp = int(time.time())
@@ -108,7 +112,10 @@ def number(
     schema = with_columns(frame, ADDED)
     if acknowledgments is not None:
         frame = _with_acknowledgments(frame, acknowledgments)
-    return bucketed(frame, WHAT, KEY, Numbering(stamp, buckets, before), schema)
+    work = Numbering(stamp, buckets, before)
+    if frame.isStreaming:
+        return bucketed(frame, WHAT, KEY, work, schema)
+    return _numbered(frame, work, schema)
 
 
 def _with_acknowledgments(frame: Any, told: Any) -> Any:
@@ -128,8 +135,77 @@ def _with_acknowledgments(frame: Any, told: Any) -> Any:
     return frame.unionByName(rows.where(f"{ACK_NUMBER} is not null"), allowMissingColumns=True)
 
 
+def _numbered(frame: Any, work: Numbering, schema: Any) -> Any:
+    """A frame that is no stream: acknowledgments first, and then messages in the order of commits,
+    with the keys of a task side by side."""
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import StructType
+
+    inner, column = unnamed(frame)
+    told = [name for name in (ACK_STREAM, ACK_NUMBER) if name in frame.columns]
+    message = column[ACK_NUMBER].isNull() if told else sql.lit(True)
+    order = [message, column["commitOrder"], column["sendOrder"]]
+    asked = clocked({name: column[name] for name in (*COLUMNS, *told)})
+    together = in_one_task(inner, [column[name] for name in KEY], order[0 if told else 1 :])
+    kind = StructType(schema.fields[-len(ADDED) :])
+    found = answered(together, asked, deciding(work, list(asked)), kind)
+    columns = [column[name].alias(name) for name in frame.columns if name not in told]
+    return found.where(message).select(
+        *columns, *(sql.col(f"{FOUND}.{name}").alias(name) for name in ADDED)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What became of rows, an array for each field.
+
+    Attributes:
+        codes: Place of the key of each row.
+        messages: Which of them are no acknowledgments.
+        streams: The stream of each row's key.
+        numbers: Of each row; 0: none.
+        memory: What is remembered.
+    """
+
+    codes: Ints
+    messages: Flags
+    streams: Streams
+    numbers: Ints
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What was numbered before, in one piece for each bucket; a piece is read when a key of it is
+    met, and then kept."""
+
+    pieces: Mapping[int, bytes]
+    buckets: int
+    _read: dict[int, Memory] = field(default_factory=dict, init=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without what was read: it goes with every task."""
+        return Before, (self.pieces, self.buckets)
+
+    def fill(self, held: dict[str, Any], keys: Any, new: Flags) -> None:
+        """Put the fields of ``new`` keys where they are known from before."""
+        if not self.pieces or not new.any():
+            return
+        at = np.flatnonzero(new)
+        unknown = keys.take(pa.array(at))
+        # In a frame that is no stream Spark has divided the keys in its own way.
+        bucket = bucket_of(unknown, self.buckets)
+        for one in sorted(set(bucket.tolist()) & self.pieces.keys()):
+            if one not in self._read:
+                self._read[one] = Memory.read(self.pieces[one], self.buckets)
+            mine = np.flatnonzero(bucket == one)
+            fields, _ = self._read[one].of(unknown.take(pa.array(mine)))
+            for name, values in fields.items():
+                held[name][at[mine]] = values
+
+
 class Numbering:
-    """What is done with the rows of a bucket."""
+    """What is done with the rows of a bucket, or with those of a task page by page."""
 
     fields: Final[Mapping[str, Any]] = FIELDS
 
@@ -137,17 +213,34 @@ class Numbering:
         self, stamp: int | None, buckets: int, before: Mapping[int, bytes] | None = None
     ) -> None:
         self._stamp = stamp
-        self._before = before or {}
+        self._before = Before(before or {}, buckets)
         self.buckets = buckets
 
     def done(self, table: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
         """Rows with their numbers, by stream and in order, and what is remembered then."""
+        found = self._given(table, memory, now_s)
+        order = np.lexsort((found.numbers, found.codes))
+        order = order[found.messages[order]]
+        told = [name for name in (ACK_STREAM, ACK_NUMBER) if name in table.column_names]
+        rows = placed(table.drop_columns(told), order)
+        for name, column in _columns(found.streams[order], found.numbers[order]).items():
+            rows = rows.append_column(name, column)
+        return rows, found.memory
+
+    def beside(self, page: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
+        """A structure of stream, number and the number before for each row."""
+        found = self._given(page, memory, now_s)
+        columns = _columns(found.streams, found.numbers)
+        return pa.StructArray.from_arrays(list(columns.values()), list(columns)), found.memory
+
+    def _given(self, table: Any, memory: Memory, now_s: int) -> Given:
         codes, keys, good = keyed(table, KEY)
-        held, at = self._held(memory, keys)
-        table, codes, good, acknowledged = _heard(table, codes, good, held)
+        held, at = memory.of(keys)
+        self._before.fill(held, keys, at < 0)
+        messages, acknowledged = _heard(table, codes, good, held)
         commits, fine = _places(table["commitOrder"])
         sends, sound = _places(table["sendOrder"])
-        good &= fine & sound
+        good &= messages & fine & sound
         renew = renewable(held["stream"], held["last"], acknowledged)
         found = number_rule(
             codes[good], commits[good], sends[good], np.where(renew, 0, held["last"]),
@@ -163,44 +256,30 @@ class Numbering:
         renewed = renew & (found.lasts > 0)
         begun = np.uint64((self._stamp or now_s) << 32 | FIRST_ORDINAL)
         streams = np.where(held["stream"] > 0, held["stream"] + renewed.astype(np.uint64), begun)
-        order = np.lexsort((numbers, codes))
-        rows = _with_numbers(table.take(pa.array(order)), streams[codes[order]], numbers[order])
         lasts = np.where(found.lasts > 0, found.lasts, held["last"])
         fields = {
             "stream": streams, "last": lasts, "commit": found.commits, "send": found.sends,
             "acknowledged": np.where(renewed, 0, acknowledged),
         }  # fmt: skip
-        return rows, memory.after(keys, at, fields, lasts > 0)
-
-    def _held(self, memory: Memory, keys: Any) -> tuple[dict[str, Any], Ints]:
-        """What is remembered of keys, or else was so before; and their places in the memory."""
-        held, at = memory.of(keys)
-        # In a frame that is no stream Spark has divided the keys in its own way.
-        buckets = bucket_of(keys, self.buckets) if self._before else np.empty(0, np.int64)
-        for bucket in set(buckets.tolist()) & self._before.keys():
-            mine = (buckets == bucket) & (at < 0)
-            before, _ = Memory.read(self._before[bucket], self.buckets).of(keys)
-            held = {name: np.where(mine, before[name], held[name]) for name in held}
-        return held, at
+        after = memory.after(keys, at, fields, lasts > 0)
+        return Given(codes, messages, streams[codes], numbers, after)
 
 
-def _heard(table: Any, codes: Ints, good: Any, held: Mapping[str, Any]) -> Any:
-    """The rows that are messages, with the codes of their keys and whether these are whole, and up
-    to where each stream is acknowledged.
+def _heard(table: Any, codes: Ints, good: Flags, held: Mapping[str, Any]) -> tuple[Flags, Ints]:
+    """Which rows are messages, and up to where each stream is acknowledged.
 
     What tells of another stream, or of a number that was not given, tells nothing (EOD-10).
     """
     acknowledged = held["acknowledged"].copy()
     if ACK_NUMBER not in table.column_names:
-        return table, codes, good, acknowledged
+        return np.ones(table.num_rows, np.bool_), acknowledged
     told = table[ACK_NUMBER].is_valid().to_numpy()
     streams, fine = streams_of(table[ACK_STREAM])
     numbers, sound = numbers_of(table[ACK_NUMBER], least=1)
     true = told & good & fine & sound
     true &= (streams == held["stream"][codes]) & (numbers <= held["last"][codes])
     np.maximum.at(acknowledged, codes[true], numbers[true])
-    messages = table.drop_columns([ACK_STREAM, ACK_NUMBER]).filter(pa.array(~told))
-    return messages, codes[~told], good[~told], acknowledged
+    return ~told, acknowledged
 
 
 def _places(column: Any) -> tuple[Any, Any]:
@@ -208,8 +287,11 @@ def _places(column: Any) -> tuple[Any, Any]:
     return pc.fill_null(column, 0).to_numpy().astype(np.int64), good
 
 
-def _with_numbers(table: Any, streams: Any, numbers: Any) -> Any:
+def _columns(streams: Streams, numbers: Ints) -> dict[str, Any]:
+    """The columns ``ADDED`` of rows."""
     none = numbers == 0
-    table = table.append_column("streamId", pa.array(streams, mask=none).cast(pa.string()))
-    table = table.append_column("seqNumber", pa.array(numbers, mask=none))
-    return table.append_column("prevNumber", pa.array(numbers - 1, mask=none))
+    return {
+        "streamId": pa.array(streams, mask=none).cast(pa.string()),
+        "seqNumber": pa.array(numbers, mask=none),
+        "prevNumber": pa.array(numbers - 1, mask=none),
+    }

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from onceq.spark.operators.keys import bucket_of, keyed
+from onceq.spark.operators.rules import Ints
 from onceq.spark.options import wrong
 
 PARCEL_ROWS: Final = 65_536
@@ -29,6 +30,8 @@ BATCH_ROWS: Final = 10_000
 OUT_ROWS: Final = 32_768
 """Rows of one parcel that an operator makes."""
 
+RUN_ROWS: Final = 1_024
+"""Rows that are left where they are if so many, on average, stand in order already."""
 PARCELS_BYTES_MAX: Final = (1 << 31) - 1
 """Of one array of parcels, or one column: Arrow's binary type, which Spark wants, counts with 32
 bits."""
@@ -79,6 +82,27 @@ def _write() -> Any:
     """Compressed, because a parcel is copied some ten times on its way; and by one thread, because
     other tasks work beside this one."""
     return pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+
+
+def placed(table: Any, order: Ints) -> Any:
+    """The rows of a table in another order; where it consists of long runs they are not copied.
+
+    Raises:
+        ConfigurationError: There are too many bytes in a column to be copied at once.
+    """
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(order) != 1) + 1))
+    if len(order) < len(starts) * RUN_ROWS:
+        most = max(column.nbytes for column in table.columns)
+        if most > PARCELS_BYTES_MAX:
+            raise wrong(
+                f"the rows of one bucket have {most} bytes in a column, and {PARCELS_BYTES_MAX} "
+                "can be put in order; give the operator more buckets, or let a micro-batch have "
+                "fewer rows"
+            )
+        return table.take(pa.array(order))
+    sizes = np.diff(starts, append=len(order))
+    runs = zip(order[starts].tolist(), sizes.tolist(), strict=True)
+    return pa.concat_tables([table.slice(first, size) for first, size in runs])
 
 
 def parcels_of(table: Any) -> Any:

@@ -1,13 +1,9 @@
 """Verdicts on rows that stand in order; and on a frame, whose rows stay in Spark meanwhile.
 
-Bodies and labels have no say in what is accepted. So of a frame that is no stream Spark brings the
-rows of a key into one task and puts them in order; Python gets the columns that a verdict depends
-on, batch by batch, and gives back a verdict for each row. What it remembers is one record for each
-key, as in a stream. Order acknowledgments are known when a task has seen all of its rows: they
-travel with the last one, and become rows behind it.
-
-Nobody may leave out, repeat or reorder rows on their way to such a function. Therefore Spark is
-told that it is not deterministic, and leaves the filters and orders of later steps behind it.
+Of a frame that is no stream Python gets the columns that a verdict depends on, and gives back a
+verdict for each row (``beside``). What it remembers is one record for each key, as in a stream.
+Order acknowledgments are known when a task has seen all of its rows: they travel with the last one,
+and become rows behind it.
 
 Upholds: I4 (accepted at most once), I5 (commit order), I9 (acknowledgments are truthful),
 I24 (a task remembers one record for each key, however many rows there are).
@@ -15,7 +11,7 @@ I24 (a task remembers one record for each key, however many rows there are).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onceq.model.classes import MessageClass, class_name
-from onceq.spark.operators.case_folding import alike_column
+from onceq.spark.operators.beside import FOUND, Pages, answered, in_one_task, unnamed
 from onceq.spark.operators.columns import WHOLE, numbers_of, streams_of
 from onceq.spark.operators.keys import keyed
 from onceq.spark.operators.memory import Memory
@@ -42,10 +38,6 @@ ORDER_ACK: Final = class_name(MessageClass.ORDER_ACK)
 """The verdict of rows that are no messages but order acknowledgments."""
 FIELDS: Final = {"stream": np.uint64, "last": np.int64, "seen": np.int64}
 """The stream that a key is in, the last number accepted there, when a row of it came (s)."""
-HELD_ROWS: Final = 65_536
-"""Rows of a frame that are judged at one time: finding the keys of a few costs as much."""
-
-FOUND: Final = "__onceq_found"
 ACKS: Final = "acks"
 ACK: Final = pa.struct(
     [pa.field(name, pa.int64() if name == "seqNumber" else pa.string()) for name in TOLD]
@@ -130,11 +122,7 @@ def judged(frame: Any, order_by: Sequence[str], schema: Any) -> Any:
     """A frame with verdicts, and its order acknowledgments; ``schema``: what comes out."""
     from pyspark.sql import functions as sql
 
-    names = frame.columns
-    # Under names of our own no two columns are called the same, in any case, and none has dots.
-    inner = frame.toDF(*(f"c{at}" for at in range(len(names))))
-    column = {name: sql.col(f"c{at}") for at, name in enumerate(names)}
-    texts = [alike_column(column[name]) for name in KEY]
+    inner, column = unnamed(frame)
     numbered = dict(frame.dtypes)["streamId"] in WHOLE
     stream = column["streamId"]
     # Which of two numbers in text is the higher one; what is none may stand anywhere.
@@ -142,8 +130,9 @@ def judged(frame: Any, order_by: Sequence[str], schema: Any) -> Any:
     streams = [stream] if numbered else [sql.length(digits), digits]
     order = [column[name].asc_nulls_last() for name in order_by]
     order += [*streams, column["seqNumber"], column["prevNumber"]]
-    found = inner.repartition(*texts).sortWithinPartitions(*order)
-    found = found.withColumn(FOUND, _judge()(*(column[name] for name in JUDGED)))
+    asked = {name: column[name] for name in JUDGED}
+    together = in_one_task(inner, [column[name] for name in KEY], order)
+    found = answered(together, asked, verdicts_of, _kind())
     found = found.select("*", sql.explode_outer(f"{FOUND}.{ACKS}").alias(ACKS))
     message = sql.col(ACKS).isNull()
     columns = []
@@ -158,8 +147,7 @@ def judged(frame: Any, order_by: Sequence[str], schema: Any) -> Any:
     return found.select(*columns, verdict.alias(VERDICT))
 
 
-def _judge() -> Any:
-    from pyspark.sql.functions import arrow_udf
+def _kind() -> Any:
     from pyspark.sql.types import (
         ArrayType,
         ByteType,
@@ -170,10 +158,9 @@ def _judge() -> Any:
     )
 
     ack = [StructField(n, LongType() if n == "seqNumber" else StringType()) for n in TOLD]
-    kind = StructType(
+    return StructType(
         [StructField(VERDICT, ByteType()), StructField(ACKS, ArrayType(StructType(ack)))]
     )
-    return arrow_udf(verdicts_of, kind).asNondeterministic()
 
 
 def verdicts_of(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
@@ -187,7 +174,8 @@ def verdicts_of(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
     memory = Memory.empty(FIELDS)
     names: list[Any] = []
     codes: Codes | None = None
-    for table in _gathered(batches):
+    pages = Pages(batches, JUDGED)
+    for table in pages:
         if codes is not None:
             yield _with_acks(codes, None)
         found = decided(table, parsed(table), memory, 0)
@@ -195,21 +183,9 @@ def verdicts_of(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         rows = table.select(KEY).take(pa.array(found.first[found.new]))
         names.append(rows.append_column("key", found.keys.filter(pa.array(found.new))))
         codes, memory = found.verdicts, found.memory
+        pages.remembered = len(memory.keys)
     if codes is not None:
         yield _with_acks(codes, _acks(memory, pa.concat_tables(names)))
-
-
-def _gathered(batches: Iterable[Any]) -> Iterator[Any]:
-    held: list[Any] = []
-    rows = 0
-    for batch in batches:
-        held.append(pa.record_batch(list(batch), names=list(JUDGED)))
-        rows += len(batch[0])
-        if rows >= HELD_ROWS:
-            yield pa.Table.from_batches(held)
-            held, rows = [], 0
-    if rows:
-        yield pa.Table.from_batches(held)
 
 
 def _acks(memory: Memory, names: Any) -> Any:
