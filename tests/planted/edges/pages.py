@@ -18,6 +18,7 @@ from onceq.spark.operators.numbering import Before, Numbering
 from tests.planted.planted import Planted, replaced
 
 BESIDE = "tests/property/test_spark_beside.py::test_"
+REMEMBERED = "tests/unit/spark/operators/test_remembered.py::test_"
 GIVEN = "tests/unit/spark/test_given.py::test_"
 
 
@@ -36,6 +37,12 @@ def _method(owner: type, name: str, old: str, new: str) -> Callable[[pytest.Monk
         patch.setattr(owner, name, FunctionType(made, module, name))
 
     return plant
+
+
+def _any_format_is_read(patch: pytest.MonkeyPatch) -> None:
+    from onceq.spark.operators import memory
+
+    patch.setattr(memory, "_made", lambda table: ("8", "1"))
 
 
 def _carets_stay(patch: pytest.MonkeyPatch) -> None:
@@ -95,6 +102,8 @@ PLANTED = (
     ),
     Planted("short-pages-of-a-long-memory", _pages_forget,
             BESIDE + "a_page_is_as_long_as_what_is_remembered"),
+    Planted("any-format-of-a-state-is-read", _any_format_is_read,
+            REMEMBERED + "what_is_no_state_of_this_version_is_refused"),
     Planted("refusals-keep-their-caret", _carets_stay,
             GIVEN + "errors_in_one_line"),
     Planted("a-word-counts-as-yes", _words_are_answers, GIVEN + "values_of_parameters"),

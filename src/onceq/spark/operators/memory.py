@@ -25,6 +25,12 @@ VERSION: Final = b"1"
 KEY: Final = "key"
 
 
+def _made(table: Any) -> tuple[str, str]:
+    """For how many buckets a table was written, and in which format."""
+    found = table.schema.metadata or {}
+    return found.get(b"buckets", b"?").decode(), found.get(b"version", b"?").decode()
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Records of a bucket: their keys, and each field as an array."""
@@ -41,15 +47,41 @@ class Memory:
     def read(cls, blob: bytes, buckets: int) -> Memory:
         """What ``write`` wrote; raises ConfigurationError if it was for other buckets."""
         table = unpack(blob)
-        found = table.schema.metadata or {}
-        was = found.get(b"buckets", b"?").decode(), found.get(b"version", b"?").decode()
-        if was != (str(buckets), VERSION.decode()):
+        was, version = _made(table)
+        if (was, version) != (str(buckets), VERSION.decode()):
             raise wrong(
-                f"this checkpoint was made with buckets={was[0]} and format {was[1]} of the state; "
+                f"this checkpoint was made with buckets={was} and format {version} of the state; "
                 f"the operator now has buckets={buckets} and format {VERSION.decode()}. Go back to "
                 "these, or begin with a new checkpoint AND a new folder or table: with the old "
                 "one a sink would take the first batches for those that it has written"
             )
+        return cls._of(table)
+
+    @classmethod
+    def opened(cls, blob: Any, place: str) -> Memory:
+        """What ``write`` wrote, for however many buckets.
+
+        Args:
+            blob: As bytes or a buffer.
+            place: Where it comes from, for an error.
+
+        Raises:
+            ConfigurationError: It is none, or has another format.
+        """
+        try:
+            table = unpack(blob)
+            _, version = _made(table)
+        except (pa.ArrowException, OSError, UnicodeDecodeError):
+            raise wrong(f"{place} has a state that is none of an operator of onceq") from None
+        if version != VERSION.decode():
+            raise wrong(
+                f"{place} has a state of format {version}, and this version of onceq reads format "
+                f"{VERSION.decode()}; read it with the version that made it"
+            )
+        return cls._of(table)
+
+    @classmethod
+    def _of(cls, table: Any) -> Memory:
         fields = {name: table[name].to_numpy() for name in table.column_names if name != KEY}
         return cls(table[KEY].combine_chunks(), fields)
 
