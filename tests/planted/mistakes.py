@@ -221,8 +221,8 @@ def told_in_doubt(patch: pytest.MonkeyPatch) -> None:
 def journal_forgotten(patch: pytest.MonkeyPatch) -> None:
     """Nothing is copied to the journal of a queue when several messages are received at once."""
 
-    def copy(build: ChangeBuilder, queue: Any, move: RangeChange) -> Any:
-        return original(build, queue, move) if move.count == 1 else ()
+    def copy(build: ChangeBuilder, queue: Any, move: RangeChange, **how: bool) -> Any:
+        return original(build, queue, move, **how) if move.count == 1 else ()
 
     original = dead_letters.journal_copy
     patch.setattr(ending, "journal_copy", copy)

@@ -1,7 +1,7 @@
 """``onceq spark readers`` and ``forget``: which streams of Spark have read a queue, and how far.
 
-It keeps a stream with a new checkpoint from losing messages beside an old folder, so to forget it
-is asked twice. Needs no Spark.
+That keeps a stream with a new checkpoint from losing messages beside an old folder, so who forgets
+it is asked twice. Needs no Spark.
 """
 
 from __future__ import annotations

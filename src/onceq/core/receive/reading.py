@@ -122,4 +122,4 @@ def views(step: Step, name: str) -> list[ReaderView]:
         for number, reader, one in found
         if number in step.state.all_queues
     ]
-    return sorted(shown, key=lambda one: -one.since)
+    return sorted(shown[::-1], key=lambda one: -one.since)

@@ -139,7 +139,7 @@ def test_a_mistake_that_the_commit_finds_ends_it_too(script: Script, session: Se
 def test_a_refused_begin_is_no_fault_of_a_send(script: Script, session: Session) -> None:
     work = Unit(session)
     script.run(work.send(Q, [b"1"], {}))
-    script.run(work.remove(Q, 1, 2))
+    script.run(work.remove(requests.Remove(Q, 0, 1, 2)))
     script.will(Code.COMMIT, InsufficientResources("16384 transactions are open already"))
     with pytest.raises(InsufficientResources):
         script.run(work.commit())
@@ -325,7 +325,7 @@ def test_a_begun_transaction_is_over_when_its_connection_is(
 ) -> None:
     steps: list[tuple[int, Callable[[Unit], Plan[object]]]] = [
         (Code.RECEIVE, lambda w: w.receive(Q, count=1, timeout=0)),
-        (Code.REMOVE, lambda w: w.remove(Q, 1, 2)),
+        (Code.REMOVE, lambda w: w.remove(requests.Remove(Q, 0, 1, 2))),
         (Code.COMMIT, lambda w: w.commit()),
         (Code.OPEN, lambda w: w.send("new", [b"x"], {})),
     ]
@@ -349,7 +349,7 @@ def test_twice_is_once_too_often(script: Script, session: Session, end: str) -> 
         work.abort,
         lambda: work.send(Q, [b"x"], {}),
         lambda: work.receive(Q, count=1, timeout=0),
-        lambda: work.remove(Q, 1, 2),
+        lambda: work.remove(requests.Remove(Q, 0, 1, 2)),
     ):
         with pytest.raises(TransactionOver) as caught:
             script.run(again())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from array import array
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from onceq.core.state.branch_table import (
     decode_branch,
     decode_marks,
 )
+from onceq.core.state.readings import Read
 from onceq.core.state.records import (
     Advance,
     Change,
@@ -224,6 +225,23 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
 def test_a_newer_version_is_named() -> None:
     with pytest.raises(NewerFormat):
         decode(memoryview(b"\x01\x07" + bytes(100)), 0)
+
+
+def test_who_has_read_stands_in_the_marks() -> None:
+    """The bytes are those of the page; a reader's words may be any text."""
+    read = Read(16, "orders", "q1", 504_403_158_265_495_553, "a stream")
+    change = Change(1_700_000_000, marks=Marks(reads=(read,)))
+    change.moves.append(RangeChange(Op.REMOVE, 16, 0, 5, 2))
+    raw, _ = change.encode()
+    assert b'[0,"","",[],[[16, "orders", "q1", 504403158265495553, "a stream"]]]' in raw
+    assert raw[:2] == b"\x04\x06", "older versions say that it is newer, and not that it is damaged"
+    assert decode(memoryview(raw), 0) == (change, [])
+    odd = replace(read, reader='\u00e9"]', who="\n")
+    marks = Marks(3, None, b"g", ("db",), (read, odd))
+    assert decode_marks(marks.encode()) == marks
+    assert decode_marks(b'[0,"","",[]]') == Marks(), "as older versions wrote it"
+    with pytest.raises(DamagedRecord):
+        decode_marks(b'[0,"","",[],[[16]]]')
 
 
 def test_setups_round_trip() -> None:
