@@ -15,7 +15,7 @@ MESSAGES ?= 100000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-depth bench-breadth bench-pauses bench-peers calls kill liar backup two-phase bench-two-phase bank spark-kill spark-land spark-tables spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
+.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-depth bench-breadth bench-pauses bench-peers calls kill liar backup two-phase bench-two-phase bank networks spark-kill spark-land spark-tables spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
 
 help:
 	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
@@ -28,6 +28,7 @@ help:
 	@echo "make liar     daemons among lies: SECONDS=n make two-phase  with databases: CASES=n"
 	@echo "make pictures draw those of the docs again  make clean    remove what all this made"
 	@echo "make bank     an example under kills        make spark-kill   a Spark query: KILLS=n"
+	@echo "make networks  an example: two networks, with Spark as the queue manager between them"
 	@echo "make spark-land   onceq spark land: KILLS=n ARGS='--kind delta'"
 	@echo "make spark-tables  the Java connectors of Delta and Iceberg with tables that were landed"
 	@echo "make spark-cluster  executors that die      make bench-spark  source, sink, operators"
@@ -133,6 +134,9 @@ bench-two-phase: setup
 
 bank: setup
 	$(RUN) -m examples.bank $(ARGS)
+
+networks: setup
+	$(RUN) -m examples.networks
 
 two-phase: setup
 	$(RUN) tools/two_phase.py --cases $(CASES) $(ARGS)

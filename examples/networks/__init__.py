@@ -1,0 +1,1 @@
+"""A queue manager's whole path on Spark, between two networks: ``make networks``."""
