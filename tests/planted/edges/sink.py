@@ -6,7 +6,15 @@ import pytest
 
 from onceq.core.state.branch_table import Branches
 from onceq.core.transaction import groups, xa_branch
-from onceq.spark import pool, sink_branch, sink_digest, sink_parts, sink_targets, writer
+from onceq.spark import (
+    pool,
+    sink_branch,
+    sink_digest,
+    sink_line,
+    sink_parts,
+    sink_targets,
+    writer,
+)
 from tests.planted.planted import Planted, edited, replaced
 
 GROUPS = "tests/conformance/test_groups.py::test_"
@@ -105,5 +113,16 @@ PLANTED = (
         "two-tasks-share-a-connection",
         edited(pool, "kept.pop()[1] if kept", "kept[-1][1] if kept"),
         POOL + "one_for_writing_is_used_again_by_the_next_task",
+    ),
+    Planted(
+        "a-wrong-address-is-waited-for",
+        edited(sink_line, "isinstance(error, WrongAddress) and not met()", "False"),
+        UNIT + "test_sink_line.py::test_what_was_never_there_is_not_waited_for",
+    ),
+    Planted(
+        "a-host-that-is-started-again-is-a-wrong-address",
+        edited(sink_line, "isinstance(error, WrongAddress) and not met()",
+               "isinstance(error, WrongAddress)"),
+        UNIT + "test_sink_line.py::test_a_name_that_is_not_known_for_a_while_is_one_that_is_away",
     ),
 )  # fmt: skip
