@@ -54,6 +54,9 @@ class Planter:
 
     def _write(self, span: Span, rows: list[Row]) -> None:
         meta = self.meta | {"from": span.start, "to": span.end}
+        if span.end != self.span.end and rows:
+            last = max(row["eventTime"] for row in rows)
+            meta["upTo"] = int(last.timestamp() * 1_000_000)
         table = pa.Table.from_pylist(rows, schema=SCHEMA)
         pq.write_table(
             table.replace_schema_metadata({META: json.dumps(meta)}), self.folder / span.name

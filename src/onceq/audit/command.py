@@ -12,19 +12,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from onceq.audit import events as events_of
-from onceq.audit import files, measure, story, tables
+from onceq.audit import files, kept, measure, proof, story, tables
 from onceq.audit.arrays import NONE, coded
 from onceq.audit.copies import Copies, ledger
 from onceq.audit.judge import Verdicts, judge, messages_violated, violations
 from onceq.audit.progress import Say, StageProgress
 from onceq.errors import ConfigurationError
 from onceq.model.limits import AUDIT_EVENTS_MAX
+
+COUNTING: Final = "counting ends, latencies, resends and stuck streams"
+
+Begin = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,14 @@ class Wish:
         html: File of the report; "" for none.
         to: New folder of the tables; "" for none.
         stuck_s: A stream waits too long for its acknowledgment after so many seconds.
+        proof: Folder of the proof that is gone on with, and kept; "" for none.
     """
 
     settled: bool = False
     html: str = ""
     to: str = ""
     stuck_s: float = 300.0
+    proof: str = ""
 
 
 def run(folders: Sequence[str], wish: Wish, say: Say) -> dict[str, Any]:
@@ -65,14 +71,22 @@ def run(folders: Sequence[str], wish: Wish, say: Say) -> dict[str, Any]:
 
     histories = files.find(folders)
     check(wish)
-    count = sum(pq.read_metadata(path).num_rows for one in histories for path in one.files)
+    before = proof.read(wish.proof) if wish.proof else None
+    fresh = [path for one in histories for path in one.files]
+    if before is not None:
+        new = proof.join(histories, before)
+        fresh = [path for paths in new.values() for path in paths]
+    count = sum(pq.read_metadata(path).num_rows for path in fresh)
     if count > AUDIT_EVENTS_MAX:
         raise ConfigurationError(
             f"the histories have {count:,} events, and {AUDIT_EVENTS_MAX:,} fit into memory: use "
             "onceq spark audit, which takes the same options"
         )
-    begin(f"reading {_some(count, 'event')} in {files.size(histories) / (1 << 20):,.1f} MiB of "
+    size = sum(os.path.getsize(path) for path in fresh) / (1 << 20)
+    begin(f"reading {_some(count, 'event')} in {size:,.1f} MiB of "
           f"{_some(len(histories), 'queue manager')}")  # fmt: skip
+    if before is not None:
+        return _go_on(before, histories, new, wish, begin)
     return audit(events_of.read(histories), histories, wish, begin)
 
 
@@ -91,9 +105,8 @@ def _some(count: int, noun: str) -> str:
 
 
 def audit(
-    events: events_of.Events, histories: Sequence[files.Coverage], wish: Wish,
-    begin: Callable[[str], None],
-) -> dict[str, Any]:  # fmt: skip
+    events: events_of.Events, histories: Sequence[files.Coverage], wish: Wish, begin: Begin
+) -> dict[str, Any]:
     """The findings about events.
 
     Args:
@@ -103,10 +116,46 @@ def audit(
     copies = ledger(events, histories)
     begin(f"judging {_some(len(copies), 'message')} and their streams")
     verdicts = judge(events, copies, settled=wish.settled)
-    begin("counting ends, latencies, resends and stuck streams")
+    begin(COUNTING)
     found = measure.measured(copies)
-    said = findings(histories, events, found, verdicts, wish.stuck_s)
-    moved = measure.traffic(found)
+    stories = story.stories(events, found, verdicts, story.lines_of_files(histories))
+    said = findings(
+        histories, found, verdicts, stories=stories, events=events, stuck_s=wish.stuck_s
+    )
+    _written(said, found, verdicts, measure.traffic(found), wish, begin)
+    return said
+
+
+def _go_on(
+    before: proof.Proof, histories: Sequence[files.Coverage], new: dict[str, list[str]],
+    wish: Wish, begin: Begin,
+) -> dict[str, Any]:  # fmt: skip
+    """The findings about what a proof has judged and what is new, and the next proof."""
+    begin("judging what is new, beside what goes on")
+    kept_of = kept.judged(histories, before, new, settled=wish.settled)
+    found, verdicts, hand = kept_of.measured, kept_of.verdicts, kept_of.hand
+    begin(COUNTING)
+    lines = story.lines_of(hand.table)
+    said = findings(
+        histories, found, verdicts, events=hand.events, stuck_s=wish.stuck_s,
+        stories=story.stories(hand.events, found, verdicts, lines),
+    )  # fmt: skip
+    kept.add(said, kept_of, before)
+    said["verdict"] = verdict(said)
+    moved = [*measure.traffic(found), *kept_of.base.get("traffic", [])]
+    _written(said, found, verdicts, moved, wish, begin)
+    begin(f"keeping the proof in {wish.proof}")
+    kept.keep(before, histories, kept_of, margin_us=kept.MARGIN_US)
+    said["written"].append(wish.proof)
+    begin("done")
+    return said
+
+
+def _written(
+    said: dict[str, Any], found: measure.Measured, verdicts: Sequence[Verdicts],
+    moved: Sequence[dict[str, Any]], wish: Wish, begin: Begin,
+) -> None:  # fmt: skip
+    """Write what is asked for."""
     if wish.to:
         begin(f"writing tables into {wish.to}")
         tables.write(wish.to, {
@@ -120,13 +169,13 @@ def audit(
         begin(f"writing the report {wish.html}")
         Path(wish.html).write_text(page(said, moved), encoding="utf-8")
         said["written"].append(wish.html)
-    begin("done")
-    return said
+    if not wish.proof:
+        begin("done")
 
 
 def findings(
-    histories: Sequence[files.Coverage], events: events_of.Events, found: measure.Measured,
-    verdicts: Sequence[Verdicts], stuck_s: float,
+    histories: Sequence[files.Coverage], found: measure.Measured, verdicts: Sequence[Verdicts],
+    *, events: events_of.Events, stories: list[dict[str, Any]], stuck_s: float,
 ) -> dict[str, Any]:  # fmt: skip
     """Everything that is told, as JSON has it."""
     copies = found.copies
@@ -146,8 +195,8 @@ def findings(
              "looked_at": one.looked_at, "violations": len(one)}
             for one in verdicts
         ],
-        "stories": story.stories(histories, events, found, verdicts),
-        "latencies": measure.latencies(found),
+        "stories": stories,
+        "latencies": measure.latencies(measure.took(found)),
         "resends": measure.resends(found),
         "stuck": measure.stuck(
             found, as_of_us=max(one.up_to_us for one in histories), after_s=stuck_s

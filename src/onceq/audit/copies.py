@@ -22,6 +22,7 @@ from onceq.audit.arrays import (
     Groups,
     Ints,
     Mask,
+    begins,
     coded,
     grouped,
     mixed,
@@ -140,6 +141,7 @@ class Copies:
         moved, sent, came: The last that moved it, transmitted it, or was a repeated arrival.
         refuser: The party that refused it.
         to: The party that it goes to, as far as that is known.
+        follows: 1 where the number before it was judged and put aside earlier; else 0.
         Others: How many events say so.
     """
 
@@ -162,6 +164,7 @@ class Copies:
     came: Facts
     refuser: Ints
     to: Ints
+    follows: Ints
     committed: Ints
     accepted: Ints
     refused: Ints
@@ -181,6 +184,22 @@ class Copies:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def take(self, mask: Mask) -> Copies:
+        """These of them."""
+        made: dict[str, Any] = {"parties": self.parties, "queues": self.queues, "known": self.known}
+        of = self.lanes.of[mask]
+        starts = begins(of)
+        made["lanes"] = Groups(
+            np.repeat(np.arange(len(starts)), np.diff([*starts, len(of)])), starts
+        )
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, Facts):
+                made[one.name] = value.take(mask)
+            elif one.name not in made:
+                made[one.name] = value[mask]
+        return Copies(**made)
 
     @property
     def streamed(self) -> Mask:
@@ -228,6 +247,15 @@ def keyed(events: Events) -> tuple[Ints, Ints]:
 
 def ledger(events: Events, histories: Sequence[Coverage]) -> Copies:
     """The copies that events tell of. All events of each lane must be among them."""
+    rows, groups, lane = of_copies(events)
+    events = events.take(rows)
+    source = events.source[groups.starts].astype(np.int64)
+    lanes = grouped(source, lane)[1]
+    return _counted(events, groups, lanes, known(events.parties, histories))
+
+
+def of_copies(events: Events) -> tuple[Ints, Groups, Ints]:
+    """The rows that are about copies; the copy of each of these; and the lane of each copy."""
     lane, number = keyed(events)
     told = (lane != NONE) & events.transactional & ~events.are("passed-over")
     told &= (events.kind == ABSENT) | events.at("queue") | events.at("outgoing")
@@ -235,10 +263,7 @@ def ledger(events: Events, histories: Sequence[Coverage]) -> Copies:
     rows = np.flatnonzero(told)
     order, groups = grouped(events.source[rows], lane[rows], number[rows])
     rows = rows[order]
-    events, lane = events.take(rows), lane[rows][groups.starts]
-    source = events.source[groups.starts].astype(np.int64)
-    lanes = grouped(source, lane)[1]
-    return _counted(events, groups, lanes, known(events.parties, histories))
+    return rows, groups, lane[rows][groups.starts]
 
 
 def _in_graves(events: Events) -> Mask:
@@ -285,7 +310,8 @@ def _counted(events: Events, groups: Groups, lanes: Groups, known: Known) -> Cop
         messages=groups.distinct(events.message, named & (committed | accepted)),
         outgoing=np.where(kind == KINDS.index("outgoing"), first["put"].place, NONE),
         refuser=picked(events.manager, groups.first(ways["refused"]), ABSENT),
-        to=np.full(groups.count, ABSENT, np.int64), **first,
+        to=np.full(groups.count, ABSENT, np.int64), follows=np.zeros(groups.count, np.int64),
+        **first,
         **counts,
     )  # fmt: skip
     copies.to[:] = _receivers(copies)

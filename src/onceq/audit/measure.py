@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from onceq.audit.arrays import NONE, Ints, coded, grouped
+from onceq.audit.arrays import NONE, Ints, Mask, coded, grouped
 from onceq.audit.copies import STATES, Copies, routes, states
 
 BUCKETS: Final = 60
@@ -16,6 +16,8 @@ BUCKETS: Final = 60
 ROUTES_MAX: Final = 50
 """Routes in one table; those with most messages."""
 SECOND_US: Final = 1_000_000
+PARTS: Final = (("commit", "acceptance"), ("acceptance", "reception"))
+"""Parts of the way whose latencies are told."""
 NAMES: Final = {
     "received": "received by an application",
     "waiting": "waiting in its queue",
@@ -59,6 +61,11 @@ def measured(copies: Copies) -> Measured:
     return Measured(copies, states(copies), route, texts)
 
 
+def part_of(found: Measured, mask: Mask) -> Measured:
+    """The same of some copies."""
+    return Measured(found.copies.take(mask), found.state[mask], found.route[mask], found.routes)
+
+
 def counted(found: Measured) -> dict[str, int]:
     """How many copies are in each state, by the name for people."""
     count = np.bincount(found.state, minlength=len(STATES)).tolist()
@@ -66,32 +73,63 @@ def counted(found: Measured) -> dict[str, int]:
     return {words: by_name[name] for name, words in NAMES.items() if by_name[name]}
 
 
-def latencies(found: Measured) -> list[dict[str, Any]]:
-    """Seconds from commit to acceptance and from acceptance to reception, by route."""
+Took = dict[tuple[str, str, str], tuple[Ints, Ints]]
+"""Microseconds, rising, and how many messages took so long; by route, begin and end."""
+
+
+def took(found: Measured) -> Took:
+    """How long it took from commit to acceptance and from acceptance to reception, by route."""
     copies = found.copies
     commit, accept = copies.put.time, copies.taken.time
     receive = copies.got.time
     arrive = np.where(accept == NONE, commit, accept)
-    made = []
-    for begin, end, first, last in (
-        ("commit", "acceptance", commit, accept), ("acceptance", "reception", arrive, receive)
-    ):  # fmt: skip
+    made: Took = {}
+    for (begin, end), first, last in zip(PARTS, (commit, arrive), (accept, receive), strict=True):
         rows = np.flatnonzero((first != NONE) & (last != NONE))
-        rows = rows[np.argsort(found.route[rows], kind="stable")]
         order, groups = grouped(found.route[rows])
         parts = np.split((last - first)[rows[order]], groups.starts[1:]) if len(rows) else []
-        some = [
-            _latency(found.routes[int(found.route[rows[start]])], begin, end, part)
-            for start, part in zip(groups.starts.tolist(), parts, strict=True)
-        ]
+        for start, part in zip(groups.starts.tolist(), parts, strict=True):
+            route = found.routes[int(found.route[rows[order[start]]])]
+            made[route, begin, end] = _counts(part)
+    return made
+
+
+def _counts(values: Ints) -> tuple[Ints, Ints]:
+    different, count = np.unique(values, return_counts=True)
+    return different, count.astype(np.int64)
+
+
+def both(one: Took, other: Took, sign: int = 1) -> Took:
+    """The times of both; with a sign of -1 those of one without those of the other."""
+    made: Took = {}
+    for key in {**one, **other}:
+        none = (np.zeros(0, np.int64),) * 2
+        (values, counts), (more, times) = one.get(key, none), other.get(key, none)
+        different, where = np.unique(np.concatenate((values, more)), return_inverse=True)
+        count = np.zeros(len(different), np.int64)
+        np.add.at(count, where.ravel(), np.concatenate((counts, sign * times)))
+        if count.any():
+            made[key] = different[count > 0], count[count > 0]
+    return made
+
+
+def latencies(times: Took) -> list[dict[str, Any]]:
+    """Percentiles in seconds, by route; those with most messages of each part of the way."""
+    made = []
+    for part in PARTS:
+        some = [_latency(key, *found) for key, found in times.items() if key[1:] == part]
         made += sorted(some, key=lambda row: (-row["messages"], row["route"]))[:ROUTES_MAX]
     return made
 
 
-def _latency(route: str, begin: str, end: str, took_us: Ints) -> dict[str, Any]:
-    p50, p90, p99 = np.percentile(took_us, (50, 90, 99), method="inverted_cdf") / SECOND_US
+def _latency(key: tuple[str, str, str], took_us: Ints, counts: Ints) -> dict[str, Any]:
+    route, begin, end = key
+    upto = np.cumsum(counts)
+    total = int(upto[-1])
+    at = np.searchsorted(upto, np.ceil(np.array((0.5, 0.9, 0.99)) * total))
+    p50, p90, p99 = took_us[at] / SECOND_US
     return {
-        "route": route, "from": begin, "to": end, "messages": len(took_us),
+        "route": route, "from": begin, "to": end, "messages": total,
         "p50_s": round(float(p50), 3), "p90_s": round(float(p90), 3),
         "p99_s": round(float(p99), 3), "max_s": round(float(took_us.max()) / SECOND_US, 3),
     }  # fmt: skip

@@ -209,7 +209,7 @@ def _vanished(copies: Copies, _: Certain) -> Mask:
         first = np.zeros(len(rows), np.bool_)
         first[begins(lane)] = True
         before = np.where(first, 0, np.concatenate(([0], number[:-1])))
-        wrong[rows] = number != before + 1
+        wrong[rows] = (number != before + 1) & (copies.follows[rows] == 0)
     return wrong
 
 

@@ -45,10 +45,18 @@ class Wrong:
     said: str
 
 
+Lines = Callable[[Ints], dict[int, dict[str, Any]]]
+"""From numbers of rows to what stands there."""
+
+
 def stories(
-    histories: Sequence[Coverage], events: Events, found: Measured, verdicts: Sequence[Verdicts]
+    events: Events, found: Measured, verdicts: Sequence[Verdicts], lines: Lines
 ) -> list[dict[str, Any]]:
-    """The first messages that contradict an invariant, with what is wrong and their events."""
+    """The first messages that contradict an invariant, with what is wrong and their events.
+
+    Args:
+        lines: What stands in the rows of ``events``.
+    """
     wrong = []
     for one in verdicts:
         for at in range(min(len(one), STORIES_MAX)):
@@ -59,7 +67,7 @@ def stories(
                                one.told(at)))  # fmt: skip
     names = [own or party for own, party in
              zip(found.copies.known.names, found.copies.parties, strict=False)]  # fmt: skip
-    return _told(histories, wrong, names, lambda keys: _rows(events, keys))
+    return _told(wrong, names, lambda keys: _rows(events, keys), lines)
 
 
 def stories_by_files(
@@ -82,12 +90,13 @@ def stories_by_files(
         return {key: np.concatenate(parts) for key, parts in rows.items()}
 
     by_id = {one.id: one.manager for one in histories}
-    return _told(histories, wrong, [by_id.get(party, party) for party in parties], found)
+    names = [by_id.get(party, party) for party in parties]
+    return _told(wrong, names, found, lines_of_files(histories))
 
 
 def _told(
-    histories: Sequence[Coverage], wrong: Sequence[Wrong], names: Sequence[str],
-    find: Callable[[Sequence[Key]], dict[Key, Ints]],
+    wrong: Sequence[Wrong], names: Sequence[str], find: Callable[[Sequence[Key]], dict[Key, Ints]],
+    lines: Lines,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """One story for each message, whatever is wrong with it."""
     faults: dict[tuple[int, ...], list[Wrong]] = {}
@@ -96,7 +105,7 @@ def _told(
             faults.setdefault(one.key[:3], []).append(one)
     keys = [said[0].key for said in faults.values()]
     rows = find(keys) if keys else {}
-    shown = _shown(histories, np.concatenate([*rows.values(), np.zeros(0, np.int64)]))
+    shown = lines(np.concatenate([*rows.values(), np.zeros(0, np.int64)]))
     return [
         {
             "title": title(names, said[0].key, next((o.route for o in said if o.route), "")),
@@ -163,18 +172,33 @@ def _near(
     return np.isin(mixed(source, one, other), mixed(sources, ones, others))
 
 
-def _shown(histories: Sequence[Coverage], rows: Ints) -> dict[int, dict[str, Any]]:
-    """What stands in the files at these rows, counted over all files."""
-    found: dict[int, dict[str, Any]] = {}
-    wanted, begin = np.unique(rows), 0
-    for path in (path for one in histories for path in one.files):
-        end = begin + pq.read_metadata(path).num_rows
-        here = wanted[(wanted >= begin) & (wanted < end)]
-        if len(here):
-            table = pq.read_table(path, columns=_SHOWN).take(pa.array(here - begin))
-            found.update(zip(here.tolist(), table.to_pylist(), strict=True))
-        begin = end
-    return found
+def lines_of_files(histories: Sequence[Coverage]) -> Lines:
+    """What stands in the files, whose rows are counted over all of them."""
+
+    def shown(rows: Ints) -> dict[int, dict[str, Any]]:
+        found: dict[int, dict[str, Any]] = {}
+        wanted, begin = np.unique(rows), 0
+        for path in (path for one in histories for path in one.files):
+            end = begin + pq.read_metadata(path).num_rows
+            here = wanted[(wanted >= begin) & (wanted < end)]
+            if len(here):
+                table = pq.read_table(path, columns=_SHOWN).take(pa.array(here - begin))
+                found.update(zip(here.tolist(), table.to_pylist(), strict=True))
+            begin = end
+        return found
+
+    return shown
+
+
+def lines_of(table: pa.Table) -> Lines:
+    """What stands in a table."""
+
+    def shown(rows: Ints) -> dict[int, dict[str, Any]]:
+        wanted = np.unique(rows)
+        there = table.select(_SHOWN).take(pa.array(wanted)).to_pylist()
+        return dict(zip(wanted.tolist(), there, strict=True))
+
+    return shown
 
 
 def _in_time(rows: Sequence[int], shown: dict[int, dict[str, Any]]) -> list[int]:

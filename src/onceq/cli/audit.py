@@ -50,6 +50,13 @@ Stuck = Annotated[
 ]  # fmt: skip
 
 
+Proof = Annotated[
+    str, typer.Option("--proof", metavar="FOLDER", show_default=False,
+                      help="Keep the proof in a folder, and go on from the one that is there: "
+                      "histories are read from where it ends, and may have lost what came before.")
+]  # fmt: skip
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("audit")(audit)
@@ -57,7 +64,7 @@ def register(app: typer.Typer) -> None:
 
 def audit(
     folders: Folders, settled: Settled = False, html: Html = "", to: To = "",
-    stuck: Stuck = 300.0, json: Json = False,
+    stuck: Stuck = 300.0, proof: Proof = "", json: Json = False,
 ) -> int:  # fmt: skip
     """Prove or refute from queue managers' own histories that each committed message met exactly
     one end, once and in order. What it is doing is told on stderr.
@@ -66,16 +73,25 @@ def audit(
     their way are no violation, nor is what a history that was cut off cannot tell. Everything is
     held in memory; onceq spark audit takes more than that.
     """
-    with Missing("onceq[audit]" if html else "onceq[history]"):
-        command = import_module("onceq.audit.command")
-        if html:
-            import_module("onceq.audit.report")
-    wish = command.Wish(settled=settled, html=html, to=to, stuck_s=stuck)
-    return told(lambda say: command.run(folders, wish, say), json=json)
+
+    def work(say: Teller) -> dict[str, Any]:
+        with Missing("onceq[audit]" if html else "onceq[history]"):
+            command = import_module("onceq.audit.command")
+            if html:
+                import_module("onceq.audit.report")
+        wish = command.Wish(settled=settled, html=html, to=to, stuck_s=stuck, proof=proof)
+        found: dict[str, Any] = command.run(folders, wish, say)
+        return found
+
+    return told(work, json=json)
 
 
 def told(work: Callable[[Teller], dict[str, Any]], *, json: bool) -> int:
-    """Audit, tell meanwhile what it does, print what was found; returns the exit code."""
+    """Audit, tell meanwhile what it does, print what was found; returns the exit code.
+
+    Args:
+        work: Also loads what it needs: that takes a second, in which it may be given up.
+    """
     teller = Teller()
     try:
         with Interruptible():

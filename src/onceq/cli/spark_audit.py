@@ -28,12 +28,12 @@ def audit(
 
     Ends with 0 if nothing contradicts the promises, and with 8 if anything does.
     """
-    command = loaded("onceq.spark.audit.command", "audit,spark,java")
-    wish = loaded("onceq.audit.command", "audit,spark,java").Wish(
-        settled=settled, html=html, to=to, stuck_s=stuck
-    )
 
     def work(say: Teller) -> dict[str, Any]:
+        command = loaded("onceq.spark.audit.command", "audit,spark,java")
+        wish = loaded("onceq.audit.command", "audit,spark,java").Wish(
+            settled=settled, html=html, to=to, stuck_s=stuck
+        )
         try:
             found: dict[str, Any] = command.run(folders, wish, say, master=master)
         except Exception as error:

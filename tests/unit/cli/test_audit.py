@@ -96,7 +96,7 @@ def test_tables_and_verdict(
                  "! BETA", "wrote r.html", "PROVEN"):  # fmt: skip
         assert part in said
     more = {"master": "local[*]"} if words[0] == "spark" else {}
-    wish = Wish(settled=True, html="r.html", to="", stuck_s=5.0)
+    wish = Wish(settled=True, html="r.html", to="", stuck_s=5.0, proof="")
     assert command.asked == {"folders": ["a", "b"], "wish": wish, **more}
 
 
@@ -128,6 +128,23 @@ def test_interrupted(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == "   1.2 s  judging\ninterrupted: nothing is proven\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_while_it_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], capsys: pytest.CaptureFixture[str],
+    number: signal.Signals,
+) -> None:  # fmt: skip
+    """Loading its libraries takes a second: it ended with 130 and not a word."""
+
+    def load(name: str, *_: str) -> Any:
+        signal.raise_signal(number)
+
+    monkeypatch.setattr("onceq.cli.audit.import_module", load)
+    monkeypatch.setattr("onceq.cli.spark_audit.loaded", load)
+    assert run([*words, "a"]) == 130
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "interrupted: nothing is proven\n")
 
 
 STEPS = (

@@ -1,0 +1,53 @@
+"""Mistakes of histories and audits: what is summed, what limits them, what is put aside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onceq.audit import events, kept, letters, proof, rules
+from onceq.audit.past import Keys, Past
+from onceq.history import heads
+from tests.planted.planted import Planted, edited
+
+HISTORY = "tests/history/test_bodies.py::"
+LIMITS = "tests/audit/test_limits.py::"
+KEPT = "tests/audit/test_kept.py::"
+
+
+def nobody_is_somebody(patch: pytest.MonkeyPatch) -> None:
+    """Rows that do not say their message limit nothing."""
+    patch.setattr(events, "NOBODY", "nobody")
+
+
+def places_are_not_kept(patch: pytest.MonkeyPatch) -> None:
+    """What comes at the place of a message that was put aside is new."""
+    has = Past.has
+
+    def blind(past: Past, parties: list[str], keys: Keys) -> np.ndarray:
+        return has(past, parties, keys) & (keys.kind != "place")
+
+    patch.setattr(Past, "has", blind)
+
+
+PLANTED = (
+    Planted("nobody-is-somebody", nobody_is_somebody,
+            LIMITS + "test_packets_damaged_in_a_hostile_world_accuse_nobody"),
+    Planted("letters-of-whoever", edited(letters, " & known.read[events.manager]", ""),
+            LIMITS + "test_a_dead_letter_that_cannot_be_read_is_not_called_missing"),
+    Planted("moves-are-all-told",
+            edited(rules, "return there & copies.known.unbroken[got.manager] & wrong",
+                   "return there & wrong"),
+            LIMITS + "test_a_move_in_a_part_that_is_missing_is_no_other_place"),
+    Planted("http-is-not-summed",
+            edited(heads, "if start + size > min(end, len(view)):", "if True:"),
+            HISTORY + "test_of_a_body_that_came_by_http"),
+    Planted("places-are-not-kept", places_are_not_kept,
+            KEPT + "test_what_is_told_later_of_messages_that_were_put_aside"),
+    Planted("half-of-a-violation",
+            edited(kept, "if whole or not violations(verdicts):", "if True:"),
+            KEPT + "test_what_is_told_later_of_messages_that_were_put_aside"),
+    Planted("changed-files-count",
+            edited(proof, "if ends_of(path) != tuple(judged.files[name]):", "if False:"),
+            KEPT + "test_a_file_that_has_changed_is_refused"),
+)  # fmt: skip
