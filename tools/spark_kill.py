@@ -37,6 +37,8 @@ from spark_side import BATCH_S_MAX, BEHIND, IN_QUEUE, MESSAGES, PAUSE_S, SparkSi
 
 VICTIMS = ("driver", "worker", "worker", "worker", "ALPHA", "ALPHA", "BETA")
 MANAGERS = ("1", "2")
+JOIN_AT = 3
+"""A third of the kills comes before a queue manager joins."""
 
 
 class Shape(Protocol):
@@ -134,10 +136,11 @@ def _kill_again_and_again(
             return [f"no batch in {BATCH_S_MAX:.0f} s; last failure: {spark.last_failure}"]
         pause(chance.uniform(*PAUSE_S))
         victim = chance.choice(VICTIMS)
-        if not joined and done.total() >= kills // 2 and shape.join(spark):
+        due = done.total() >= kills // JOIN_AT
+        if due and not joined and shape.join(spark):
             victim = "driver"
             say("what is killed next goes on with more queue managers")
-        joined = joined or done.total() >= kills // 2
+        joined = due
         if victim in nodes:
             nodes[victim].kill()
             nodes[victim].start()

@@ -5,15 +5,18 @@ The histories are those of ``test_planted``: many ends, and a violation of most 
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 
 import pytest
 
-from onceq.audit import command, measure, plots
+from onceq.audit import command, measure, plots, tables
 from onceq.audit.command import Wish
 from onceq.audit.report import INVARIANTS
+from onceq.errors import ConfigurationError
 from tests.audit.corruptions import corrupt
 from tests.audit.histories import peopled
 from tests.audit.planting import Row
@@ -117,3 +120,33 @@ def test_routes_with_the_same_numbers_are_two_lines_that_can_be_seen() -> None:
     )
     assert len(lines) == 2
     assert len({"dasharray" in line for line in lines}) == 2
+
+
+@pytest.mark.parametrize("kind", ["html", "out"])
+def test_a_full_disk_leaves_no_half_and_does_not_hide_the_verdict(
+    told: tuple[Row, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    found, _ = told
+
+    def full(*args: object, **kwargs: object) -> None:
+        with open(args[1] if kind == "out" else args[0], "wb") as file:  # type: ignore[call-overload]
+            file.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    place = tmp_path / "there"
+    words = rf"{place} cannot be written \(No space left on device\).* ended with: VIOLATED: "
+    if kind == "html":
+        place.write_text("of yesterday")
+        monkeypatch.setattr(Path, "write_text", full)
+        with pytest.raises(ConfigurationError, match=words):
+            command.save(str(place), "<html>", found)
+        assert place.read_text() == "of yesterday"
+        assert list(tmp_path.iterdir()) == [place]
+    else:
+        monkeypatch.setattr("onceq.audit.tables.pq.write_table", full)
+        with (
+            pytest.raises(ConfigurationError, match=words),
+            command.told_if_lost(str(place), found),
+        ):
+            tables.write(str(place), {"traffic": tables.points([])})
+        assert list(tmp_path.iterdir()) == []

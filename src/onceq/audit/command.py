@@ -6,9 +6,10 @@ same by parts where that is too much.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -158,19 +159,48 @@ def _written(
     """Write what is asked for."""
     if wish.to:
         begin(f"writing tables into {wish.to}")
-        tables.write(wish.to, {
-            "messages": tables.messages(found), "violations": tables.violated(found, verdicts),
-            "traffic": tables.points(moved),
-        })  # fmt: skip
+        with told_if_lost(wish.to, said):
+            tables.write(wish.to, {
+                "messages": tables.messages(found), "violations": tables.violated(found, verdicts),
+                "traffic": tables.points(moved),
+            })  # fmt: skip
         said["written"].append(wish.to)
     if wish.html:
         from onceq.audit.report import page
 
         begin(f"writing the report {wish.html}")
-        Path(wish.html).write_text(page(said, moved), encoding="utf-8")
+        save(wish.html, page(said, moved), said)
         said["written"].append(wish.html)
     if not wish.proof:
         begin("done")
+
+
+@contextlib.contextmanager
+def told_if_lost(place: str, said: Mapping[str, Any]) -> Iterator[None]:
+    """What an audit has found is told also where it cannot be written.
+
+    Raises:
+        ConfigurationError: The place cannot be written, or has no room.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ConfigurationError(
+            f"{place} cannot be written ({error.strerror or error}), and nothing of it was left; "
+            f"the audit ended with: {said['verdict']}"
+        ) from None
+
+
+def save(place: str, report: str, said: Mapping[str, Any]) -> None:
+    """Write a report, whole or not at all; raises ConfigurationError."""
+    path = Path(place)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with told_if_lost(place, said):
+        try:
+            fresh.write_text(report, encoding="utf-8")
+            fresh.replace(path)
+        finally:
+            fresh.unlink(missing_ok=True)
 
 
 def findings(

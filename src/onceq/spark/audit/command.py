@@ -10,7 +10,6 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.parquet as pq
@@ -19,7 +18,7 @@ from pyspark.sql import functions as f
 
 from onceq.audit import files
 from onceq.audit.arrays import NONE
-from onceq.audit.command import Wish, check, verdict
+from onceq.audit.command import Wish, check, save, verdict
 from onceq.audit.events import NOBODY, READ
 from onceq.audit.progress import Say
 from onceq.audit.rules import MESSAGE, QUEUE
@@ -187,7 +186,7 @@ def audit(
 
             begin(f"writing the report {wish.html}")
             points = [row.asDict() for row in moved.collect()]
-            Path(wish.html).write_text(page(found, points), encoding="utf-8")
+            save(wish.html, page(found, points), found)
             found["written"].append(wish.html)
         begin("done")
         return found
