@@ -123,7 +123,7 @@ def test_routes_with_the_same_numbers_are_two_lines_that_can_be_seen() -> None:
 
 
 @pytest.mark.parametrize("kind", ["html", "out"])
-def test_a_full_disk_leaves_no_half_and_does_not_hide_the_verdict(
+def test_a_full_disk_does_not_hide_the_verdict(
     told: tuple[Row, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     found, _ = told

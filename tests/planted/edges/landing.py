@@ -64,6 +64,35 @@ def _queues_are_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(proof, "_codes", codes)
 
 
+def _a_plan_is_replaced_at_any_time(patch: pytest.MonkeyPatch) -> None:
+    from onceq.spark.land.memory import Memory
+
+    patch.setattr(Memory, "_begun", lambda self: False)
+
+
+def _a_plan_stays_for_ever(patch: pytest.MonkeyPatch) -> None:
+    from onceq.spark.land.memory import Memory
+
+    patch.setattr(Memory, "_begun", lambda self: True)
+
+
+def _a_changed_body_is_a_row_as_well(patch: pytest.MonkeyPatch) -> None:
+    from spark_land_judge import Found
+
+    patch.setattr(Found, "_landed", lambda self, number, said: number)
+
+
+def _a_report_is_written_in_its_place(patch: pytest.MonkeyPatch) -> None:
+    from pathlib import Path
+
+    from onceq.audit import command
+
+    def save(place: str, report: str, said: object) -> None:
+        Path(place).write_text(report)
+
+    patch.setattr(command, "save", save)
+
+
 PLANTED = (
     Planted(
         "table-forgets-its-batches", _a_table_forgets_its_batches,
@@ -92,5 +121,21 @@ PLANTED = (
     Planted(
         "landed-queues-are-one", _queues_are_one,
         "tests/unit/spark/test_land_proof.py::test_queues_and_managers_have_messages_of_their_own",
+    ),
+    Planted(
+        "plan-replaced-at-any-time", _a_plan_is_replaced_at_any_time,
+        FILES + "another_plan_needs_another_folder",
+    ),
+    Planted(
+        "mistyped-plan-stays", _a_plan_stays_for_ever,
+        FILES + "a_plan_of_which_nothing_was_landed_is_replaced",
+    ),
+    Planted(
+        "judge-without-bodies", _a_changed_body_is_a_row_as_well,
+        "tests/unit/tools/test_spark_land.py::test_what_is_wrong_is_found",
+    ),
+    Planted(
+        "half-a-report", _a_report_is_written_in_its_place,
+        "tests/audit/test_report_text.py::test_a_full_disk_does_not_hide_the_verdict",
     ),
 )  # fmt: skip
