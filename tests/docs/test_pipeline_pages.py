@@ -19,13 +19,13 @@ SAID = [
     ("spark.md", "Many queues, many queue managers", "no stand-by and no replica"),
     ("spark.md", "Many queues, many queue managers", "decided where it is sent"),
     ("spark.md", "Many queues, many queue managers", "with more queue managers or queues"),
-    ("spark.md", "A table and a queue in one batch", r"PySpark 4\.2 and fails in 4\.3"),
     ("spark.md", "Write rows to queues", "Two writes of one batch need two names"),
     ("spark.md", "Write rows to queues", "Spark refuses to sort a stream"),
     ("spark.md", "Keep the order", "of a stream only inside `foreachBatch`"),
     ("spark.md", "To several queue managers", "The first address decides"),
     ("spark.md", "When something goes wrong", "Holes are normal"),
-    ("land.md", "Delta and Iceberg", "for Spark 4.1"),
+    ("land.md", "Delta and Iceberg", "is made for Spark 4.1, fails in 4.2"),
+    ("land.md", "Delta and Iceberg", "is made for 4.2 and fails in 4.3"),
     ("audit.md", "What is proven", "It cannot see"),
 ]
 
