@@ -18,7 +18,7 @@ IN_QUEUE = r"private$\in"
 """The queue that is read."""
 MESSAGES = (500, 2_000, 8_000)
 """Of a trigger; the seed chooses one."""
-BEHIND = 8
+BEHIND = 3
 """Triggers that a query may be behind its senders: what is left at the end is worked off."""
 PAUSE_S = (0.1, 1.5)
 """Between a batch that was committed and the next kill."""
