@@ -122,4 +122,5 @@ def views(step: Step, name: str) -> list[ReaderView]:
         for number, reader, one in found
         if number in step.state.all_queues
     ]
-    return sorted(shown[::-1], key=lambda one: -one.since)
+    shown.reverse()  # Of one second, too: the table has those that have read last at its end.
+    return sorted(shown, key=lambda one: -one.since)
