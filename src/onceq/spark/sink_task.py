@@ -199,7 +199,7 @@ class Task:
         assert isinstance(error, OnceqError)
         # The client library ships several pieces at once, and says so.
         why = error.__cause__ if isinstance(error, SendFailed) else error
-        if isinstance(error, _FULL) or isinstance(why, _FULL):
+        if isinstance(why, _FULL) or _says_full(error):
             return _overfull(error)
         if not isinstance(why, OnceqError) or isinstance(why, (*_PASSING, *_LOST)):
             return error
@@ -331,6 +331,11 @@ def _opened(manager: QueueManager, queue: str) -> OpenQueue:
     opened = manager.open_queue(queue, access="send")
     opened.close()
     return opened
+
+
+def _says_full(error: OnceqError) -> bool:
+    """The same of one that the queue manager told with the prepare: its cause is in its text."""
+    return isinstance(error, SendFailed) and any(f"({kind.code})" in error.text for kind in _FULL)
 
 
 def _overfull(error: OnceqError) -> OnceqError:
