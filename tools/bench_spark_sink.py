@@ -31,10 +31,15 @@ WIDE = (
 Figures = dict[str, float]
 
 
-def table(spark: Any, first: int, rows: int, place: str) -> Any:
-    """The rows that are written, in Parquet, with the columns of the sink."""
-    frame = spark.range(first, first + rows, 1, PARTITIONS).selectExpr(
-        f"CAST(rpad(CAST(id AS STRING), {BODY_BYTES}, 'x') AS BINARY) AS body",
+def table(spark: Any, part: range, size: int, place: str) -> Any:
+    """The rows that are written, in Parquet, with the columns of the sink.
+
+    Args:
+        part: Their numbers.
+        size: Of a body.
+    """
+    frame = spark.range(part.start, part.stop, 1, PARTITIONS).selectExpr(
+        f"CAST(rpad(CAST(id AS STRING), {size}, 'x') AS BINARY) AS body",
         "concat('row ', id DIV 1000) AS label",
         "CAST(lpad(CAST(id DIV 1000 AS STRING), 20, '0') AS BINARY) AS correlationId",
         "CAST(NULL AS STRING) AS responseQueue",
@@ -71,12 +76,17 @@ def nothing() -> type:
 class Bench:
     """One daemon, one table of so many rows, one session."""
 
-    def __init__(self, spark: Any, folder: Path, rows: int) -> None:
+    def __init__(self, spark: Any, folder: Path, rows: int, size: int = BODY_BYTES) -> None:
         self.rows = rows
         self.folder = folder
         self.spark = spark
         self.frames = [
-            table(spark, first, min(WRITE_ROWS, rows - first), str(folder / f"{first}.parquet"))
+            table(
+                spark,
+                range(first, min(first + WRITE_ROWS, rows)),
+                size,
+                str(folder / f"{first}.parquet"),
+            )
             for first in range(0, rows, WRITE_ROWS)
         ]
         self.frame = spark.read.parquet(*(str(path) for path in sorted(folder.glob("*.parquet"))))
@@ -142,10 +152,10 @@ class Bench:
         self.node.kill(signal.SIGTERM)
 
 
-def run(rows: int) -> Figures:
+def run(rows: int, size: int = BODY_BYTES) -> Figures:
     """Measure everything with so many rows; the best of some rounds, after one unmeasured."""
     with tempfile.TemporaryDirectory() as folder, quiet_session("local[2]", "bench") as spark:
-        bench = Bench(spark, Path(folder), rows)
+        bench = Bench(spark, Path(folder), rows, size)
         cases: dict[str, Callable[[], float]] = {
             "rate source to nowhere": bench.rate,
             "Parquet read": bench.read,
