@@ -535,6 +535,16 @@ class ServiceNotAvailable(Refused):
     )
 
 
+class WrongAddress(ServiceNotAvailable):
+    """There is no queue manager for applications at an address, and not because it is away."""
+
+    code = "wrong-address"
+    cure = (
+        "Correct the host, or take the port for applications (`client_listen`), not that between "
+        "queue managers. A host whose name is not known at the moment may be there later."
+    )
+
+
 class LinkLost(ServiceNotAvailable):
     """The connection broke while an answer was awaited; what was asked may have happened."""
 

@@ -77,11 +77,6 @@ class Request:
             self.late(result)
 
 
-class NoSuchPlace(ServiceNotAvailable):
-    """There is no queue manager at an address, and not because it is away, as far as can be seen:
-    there is no such host, or whoever answers there speaks another language."""
-
-
 @dataclass(frozen=True, slots=True)
 class Greeting:
     """Who is at the other end, for how long it answers for old commits, and what it knows

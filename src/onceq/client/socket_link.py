@@ -16,9 +16,9 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 
 from onceq.client.address import Address
-from onceq.client.link import Greeting, NoSuchPlace, Request, greeting
+from onceq.client.link import Greeting, Request, greeting
 from onceq.client.pause import acquire, wait_readable
-from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
+from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable, WrongAddress
 from onceq.model.run import Buffer
 from onceq.permission import denied
 from onceq.wire.app import frames
@@ -99,7 +99,7 @@ class SocketLink:
             while True:
                 data = self._socket.recv(READ_BYTES_MIN)
                 if not data:
-                    raise NoSuchPlace(
+                    raise WrongAddress(
                         f"{self._address} closed the connection at once{self._address.doubt}"
                     )
                 for _, code, head, _ in self._parser.feed(data):
@@ -356,7 +356,7 @@ def _connected(address: Address, timeout: float) -> socket.socket:
             made.close()
         if isinstance(error, PermissionError) and address.path:
             raise denied(address.path, instead="or use its client_listen") from error
-        kind = NoSuchPlace if isinstance(error, socket.gaierror) else ServiceNotAvailable
+        kind = WrongAddress if isinstance(error, socket.gaierror) else ServiceNotAvailable
         raise kind(
             f"no queue manager answers at {address} ({error.strerror or error}); is it running? "
             "'onceq qm run' starts one"

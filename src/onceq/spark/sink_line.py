@@ -15,9 +15,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from onceq.client.link import NoSuchPlace
 from onceq.client.threads.manager import QueueManager
-from onceq.errors import ServiceNotAvailable
+from onceq.errors import ServiceNotAvailable, WrongAddress
 from onceq.spark.error_codes import coded
 from onceq.spark.patience import Patience, Spell
 from onceq.spark.pool import connection
@@ -48,7 +47,7 @@ def asked_again(
             result = work()
         except ServiceNotAvailable as error:
             if spell is None:
-                wrong = isinstance(error, NoSuchPlace) and not met()
+                wrong = isinstance(error, WrongAddress) and not met()
                 most = min(patience.retry_s, WRONG_S_MAX) if wrong else patience.retry_s
                 spell = Spell(replace(patience, retry_s=most), place)
             if not spell.again(error):
