@@ -46,7 +46,7 @@ def list_readers(queues: Some = None, qm: Where = None, json: Json = False) -> N
     now = int(time.time())
     out.table(
         ("queue", "subscription", "query", "up to", "ago", "who"),
-        [(r.queue, r.reader, r.query, r.to, duration(now - r.since), r.who) for r in found],
+        [(r.queue, r.reader, r.query, str(r.to), duration(now - r.since), r.who) for r in found],
     )
 
 
