@@ -18,9 +18,9 @@ from onceq.errors import ConfigurationError, ReadBefore, ServiceNotAvailable, Sh
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
 
+from onceq.client.pause import pause
 from onceq.client.plans import reading
 from onceq.spark import access as access_module
-from onceq.spark.lease import LEASE_MS
 from tests.spark.driver import Driver
 
 
@@ -263,19 +263,26 @@ def test_a_driver_that_died_with_its_computer_is_replaced(
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     """And when it was only stopped, it is told by its next request."""
-    monkeypatch.setattr("onceq.spark.access.LEASE_MS", 300)
     monkeypatch.setattr("onceq.spark.access.HOLD_SAY_S", 0.0)
     send(daemon, queue, "a", "b")
     dead = readers(queue, subscription="s")
     end = dead.after(dead.first())
     silent(dead)
-    new = readers(queue, subscription="s")
-    assert new.bodies(new.first(), end) == ["a", "b"]
+    (held,) = next(iter(dead.reader._queues.accesses.values()))._held.values()
+
+    def wait(seconds: float) -> None:
+        """The next one waits, and the lease is over meanwhile."""
+        held.run(reading.renew(held._state, 1))
+        pause(seconds)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("onceq.spark.access.pause", wait)
+        new = readers(queue, subscription="s")
+        assert new.bodies(new.first(), end) == ["a", "b"]
     assert "held by a Spark stream of subscription 's', process" in caplog.text
-    monkeypatch.setattr("onceq.spark.access.LEASE_MS", LEASE_MS)
-    monkeypatch.setattr("onceq.spark.access.HOLD_S_MAX", 0.0)
     new.after(end)
-    with pytest.raises(SharingViolation, match="held by a Spark stream"):
+    with monkeypatch.context() as patch, pytest.raises(SharingViolation, match="held by a Spark"):
+        patch.setattr("onceq.spark.access.HOLD_S_MAX", 0.0)
         dead.after(end)
     new.reader.stop()
     with pytest.raises(SharingViolation, match="goes on in its place"):

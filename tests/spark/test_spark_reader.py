@@ -213,7 +213,7 @@ def test_offsets_of_before(daemon: Any, queue: str, readers: Any) -> None:
     end = driver.after(old)
     assert end == {
         "from": {instance: first + 1}, "messages": {instance: 1}, "names": {instance: queue},
-        "to": {instance: first + 2},
+        "query": query, "to": {instance: first + 2},
     }  # fmt: skip
     assert daemon.manager.queue(queue)["messages"] == 1
 

@@ -122,5 +122,5 @@ def views(step: Step, name: str) -> list[ReaderView]:
         for number, reader, one in found
         if number in step.state.all_queues
     ]
-    shown.reverse()  # Of one second, too: the table has those that have read last at its end.
+    shown.reverse()  # of one second, too, the last comes first
     return sorted(shown, key=lambda one: -one.since)
