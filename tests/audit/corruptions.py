@@ -141,6 +141,36 @@ def buried_alive(plants: Plants, number: int) -> None:
     bury(plants.a, plants.a.find("acknowledged", **plants.mine(number)), 3_000)
 
 
+def confirmed_and_purged(plants: Plants, number: int) -> None:
+    """Its sender was told that it was received; an operator had removed it."""
+    plants.mute(number, 0x4000)
+    change(plants, number, "received", event="purged")
+
+
+def received_and_said_not(plants: Plants, number: int) -> None:
+    change(plants, number, "confirmed", event="not-received", **{"class": 0xC004})
+
+
+def confirmed_twice(plants: Plants, number: int) -> None:
+    (row,) = rows_of(plants, number, "confirmed")
+    plants.a.again(row)
+
+
+def told_of_what_never_came(plants: Plants, number: int) -> None:
+    plants.b.drop("accepted", "received", **plants.mine(number))
+
+
+def of_two_lanes_swapped(plants: Plants, number: int) -> None:
+    """It came into the queue of another stream, and one of that stream into its own."""
+    b = plants.b
+    other = next(r for r in b.rows if r["event"] == "accepted" and r["queue"] == r"private$\j")
+    number_there, stream = other["number"], other["stream"]
+    for what in ("accepted", "received"):
+        one = b.find(what, **plants.mine(number))
+        swap(one, b.find(what, stream=stream, number=number_there, kind="queue"),
+             "stream", "number", "message", "transaction", "bytes", "bodyCrc")  # fmt: skip
+
+
 PLANTED: Final[dict[int, tuple[Plant, str, str]]] = {
     2: (misdelivered, "I3", "misdelivered"),
     4: (altered, "I3", "altered"),
@@ -158,6 +188,11 @@ PLANTED: Final[dict[int, tuple[Plant, str, str]]] = {
     28: (told_twice, "I13", "told-twice"),
     30: (accepted_by_another, "I4", "accepted-twice"),
     32: (refused_twice, "I11", "refused-twice"),
+    3: (confirmed_and_purged, "I11", "confirmed-unreceived"),
+    25: (received_and_said_not, "I11", "received-and-not"),
+    27: (confirmed_twice, "I11", "two-ends-at-sender"),
+    29: (told_of_what_never_came, "I13", "untrue-arrival"),
+    31: (of_two_lanes_swapped, "I3", "misdelivered"),
     36: (rewritten, "I3", "body-altered"),
     38: (received_as_another, "I3", "body-altered"),
     34: (buried_alive, "I12", "dead-letter-unfounded"),
@@ -183,6 +218,13 @@ def unasked(plants: Plants) -> None:
     a.find("committed", stream=copy["stream"], number=copy["number"])["journal"] = False
 
 
+def unfounded(plants: Plants) -> None:
+    """A journal copy of a message that nobody has acknowledged."""
+    copies = [r for r in plants.a.rows if r["event"] == "journaled"]
+    last = {"stream": copies[-1]["stream"], "number": copies[-1]["number"]}
+    plants.a.drop("acknowledged", "confirmed", **last)
+
+
 def corrupt(path: Path) -> Plants:
     """All of them, in the histories of a world of ``peopled``."""
     plants = Plants(path)
@@ -190,5 +232,6 @@ def corrupt(path: Path) -> Plants:
         plant(plants, number)
     at_home(plants)
     unasked(plants)
+    unfounded(plants)
     plants.save()
     return plants

@@ -85,10 +85,32 @@ def of_events(one: Finding, events: Events, copies: Copies) -> Verdicts:
     stream, message = events.stream[one.rows], events.message[one.rows]
     number = np.where(stream == NONE, message, events.number[one.rows])
     copy = _rows_of(copies, source, stream, number)
+    alone = _only_copy(copies, source, message)
+    copy = np.where((copy == ABSENT) & (stream == NONE), alone, copy)
+    found = copy != ABSENT
+    stream = np.where(found, copies.stream[copy], stream) if len(copies) else stream
+    number = np.where(found, copies.number[copy], number) if len(copies) else number
     return Verdicts(
         one.invariant, one.fault, one.looks_at, one.looked_at, copy, source, stream, number,
         message, one.said, one.counts,
     )  # fmt: skip
+
+
+def _only_copy(copies: Copies, source: Ints, message: Ints) -> Ints:
+    """The copy of each message that has one alone, as its row in the ledger; else ABSENT.
+
+    An acknowledgment names a message, and not its place in a stream.
+    """
+    near = np.flatnonzero(
+        np.isin(mixed(copies.source, copies.message), mixed(source, message))
+        & (copies.message != NONE)
+    )
+    rows: dict[tuple[int, int], list[int]] = {}
+    for at in near.tolist():
+        rows.setdefault((int(copies.source[at]), int(copies.message[at])), []).append(at)
+    each = zip(source.tolist(), message.tolist(), strict=True)
+    found = [rows.get(key, []) for key in each]
+    return np.array([one[0] if len(one) == 1 else ABSENT for one in found], np.int64)
 
 
 def _rows_of(copies: Copies, source: Ints, stream: Ints, number: Ints) -> Ints:
