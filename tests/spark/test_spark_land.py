@@ -16,9 +16,10 @@ import pyarrow.dataset as dataset
 import pytest
 
 from onceq.cli.main import run as cli
+from onceq.cli.spark_land import _tell
 from onceq.errors import ConfigurationError, QueueNotFound
 from onceq.spark.land.plan import LIBRARIES, Plan
-from onceq.spark.land.run import Done, Step, land, run
+from onceq.spark.land.run import Done, Step, held, land, run
 from onceq.spark.land.tables import open_table
 from tests.unit.spark.orders import ROW, encoded
 from tests.unit.spark.orders import SCHEMA as SCHEMA_OF_AVRO
@@ -265,3 +266,20 @@ def test_a_mistyped_queue_is_told_before_anything_is_done(
     # One that is away may come back, and there is nothing wrong with the queue then.
     with pytest.raises(AssertionError, match="Spark was started"):
         run("local", Plan("127.0.0.1:9", queue, to), print)
+
+
+def test_messages_behind_an_open_transaction_are_not_passed_over_in_silence(
+    daemon: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue = r"private$\landed-behind-a-lock"
+    daemon.manager.create_queue(queue, transactional=True)
+    with daemon.manager.transaction() as tx:
+        tx.send_many(queue, [b"0", b"1", b"2"])
+    plan = Plan(str(daemon.path), queue, tmp_path / "to")
+    assert held(plan) == 0
+    with daemon.manager.transaction() as tx:
+        tx.receive(queue)
+        assert held(plan) == 3
+        tx.abort()
+    _tell(Done(held=3), tmp_path / "to")
+    assert "3 messages are left: an open transaction has taken some" in capsys.readouterr().out

@@ -227,6 +227,11 @@ def _text(schema: Path | None) -> str:
 
 def _tell(done: Any, to: Path) -> None:
     end = "stopped; the same command goes on" if done.stopped else "all that was there"
+    if done.held:
+        end = (
+            f"{done.held:,} messages are left: an open transaction has taken some of them ('onceq "
+            "tx list'), and what stands behind these waits for it; the same command goes on"
+        )
     bad = (("of them bad rows", done.bad),) if done.bad else ()
     out.facts(
         (

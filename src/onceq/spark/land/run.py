@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from onceq.errors import ServiceNotAvailable
+from onceq.errors import OnceqError, ServiceNotAvailable
 from onceq.spark.access import Access
 from onceq.spark.land import avro, decoding, files, schemas
 from onceq.spark.land.memory import Memory
@@ -20,6 +20,7 @@ from onceq.spark.land.plan import DATE, IDENTITY, Plan
 from onceq.spark.land.proof import COUNTED, Proof, count
 from onceq.spark.land.tables import Table, open_errors, open_table
 from onceq.spark.options import parse
+from onceq.spark.ranges import Sight
 from onceq.spark.runtime import stop_asked
 from onceq.spark.source_columns import ddl
 from onceq.spark.targets import wrong
@@ -39,6 +40,8 @@ class Done:
     Attributes:
         bad: Of ``messages``, those that went into the error table.
         stopped: Whether somebody stopped it before everything was landed.
+        held: Messages that were left behind, because an open transaction has taken some of them:
+            what stands behind these is not read before they are.
         proof: What was read back at the end; None: nothing was.
     """
 
@@ -49,6 +52,7 @@ class Done:
     bytes: int = 0
     total: int = 0
     stopped: bool = False
+    held: int = 0
     proof: Proof | None = None
 
     def plain(self) -> dict[str, Any]:
@@ -96,6 +100,8 @@ def land(spark: SparkSession, plan: Plan, say: Callable[[Step], None]) -> Done:
             # with, because one folder should not have two.
             setting(TIMESTAMPS, "TIMESTAMP_MICROS")
         _run(spark, plan, landing)
+    if not plan.follow and not landing.done.stopped:
+        landing.done.held = held(plan)
     if plan.proof:
         landing.done.proof = landing.prove()
     return landing.done
@@ -306,13 +312,30 @@ def look(plan: Plan) -> None:
     Raises:
         OnceqError: There is no such queue, or no such queue manager.
     """
+    for _ in _sights(plan):
+        pass
+
+
+def held(plan: Plan) -> int:
+    """Messages in queues of which an open transaction has taken some: ``--until-empty`` has passed
+    over them, and Spark's log, where the source says so, is not shown."""
+    if plan.keep:
+        return 0
+    try:
+        return sum(sight.messages for sight in _sights(plan) if sight.locked)
+    except OnceqError:
+        return 0  # What was landed is landed, whatever has become of a queue meanwhile.
+
+
+def _sights(plan: Plan) -> Iterator[Sight]:
+    """The queues as they are now; nothing of a queue manager that does not answer."""
     options = parse({**_options(plan, ""), "numRetries": "0"}, stream=True)
     for target in options.targets:
         with (
             contextlib.suppress(ServiceNotAvailable),
             Access(target.manager, options.patience) as access,
         ):
-            access.look(target.queue)
+            yield access.look(target.queue)
 
 
 def run(master: str, plan: Plan, say: Callable[[Step], None]) -> Done:
