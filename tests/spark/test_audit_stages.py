@@ -233,6 +233,10 @@ def test_all_tables_are_written_or_none(tmp_path: Path) -> None:
     assert not half.exists()
 
 
+IN_A_BATCH = (
+    "[STREAM_FAILED] Query terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] An error "
+    "occurred in the user provided function. Return Message: Traceback (most recent call last):\n"
+)
 CALLING = "An error occurred while calling o1102.collectToPython.\n: java.util.Concurrent: "
 
 
@@ -243,6 +247,11 @@ CALLING = "An error occurred while calling o1102.collectToPython.\n: java.util.C
          "gave up: [FAILED_READ_FILE.NO_HINT] Reading file:///x.  SQLSTATE: KD001"),
         (f"{CALLING}java.lang.OutOfMemoryError: heap\n\tat a.b", "Concurrent: java.lang.OutOfMem"),
         ("the first line\nthe second", "gave up: the first line"),
+        (f"{IN_A_BATCH}  File x\npy4j.protocol.Py4JJavaError: An error occurred while calling o9.\n"
+         ": org.SparkException: Job aborted.\n\tat a.b\nCaused by: java.io.IOException: No space "
+         "left on device\n\tat c.d", "gave up: java.io.IOException: No space left on device"),
+        (f"{IN_A_BATCH}  File x\nOSError: [Errno 28] No space left on device\n\n\tat py4j.c",
+         "gave up: OSError: [Errno 28] No space left on device"),
         ("", "gave up: ValueError"),
     ],
 )  # fmt: skip

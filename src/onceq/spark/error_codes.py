@@ -13,6 +13,11 @@ _SPARKS: Final = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
 _CALLING: Final = re.compile(r"An error occurred while calling [^\n]+\n[:.\s]*")
 """What stands before the first line of an error that comes out of Java as it is."""
 
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_CAUSE: Final = re.compile(r"^\s*Caused by: ([^\n]+)", re.M)
+_RAISED: Final = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception)[^\n]*)", re.M)
+"""The last line of a traceback of Python, and of its cause in Java."""
+
 
 def coded(error: OnceqError, place: str) -> OnceqError:
     """The same error with its code in its text, which is all that Spark passes on.
@@ -45,6 +50,11 @@ def original(error: Exception) -> OnceqError:
     first = bare.splitlines()[0] if bare else type(error).__name__
     if bare != text.strip() and (coded_line := _SPARKS.search(bare)):
         first = coded_line[0].strip()
+    if first.endswith(_TRACEBACK):
+        # What a function of ours has met: a full disk, and whatever else is no error of ours.
+        whole = bare.partition(_TRACEBACK)[2]
+        found = _CAUSE.findall(whole) or _RAISED.findall(whole)
+        first = found[-1].strip() if found else first
     if isinstance(error, AnalysisException):
         return errors.InvalidParameter(f"Spark says: {first}")
     return errors.ServiceNotAvailable(f"Spark gave up: {first}")
