@@ -363,10 +363,7 @@ class NoCoordinator(Refused):
     """External transactions cannot be had here; the manager's own go on."""
 
     code, hresult = "no-coordinator", 0xC00E004C
-    cure = (
-        "Set `external_transactions = true` in the configuration, or open the coordinator; "
-        "transactions of the manager alone need none."
-    )
+    cure = "Set `external_transactions = true`; transactions of the manager alone need nothing."
 
 
 class EnlistRefused(Refused):
@@ -539,10 +536,7 @@ class WrongAddress(ServiceNotAvailable):
     """There is no queue manager for applications at an address, and not because it is away."""
 
     code = "wrong-address"
-    cure = (
-        "Correct the host, or take the port for applications (`client_listen`), not that between "
-        "queue managers. A host whose name is not known at the moment may be there later."
-    )
+    cure = "Correct the host, or take the port for applications (`client_listen`)."
 
 
 class LinkLost(ServiceNotAvailable):
@@ -636,8 +630,7 @@ class InDoubt(OnceqError):
 class DecidedByHand(OnceqError):
     """An operator has decided a branch before its outcome was known (XTX-8)."""
 
-    code, exit_code = "decided-by-hand", 6
-    xa = 5
+    code, exit_code, xa = "decided-by-hand", 6, 5
     cure = "Compare with the decision (`tx show`); mend by hand what differs, then `tx forget`."
 
 
@@ -700,10 +693,7 @@ class NewerFormat(StorageFailure):
 
 def every() -> dict[str, type[OnceqError]]:
     """All error classes by code, for the docs, the client protocol and the tests."""
-    found: dict[str, type[OnceqError]] = {}
-    todo: list[type[OnceqError]] = [OnceqError]
-    while todo:
-        kind = todo.pop()
-        found.setdefault(kind.code, kind)
-        todo.extend(kind.__subclasses__())
-    return dict(sorted(found.items()))
+    kinds: list[type[OnceqError]] = [OnceqError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    return dict(sorted({kind.code: kind for kind in reversed(kinds)}.items()))
