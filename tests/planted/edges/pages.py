@@ -101,7 +101,7 @@ PLANTED = (
         BESIDE + "quotas_are_the_same_by_page_and_at_once",
     ),
     Planted("short-pages-of-a-long-memory", _pages_forget,
-            BESIDE + "a_page_is_as_long_as_what_is_remembered"),
+            BESIDE + "a_page_grows_with_what_is_remembered"),
     Planted("any-format-of-a-state-is-read", _any_format_is_read,
             REMEMBERED + "what_is_no_state_of_this_version_is_refused"),
     Planted("refusals-keep-their-caret", _carets_stay,

@@ -27,6 +27,9 @@ from onceq.spark.operators.parcels import CLOCK
 
 PAGE_ROWS: Final = 65_536
 """Rows that are decided at one time: finding the keys of a few costs as much."""
+RECORDS: Final = 4
+"""Records for each row of a page, if there are many: with more a row costs more, with fewer the
+page takes more memory than the records."""
 FOUND: Final = "__onceq_found"
 
 Answers = Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]
@@ -93,8 +96,8 @@ def deciding(work: Decision, names: Sequence[str]) -> Answers:
 class Pages:
     """Columns of rows as tables that are worth deciding about at one time.
 
-    Each decision goes through all records that are remembered, so a page is as long as these are
-    many: the cost of a row stays the same.
+    Each decision goes through all records that are remembered, so a page grows with these: the cost
+    of a row has a bound.
 
     Attributes:
         batches, names: The columns as they come, and what they are called.
@@ -112,7 +115,7 @@ class Pages:
         for batch in self.batches:
             held.append(pa.record_batch(list(batch), names=list(self.names)))
             rows += len(batch[0])
-            if rows >= max(PAGE_ROWS, self.remembered):
+            if rows >= max(PAGE_ROWS, self.remembered // RECORDS):
                 gathered, rows = held, 0
                 held = []
                 yield pa.Table.from_batches(gathered)
