@@ -2,8 +2,9 @@
 
 Beside them, on the same rows: what Spark's Python data source API reaches when nothing is behind
 it, Spark's own rate source to nowhere, Parquet written and read, and ``dropDuplicates``. Those are
-the yardsticks: goals are ratios, because machines differ. With several ``--rows`` the last table
-says how the cost of a row grows. Goals missed are said, and are no failure; rows lost are.
+the yardsticks: goals are ratios, because machines differ. With nine rows in ten of one stream the
+memory of the largest Python worker is told, too. With several ``--rows`` the last table says how
+the cost of a row grows. Goals missed are said, and are no failure; rows lost are.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import bench_spark_operators  # noqa: E402
 import bench_spark_sink  # noqa: E402
+import bench_spark_skew  # noqa: E402
 import bench_spark_source  # noqa: E402
 from bench_spark_source import BODY_BYTES  # noqa: E402
 
@@ -26,6 +28,7 @@ PARTS = {
     "source": bench_spark_source.run,
     "sink": bench_spark_sink.run,
     "operators": lambda rows, _: bench_spark_operators.run(rows),
+    "skew": lambda rows, _: bench_spark_skew.run(rows),
 }
 ROWS = 1_000_000
 

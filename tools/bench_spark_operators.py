@@ -111,15 +111,18 @@ def session() -> Iterator[Any]:
         spark.stop()
 
 
-def steps(spark: Any) -> dict[str, Step]:
-    """What is measured: from frame to frame."""
+def steps(spark: Any, *, hot: float = 0) -> dict[str, Step]:
+    """What is measured: from frame to frame; ``hot``: the share of one queue with a quota."""
     from onceq.spark.operators import eod_filter, expand_destinations, number, settle
 
     queues = spark.createDataFrame([(QUEUE, True)], "queue string, transactional boolean")
     # Thirty-two queues that are soon full: the dearest case, every message decided by itself.
     full = [(f"{QUEUE}{n}", True, 1024) for n in range(32)]
     limited = spark.createDataFrame(full, "queue string, transactional boolean, quotaKb bigint")
-    place = f"concat('{QUEUE}', pmod(hash(sourceMachine), 32)) queue".replace("\\", "\\\\")
+    spread = "pmod(hash(sourceMachine), 32)"
+    if hot:
+        spread = f"if(sourceMachine = '{sender(0)}', 0, {spread})"
+    place = f"concat('{QUEUE}', {spread}) queue".replace("\\", "\\\\")
     sized = ("* except (queue)", place, "length(body) + 300 packetBytes")
     bare = ("streamId", "seqNumber", "prevNumber")
     return {
@@ -133,11 +136,14 @@ def steps(spark: Any) -> dict[str, Step]:
     }
 
 
-def make(place: Path, rows: int, streams: int) -> None:
-    """Messages of so many streams in files, two for each micro-batch."""
+def make(place: Path, rows: int, streams: int, *, hot: float = 0) -> None:
+    """Messages of so many streams in files, two for each micro-batch; ``hot``: the share of the
+    first stream, beside its even one."""
     place.mkdir()
     dice = np.random.default_rng(1)
     stream = dice.integers(0, streams, rows)
+    if hot:
+        stream[dice.random(rows) < hot] = 0
     order = np.argsort(stream, kind="stable")
     counts = np.bincount(stream, minlength=streams)
     number = np.empty(rows, np.int64)
@@ -147,7 +153,7 @@ def make(place: Path, rows: int, streams: int) -> None:
     for at in range(0, rows, half):
         part = slice(at, min(at + half, rows))
         size = part.stop - part.start
-        senders = [f"{n:08x}-0000-4000-8000-{n:012x}" for n in stream[part].tolist()]
+        senders = [sender(n) for n in stream[part].tolist()]
         table = pa.table(
             {
                 "sourceMachine": senders,
@@ -166,6 +172,11 @@ def make(place: Path, rows: int, streams: int) -> None:
             }
         )
         pq.write_table(table, place / f"{at:012}.parquet", compression="snappy")
+
+
+def sender(number: int) -> str:
+    """The name of a sender."""
+    return f"{number:08x}-0000-4000-8000-{number:012x}"
 
 
 def body(number: int, noise: str) -> bytes:
@@ -188,10 +199,13 @@ def batch_rate(spark: Any, source: Path, step: Step, _: Path) -> float:
     return float(count / (time.perf_counter() - start))
 
 
-def stream_rate(spark: Any, source: Path, step: Step, checkpoint: Path) -> float:
-    """Rows a second of the micro-batches behind the first."""
+def stream_rate(
+    spark: Any, source: Path, step: Step, checkpoint: Path, *, batch_rows: int = BATCH_ROWS
+) -> float:
+    """Rows a second of the micro-batches behind the first, or of the only one."""
+    files = max(2 * batch_rows // BATCH_ROWS, 1)
     schema = spark.read.parquet(str(source)).schema
-    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 2).parquet(str(source))
+    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(str(source))
     query = (
         step(frame)
         .writeStream.format("noop")
@@ -200,7 +214,8 @@ def stream_rate(spark: Any, source: Path, step: Step, checkpoint: Path) -> float
         .start()
     )
     query.awaitTermination()
-    done = [p for p in query.recentProgress if p.numInputRows][1:]
+    done = [p for p in query.recentProgress if p.numInputRows]
+    done = done[1:] or done
     took_ms = sum(p.durationMs["triggerExecution"] for p in done)
     return float(sum(p.numInputRows for p in done) / took_ms * 1000)
 
