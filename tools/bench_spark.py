@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,15 +25,15 @@ import bench_spark_skew  # noqa: E402
 import bench_spark_source  # noqa: E402
 from bench_spark_source import BODY_BYTES  # noqa: E402
 
-PARTS = {
+Figures = dict[str, float]
+
+PARTS: dict[str, Callable[[int, int], Figures]] = {
     "source": bench_spark_source.run,
     "sink": bench_spark_sink.run,
     "operators": lambda rows, _: bench_spark_operators.run(rows),
     "skew": lambda rows, _: bench_spark_skew.run(rows),
 }
 ROWS = 1_000_000
-
-Figures = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
