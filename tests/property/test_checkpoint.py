@@ -111,6 +111,22 @@ class Histories(RuleBasedStateMachine):
             self.open.append(tx := self.a.begin())
         self.ask(self.a, requests.Receive(queue, tx, count))
 
+    @rule(
+        queue=st.sampled_from(QUEUES), reader=st.sampled_from(["", "one"]),
+        query=st.sampled_from(["q", "r"]), keep=st.booleans(), inner=st.booleans(),
+    )  # fmt: skip
+    def take_read(self, queue: str, reader: str, query: str, keep: bool, inner: bool) -> None:
+        found = self.ask(self.a, requests.Receive(queue, 0, 2, peek=True))
+        if found is None or not len(found):
+            return
+        first, last = found.lookup_ids[0], found.lookup_ids[-1]
+        tx = self.open[-1] if inner and self.open else 0
+        self.ask(self.a, requests.TakeRead(queue, tx, first, last, 0, reader, query, "w", keep))
+
+    @rule(queue=st.sampled_from(QUEUES), reader=st.sampled_from(["", "one"]))
+    def forget_reader(self, queue: str, reader: str) -> None:
+        self.ask(self.a, requests.ForgetReader(queue, reader))
+
     @rule()
     def abort(self) -> None:
         if self.open:
@@ -319,6 +335,11 @@ def busy() -> Node:
     a.abort(tx)
     a.receive(inside, tx=a.begin())
     a.send(0, loose, b"express", delivery=0)
+    # Somebody has read a queue, and removed what he had read.
+    a.create("read")
+    a.once(r"private$\read", b"read", b"left")
+    at = a.messages(r"private$\read").lookup_ids[0]
+    a.ask(requests.TakeRead(r"private$\read", 0, at, at, reader="r", query="q", who="w"))
     # Branches of all kinds, a decision, a group; and off the network.
     a.promise(Xid(1, b"one"), item(FAR, b"kept"))
     a.promise(Xid(1, b"laid"), item(inside, b"laid"))
