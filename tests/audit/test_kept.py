@@ -54,7 +54,11 @@ def live(days: Days, rng: random.Random) -> list[int]:
     return in_hand
 
 
-@pytest.mark.parametrize("seed", range(4))
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.tier("rest")) for seed in range(1, 4))]
+"""One of them in each quick run."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_true_histories_day_by_day(true: Path, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     whole = copy(true, tmp_path / "whole")
@@ -66,7 +70,7 @@ def test_true_histories_day_by_day(true: Path, tmp_path: Path, seed: int) -> Non
     same(days.audited(settled=True), days.at_once(settled=True))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_planted_faults_across_the_cuts(true: Path, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     whole = copy(true, tmp_path / "whole")
@@ -96,6 +100,7 @@ def test_a_history_whose_beginning_is_gone(true: Path, tmp_path: Path) -> None:
     assert found[-1] > found[0] >= 0, found
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.parametrize("seed", [3, 6])
 def test_hostile_worlds_day_by_day(tmp_path: Path, seed: int) -> None:
     """Crashes, repetitions and arrivals out of order, and what follows days later."""
