@@ -81,9 +81,12 @@ COLUMNS: Final = {
     "sentTime": ("timestamp", "when it was sent, by the sender's clock, in whole seconds"),
     "bodyCrc": ("bigint", "CRC-32 of its body, of what was committed, accepted and received; null "
                 "where the body was not read for the row"),
+    "reader": ("string", "of `received`: the reader that says it has read the message, as the "
+               "`subscription` of a Spark stream or a landing; null: an application that says no "
+               "such thing"),
 }  # fmt: skip
 """Every column: SQL type and meaning, in order."""
-ADDED: Final = frozenset(("bodyCrc",))
+ADDED: Final = frozenset(("bodyCrc", "reader"))
 """Columns that files of earlier versions do not have; there each of them is null."""
 
 _NAME: Final = re.compile(r"l([0-9]{4,})-([0-9a-f]{16})-([0-9a-f]{16})(?:-([0-9]+))?\.parquet")

@@ -80,6 +80,8 @@ class Event:
     observed: bool = False
     transactional: bool = True
     """Where there are no heads."""
+    reader: str | None = None
+    """Who has read it, as far as the record says so."""
 
 
 @dataclass(slots=True)
@@ -170,6 +172,7 @@ def _columns(events: list[Event]) -> dict[str, pa.Array]:
         "bytes": pa.array(heads.sizes.astype("i4"), mask=~headed),
         "sentTime": pa.array(heads.sent.astype("i8") * SECOND_US, mask=~headed),
         "bodyCrc": pa.array(heads.crc.astype("i8"), mask=~summed),
+        "reader": _words([e.reader for e in events], counts),
     }
 
 

@@ -21,7 +21,7 @@ from onceq.core.state import snapshot
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.positions import Positions
-from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Queue
+from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Queue, lookup_id
 from onceq.core.state.records import (
     PUT_DEADLETTER,
     PUT_JOURNAL,
@@ -44,6 +44,7 @@ from onceq.core.state.state import (
     State,
 )
 from onceq.errors import DamagedRecord, MalformedPacket
+from onceq.history.ends import became, reader_of
 from onceq.history.events import Event, Place, Rows
 from onceq.history.heads import FEW, HEAD_BYTES, UNSUMMED, Array, Cut, Heads, cut, together
 from onceq.history.unread import Brought, Places, Read, brought, first_of, heads_in, parsed, unread
@@ -66,16 +67,6 @@ READ_BYTES: Final = 8 << 20
 """Read at once otherwise."""
 NEAR_US: Final = 2 * SECOND_US
 """A sync so long after the second of a record was for its sake."""
-
-_ENDS: Final[dict[int, str]] = {
-    MessageClass.NACK_DELETED: "purged",
-    MessageClass.NACK_QUEUE_DELETED: "deleted",
-    MessageClass.NACK_QUEUE_PURGED: "purged",
-    MessageClass.NACK_RECEIVE_TIMEOUT: "expired",
-    MessageClass.NACK_REACH_QUEUE_TIMEOUT: "expired",
-    MessageClass.NACK_RECEIVE_REJECTED: "rejected",
-}
-"""How a message ends in a queue, by class."""
 
 
 class Projector:
@@ -324,8 +315,10 @@ class _Told:
         for first, count in self._parts(queue, move):
             heads = self._projector.heads(queue, move.lane, first, count)
             at = self._place(queue, move.lane, first)
-            what, kind = _what(queue, move)
-            self._add(what, at, heads, kind=kind)
+            what, kind = became(queue, move)
+            last = lookup_id(move.lane, first + count - 1)
+            reader = reader_of(self._change, move.queue, last) if what == "received" else None
+            self._add(what, at, heads, kind=kind, reader=reader)
         self._copies(move, queue)
 
     def _shift(self, move: RangeChange, queue: AnyQueue) -> None:
@@ -419,29 +412,3 @@ class _Told:
             "refused", None, None, count=count, kind=classes, source=source, stream=stream,
             number=number, message=messages if messages.all() else None,
         )  # fmt: skip
-
-
-def _what(queue: AnyQueue, move: RangeChange) -> tuple[str, int | None]:
-    """The event that a move is, and its class."""
-    reason = move.reason
-    if isinstance(queue, OutgoingQueue):
-        if move.op in (Op.RELEASE, Op.AWAIT):
-            return ("acknowledged" if move.lane == TRANSACTIONAL_LANE else "released"), None
-        if not reason & 0x8000:
-            return "confirmed", reason
-        if reason == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER:
-            return "in-doubt", reason
-        if reason == MessageClass.NACK_DELETED:
-            return "purged", reason
-        return ("not-received" if reason & 0x4000 else "not-delivered"), reason
-    if move.op == Op.REMOVE:
-        return "received", None
-    if move.op == Op.UNLOCK:
-        return "given-back", None
-    if move.op == Op.SETTLE:
-        return "settled", reason
-    if move.op == Op.RELEASE:
-        return "lost", None
-    if move.op == Op.PURGE or not reason:
-        return "purged", reason or None
-    return _ENDS.get(reason, "rejected"), reason
