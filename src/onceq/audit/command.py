@@ -23,6 +23,8 @@ from onceq.audit import files, kept, measure, proof, story, tables
 from onceq.audit.arrays import NONE, coded
 from onceq.audit.copies import Copies, ledger
 from onceq.audit.judge import Verdicts, judge, messages_violated, violations
+from onceq.audit.landed import Landed
+from onceq.audit.landed_rules import MISSING, Found, Tables
 from onceq.audit.progress import Say, StageProgress
 from onceq.errors import ConfigurationError
 from onceq.model.limits import AUDIT_EVENTS_MAX
@@ -42,6 +44,7 @@ class Wish:
         to: New folder of the tables; "" for none.
         stuck_s: A stream waits too long for its acknowledgment after so many seconds.
         proof: Folder of the proof that is gone on with, and kept; "" for none.
+        landed: Tables that landings have written from queues of these managers.
     """
 
     settled: bool = False
@@ -49,6 +52,7 @@ class Wish:
     to: str = ""
     stuck_s: float = 300.0
     proof: str = ""
+    landed: Sequence[Landed] = ()
 
 
 def run(folders: Sequence[str], wish: Wish, say: Say) -> dict[str, Any]:
@@ -92,7 +96,12 @@ def run(folders: Sequence[str], wish: Wish, say: Say) -> dict[str, Any]:
 
 
 def check(wish: Wish) -> None:
-    """Raise ConfigurationError for what cannot be written."""
+    """Raise ConfigurationError for what cannot be written, or not be judged together."""
+    if wish.landed and wish.proof:
+        raise ConfigurationError(
+            "--landed needs whole histories, and --proof leaves out what was judged before; give "
+            "one of them"
+        )
     if wish.to and os.path.exists(wish.to):
         raise ConfigurationError(f"--out {wish.to} is there already; name a folder that is not")
     if wish.html and not Path(wish.html).resolve().parent.is_dir():
@@ -113,18 +122,41 @@ def audit(
     Args:
         begin: Is told what is done next.
     """
+    if wish.landed:
+        begin(f"reading {', '.join(one.name for one in wish.landed)}")
+    # After the histories: what those tell as received was landed before.
+    landed = Tables(wish.landed, events, histories, settled=wish.settled) if wish.landed else None
     begin(f"following messages through {_some(len(events), 'event')}")
     copies = ledger(events, histories)
     begin(f"judging {_some(len(copies), 'message')} and their streams")
     verdicts = judge(events, copies, settled=wish.settled)
+    told = [] if landed is None else landed.judge(copies)
+    verdicts += [verdict for one in told for verdict in one.verdicts]
     begin(COUNTING)
     found = measure.measured(copies)
     stories = story.stories(events, found, verdicts, story.lines_of_files(histories))
     said = findings(
         histories, found, verdicts, stories=stories, events=events, stuck_s=wish.stuck_s
     )
+    _add_landed(said, told)
     _written(said, found, verdicts, measure.traffic(found), wish, begin)
     return said
+
+
+def _add_landed(said: dict[str, Any], tables: Sequence[Found]) -> None:
+    """What was found about landed tables, beside what rules have found about their messages."""
+    said["landed"] = [one.said for one in tables]
+    for one in tables:
+        said["notes"] += one.notes
+        said["violations"] += one.missing
+        said["messages_violated"] += one.missing
+        said["checked"].append(
+            {"invariant": MISSING[0], "fault": MISSING[1], "violations": one.missing,
+             "looks_at": f"what the landing of {one.said['table']} counts with its rows",
+             "looked_at": one.said["committed"]}
+        )  # fmt: skip
+    said["checked"].sort(key=lambda one: int(one["invariant"][1:]))
+    said["verdict"] = verdict(said)
 
 
 def _go_on(

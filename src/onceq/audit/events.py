@@ -152,7 +152,7 @@ def of_table(
     del table  # each column goes when it has become an array: half of the memory
 
     def texts(name: str) -> tuple[list[str], Column]:
-        return _texts(columns.pop(name))
+        return texts_of(columns.pop(name))
 
     def numbers(name: str) -> Ints:
         return _numbers(columns.pop(name))
@@ -194,7 +194,7 @@ def _truths(column: pa.ChunkedArray) -> Mask:
     return made
 
 
-def _texts(column: pa.ChunkedArray) -> tuple[list[str], Column]:
+def texts_of(column: pa.ChunkedArray) -> tuple[list[str], Column]:
     """The different texts of a column, and the number of each row's."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()

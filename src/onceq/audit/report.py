@@ -112,7 +112,7 @@ def page(found: Mapping[str, Any], traffic: Sequence[Mapping[str, Any]]) -> str:
     """
     parts = [
         _head(found), _tiles(found), _states(found), _violations(found), _traffic(traffic),
-        _latencies(found), _trouble(found), _checked(found), _managers(found),
+        _landed(found), _latencies(found), _trouble(found), _checked(found), _managers(found),
     ]  # fmt: skip
     made = _text(str(found["made"]))
     return (
@@ -202,6 +202,21 @@ def _story(story: Mapping[str, Any], *, first: bool) -> str:
         f"<details{' open' if first else ''}><summary>{tags}{_text(story['title'])}: {_text(said)}"
         f"</summary><pre>{_text(chr(10).join(story['rows']))}</pre></details>"
     )
+
+
+def _landed(found: Mapping[str, Any]) -> str:
+    """Landed tables beside what their landings have received."""
+    if not found.get("landed"):
+        return ""
+    rows = [
+        f"<tr><td>{_text(one['table'])}<span class=\"soft\">{_text(one['sentence'])}</span></td>"
+        + "".join(f'<td class="n">{one[name]:,}</td>'
+                  for name in ("received", "rows", "bad", "waiting", "received_by_others"))
+        + "</tr>"
+        for one in found["landed"]
+    ]  # fmt: skip
+    heads = ("table", "received:n", "rows:n", "bad rows:n", "still in queues:n", "by others:n")
+    return "<section><h2>Landed tables</h2>" + _table(heads, rows, "Read back") + "</section>"
 
 
 def _checked(found: Mapping[str, Any]) -> str:

@@ -57,6 +57,13 @@ Proof = Annotated[
 ]  # fmt: skip
 
 
+Tables = Annotated[
+    list[str] | None, typer.Option("--landed", metavar="TABLE", show_default=False,
+                            help="Also prove a table that onceq spark land has written from queues "
+                            "of these managers; may be repeated.")
+]  # fmt: skip
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("audit")(audit)
@@ -64,7 +71,8 @@ def register(app: typer.Typer) -> None:
 
 def audit(
     folders: Folders, settled: Settled = False, html: Html = "", to: To = "",
-    stuck: Stuck = 300.0, proof: Proof = "", json: Json = False,
+    stuck: Stuck = 300.0, proof: Proof = "", landed: Tables = None,
+    json: Json = False,
 ) -> int:  # fmt: skip
     """Prove or refute from queue managers' own histories that each committed message met exactly
     one end, once and in order. What it is doing is told on stderr.
@@ -79,7 +87,11 @@ def audit(
             command = import_module("onceq.audit.command")
             if html:
                 import_module("onceq.audit.report")
-        wish = command.Wish(settled=settled, html=html, to=to, stuck_s=stuck, proof=proof)
+            tables = import_module("onceq.spark.land.reading") if landed else None
+        wish = command.Wish(
+            settled=settled, html=html, to=to, stuck_s=stuck, proof=proof,
+            landed=[] if tables is None else [tables.opened(name) for name in landed or ()],
+        )  # fmt: skip
         found: dict[str, Any] = command.run(folders, wish, say)
         return found
 
@@ -168,6 +180,14 @@ def _print(found: dict[str, Any]) -> None:
         out.table(
             ("sent again on", "messages", "times", "came again"),
             [(r["route"], r["messages"], r["times"], r["came_again"]) for r in found["resends"]],
+        )
+    for table in found.get("landed", ()):
+        out.line("")
+        out.line(f"{table['table']}: {table['sentence']}")
+        out.line(
+            f"  {table['waiting']:,} written and still in their queues, "
+            f"{table['received']:,} received by the landing, "
+            f"{table['received_by_others']:,} among them by others"
         )
     for story in found["stories"]:
         out.line("")

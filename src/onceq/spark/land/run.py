@@ -18,6 +18,7 @@ from onceq.spark.land import avro, decoding, files, schemas
 from onceq.spark.land.memory import Memory
 from onceq.spark.land.plan import DATE, IDENTITY, Plan
 from onceq.spark.land.proof import COUNTED, Proof, count
+from onceq.spark.land.reading import rows_of
 from onceq.spark.land.tables import Table, open_errors, open_table
 from onceq.spark.options import parse
 from onceq.spark.ranges import Sight
@@ -289,9 +290,8 @@ class Landing:
         plan = self._plan
         if not set(IDENTITY) <= set(plan.kept):
             return None
-        bad = list(self._bad.read(COUNTED)) if plan.body else []
-        good = self._table.read([plan.prefix + name for name in COUNTED])
-        found = count(chain((batch.rename_columns(list(COUNTED)) for batch in good), bad))
+        bad = list(rows_of(self._bad, COUNTED)) if plan.body else []
+        found = count(chain(rows_of(self._table, COUNTED, plan.prefix), bad))
         refused = sum(batch.num_rows for batch in bad)
         total = self.memory.counts.total
         return Proof(total, found.rows - refused, refused, found.twice, self._table.reader)
