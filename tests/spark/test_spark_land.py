@@ -21,6 +21,7 @@ from onceq.errors import ConfigurationError, QueueNotFound
 from onceq.spark.land.plan import LIBRARIES, Plan
 from onceq.spark.land.run import Done, Step, held, land, run
 from onceq.spark.land.tables import open_table
+from tests.spark.conftest import Daemon
 from tests.unit.spark.orders import ROW, encoded
 from tests.unit.spark.orders import SCHEMA as SCHEMA_OF_AVRO
 
@@ -283,3 +284,30 @@ def test_messages_behind_an_open_transaction_are_not_passed_over_in_silence(
         tx.abort()
     _tell(Done(held=3), tmp_path / "to")
     assert "3 messages are left: an open transaction has taken some" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_an_audit_proves_the_table_from_the_histories(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "hub"
+    path.mkdir(mode=0o700)
+    (path / "onceq.toml").write_text("[settings]\nhistory = true\n")
+    hub = Daemon(path)
+    try:
+        queue = r"private$\orders"
+        hub.manager.create_queue(queue, transactional=True)
+        pier = Pier(spark, hub, queue, tmp_path / "table")
+        pier.send(*GOOD, "no order")
+        hub.manager.receive(queue)  # By somebody else, who has no row and is accused of nothing.
+        assert pier.run().messages == 3
+    finally:
+        hub.stop()
+    audit = ["audit", str(path), "--landed", str(pier.to), "--settled"]
+    assert cli(audit) == 0
+    assert "3 committed, 2 rows and 1 bad rows, none twice" in capsys.readouterr().out
+    landed = next(path for path in pier.to.glob("*.parquet"))
+    landed.unlink()
+    assert cli([*audit, "--json"]) == 8
+    (table,) = json.loads(capsys.readouterr().out)["landed"]
+    assert (table["lost"], table["rows"], table["bad"]) == (2, 0, 1)
