@@ -39,7 +39,7 @@ def rows(spark: Any, **columns: str) -> Any:
         ({}, {"queueManager": "127.0.0.1:1"}, r"\[service-not-available\] .*is it running"),
         ({}, {"queueManager": "no-such-host.invalid:2812"}, r"\[wrong-address\] .*no-such"),
         ({}, {"errorQueue": r"private$\no-such"}, r"\[queue-not-found\]"),
-        ({}, {"peer port": True}, r"\[wrong-address\] .*at once.*client_listen.*1801"),
+        ({}, {"peer port": True}, r"\[wrong-address\] .*at once.*1801.*client_listen"),
     ],
     ids=["address in a row", "queue", "label", "away", "no host", "error queue", "peer port"],
 )  # fmt: skip
