@@ -282,6 +282,15 @@ def setup(node: Node, verb: str, **values: Any) -> None:
     engine.settle([engine.manager._wrapped(node.clock.read(), lambda step: step.setup(rare))])
 
 
+def somebody_reads(node: Node) -> None:
+    """A reader removes what he has read."""
+    queue = r"private$\read"
+    node.create("read")
+    node.once(queue, b"read", b"left")
+    at = node.messages(queue).lookup_ids[0]
+    node.ask(requests.TakeRead(queue, 0, at, at, reader="r", query="q", who="w"))
+
+
 def busy() -> Node:
     """A manager whose checkpoint has something of everything."""
     world = World("A", "B", settings=fast(undecided_s=10_000))
@@ -335,11 +344,7 @@ def busy() -> Node:
     a.abort(tx)
     a.receive(inside, tx=a.begin())
     a.send(0, loose, b"express", delivery=0)
-    # Somebody has read a queue, and removed what he had read.
-    a.create("read")
-    a.once(r"private$\read", b"read", b"left")
-    at = a.messages(r"private$\read").lookup_ids[0]
-    a.ask(requests.TakeRead(r"private$\read", 0, at, at, reader="r", query="q", who="w"))
+    somebody_reads(a)
     # Branches of all kinds, a decision, a group; and off the network.
     a.promise(Xid(1, b"one"), item(FAR, b"kept"))
     a.promise(Xid(1, b"laid"), item(inside, b"laid"))

@@ -270,7 +270,8 @@ def test_what_is_wrong_is_told_before_anything_runs(spark: Any, daemon: Any, que
             queue
         )
     with pytest.raises(Exception, match=r"\[service-not-available\]"):
-        made.write.format("onceq").mode("append").option("queueManager", "127.0.0.1:1").save(queue)
+        away = made.write.format("onceq").mode("append").option("queueManager", "127.0.0.1:1")
+        away.option("retryTimeout", "0s").save(queue)
     read = spark.read.format("onceq").option("queueManager", str(daemon.path)).load(queue)
     with pytest.raises(Exception, match="set by queue managers"):
         write(read, daemon, queue=queue)

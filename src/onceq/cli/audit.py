@@ -90,7 +90,7 @@ def audit(
             tables = import_module("onceq.spark.land.reading") if landed else None
         wish = command.Wish(
             settled=settled, html=html, to=to, stuck_s=stuck, proof=proof,
-            landed=[] if tables is None else [tables.opened(name) for name in landed or ()],
+            landed=() if tables is None else tuple(map(tables.opened, landed or ())),
         )  # fmt: skip
         found: dict[str, Any] = command.run(folders, wish, say)
         return found
