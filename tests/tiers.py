@@ -65,7 +65,7 @@ PROCESSES: Final = "processes"
 """Parameter of the conformance cases that run on real processes: nineteen times as slow as the same
 case inside one process, and of the same logic."""
 
-TIMEOUT_S: Final = {QUICK: 120, REST: 300}
+TIMEOUT_S: Final = {QUICK: 120, REST: 600}
 """A test that hangs fails after this time, if it has no limit of its own; on a busy machine a test
 takes four times as long as on a quiet one."""
 
