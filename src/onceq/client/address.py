@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 from dataclasses import dataclass
 
-from onceq.errors import ConfigurationError, ServiceNotAvailable
+from onceq.errors import ConfigurationError, OnceqError, ServiceNotAvailable, WrongAddress
 from onceq.model.data_directory import SOCKET_FILE, STORE_FILE
-from onceq.permission import there
+from onceq.permission import denied, there
 
 SCHEME = "onceq://"
 
@@ -24,14 +25,37 @@ class Address:
         return self.path or f"{SCHEME}{self.host}:{self.port}"
 
     @property
-    def doubt(self) -> str:
-        """What to say of somebody there who ends the connection before a greeting."""
+    def _doubt(self) -> str:
         if self.path:
             return ""
         return (
             "; is that the port for other queue managers (listen, mostly 1801)? Applications "
             "connect to the one that client_listen names"
         )
+
+    # What every link says of somebody there who does not greet it.
+
+    def unreachable(self, error: OSError, why: str = "") -> OnceqError:
+        """No connection can be made.
+
+        Args:
+            why: In words; "": the words of the error.
+        """
+        if isinstance(error, PermissionError) and self.path:
+            return denied(self.path, instead="or use its client_listen")
+        kind = WrongAddress if isinstance(error, socket.gaierror) else ServiceNotAvailable
+        return kind(
+            f"no queue manager answers at {self} ({why or error.strerror or error}); is it "
+            "running? 'onceq qm run' starts one"
+        )
+
+    def closed_at_once(self) -> ServiceNotAvailable:
+        """The connection was made, and closed before a greeting."""
+        return WrongAddress(f"{self} closed the connection at once{self._doubt}")
+
+    def broke_at_once(self, error: BaseException) -> ServiceNotAvailable:
+        """The connection was made, and broke before a greeting."""
+        return ServiceNotAvailable(f"{self} broke the connection at once ({error}){self._doubt}")
 
 
 def parse(where: str) -> Address:

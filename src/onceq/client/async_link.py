@@ -56,11 +56,8 @@ class AsyncLink(asyncio.Protocol):
                 said = await link._greeted
         except (OSError, TimeoutError) as error:
             link.close()
-            why = "no answer" if isinstance(error, TimeoutError) else error.strerror or error
-            raise ServiceNotAvailable(
-                f"no queue manager answers at {address} ({why}); is it running? 'onceq qm run' "
-                "starts one"
-            ) from error
+            why = "no answer" if isinstance(error, TimeoutError) else ""
+            raise address.unreachable(error, why) from error
         except BaseException:
             link.close()
             raise
@@ -96,9 +93,15 @@ class AsyncLink(asyncio.Protocol):
             if not future.done():
                 future.set_result(kind(text))
         if not self._greeted.done():
-            self._greeted.set_result(ServiceNotAvailable(text + self._address.doubt))
+            self._greeted.set_result(ServiceNotAvailable(text))
         if self._transport is not None:
             self._transport.close()
+
+    def _ungreeted(self, error: Exception | None) -> None:
+        """The other side has ended the connection; perhaps before it said who it is."""
+        if not self._greeted.done():
+            said = self._address.broke_at_once(error) if error else self._address.closed_at_once()
+            self._greeted.set_result(said)
 
     def close(self) -> None:
         """See Link."""
@@ -226,8 +229,10 @@ class AsyncLink(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """See asyncio."""
+        self._ungreeted(None)
         self._lose(f"the queue manager at {self._address} closed the connection")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""
+        self._ungreeted(exc)
         self._lose(f"the connection to {self._address} broke" + (f": {exc}" if exc else ""))

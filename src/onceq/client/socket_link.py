@@ -18,9 +18,8 @@ from collections.abc import Collection, Iterable, Sequence
 from onceq.client.address import Address
 from onceq.client.link import Greeting, Request, greeting
 from onceq.client.pause import acquire, wait_readable
-from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable, WrongAddress
+from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
 from onceq.model.run import Buffer
-from onceq.permission import denied
 from onceq.wire.app import frames
 from onceq.wire.app.answers import decode, failure
 from onceq.wire.app.frames import ANSWER, FAILED, Code
@@ -99,18 +98,14 @@ class SocketLink:
             while True:
                 data = self._socket.recv(READ_BYTES_MIN)
                 if not data:
-                    raise WrongAddress(
-                        f"{self._address} closed the connection at once{self._address.doubt}"
-                    )
+                    raise self._address.closed_at_once()
                 for _, code, head, _ in self._parser.feed(data):
                     if code & FAILED:
                         raise failure(head)
                     if code == Code.HELLO | ANSWER:
                         return greeting(head)
         except ConnectionError as error:
-            raise ServiceNotAvailable(
-                f"{self._address} broke the connection at once ({error}){self._address.doubt}"
-            ) from error
+            raise self._address.broke_at_once(error) from error
         except OSError as error:
             raise ServiceNotAvailable(f"{self._address} does not answer: {error}") from error
 
@@ -354,11 +349,5 @@ def _connected(address: Address, timeout: float) -> socket.socket:
     except OSError as error:
         if made is not None:
             made.close()
-        if isinstance(error, PermissionError) and address.path:
-            raise denied(address.path, instead="or use its client_listen") from error
-        kind = WrongAddress if isinstance(error, socket.gaierror) else ServiceNotAvailable
-        raise kind(
-            f"no queue manager answers at {address} ({error.strerror or error}); is it running? "
-            "'onceq qm run' starts one"
-        ) from error
+        raise address.unreachable(error) from error
     return made

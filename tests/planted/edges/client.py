@@ -10,7 +10,7 @@ import pytest
 
 from onceq import errors
 from onceq.cli import draining
-from onceq.client import loops
+from onceq.client import async_link, loops
 from onceq.client.async_link import AsyncLink
 from onceq.client.plans import handles, sender_transaction
 from onceq.client.plans import unit_of_work as client_unit
@@ -180,6 +180,12 @@ PLANTED = (
         _stops_without_a_farewell,
         "tests/unit/client/test_socket_link.py::"
         "test_a_farewell_says_that_what_was_not_answered_has_not_happened",
+    ),
+    Planted(
+        "tasks-take-a-wrong-port-for-one-that-is-away",
+        edited(async_link, "        self._ungreeted(None)\n", ""),
+        "tests/unit/client/test_socket_link.py::"
+        "test_the_port_of_queue_managers_is_not_that_of_applications",
     ),
     Planted(
         "tasks-do-not-look",

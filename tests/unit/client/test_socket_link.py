@@ -25,6 +25,7 @@ from onceq.errors import (
     ReceiveTimeout,
     ServiceNotAvailable,
     UnknownVersion,
+    WrongAddress,
 )
 from onceq.model import requests
 from onceq.model.message import PLAIN
@@ -126,12 +127,35 @@ def test_the_port_of_queue_managers_is_not_that_of_applications() -> None:
 
         address = Address(host="127.0.0.1", port=listening.getsockname()[1])
         words = "is that the port for other queue managers .* client_listen"
-        with pytest.raises(ServiceNotAvailable, match=words):
+        with pytest.raises(WrongAddress, match=words) as by_threads:
             begun(hang_up)
             SocketLink(address, WAIT_S)
-        with pytest.raises(ServiceNotAvailable, match=words):
+        with pytest.raises(WrongAddress, match=words) as by_tasks:
             begun(hang_up)
             asyncio.run(AsyncLink.connect(address, WAIT_S))
+        assert by_tasks.value.text == by_threads.value.text
+
+
+def test_threads_and_tasks_say_the_same_of_whom_they_cannot_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that is not there is wrong; one that does not answer may only be away."""
+
+    def no_such_host(*args: object, **kwargs: object) -> list[object]:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    nowhere = Address(host="no-such-host.invalid", port=1802)
+    cases = ((nowhere, WrongAddress), (Address(path=str(tmp_path / "none")), ServiceNotAvailable))
+    for address, kind in cases:
+        with monkeypatch.context() as patch:
+            if address.host:
+                patch.setattr(socket, "getaddrinfo", no_such_host)
+            with pytest.raises(ServiceNotAvailable) as by_threads:
+                SocketLink(address, WAIT_S)
+            with pytest.raises(ServiceNotAvailable) as by_tasks:
+                asyncio.run(AsyncLink.connect(address, WAIT_S))
+        assert type(by_threads.value) is type(by_tasks.value) is kind
+        assert by_tasks.value.text == by_threads.value.text
 
 
 def test_answers_reach_their_threads_in_any_order(server: Scripted, link: SocketLink) -> None:
