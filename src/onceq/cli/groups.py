@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, dumped, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
 from onceq.client.why import duration
 from onceq.errors import UsageError
 
@@ -52,8 +52,7 @@ def forget_group(app: App, dry_run: DryRun = False, yes: Yes = False, qm: Where 
                 "if it is still at work, or is started again with its old checkpoint, a batch that "
                 "was sent may be sent a second time."
             )
-            if not typer.confirm(f"forget {said}?"):
-                raise typer.Exit(1)
+        agreed(f"forget {said}?", yes=yes)
         connection.groups.forget(app)
     out.line(f"forgotten: {said}")
 

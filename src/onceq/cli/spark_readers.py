@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, dumped, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
 from onceq.client.plans import reading
 from onceq.client.threads.manager import QueueManager
 from onceq.client.why import duration
@@ -71,8 +71,7 @@ def forget(
                 continue
             if not yes:
                 out.note("a stream that begins anew must write to a new folder or table.")
-                if not typer.confirm(f"forget {said}?"):
-                    raise typer.Exit(1)
+            agreed(f"forget {said}?", yes=yes)
             connection.run(reading.forget(connection._state, one.queue, one.reader))
             out.line(f"forgotten: {said}")
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, Yes, dumped, manager
+from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, Yes, agreed, dumped, manager
 from onceq.client.address import parse
 from onceq.client.opening import connect
 from onceq.client.pause import pause
@@ -248,8 +248,7 @@ def _decide(
                 "nobody asked the coordinator: if it decides otherwise, the partners differ "
                 "for ever. The decision is recorded, and kept until 'tx forget'."
             )
-            if not typer.confirm(f"{word} by hand: {_does(view)}?"):
-                raise typer.Exit(1)
+            agreed(f"{word} by hand: {_does(view)}?", yes=False)
         if commit:
             connection.xa.commit(xid, by_hand=not decider)
         else:
