@@ -10,6 +10,8 @@ may be left prepared.
 
 With ``--managers 2`` both have a queue to be read and a queue to be written, and BETA joins the
 source and the sink in the middle of the run (``spark_kill_many.py``).
+With ``--into files`` the query writes folders of Parquet, and loses its checkpoint now and then
+(``spark_kill_anew.py``).
 
 Watches: I4 and I5 at the connector (P13), I2, I20, I21.
 """
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Protocol
 
 import onceq
+import spark_kill_anew
 from kill import DESTINATION, SETTINGS, Driver
 from kill_command import command
 from kill_judge import Outcome
@@ -37,6 +40,7 @@ from spark_side import BATCH_S_MAX, BEHIND, IN_QUEUE, MESSAGES, PAUSE_S, SparkSi
 
 VICTIMS = ("driver", "worker", "worker", "worker", "ALPHA", "ALPHA", "BETA")
 MANAGERS = ("1", "2")
+INTO = ("queues", "files")
 JOIN_AT = 3
 """A third of the kills comes before a queue manager joins."""
 
@@ -75,10 +79,12 @@ class Line:
 
 
 def run(
-    *, kills: int, seed: int, folder: Path, managers: str = MANAGERS[0],
+    *, kills: int, seed: int, folder: Path, managers: str = MANAGERS[0], into: str = INTO[0],
     say: Callable[[str], None] = lambda text: None,
 ) -> tuple[Outcome, dict[str, int]]:  # fmt: skip
     """Do it all in a folder; every process is gone when this returns or raises."""
+    if into == "files":
+        return spark_kill_anew.run(kills=kills, seed=seed, folder=folder, say=say)
     ports = free_port(), free_port()
     alpha = Node(folder, "ALPHA", ports[0], {"BETA": ports[1]}, settings=SETTINGS, clients=True)
     beta = Node(folder, "BETA", ports[1], {"ALPHA": ports[0]}, settings=SETTINGS, clients=True)
@@ -191,7 +197,7 @@ def main() -> int:
     return command(
         "spark-kill", __doc__ or "", run, table,
         count=20, what="Spark and both queue managers", telling=True,
-        choices={"managers": MANAGERS},
+        choices={"managers": MANAGERS, "into": INTO},
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ and each query that has failed. When its standard input ends it works off what i
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 from functools import partial
@@ -39,6 +40,8 @@ def query(spark: Any, config: dict[str, Any], trigger: dict[str, Any]) -> Any:
     )
     if config.get("tasks"):
         writer = rows.writeStream.foreachBatch(partial(write, config))
+    elif "folder" in config:
+        writer = rows.writeStream.format("parquet").option("path", config["folder"])
     elif "keys" in config:
         writer = onceq(keyed(rows, config).select("body", "label", "queue").writeStream, config)
     else:
@@ -85,6 +88,11 @@ def follow(running: Any, over: threading.Event) -> None:
         raise running.exception()
 
 
+def codes(text: str) -> str:
+    """Codes of our errors in what Spark says, wherever they stand in it."""
+    return " ".join(dict.fromkeys(re.findall(r"\[[a-z]+(?:-[a-z]+)+\]", text)))
+
+
 def _wait_for_end(over: threading.Event) -> None:
     sys.stdin.read()
     over.set()
@@ -112,7 +120,7 @@ def run(spark: Any, config: dict[str, Any], over: threading.Event) -> None:
         try:
             follow(query(spark, config, trigger), threading.Event() if finishing else over)
         except Exception as error:  # noqa: BLE001 - whatever it is, the query must go on
-            say(failed=str(error)[:500])
+            say(failed=f"{codes(str(error))} {str(error)[:500]}")
             continue
         if finishing:
             return

@@ -33,6 +33,14 @@ def test_a_second_queue_manager_joins_in_the_middle(tmp_path: Path, seed: int) -
     assert more["batches"] >= 3
 
 
+def test_a_checkpoint_that_is_lost(tmp_path: Path) -> None:
+    """The query is refused, its people do what it says, and nothing is lost."""
+    outcome, more = spark_kill.run(kills=3, seed=5, folder=tmp_path, into="files")
+    assert outcome.violations == []
+    assert outcome.kills["checkpoint"] == more["checkpoints lost, and the query refused"] == 1
+    assert outcome.received >= outcome.committed > 0
+
+
 DRIVER = """
 import subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()", "pyspark"],
