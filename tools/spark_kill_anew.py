@@ -20,7 +20,6 @@ import json
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -34,8 +33,16 @@ from kill import SETTINGS, Driver
 from kill_judge import Outcome
 from nodes import Node, free_port
 from onceq.client.pause import pause
-from onceq.embedded import data_directory
-from spark_side import BATCH_S_MAX, BEHIND, IN_QUEUE, MESSAGES, PAUSE_S, SparkSide
+from spark_side import (
+    BATCH_S_MAX,
+    BEHIND,
+    IN_QUEUE,
+    MESSAGES,
+    PAUSE_S,
+    SparkSide,
+    end_all,
+    outcome_of,
+)
 
 VICTIMS = ("driver", "worker", "ALPHA")
 LOST_EVERY = 3
@@ -125,20 +132,8 @@ def run(
             driver.outcome.received = sum(len(numbers) for numbers, _ in found)
             problems += judged(found, driver.judge.committed)
     finally:
-        if driver is not None:
-            driver.sender.stopping.set()
-        if spark is not None:
-            spark.close()
-        if alpha.process is not None:
-            alpha.kill(signal.SIGTERM)
-        if driver is not None:
-            driver.close()
-    outcome = driver.outcome
-    outcome.kills = dict(done)
-    outcome.violations = problems + driver.judge.violations
-    problem = data_directory.check(str(alpha.path))["problem"]
-    outcome.violations += [f"ALPHA: {problem}"] if problem else []
-    return outcome, {
+        end_all(alpha, spark, driver)
+    return outcome_of(alpha, driver, done, problems), {
         "batches": spark.batches, "failed queries": spark.failures,
         "checkpoints lost, and the query refused": spark.refused,
     }  # fmt: skip

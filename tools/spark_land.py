@@ -31,11 +31,18 @@ from kill_command import command
 from kill_judge import Outcome
 from nodes import Node, free_port
 from onceq.client.pause import pause
-from onceq.embedded import data_directory
 from onceq.spark.land.plan import TABLES, Plan
 from onceq.spark.runtime import QUICK
 from spark_land_judge import body, judged
-from spark_side import BATCH_S_MAX, FINISH_S_MAX, IN_QUEUE, PAUSE_S, SparkSide
+from spark_side import (
+    BATCH_S_MAX,
+    FINISH_S_MAX,
+    IN_QUEUE,
+    PAUSE_S,
+    SparkSide,
+    end_all,
+    outcome_of,
+)
 
 VICTIMS = ("command", "command", "worker", "worker", "ALPHA")
 STOPPED = 130
@@ -149,20 +156,11 @@ def run(
         if not problems:
             problems = _end(land, plan, driver)
     finally:
-        if driver is not None:
-            driver.sender.stopping.set()
-        if land is not None:
-            land.close()
-        if alpha.process is not None:
-            alpha.kill(signal.SIGTERM)
-        if driver is not None:
-            driver.close()
-    outcome = driver.outcome
-    outcome.kills = dict(done)
-    outcome.violations = problems + driver.judge.violations
-    problem = data_directory.check(str(alpha.path))["problem"]
-    outcome.violations += [f"ALPHA: {problem}"] if problem else []
-    return outcome, {"batches": land.batches, "failed commands": land.failures}
+        end_all(alpha, land, driver)
+    return outcome_of(alpha, driver, done, problems), {
+        "batches": land.batches,
+        "failed commands": land.failures,
+    }
 
 
 def _kill_again_and_again(

@@ -10,8 +10,14 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
+
+from kill import Driver
+from kill_judge import Outcome
+from nodes import Node
+from onceq.embedded import data_directory
 
 ROOT = Path(__file__).resolve().parent.parent
 IN_QUEUE = r"private$\in"
@@ -108,6 +114,28 @@ class SparkSide:
     def close(self) -> None:
         """End whatever is left of it."""
         self._end()
+
+
+def end_all(alpha: Node, side: SparkSide | None, driver: Driver | None) -> None:
+    """End every process of a run with one queue manager, however far it came."""
+    if driver is not None:
+        driver.sender.stopping.set()
+    if side is not None:
+        side.close()
+    if alpha.process is not None:
+        alpha.kill(signal.SIGTERM)
+    if driver is not None:
+        driver.close()
+
+
+def outcome_of(alpha: Node, driver: Driver, done: Counter[str], problems: list[str]) -> Outcome:
+    """What came of such a run, when all of it has ended."""
+    outcome = driver.outcome
+    outcome.kills = dict(done)
+    outcome.violations = problems + driver.judge.violations
+    problem = data_directory.check(str(alpha.path))["problem"]
+    outcome.violations += [f"ALPHA: {problem}"] if problem else []
+    return outcome
 
 
 def workers(driver: int) -> list[int]:
