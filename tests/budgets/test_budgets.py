@@ -17,6 +17,7 @@ from tests.conformance import world as worlds
 from tests.conformance.world import World
 
 HERE, THERE = "private$\\q", "DIRECT=OS:B\\private$\\q"
+BOTH = f"{THERE},DIRECT=OS:C\\private$\\q"
 WARM_UP, OPERATIONS = 5, 20
 SETTLE_S = 5.0
 """Longer than order and final acknowledgments are put off."""
@@ -43,6 +44,12 @@ def forward(world: World, messages: int) -> None:
     world.run(0.01)
 
 
+def to_both(world: World, messages: int) -> None:
+    """One transaction that sends to queues of two other managers at once."""
+    world["A"].once(BOTH, *[BODY] * messages)
+    world.run(0.01)
+
+
 SEND_1 = Cost(calls=62.5, pumps=1.1, records=1, syncs=1, writes=1.1, packets=0, clock=1.2)
 SEND_100 = Cost(calls=94, pumps=1.1, records=1, syncs=1, writes=1.1, packets=0, clock=1.2)
 RECEIVE_1 = Cost(calls=122, pumps=3.1, records=2, syncs=1, writes=2.05, packets=0, clock=3.2)
@@ -61,7 +68,7 @@ def large_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def costs(monkeypatch: pytest.MonkeyPatch, work: Work, messages: int) -> dict[str, Cost]:
     """What each of several operations has cost each manager."""
-    world = World("A", "B")
+    world = World("A", "B", "C") if work is to_both else World("A", "B")
     for node in world.nodes.values():
         node.create("q")
     if work is receive:
@@ -86,6 +93,8 @@ def costs(monkeypatch: pytest.MonkeyPatch, work: Work, messages: int) -> dict[st
         pytest.param(receive, 100, {"A": RECEIVE_100}, id="receive 100"),
         pytest.param(forward, 1, {"A": SENDER_1, "B": RECEIVER_1}, id="forward 1"),
         pytest.param(forward, 100, {"A": SENDER_100, "B": RECEIVER_100}, id="forward 100"),
+        pytest.param(to_both, 1, {"B": RECEIVER_1}, id="to both 1"),
+        pytest.param(to_both, 100, {"B": RECEIVER_100, "C": RECEIVER_100}, id="to both 100"),
     ],
 )
 def test_an_operation_keeps_to_its_budget(

@@ -233,9 +233,10 @@ def plain_cut(run: Run) -> list[list[tuple[object, ...]]]:
             parts.base, user.source, user.destination_manager, user.time_to_be_received,
             user.sent_time, user.flags, user.destination, user.admin, user.response, props.flags,
             props.label, props.message_class, props.correlation, asks, tx.stream if tx else 0,
+            parts.multi,
         )  # fmt: skip
         follows = tx is None or (tx.previous == number and tx.number == number + 1)
-        if not found or same != before or not follows or parts.multi:
+        if not found or same != before or not follows:
             found.append([])
         before, number = same, tx.number if tx else 0
         found[-1].append((user.message, bytes(packet)))

@@ -155,12 +155,14 @@ class _Shape:
 
     Equal bytes are: BaseHeader and UserHeader without packet size, sent time and message number,
     names, ConnectorQMGuid and SecurityHeader, flags, class and correlation of the properties,
-    label. Of the TransactionHeader stream, number, previous and the flags FM, LM and ID may differ,
-    of the properties body type, application tag, algorithms and sizes.
+    label; and the MultiQueueFormatHeader behind the body. Of the TransactionHeader stream, number,
+    previous and the flags FM, LM and ID may differ, of the properties body type, application tag,
+    algorithms and sizes.
     """
 
     __slots__ = (
-        "alone", "asks", "body", "form", "label_end", "lasts", "same", "terms", "tx", "who",
+        "alone", "asks", "body", "form", "label_end", "lasts", "multi", "same", "terms", "tx",
+        "who",
     )  # fmt: skip
 
     def __init__(self, parts: PacketHeaders, view: memoryview, start: int) -> None:
@@ -174,12 +176,13 @@ class _Shape:
             f"<8sI40sII{names_end - at.OFF_USER_FLAGS}s{'IQII' if tx else ''}"
             f"{properties - after_tx}s24s8xII12xI{2 * props.label_chars}s"
         )
-        # Headers behind the body and bytes behind the headers are rare: such a packet is a run of
-        # its own.
+        # Packets that are traced or came over SOAP, and bytes behind the headers, are rare: such a
+        # packet is a run of its own. What goes to many destinations is not rare.
         self.alone = bool(
-            parts.debug or parts.soap or parts.multi or parts.trailing or parts.encrypted
+            parts.debug or parts.soap or parts.trailing or parts.encrypted
             or props.body_allocated != len(props.body)
         )  # fmt: skip
+        self.multi = parts.multi
         # What an acknowledgment between managers is depends on the size of its body.
         self.body = len(props.body) if is_order_queue(user.destination) else -1
         # With the next read, too, unless its body says what it is.
@@ -227,8 +230,9 @@ class _Shape:
             declared != size
             or body != allocated
             or 0 <= self.body != body
-            or (self.label_end + extension + body + 3 & ~3) != size
+            or (behind := self.label_end + extension + body + 3 & ~3) + len(self.multi) != size
             or (lead, upper, lower, middle, fixed, label) != self.same
+            or (self.multi and view[start + behind : start + size] != self.multi)
         ):
             return None
         return sent, message, stream, number, previous

@@ -13,7 +13,7 @@ from onceq.model.identity import NO_GUID
 from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.run import Run
 from onceq.packet.acks import final_ack, order_ack
-from onceq.packet.address import DIRECT, NOWHERE, Address
+from onceq.packet.address import DIRECT, NOWHERE, Address, Element, MultiNames
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, USER, ArrivedRun, LastShape, cut
 from onceq.packet.decode import decode, headers, properties_offset, set_previous, tx_offset
 from onceq.packet.encode import encode_run
@@ -22,6 +22,10 @@ from onceq.packet.templates import template
 SOURCE = bytes(range(16))
 LIMIT = 0x00400000
 STOCK = Address(DIRECT, direct="OS:BETA\\private$\\stock")
+BOTH = MultiNames((Element(3, direct="OS:BETA\\private$\\stock"), Element(3, direct="OS:GAMMA\\q")))
+OTHERS = MultiNames(
+    (Element(3, direct="OS:BETA\\private$\\stock"), Element(3, direct="OS:DELTA\\q"))
+)
 
 
 def packets(
@@ -36,9 +40,10 @@ def packets(
     message: int = 50,
     sizes: Sequence[int] = (10,),
     admin: Address = NOWHERE,
+    multi: MultiNames | None = None,
 ) -> list[bytes]:
     made = template(
-        admin=admin,
+        admin=admin, multi=multi,
         source=SOURCE, destination=destination, properties=properties, sent_time=sent_time,
         transactional=transactional,
     )  # fmt: skip
@@ -122,6 +127,23 @@ def test_extensions_of_several_sizes_stay_together() -> None:
     assert [decode(p).extension for p in run.packets] == [b"abc", b"", b"0123456789"]
 
 
+@pytest.mark.parametrize("sizes", [(10,), (0, 1, 2, 3, 4, 1000)])
+@pytest.mark.parametrize("transactional", [True, False])
+def test_a_batch_to_several_destinations_is_one_run(
+    sizes: tuple[int, ...], transactional: bool
+) -> None:
+    items = packets(100, sizes=sizes, transactional=transactional, multi=BOTH)
+    last = LastShape()
+    (run,) = cut(b"".join(items), array("I", map(len, items)), last)
+    assert [bytes(packet) for packet in run.packets] == items
+    shape = last.shape
+    more = packets(2, number=101, message=150, sizes=sizes, transactional=transactional, multi=BOTH)
+    (run,) = cut(b"".join(more), array("I", map(len, more)), last)
+    assert shape is not None
+    assert last.shape is shape, "not taken apart"
+    assert list(run.message_numbers) == [150, 151]
+
+
 # ---- parted --------------------------------------------------------------------------------------
 
 
@@ -141,15 +163,41 @@ def test_extensions_of_several_sizes_stay_together() -> None:
         packets(2, number=4, properties=Properties(journal=Journal.JOURNAL)),
         packets(2, number=4, properties=Properties(correlation_id=b"c" * 20)),
         packets(2, transactional=False),
+        packets(2, number=4, multi=BOTH),
     ],
     ids=[
         "gap", "repetition", "stream", "sent time", "name", "kind of name", "label", "TTRQ", "TTBR",
-        "acknowledgments", "journal", "correlation", "kind",
+        "acknowledgments", "journal", "correlation", "kind", "several destinations",
     ],
 )  # fmt: skip
 def test_what_parts_runs(other: list[bytes]) -> None:
     assert counts(*packets(3), *other) == [3, 2]
     assert counts(*other, *packets(3)) == [2, 3]
+
+
+def test_names_of_other_destinations_part_runs() -> None:
+    one, other = packets(3, multi=BOTH), packets(2, number=4, multi=OTHERS)
+    assert counts(*one, *other) == [3, 2]
+    assert counts(*other, *one) == [2, 3]
+
+
+def test_lies_in_the_names_behind_a_good_packet_are_found() -> None:
+    good, bad = packets(2, multi=BOTH)
+    start = len(bad) - len(BOTH.pack())
+    for offset in range(0, len(BOTH.pack()), 4):
+        lie = changed(bad, start + offset, b"\xff\xff\xff\x7f")
+        try:
+            alone = runs(lie)
+        except MalformedPacket:
+            with pytest.raises(MalformedPacket):
+                runs(good, lie)
+        else:
+            assert [len(run.packets) for run in runs(good, lie)] == [1, 1]
+            assert len(alone) == 1
+    for size in range(start, len(bad)):
+        short = bad[:8] + struct.pack("<I", size) + bad[12:size]
+        with pytest.raises(MalformedPacket):
+            runs(good, short)
 
 
 def test_priority_and_delivery_part_runs() -> None:
