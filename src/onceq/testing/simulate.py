@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from onceq.service import emptying, upkeep
+from onceq.testing.apps import readers
 from onceq.testing.faults import beside, lives
 from onceq.testing.sim import marks
 from onceq.testing.sim.trace import Violation
@@ -168,6 +169,7 @@ def describe(result: Result) -> str:
     """A failure: how to see it again, what is wrong, and how it came about."""
     also = " ARGS=--beside" if beside.SHARE == 1 else ""
     also = " ARGS=--lives" if lives.SHARE == 1 else also
+    also = " ARGS=--readers" if readers.SHARE == 1 else also
     seed = f"{result.seed:#x}" + (f"@{result.size:g}" if result.size else "")
     return "\n".join([f"make sim SEED={seed}{also}", f"    {result.violation}", *result.story])
 
@@ -183,11 +185,15 @@ def main(argv: list[str]) -> int:
                         help="in every world managers are put back to earlier moments")  # fmt: skip
     parser.add_argument("--beside", action="store_true",
                         help="in every world two copies of a manager run side by side")  # fmt: skip
+    parser.add_argument("--readers", action="store_true",
+                        help="in every world readers remove what they have written")  # fmt: skip
     arguments = parser.parse_args(argv)
     if arguments.lives:
         lives.everywhere()
     if arguments.beside:
         beside.everywhere()
+    if arguments.readers:
+        readers.everywhere()
     write = sys.stdout.write
     if arguments.seed is not None:
         return _one(*arguments.seed, whole_story=arguments.log)
@@ -221,6 +227,8 @@ def main(argv: list[str]) -> int:
     required: tuple[str, ...] = marks.REQUIRED
     if arguments.lives or arguments.beside:
         required = marks.OF_LIVES if arguments.lives else marks.OF_BESIDE
+    if arguments.readers:
+        required = marks.OF_READERS
     for mark in required:
         write(f"    {reached[mark]:8}  {mark}\n")
     repeated = seeds[:REPEATED]

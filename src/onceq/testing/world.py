@@ -22,6 +22,7 @@ from onceq.testing.apps.coordinators import Coordinators
 from onceq.testing.apps.last_agents import LastAgents
 from onceq.testing.apps.operators import Operators
 from onceq.testing.apps.places import make_lists, make_places
+from onceq.testing.apps.readers import Readers
 from onceq.testing.apps.sends import Sends
 from onceq.testing.apps.work import Work
 from onceq.testing.apps.workload import Workload
@@ -59,6 +60,9 @@ from onceq.testing.sim.pair import Pair
 
 QUIET_US = 48 * HOUR
 """Within this time everything must have drained once the faults stop (I26)."""
+
+READERS = 2
+"""Applications of a manager that read so, where any do."""
 
 Keep = Callable[[LogStore, SimFiles, Settings], History | None]
 
@@ -153,6 +157,7 @@ class World:
         kernel, books, pair, queues = self.kernel, self.books, self.pair, self.queues
         work = Work(kernel, books, self.ledger, Sends(kernel, books, self.ledger, pair, queues))
         self.workload = Workload(kernel, work, apart=self.apart)
+        self.readers = Readers(kernel, work)
         self.coordinators = Coordinators(kernel, self.nodes, work)
         self.last_agents = LastAgents(kernel, self.nodes, work)
         self.operators = Operators(
@@ -242,6 +247,10 @@ class World:
         if self.kernel.options.operator_every_us:
             app = App(node, self.kernel.options.operator_every_us, self.operators.next)
             app.start(self.kernel.options.operator_every_us)
+            apps.append(app)
+        for _ in range(READERS if self.readers.active else 0):
+            app = App(node, self.kernel.options.think_us, self.readers.next)
+            app.start(self.readers.rng.randrange(self.kernel.options.think_us + 1))
             apps.append(app)
         return apps
 

@@ -101,6 +101,8 @@ class App(Runner):
         self._waiting = 0
         self.begun = False
         """Whether it has had its first chance of a program."""
+        self.ends: list[Callable[[], None]] = []
+        """Called when its connection is lost: what is over with it."""
         node.on_up.append(self._up)
         node.on_down.append(self._down)
 
@@ -165,6 +167,7 @@ class App(Runner):
         owner, self._owner = self._owner, 0
         self.kernel.note("owner lost", self.node.name, owner)
         self.node.run(lambda engine: engine.owner_gone(owner))
+        self._over()
         self._lose()
 
     def _answered(self, request: int, result: object) -> None:
@@ -181,8 +184,14 @@ class App(Runner):
 
     def _down(self) -> None:
         self._owner = 0
+        self._over()
         self.session_from_us = -(1 << 62)
         self._lose()
+
+    def _over(self) -> None:
+        ends, self.ends = self.ends, []
+        for end in ends:
+            end()
 
     def _up(self) -> None:
         if self._wanted is not None:

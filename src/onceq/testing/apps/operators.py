@@ -289,7 +289,7 @@ class Operators:
             for packet in (yield from self._taken(queue)):
                 self.verdict.dead_letter(app.node, name, packet)
         for place in self.books.places.values():
-            if place.node == app.node.index and place.journal:
+            if place.node == app.node.index and (place.journal or place.keeps):
                 for packet in (yield from self._taken(f"{place.name};JOURNAL")):
                     self.verdict.journaled(place, packet)
         for packet in (yield from self._taken(ADMIN)):

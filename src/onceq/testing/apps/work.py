@@ -20,6 +20,7 @@ from onceq.packet.batch import Batch
 from onceq.testing.apps.apps import App, Ask, Lost, Sleep
 from onceq.testing.apps.sends import Sends
 from onceq.testing.judge.books import Books, Message, Place, Status, Unit
+from onceq.testing.judge.holds import Holds, Moment
 from onceq.testing.judge.ledger import Ledger
 from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
@@ -35,6 +36,7 @@ class Work:
 
     def __init__(self, kernel: Kernel, books: Books, ledger: Ledger, sends: Sends) -> None:
         self.kernel, self.books, self.ledger, self.sends = kernel, books, ledger, sends
+        self.holds = Holds(kernel)
         self.rng = kernel.stream("workload")
         self.known: dict[int, list[tuple[int, Unit]]] = {}
         """By manager: units whose outcome is known, and since when."""
@@ -160,8 +162,10 @@ class Work:
         wait_us = rng.choice([0, 0, SECOND, MINUTE])
 
         hold = bool(number) and self.kernel.stream("hold").random() < 0.5
+        asked: list[Moment] = []
 
         def request() -> Receive:
+            asked.append(self.holds.moment(node))
             until = node.clock.mono_us() + wait_us if wait_us else 0
             return Receive(place.name, number, count, 1 << 22, wait_until_us=until, hold=hold)
 
@@ -173,7 +177,10 @@ class Work:
             elif lost.asked:
                 place.home.leaks += count
             raise
-        if self.take(place, answer, unit) and unit is not None and not place.home.transactional:
+        if not self.take(place, answer, unit):
+            return
+        self.holds.received(place, node, asked[-1])
+        if unit is not None and not place.home.transactional:
             self.kernel.marks[marks.HELD] += 1
 
     def take(self, place: Place, answer: object, unit: Unit | None, *, peek: bool = False) -> int:

@@ -6,7 +6,7 @@ Which program comes next is chosen here, and the common ones stand here; what th
 
 from __future__ import annotations
 
-from onceq.errors import OnceqError, TransactionOver
+from onceq.errors import OnceqError, SharingViolation, TransactionOver
 from onceq.model.requests import (
     Abort,
     AskOutcome,
@@ -135,6 +135,8 @@ class Workload:
             if isinstance(answer, OnceqError):
                 if place.home.deleted_us >= 0:
                     return
+                if isinstance(answer, SharingViolation):
+                    continue  # A reader has opened the queue for itself since.
                 self.kernel.wrong(f"a message that was received cannot be moved: {answer!r}")
             unit.moves[place.key, lookup] = target
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from onceq.model.identity import TransactionId
 from onceq.model.message import Properties
@@ -25,6 +25,13 @@ OWN_DEAD: Final = "private$\\failed"
 """A dead-letter queue of the senders' own, on each manager."""
 OWN: Final = "OWN"
 """How the books call that queue."""
+
+
+class Reading(NamedTuple):
+    """What is remembered of a reader of a queue: which life of him has removed, and up to where."""
+
+    query: str
+    to: int
 
 
 class Status(Enum):
@@ -79,6 +86,16 @@ class Place:
     """By lookup identifier: how many aborts, and the life of the process in the first of them
     (-1: not known of one of them). Locks and aborts are written lazily, so a crash may forget
     some."""
+    readings: dict[str, Reading] = field(default_factory=dict)
+    """By name of a reader: what its manager remembers of him (``memories.py``)."""
+    removing: dict[str, Reading] = field(default_factory=dict)
+    """Likewise: what it may remember, because a removal is under way, or its answer was lost."""
+    read_us: dict[str, int] = field(default_factory=dict)
+    """When each has removed last, by what is known."""
+    forgotten: set[str] = field(default_factory=set)
+    """Readers that an operator may have let it forget."""
+    keeps: bool = False
+    """Whether a reader has wanted copies of what he removes in its journal."""
 
     @property
     def key(self) -> tuple[int, str]:
@@ -135,6 +152,8 @@ class Copy:
     """It was to be moved to a subqueue or back: its place changes."""
     journaled: int = 0
     """Copies of it in the journal of its queue."""
+    kept: bool = False
+    """Whether it was removed by a reader who wants a copy there."""
     letters: list[tuple[int, str, int]] = field(default_factory=list)
     """(manager, system queue, class) where it was found in the end."""
     waiting: bool = False

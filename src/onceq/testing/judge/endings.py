@@ -147,7 +147,12 @@ class Endings:
             self.reasons.wrong(
                 message, place, copy, "I14, in the journal, and nobody has received it"
             )
-        if copy.received and place.journal and not copy.journaled and place.deleted_us < 0:
+        if copy.journaled and not (place.journal or copy.kept or place.leaks):
+            self.reasons.wrong(
+                message, place, copy, "I14, in the journal, and nobody wants it there"
+            )
+        due = place.journal or copy.kept
+        if copy.received and due and not copy.journaled and place.deleted_us < 0:
             self.reasons.wrong(
                 message, place, copy, "I14, received, and not in the journal of its queue"
             )

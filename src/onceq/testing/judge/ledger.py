@@ -123,7 +123,7 @@ class Ledger:
                 place.gone.add(lookup)
                 self.kernel.marks[marks.MOVED] += 1
             else:
-                self._taken(place, lookup, uid)
+                self.taken(place, lookup, uid)
 
     def aborted(self, unit: Unit) -> None:
         """It is undone: what it took goes back to its place."""
@@ -225,7 +225,7 @@ class Ledger:
         if peek:
             return
         if unit is None:
-            self._taken(place, lookup, message.uid)
+            self.taken(place, lookup, message.uid)
         else:
             place.held[lookup] = unit
             unit.takes.append((place, lookup, message.uid))
@@ -287,7 +287,8 @@ class Ledger:
                 f"I17: {place} says that {lookup} was given back {aborts} times, it was {count}"
             )
 
-    def _taken(self, place: Place, lookup: int, uid: int) -> None:
+    def taken(self, place: Place, lookup: int, uid: int) -> None:
+        """A message was received for good."""
         place.gone.add(lookup)
         message = self.books.messages[uid]
         copy = message.copies[place.home.key]

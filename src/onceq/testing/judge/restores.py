@@ -67,6 +67,8 @@ class Restores:
                 old = replace(
                     place, lookups=dict(place.lookups), gone=set(place.gone),
                     sure=dict(place.sure), aborts=dict(place.aborts), held={}, doubtful={},
+                    readings=dict(place.readings), removing={}, read_us=dict(place.read_us),
+                    forgotten=set(place.forgotten),
                 )  # fmt: skip
                 snapshot.places.append((place, old))
         for message in books.messages.values():
@@ -161,6 +163,8 @@ class Restores:
             place.lookups, place.gone = dict(old.lookups), set(old.gone)
             place.sure, place.aborts = dict(old.sure), dict(old.aborts)
             place.held, place.doubtful = {}, {}
+            place.readings, place.removing = dict(old.readings), {}
+            place.read_us, place.forgotten = dict(old.read_us), set(old.forgotten)
             place.leaks, place.slack = old.leaks, old.slack
         for message in books.messages.values():
             for place in message.places:

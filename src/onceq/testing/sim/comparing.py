@@ -51,8 +51,9 @@ FLEETING: Final[Mapping[type, frozenset[str]]] = {
 """Attributes that are not durable, by class."""
 
 ORDERED: Final = frozenset({"state.groups._last"})
+ORDERED_IN: Final = ("state.readings._of[",)
 """Plain dictionaries whose order means something, as that of every OrderedDict does: what was used
-longest ago stands first, and goes first."""
+longest ago stands first, and goes first; and dictionaries in these."""
 ABSENT: Final = "(absent)"
 _PLAIN: Final = frozenset({type(None), bool, int, str, float, bytes})
 """Values that are what they are: most of a state."""
@@ -111,7 +112,7 @@ class _Form:
         return self._object(value, path)
 
     def _mapping(self, value: Mapping[Any, Any], path: str) -> dict[str, Any]:
-        ordered = isinstance(value, OrderedDict) or path in ORDERED
+        ordered = isinstance(value, OrderedDict) or path in ORDERED or path.startswith(ORDERED_IN)
         form: dict[str, Any] = _Ordered() if ordered else {}
         for key, kept in value.items():
             name = _key(key)

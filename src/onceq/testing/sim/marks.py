@@ -119,6 +119,18 @@ EARLY_FULL = "came too early, and no room to keep it"
 EARLY_LEFT = "came too early, and its stream was left"
 EARLY_DELETED = "came too early, and its queue was deleted"
 EARLY_CLOSED = "came too early, and its session was closed"
+READ_BEFORE = "reader kept out: one of its name has read before"
+OLD_CHECKPOINT = "reader with an old checkpoint kept out"
+READ_ELSEWHERE = "reader remembered in another life of its manager"
+READ_FOUND_DONE = "removal in doubt, found done by what is remembered"
+READ_FOUND_NOT_DONE = "removal in doubt, found not done by what is remembered"
+READ_TWICE = "removed again, and nothing was there"
+READ_KEPT = "copy in a journal because a reader wants it"
+READERS_FULL = "as many readers remembered as may be"
+HOLD_LAPSED = "hold ended because it was not renewed, and somebody wanted the queue"
+HOLD_REFUSED = "hold refused, because another reader has the queue"
+HOLD_REPLACED = "reader that was replaced kept from removing"
+HOLD_SLOW = "reader that was slow, and not replaced, goes on"
 
 REQUIRED: Final = (
     GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, FORGOTTEN, TORN,
@@ -135,6 +147,7 @@ REQUIRED: Final = (
     IN_TWO_PARTS, CHUNKS, MANY_CHUNKS, IDS_FULL, STREAMS_FULL, DOUBTS_FULL, PASSED_FULL,
     EARLY_SHOWN, EARLY_FULL, EARLY_LEFT, EARLY_DELETED, EARLY_CLOSED,
     LIE_IGNORED, STRANGER_REFUSED, FUTURE_REFUSED,
+    READ_TWICE, READ_KEPT, HOLD_LAPSED, HOLD_REFUSED, HOLD_REPLACED, HOLD_SLOW,
     HOT_BACKUP, RESTORED, RESTORED_HOT, UNDONE_KNOWN, UNTOLD, TURNS, ROLLED_BACK, RELOADED,
 )  # fmt: skip
 """Each of them in nearly every batch of BATCH seeds: the rarest come in one world of seventy."""
@@ -155,6 +168,12 @@ OF_ROWS: Final = (
     DATABASE_SET_BACK,
 )  # fmt: skip
 """Required of a batch in which every world has last agents (``last_agents.py``)."""
+
+OF_READERS: Final = (
+    READ_BEFORE, OLD_CHECKPOINT, READ_ELSEWHERE, READ_FOUND_DONE, READ_FOUND_NOT_DONE, READ_TWICE,
+    READ_KEPT, READERS_FULL, HOLD_LAPSED, HOLD_REFUSED, HOLD_REPLACED, HOLD_SLOW,
+)  # fmt: skip
+"""Required of a batch in which every world has readers (``apps/readers.py``)."""
 
 BATCH: Final = 300
 

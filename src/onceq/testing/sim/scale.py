@@ -32,6 +32,8 @@ BLOCKS_SHARE: Final = 0.25
 RESTS_SHARE: Final = 0.5
 """Of worlds whose sizes are drawn: what goes to several destinations is written once, however
 small it is."""
+READERS_SHARE: Final = 0.3
+"""Of worlds whose sizes are drawn: few readers are remembered of a queue."""
 WORKS_SHARE: Final = 0.4
 """Of worlds whose sizes are drawn: purges, deletions and expiries take many steps; and so do
 questions, and what happens to many outgoing queues."""
@@ -56,6 +58,7 @@ class Scale:
     DOUBTS_MAX: int = limits.DOUBTS_MAX
     INQUIRY_STREAMS_MAX: int = limits.INQUIRY_STREAMS_MAX
     NOTES_MAX: int = limits.NOTES_MAX
+    READERS_MAX: int = limits.READERS_MAX
     EARLY_SESSION_BYTES_MAX: int = limits.EARLY_SESSION_BYTES_MAX
     ACKS_AT_ONCE: int = limits.ACKS_AT_ONCE
     RECEIVE_MESSAGES_MAX: int = limits.RECEIVE_MESSAGES_MAX
@@ -131,6 +134,8 @@ def draw(rng: Random) -> Scale:
     if rng.random() < WORKS_SHARE:
         drawn["STREAMS_AT_ONCE"] = rng.choice((1, 2))
         drawn["QUEUES_AT_ONCE"] = rng.choice((1, 2))
+    if rng.random() < READERS_SHARE:  # drawn last: the others are those of before
+        drawn["READERS_MAX"] = rng.choice((1, 2))
     return Scale(**drawn)
 
 

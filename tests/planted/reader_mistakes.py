@@ -1,0 +1,128 @@
+"""Mistakes about readers that remove what they have written, as patches (programme P15).
+
+They break what is remembered of readers, or the leases of their holds; see ``mistakes.py``. Every
+world that looks for them has readers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from onceq.core.names.resolve import find_source
+from onceq.core.receive import handles, reading
+from onceq.core.state.queues import Handle
+from onceq.core.state.readings import Readings
+from onceq.core.step.step import Step
+from onceq.model.requests import OpenQueue, Share
+from onceq.model.results import Opened
+from onceq.testing.apps import readers
+from tests.planted.mistakes import Mistake, Plant
+from tests.planted.planted import edited, replaced
+
+ONE_RECORD = """\
+        build.change.marks = Marks(reads=(read,))
+        step.record(build.change)
+"""
+NO_RECORD = """\
+        step.record(build.change)
+        step.state.readings.read(read, step.now.wall_s)
+"""
+
+
+@dataclass(frozen=True)
+class InReaders:
+    """A mistake in worlds with readers."""
+
+    plants: tuple[Plant, ...]
+
+    def __call__(self, patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(readers, "SHARE", 1.0)
+        for plant in self.plants:
+            plant(patch)
+
+
+def hold_outlives_its_manager(patch: pytest.MonkeyPatch) -> None:
+    """Who has held a queue with a lease is still believed to be there after a restart."""
+    known: dict[tuple[str, int], tuple[object, Handle]] = {}
+
+    def open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
+        queue = find_source(step, item.name)
+        key = step.identity.name, queue.number
+        process, before = known.get(key, (step.readers, None))
+        if before is not None and process is not step.readers:
+            if before.until_us > step.now.mono_us:
+                raise handles.denied(queue, before)  # type: ignore[arg-type]
+            del known[key]
+        found = original(step, item)
+        if item.share is Share.DENY_RECEIVE:
+            known[key] = step.readers, found[0]
+        return found
+
+    original = handles._open_to_receive
+    patch.setattr(handles, "_open_to_receive", open_to_receive)
+
+
+def order_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A checkpoint has readers by their names: another one makes room than the oldest."""
+    dump = Readings.dump
+    patch.setattr(Readings, "dump", lambda self: sorted(dump(self)))
+
+
+def _one(plant: Plant, *more: Plant, expected: str) -> Mistake:
+    return Mistake(0, InReaders((plant, *more)), frozenset({expected}))
+
+
+READER_MISTAKES: dict[str, Mistake] = {
+    "removed, and nobody has read": _one(
+        edited(reading, "        tx.reads.append(read)\n", ""), expected="I2"
+    ),
+    "readers remembered in memory alone": _one(
+        edited(reading, ONE_RECORD, NO_RECORD), expected="I2"
+    ),
+    "order of readers forgotten": _one(order_forgotten, expected="I2"),
+    "one message more is removed": _one(
+        edited(
+            reading,
+            "range_places(queue, item.first, item.last)",
+            "range_places(queue, item.first, item.last + 1)",
+        ),
+        expected="I4",
+    ),
+    "copies for readers forgotten": _one(
+        edited(reading, "CopiedRange if item.keep else HeldRange", "HeldRange"), expected="I14"
+    ),
+    "leases renewed in vain": _one(
+        edited(
+            handles,
+            "held.until_us = step.now.mono_us + item",
+            "held.until_us = held.until_us or step.now.mono_us + item",
+        ),
+        expected="I16",
+    ),
+    "leases end for nobody": _one(
+        replaced(handles, "end_overdue", lambda step, queue: None), expected="I16"
+    ),
+    "leases end for everybody": _one(
+        edited(handles, "held.until_us and held.until_us <= now_us", "held.until_us"),
+        expected="I16",
+    ),
+    "a hold is given to two": _one(
+        replaced(handles, "_check_sharing", lambda queue, access, share: None), expected="I16"
+    ),
+    "a hold outlives its manager": _one(hold_outlives_its_manager, expected="I16"),
+    "a receive asks no holder": _one(
+        edited(
+            handles,
+            "        for held in queue.denying.values():\n            raise",
+            "        for held in ():\n            raise",
+        ),
+        expected="I16",
+    ),
+    "a reader that was replaced removes": _one(
+        edited(reading, "    if item.handle:\n", "    if False:\n"),
+        replaced(reading, "check_sharing", lambda step, queue, owner: None),
+        expected="I16",
+    ),
+}

@@ -1,0 +1,24 @@
+"""Programme P4 with ``--readers``: kept worlds in which readers remove what they have written."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.testing.apps import readers
+from onceq.testing.sim import marks
+from onceq.testing.simulate import describe, run_seed
+
+KEPT = range(40)
+
+
+@pytest.mark.slow
+def test_worlds_in_which_readers_remove_what_they_have_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(readers, "SHARE", 1.0)
+    reached: marks.Marks = marks.Marks()
+    for seed in KEPT:
+        result = run_seed(seed)
+        assert not result.violation, describe(result)
+        reached += result.marks
+    assert not marks.missing(reached, marks.OF_READERS), dict(reached)
