@@ -433,7 +433,7 @@ MISTAKES: dict[str, Mistake] = {
     "never synced": Mistake(2, never_synced, UNTRUE | {ASSERTED}),
     # A message that was accepted and is not there has no end that anybody could tell.
     "message and progress apart": Mistake(
-        4, message_and_progress_apart, frozenset({"I1", "I1 or I12", "I11", "I26"})
+        4, message_and_progress_apart, frozenset({"I1", "I1 or I12", "I11", "I26"}), first=80
     ),
     "streams by inequality": Mistake(7, streams_by_inequality, frozenset({"I4", "I5", "I9"})),
     # What is said of a stream counts for a later one: then the earlier one waits for ever.
@@ -451,7 +451,7 @@ MISTAKES: dict[str, Mistake] = {
         0, poison_forgotten, frozenset({"I1", "I1 or I12", "I12", "I14", "I13", "I26"})
     ),
     "list cut short": Mistake(0, list_cut_short, frozenset({"I1", "I12"})),
-    "commit in parts": Mistake(13, commit_in_parts, frozenset({"I2", "I3", "I3a"})),
+    "commit in parts": Mistake(13, commit_in_parts, frozenset({"I2", "I3", "I3a"}), first=60),
     "wrong order": Mistake(14, backwards, frozenset({"I5"})),
     "given back uncounted": Mistake(15, given_back_uncounted, frozenset({"I17"})),
     # What it took stays locked: it is neither removed nor ever given back.
