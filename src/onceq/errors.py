@@ -477,10 +477,10 @@ class StorageReserve(Refused):
 
 
 class StoreLocked(Refused):
-    """Another process runs this queue manager."""
+    """Another process holds this folder: it runs the queue manager, or keeps the proof."""
 
     code = "store-locked"
-    cure = "Stop the other process, or connect to it."
+    cure = "Stop the other process or wait for its end; to a queue manager, connect."
 
 
 class BackupOver(Refused):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -10,12 +13,14 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 import pytest
 
-from onceq.audit import kept, proof
+from onceq.audit import command, kept, proof
+from onceq.audit.command import Wish
 from onceq.audit.copies import Copies
 from onceq.audit.events import Events
 from onceq.audit.judge import Verdicts, judge
-from onceq.audit.proof import NAME
-from onceq.errors import ConfigurationError
+from onceq.audit.progress import StageProgress
+from onceq.audit.proof import LOCK, NAME
+from onceq.errors import ConfigurationError, StoreLocked
 from onceq.history.columns import Span
 from onceq.testing.sim.disk import PowerCut
 from tests.audit.corruptions import corrupt
@@ -266,6 +271,62 @@ def test_what_is_no_proof_is_refused(true: Path, tmp_path: Path) -> None:
     refused(days, "newer onceq")
     name.unlink()
     refused(days, "is no proof, and not empty")
+
+
+HOLDER = """
+import sys
+from onceq.audit import proof
+with proof.held(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_another_audit_of_the_same_proof_is_told_who_has_it(true: Path, tmp_path: Path) -> None:
+    """Also with a folder that is new; and a crash leaves nothing to clear away."""
+    days = Days(true, tmp_path / "here", tmp_path / "proof")
+    for name in days.names:
+        days.arrive(name, 9, forget=False)
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(days.proof)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as holder:  # fmt: skip
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StoreLocked, match=rf"process {holder.pid} goes on from the proof in "):
+            days.audited()
+        assert [path.name for path in days.proof.iterdir()] == [LOCK]
+        holder.kill()
+    same(days.audited(), days.at_once())
+
+
+def test_a_proof_is_held_until_it_is_kept(true: Path, tmp_path: Path) -> None:
+    days = two_days(true, tmp_path, None)
+    stages = []
+
+    def say(told: StageProgress) -> None:
+        stages.append(told.stage)
+        if told.stage != "done":
+            with pytest.raises(StoreLocked), proof.held(str(days.proof)):
+                pass
+
+    command.run([str(days.here)], Wish(proof=str(days.proof)), say)
+    assert f"keeping the proof in {days.proof}" in stages
+    with proof.held(str(days.proof)) as kept_now:
+        assert set(kept_now.managers)
+
+
+def test_a_folder_of_something_else_gets_no_lock(true: Path, tmp_path: Path) -> None:
+    days = two_days(true, tmp_path, None)
+    other = tmp_path / "photos"
+    other.mkdir()
+    (other / "cat.jpg").write_bytes(b"")
+    days.proof = other
+    refused(days, "is no proof, and not empty")
+    days.proof = other / "cat.jpg" / "proof"
+    refused(days, "the proof cannot be kept in .*: Not a directory")
+    assert [path.name for path in other.iterdir()] == ["cat.jpg"]
 
 
 def test_a_crash_while_it_is_written_leaves_the_one_before(

@@ -68,6 +68,7 @@ def run(folders: Sequence[str], wish: Wish, say: Say) -> dict[str, Any]:
     Raises:
         ConfigurationError: There is no history, one is damaged or too large, or a place cannot be
             written to.
+        StoreLocked: Another audit goes on from the proof.
     """
     begun = time.monotonic()
 
@@ -76,7 +77,15 @@ def run(folders: Sequence[str], wish: Wish, say: Say) -> dict[str, Any]:
 
     histories = files.find(folders)
     check(wish)
-    before = proof.read(wish.proof) if wish.proof else None
+    if not wish.proof:
+        return _run(histories, None, wish, begin)
+    with proof.held(wish.proof) as before:
+        return _run(histories, before, wish, begin)
+
+
+def _run(
+    histories: Sequence[files.Coverage], before: proof.Proof | None, wish: Wish, begin: Begin
+) -> dict[str, Any]:
     fresh = [path for one in histories for path in one.files]
     if before is not None:
         new = proof.join(histories, before)

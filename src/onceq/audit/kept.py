@@ -33,7 +33,6 @@ from onceq.audit.finished import finished, reopens
 from onceq.audit.judge import Verdicts, judge, violations
 from onceq.audit.past import NUMBER, Keys, Past, keys_of, transactions_of
 from onceq.audit.proof import ROW, Judged, Proof
-from onceq.errors import ConfigurationError, StorageFailure
 from onceq.history.events import SCHEMA
 
 MARGIN_US: Final = 300 * 1_000_000
@@ -206,15 +205,12 @@ def keep(
 ) -> None:
     """Put aside what is finished, and write the proof; raises ConfigurationError if it cannot."""
     gone, base, past = _put_aside(found, histories, margin_us)
-    try:
+    with proof.told_if_not_kept(kept.folder):
         kept.folder.mkdir(parents=True, exist_ok=True)
         _write(kept, histories, found.hand, gone)
         kept.base, kept.past = base, past
         kept.past_file = kept.add("past", "", past.table())
         kept.save()
-    except (OSError, StorageFailure) as error:
-        said = error.text if isinstance(error, StorageFailure) else error.strerror or str(error)
-        raise ConfigurationError(f"the proof cannot be kept in {kept.folder}: {said}") from None
 
 
 def _put_aside(

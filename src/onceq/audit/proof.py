@@ -3,14 +3,15 @@
 ``proof.json`` names the other files, each of which is written once, under a name of its own, and
 synced; it is replaced when all of them are there. So a crash leaves the proof before or the one
 after. Rows that go on, and those that were put aside, stand as histories have them, with the place
-of each in the history of its manager (``ROW``).
+of each in the history of its manager (``ROW``). One audit at a time goes on from it (``held``).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -20,13 +21,15 @@ import pyarrow.parquet as pq
 
 from onceq.audit.files import Coverage
 from onceq.audit.past import Past, past_of
-from onceq.errors import ConfigurationError
+from onceq.errors import ConfigurationError, StorageFailure
 from onceq.history.columns import span_of
 from onceq.store.checksum import crc32
-from onceq.store.files import RealFiles
+from onceq.store.files import RealFiles, hold
 
 FORMAT: Final = 1
 NAME: Final = "proof.json"
+LOCK: Final = "lock"
+"""Is never removed: see ``hold``."""
 ROW: Final = "row"
 """Column: how many rows of its history come before it."""
 _FILES: Final = RealFiles()
@@ -110,6 +113,50 @@ class Proof:
                 path.unlink()
 
 
+def _there(folder: str) -> bool:
+    """Whether a folder has a proof; raises ConfigurationError if it has something else."""
+    place = Path(folder)
+    if (place / NAME).exists():
+        return True
+    if place.exists() and (not place.is_dir() or {path.name for path in place.iterdir()} - {LOCK}):
+        raise ConfigurationError(f"--proof {folder} is no proof, and not empty: name another")
+    return False
+
+
+@contextlib.contextmanager
+def held(folder: str) -> Iterator[Proof]:
+    """The proof in a folder, from which nobody else goes on before the end of the block.
+
+    Of two audits that have read the same one, the later would replace what the other has kept, and
+    remove its files.
+
+    Raises:
+        StoreLocked: Somebody does.
+        ConfigurationError: As ``read``; or the folder cannot be written to.
+    """
+    with told_if_not_kept(folder):
+        _there(folder)  # nothing is put into a folder of something else
+        os.makedirs(folder, exist_ok=True)
+        lock = hold(
+            os.path.join(folder, LOCK),
+            f"goes on from the proof in {folder}; wait for its end, or name another folder",
+        )
+    try:
+        yield read(folder)
+    finally:
+        _FILES.close(lock)
+
+
+@contextlib.contextmanager
+def told_if_not_kept(folder: str | Path) -> Iterator[None]:
+    """Raises ConfigurationError for a folder that cannot be written to."""
+    try:
+        yield
+    except (OSError, StorageFailure) as error:
+        said = error.text if isinstance(error, StorageFailure) else error.strerror or str(error)
+        raise ConfigurationError(f"the proof cannot be kept in {folder}: {said}") from None
+
+
 def read(folder: str) -> Proof:
     """The proof in a folder; an empty one if there is none, or no folder.
 
@@ -117,11 +164,9 @@ def read(folder: str) -> Proof:
         ConfigurationError: There is something else, it is damaged, or of a newer version.
     """
     place = Path(folder)
-    path = place / NAME
-    if not path.exists():
-        if place.exists() and (not place.is_dir() or any(place.iterdir())):
-            raise ConfigurationError(f"--proof {folder} is no proof, and not empty: name another")
+    if not _there(folder):
         return Proof(place)
+    path = place / NAME
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
         number = plain["format"]

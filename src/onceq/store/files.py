@@ -199,28 +199,11 @@ class RealFiles:
 
     def lock(self, path: str) -> int:
         """See Files."""
-        with _telling(f"opening {path}"):
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            with _telling(f"locking {path}"):
-                try:
-                    # Not a lock of `fcntl`: that would let a second manager of the same process in,
-                    # and fall when any descriptor of the file is closed. The file is never removed:
-                    # a lock on a removed file excludes nobody.
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError as error:
-                    holder = os.pread(file, 32, 0).split(b"\n")[0].decode(errors="replace")
-                    raise StoreLocked(
-                        f"process {holder or 'unknown'} runs the queue manager in "
-                        f"{os.path.dirname(path)}; stop it first, or connect to it instead of "
-                        "opening its directory"
-                    ) from error
-                os.ftruncate(file, 0)
-                os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
-        except BaseException:
-            os.close(file)
-            raise
-        return file
+        return hold(
+            path,
+            f"runs the queue manager in {os.path.dirname(path)}; stop it first, or connect to it "
+            "instead of opening its directory",
+        )
 
     def changed_ns(self, path: str) -> int:
         """See Files."""
@@ -232,6 +215,35 @@ class RealFiles:
         with _telling(f"asking for the space left in {path}"):
             found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
+
+
+def hold(path: str, doing: str) -> int:
+    """Hold a lock file until its descriptor is closed, or the process ends in whatever way.
+
+    Args:
+        doing: What its holder does, and what to do about it, to be said behind "process N".
+
+    Raises:
+        StoreLocked: Somebody holds it.
+    """
+    with _telling(f"opening {path}"):
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with _telling(f"locking {path}"):
+            try:
+                # Not a lock of `fcntl`: that would let a second one of the same process in, and
+                # fall when any descriptor of the file is closed. The file is never removed: a lock
+                # on a removed file excludes nobody.
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                holder = os.pread(file, 32, 0).split(b"\n")[0].decode(errors="replace")
+                raise StoreLocked(f"process {holder or 'unknown'} {doing}") from error
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
 
 
 def _write_rest(file: int, offset: int, rest: memoryview) -> None:

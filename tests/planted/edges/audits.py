@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
 from onceq.audit import events, kept, letters, proof, rules
 from onceq.audit.past import Keys, Past
 from onceq.history import heads
-from tests.planted.planted import Planted, edited
+from tests.planted.planted import Planted, edited, replaced
 
 HISTORY = "tests/history/test_bodies.py::"
 LIMITS = "tests/audit/test_limits.py::"
@@ -28,6 +30,11 @@ def places_are_not_kept(patch: pytest.MonkeyPatch) -> None:
         return has(past, parties, keys) & (keys.kind != "place")
 
     patch.setattr(Past, "has", blind)
+
+
+def held_by_nobody(path: str, doing: str) -> int:
+    """Two audits go on from one proof."""
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
 
 PLANTED = (
@@ -50,4 +57,11 @@ PLANTED = (
     Planted("changed-files-count",
             edited(proof, "if ends_of(path) != tuple(judged.files[name]):", "if False:"),
             KEPT + "test_a_file_that_has_changed_is_refused"),
+    Planted("proof-without-a-lock", replaced(proof, "hold", held_by_nobody),
+            KEPT + "test_another_audit_of_the_same_proof_is_told_who_has_it"),
+    Planted("proof-let-go-before-it-is-kept",
+            edited(proof, "    try:\n        yield read(folder)\n"
+                          "    finally:\n        _FILES.close(lock)",
+                   "    _FILES.close(lock)\n    yield read(folder)"),
+            KEPT + "test_a_proof_is_held_until_it_is_kept"),
 )  # fmt: skip
