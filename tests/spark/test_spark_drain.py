@@ -136,18 +136,20 @@ def test_the_command_tells_what_it_did(pump: Pump, monkeypatch: Any, capsys: Any
 
     monkeypatch.setattr(
         "onceq.spark.runtime.quiet_session",
-        lambda master, name: contextlib.nullcontext(pump.spark),
+        lambda master, name, heard: contextlib.nullcontext(pump.spark),
     )
     pump.send(12)
     arguments = ["--qm", str(pump.daemon.path), "spark", "drain", pump.queue, "--to", str(pump.to)]
     assert cli([*arguments, "--json", "--batch", "10"]) == 0
     told = capsys.readouterr()
     assert json.loads(told.out)["messages"] == 12
-    assert told.err.startswith("batch 0: 10 messages, ")
+    lines = told.err.splitlines()
+    assert lines[:2] == ["starting Spark", f"landing {pump.queue} in {pump.to}"]
+    assert lines[2].startswith("batch 0: 10 messages, ")
     assert cli(arguments) == 0
     assert "all that was there" in capsys.readouterr().out
     assert cli([*arguments, "--by-date"]) == 2
-    assert capsys.readouterr().err.startswith("onceq: error (configuration): ")
+    assert capsys.readouterr().err.startswith("starting Spark\nonceq: error (configuration): ")
     pump.queue = "private$\\nowhere"
     assert cli([*arguments[:4], pump.queue, "--to", str(pump.to) + "-2"]) != 0
     said = capsys.readouterr().err

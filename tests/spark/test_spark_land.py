@@ -207,7 +207,7 @@ def test_the_command_lands_until_it_is_stopped(
 ) -> None:
     monkeypatch.setattr(
         "onceq.spark.runtime.quiet_session",
-        lambda master, name: contextlib.nullcontext(pier.spark),
+        lambda master, name, heard: contextlib.nullcontext(pier.spark),
     )
     (tmp_path / "schema.sql").write_text(SCHEMA)
     arguments = [
@@ -226,7 +226,7 @@ def test_the_command_lands_until_it_is_stopped(
         def flush(self) -> None: ...
 
     with monkeypatch.context() as patch:
-        patch.setattr("onceq.cli.spark_land.sys.stderr", Stderr())
+        patch.setattr("sys.stderr", Stderr())
         assert cli(arguments) == 130
     said = capsys.readouterr().out
     assert "stopped; the same command goes on" in said
@@ -260,13 +260,13 @@ def test_a_mistyped_queue_is_told_before_anything_is_done(
     to = tmp_path / "to"
     queue = r"private$\mistyped"
     with pytest.raises(QueueNotFound, match="mistyped"):
-        run("local", Plan(str(daemon.path), queue, to), print)
+        run("local", Plan(str(daemon.path), queue, to), print, print)
     with pytest.raises(ConfigurationError, match="neither a directory nor an address"):
-        run("local", Plan(str(tmp_path / "nohub"), queue, to), print)
+        run("local", Plan(str(tmp_path / "nohub"), queue, to), print, print)
     assert not to.exists()
     # One that is away may come back, and there is nothing wrong with the queue then.
     with pytest.raises(AssertionError, match="Spark was started"):
-        run("local", Plan("127.0.0.1:9", queue, to), print)
+        run("local", Plan("127.0.0.1:9", queue, to), print, print)
 
 
 def test_messages_behind_an_open_transaction_are_not_passed_over_in_silence(

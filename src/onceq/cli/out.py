@@ -97,7 +97,9 @@ def line(text: str) -> None:
 
 def note(text: str) -> None:
     """Say something to the person at the terminal, beside the result."""
-    print(clean(text), file=sys.stderr, flush=True)
+    # In one piece: threads of one command say things beside each other.
+    sys.stderr.write(f"{clean(text)}\n")
+    sys.stderr.flush()
 
 
 def when(seconds: int) -> str:

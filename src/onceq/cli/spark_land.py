@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -200,11 +199,10 @@ def _done(work: Any, master: str, plan: Any) -> Any:
     def say(step: Any) -> None:
         mib = step.bytes / (1 << 20)
         bad = f", {step.bad:,} of them bad rows" if step.bad else ""
-        sys.stderr.write(f"batch {step.batch}: {step.messages:,} messages{bad}, {mib:,.1f} MiB\n")
-        sys.stderr.flush()
+        out.note(f"batch {step.batch}: {step.messages:,} messages{bad}, {mib:,.1f} MiB")
 
     try:
-        return work.run(master, plan, say)
+        return work.run(master, plan, say, out.note)
     except Exception as error:
         raise said(error) from error
 

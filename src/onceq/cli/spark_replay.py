@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -120,11 +119,10 @@ def replay(
 
     def say(told: Any) -> None:
         late = f", {told.behind_s:.1f} s late" if told.behind_s >= 1 else ""
-        sys.stderr.write(f"{told.rows:,} of {told.of:,} rows sent{late}\n")
-        sys.stderr.flush()
+        out.note(f"{told.rows:,} of {told.of:,} rows sent{late}")
 
     try:
-        done = work.run(master, where(qm), wish, checkpoint, pace, say)
+        done = work.run(master, where(qm), wish, checkpoint, pace=pace, say=say, tell=out.note)
     except Exception as error:
         raise said(error) from error
     if not dumped({**done, "checkpoint": str(checkpoint)}, json):

@@ -1,12 +1,16 @@
 """Queues as a source of Apache Spark, in Python only.
 
-Nothing of Spark is imported before one of the names below is used.
+Nothing of Spark is imported before one of the names below is used. In a Python worker of a command,
+what is logged here goes to that command (``hearing``).
 """
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
+
+from onceq.spark.hearing import speak
 
 if TYPE_CHECKING:
     from onceq.spark.bodies import decoded as decoded
@@ -24,6 +28,7 @@ _WHERE: Final = {
     "prepare": "onceq.spark.runtime",
     "ship": "onceq.spark.shipping",
 }
+speak(logging.getLogger("onceq.spark"))
 
 
 def __getattr__(name: str) -> Any:

@@ -101,6 +101,7 @@ class Progress:
 
 
 Say = Callable[[Progress], None]
+Tell = Callable[[str], None]
 
 
 class Replay:
@@ -349,11 +350,18 @@ def _place(path: Path) -> tuple[int, int]:
 
 
 def run(
-    master: str, manager: str, wish: Wish, checkpoint: Path, pace: Pace, say: Say
+    master: str, manager: str, wish: Wish, checkpoint: Path, *, pace: Pace, say: Say, tell: Tell
 ) -> dict[str, int]:
-    """A replay in a session of its own; returns how many rows were sent now, and are in all."""
+    """A replay in a session of its own; returns how many rows were sent now, and are in all.
+
+    Args:
+        tell: Is told what is done before rows are sent, and what the sink says meanwhile, which may
+            be in another thread.
+    """
     from onceq.spark.runtime import quiet_session
 
-    with quiet_session(master, "onceq spark replay") as spark:
+    tell("starting Spark")
+    with quiet_session(master, "onceq spark replay", heard=tell) as spark:
+        tell(f"putting the rows of {wish.path} in their order")
         replay = Replay(spark, manager, wish, checkpoint)
         return {"sent": replay.run(pace, say), "rows": replay.rows}

@@ -23,6 +23,7 @@ from types import FrameType
 from typing import Any, Final
 
 from onceq.errors import ConfigurationError
+from onceq.spark import hearing
 
 JAVA_MIN: Final = 17
 JAVA_ASK_S_MAX: Final = 30.0
@@ -126,14 +127,16 @@ def prepare() -> None:
 
 @contextmanager
 def quiet_session(
-    master: str, name: str, config: Mapping[str, str] | None = None, *, folder: Path | None = None
-) -> Iterator[Any]:
+    master: str, name: str, config: Mapping[str, str] | None = None, *, folder: Path | None = None,
+    heard: hearing.Heard | None = None,
+) -> Iterator[Any]:  # fmt: skip
     """A session for a command, which says nothing of itself; it ends with the block.
 
     Args:
         config: More for Spark, or other than here; ``QUICK`` for little work.
         folder: Where Spark keeps its files; None: in a temporary folder, which a process that is
             killed leaves behind.
+        heard: Is told, in a thread of its own, what source and sink say in processes of Spark.
 
     Raises:
         ConfigurationError: There is no Java, or Spark does not start; the text has what it said.
@@ -145,10 +148,12 @@ def quiet_session(
             made = tempfile.TemporaryDirectory(prefix="onceq-spark-")
             folder = Path(stack.enter_context(made))
         folder.mkdir(parents=True, exist_ok=True)
-        said = folder / "said"
+        said, says = folder / "said", folder / "says"
+        if heard is not None:
+            stack.enter_context(hearing.listening(says, heard))
         try:
             # A Java that is left alone in the middle of its start would stay for ever.
-            with stop_asked() as asked, _stderr_into(said):
+            with stop_asked() as asked, _stderr_into(said), hearing.heard_from(says.absolute()):
                 spark = _session(master, name, folder, config or {})
         except Exception as error:
             lines = said.read_text(errors="replace").strip().splitlines()

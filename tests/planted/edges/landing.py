@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.planted.planted import Planted
+from onceq.spark import hearing
+from tests.planted.planted import Planted, edited
 
 FILES = "tests/unit/spark/test_land_files.py::test_"
 SCHEMAS = "tests/unit/spark/test_land_schemas.py::test_"
+HEARING = "tests/unit/spark/test_hearing.py::test_"
 
 
 def _a_table_forgets_its_batches(patch: pytest.MonkeyPatch) -> None:
@@ -137,5 +139,18 @@ PLANTED = (
     Planted(
         "half-a-report", _a_report_is_written_in_its_place,
         "tests/audit/test_report_text.py::test_a_full_disk_does_not_hide_the_verdict",
+    ),
+    Planted(
+        "sentences-heard-again", edited(hearing, "self._place += len(line)", "pass"),
+        HEARING + "each_sentence_is_heard_once_and_as_one_line",
+    ),
+    Planted(
+        "half-sentences", edited(hearing, "if not line.endswith(b\"\\n\"):", "if False:"),
+        HEARING + "half_a_sentence_waits_for_its_end",
+    ),
+    Planted(
+        "nobody-listens-at-the-end",
+        edited(hearing, "        thread.join()\n        ear.look()", "        thread.join()"),
+        HEARING + "the_last_sentence_is_heard",
     ),
 )  # fmt: skip

@@ -79,11 +79,15 @@ class Stopped(Exception):
     """A batch came when no more were wanted; Spark gives it up and plans it again."""
 
 
-def land(spark: SparkSession, plan: Plan, say: Callable[[Step], None]) -> Done:
+def land(
+    spark: SparkSession, plan: Plan, say: Callable[[Step], None],
+    tell: Callable[[str], None] = lambda stage: None,
+) -> Done:  # fmt: skip
     """Carry a plan out; SIGINT and SIGTERM end it between two batches.
 
     Args:
         say: Is told of each batch that is done.
+        tell: Is told what is done before and after the batches.
 
     Raises:
         ConfigurationError: The folder is not one for this, or was landed in otherwise.
@@ -100,10 +104,12 @@ def land(spark: SparkSession, plan: Plan, say: Callable[[Step], None]) -> Done:
             # As other tables have times; those of the first kind keep the type that they began
             # with, because one folder should not have two.
             setting(TIMESTAMPS, "TIMESTAMP_MICROS")
-        _run(spark, plan, landing)
+        tell(f"landing {plan.queues} in {plan.to}")
+        _run(spark, plan, landing, tell)
     if not plan.follow and not landing.done.stopped:
         landing.done.held = held(plan)
     if plan.proof:
+        tell(f"reading {plan.to} back")
         landing.done.proof = landing.prove()
     return landing.done
 
@@ -150,7 +156,7 @@ def _settings(spark: SparkSession) -> Iterator[Callable[[str, str], None]]:
                 spark.conf.set(name, value)
 
 
-def _run(spark: SparkSession, plan: Plan, landing: Landing) -> None:
+def _run(spark: SparkSession, plan: Plan, landing: Landing, tell: Callable[[str], None]) -> None:
     options = _options(plan, landing.memory.subscription)
     source = spark.readStream.format("onceq").schema(ddl(plan.read)).options(**options)
     trigger: dict[str, Any] = (
@@ -166,6 +172,7 @@ def _run(spark: SparkSession, plan: Plan, landing: Landing) -> None:
         )
         while not query.awaitTermination(POLL_S):
             if asked.is_set():
+                tell("stopping behind the batch that is under way; Ctrl-C again gives it up")
                 landing.close()
                 query.stop()
                 landing.done.stopped = True
@@ -338,8 +345,13 @@ def _sights(plan: Plan) -> Iterator[Sight]:
             yield access.look(target.queue)
 
 
-def run(master: str, plan: Plan, say: Callable[[Step], None]) -> Done:
-    """``land`` in a session of its own."""
+def run(master: str, plan: Plan, say: Callable[[Step], None], tell: Callable[[str], None]) -> Done:
+    """``land`` in a session of its own.
+
+    Args:
+        tell: Is told what is done before and after the batches, and what the source says meanwhile,
+            which may be in another thread.
+    """
     from onceq.spark.runtime import quiet_session
 
     plan.check()
@@ -347,5 +359,6 @@ def run(master: str, plan: Plan, say: Callable[[Step], None]) -> Done:
     # What a batch died of comes as an error; py4j would print it in the middle of ours as well,
     # and the end of a batch that is given up.
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
-    with quiet_session(master, "onceq spark land") as spark:
-        return land(spark, plan, say)
+    tell("starting Spark")
+    with quiet_session(master, "onceq spark land", heard=tell) as spark:
+        return land(spark, plan, say, tell)
