@@ -55,8 +55,8 @@ check: setup
 	$(RUN) tools/check.py
 
 format: setup
-	$(BIN)/ruff format $(wildcard src tests tools demo bench docs/conf.py)
-	$(BIN)/ruff check --fix $(wildcard src tests tools demo bench docs/conf.py)
+	$(BIN)/ruff format src tests tools demo examples docs/conf.py
+	$(BIN)/ruff check --fix src tests tools demo examples docs/conf.py
 
 test: setup
 	$(RUN) tools/test.py $(ARGS)

@@ -29,9 +29,9 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from tests.servers import Postgres, postgres  # noqa: E402
 
-from onceq.client.pause import pause
 import onceq  # noqa: E402
 from examples.bank.teller import ACCOUNTS, ANNOUNCED  # noqa: E402
+from onceq.client.pause import pause  # noqa: E402
 from onceq.partners.postgresql import PostgresResource  # noqa: E402
 
 OPENING = 1_000
@@ -103,7 +103,9 @@ class Bank:
             with psycopg.connect(self.server.where(name)) as bank:
                 bank.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 ((total,),) = bank.execute("SELECT sum(balance)::bigint FROM accounts").fetchall()
-                moves: dict[str, int] = dict(bank.execute("SELECT id, change FROM moves").fetchall())
+                moves: dict[str, int] = dict(
+                    bank.execute("SELECT id, change FROM moves").fetchall()
+                )
             found.append((int(total), moves))
         return found[0][0], found[1][0], found[0][1], found[1][1]
 

@@ -221,7 +221,7 @@ def orphans(root: Path) -> Iterator[str]:
         if path.name not in ("__init__.py", "__main__.py")
     }
     used = set(re.findall(r"\b[\w.]+\b", (root / "pyproject.toml").read_text()))
-    for folder in ("src", "tests", "tools", "demo", "bench"):
+    for folder in ("src", "tests", "tools", "demo", "examples"):
         for path in (root / folder).rglob("*.py"):
             own = "-"
             if folder == "src":
