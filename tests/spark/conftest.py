@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -101,3 +102,36 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         made = Daemon(folder / "data", "SPOKE")
         yield made
         made.stop()
+
+
+@pytest.fixture
+def queue(daemon: Daemon, request: pytest.FixtureRequest) -> str:
+    """A transactional queue that is named after the test."""
+    name = queue_of(request)
+    daemon.manager.create_queue(name, transactional=True)
+    return name
+
+
+def queue_of(request: pytest.FixtureRequest) -> str:
+    """The name of a queue of one test."""
+    return "private$\\" + re.sub(r"\W+", "-", request.node.name)[:100]
+
+
+@pytest.fixture
+def drivers() -> Iterator[Any]:
+    """Makes drivers of streams, without Spark; they end with the test (``driver.py``)."""
+    from tests.spark.driver import Drivers
+
+    made = Drivers()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def readers(daemon: Daemon, drivers: Any) -> Any:
+    """Makes drivers of queues of the one queue manager."""
+
+    def make(queue: str, **options: object) -> Any:
+        return drivers(daemon.path, queue=queue, **options)
+
+    return make

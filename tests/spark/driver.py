@@ -51,3 +51,26 @@ class Driver:
         """As when the network is cut: whatever was held is given back by the queue manager."""
         for access in self.reader._queues.accesses.values():
             access.close()
+
+
+class Drivers:
+    """The drivers of one test."""
+
+    def __init__(self) -> None:
+        self._made: list[Driver] = []
+
+    def __call__(self, *where: object, queue: str, **options: object) -> Driver:
+        """A driver of these queue managers."""
+        self._made.append(Driver(",".join(map(str, where)), queue, **options))
+        return self._made[-1]
+
+    def stop(self) -> None:
+        """Let go of all of them."""
+        for driver in self._made:
+            driver.reader.stop()
+
+
+def send(hub: Any, queue: str, *bodies: object) -> None:
+    """Send texts, or numbers as texts, in one transaction."""
+    with hub.manager.transaction() as tx:
+        tx.send_many(queue, [f"{body}".encode() for body in bodies])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,33 +20,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 from onceq.client.pause import pause
 from onceq.client.plans import reading
 from onceq.spark import access as access_module
-from tests.spark.driver import Driver
-
-
-@pytest.fixture
-def queue(daemon: Any, request: Any) -> str:
-    name: str = "private$\\" + request.node.name.replace("[", "-").replace("]", "")
-    daemon.manager.create_queue(name, transactional=True)
-    return name
-
-
-@pytest.fixture
-def readers(daemon: Any) -> Iterator[Any]:
-    made: list[Driver] = []
-
-    def make(queue: str, **options: object) -> Driver:
-        made.append(Driver(daemon.path, queue, **options))
-        return made[-1]
-
-    make.made = made  # type: ignore[attr-defined]
-    yield make
-    for driver in made:
-        driver.reader.stop()
-
-
-def send(daemon: Any, queue: str, *bodies: str) -> None:
-    with daemon.manager.transaction() as tx:
-        tx.send_many(queue, [body.encode() for body in bodies])
+from tests.spark.driver import Driver, send
 
 
 def read_all(driver: Driver) -> Any:
@@ -306,8 +279,9 @@ def test_a_removal_that_was_under_way_when_the_lease_ended_is_refused(
         found = real(*given)
         if not replaced:
             replaced.append(True)
-            readers(queue).first()
-            readers.made[-1].reader.stop()
+            another = readers(queue)
+            another.first()
+            another.reader.stop()
         return found
 
     monkeypatch.setattr("onceq.spark.access._renewed", renewed)

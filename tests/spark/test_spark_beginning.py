@@ -5,7 +5,6 @@ Called as Spark calls it, on a real queue manager and without Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,32 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from onceq.spark.options import parse
 from onceq.spark.reader import OnceqReader
-from tests.spark.driver import NAMES, Driver
-
-
-@pytest.fixture
-def queue(daemon: Any, request: Any) -> str:
-    name: str = "private$\\" + request.node.name
-    daemon.manager.create_queue(name, transactional=True)
-    return name
-
-
-@pytest.fixture
-def readers(daemon: Any) -> Iterator[Any]:
-    made: list[Driver] = []
-
-    def make(queue: str, **options: object) -> Driver:
-        made.append(Driver(daemon.path, queue, **options))
-        return made[-1]
-
-    yield make
-    for driver in made:
-        driver.reader.stop()
-
-
-def send(daemon: Any, queue: str, *numbers: int) -> None:
-    with daemon.manager.transaction() as tx:
-        tx.send_many(queue, [f"{number}".encode() for number in numbers])
+from tests.spark.driver import NAMES, send
 
 
 def test_a_query_begins_by_time(daemon: Any, queue: str, readers: Any) -> None:

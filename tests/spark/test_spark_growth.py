@@ -6,7 +6,6 @@ The stream's driver side, called as Spark calls it, on two queue managers and wi
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,35 +15,22 @@ from onceq.errors import ConfigurationError
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from tests.spark.driver import Driver
+from tests.spark.conftest import queue_of
+from tests.spark.driver import send
 
 
 @pytest.fixture
-def queue(daemon: Any, other: Any, request: Any) -> str:
+def queue(daemon: Any, other: Any, request: pytest.FixtureRequest) -> str:
     """A queue of the same name on both, with four messages each at the same places."""
-    name: str = "private$\\" + request.node.name.replace("[", "-").replace("]", "")
+    name = queue_of(request)
     for hub in (daemon, other):
         hub.manager.create_queue(name, transactional=True)
-        send(hub, name, *range(4))
+        send_named(hub, name, *range(4))
     return name
 
 
-@pytest.fixture
-def drivers() -> Iterator[Any]:
-    made: list[Driver] = []
-
-    def make(*where: object, queue: str, **options: object) -> Driver:
-        made.append(Driver(",".join(map(str, where)), queue, **options))
-        return made[-1]
-
-    yield make
-    for driver in made:
-        driver.reader.stop()
-
-
-def send(hub: Any, queue: str, *numbers: int) -> None:
-    with hub.manager.transaction() as tx:
-        tx.send_many(queue, [f"{hub.name} {number}".encode() for number in numbers])
+def send_named(hub: Any, queue: str, *numbers: int) -> None:
+    send(hub, queue, *texts(hub, *numbers))
 
 
 def texts(hub: Any, *numbers: int) -> list[str]:
@@ -128,7 +114,7 @@ def test_a_queue_that_leaves_with_unread_messages_is_told(
 ) -> None:
     second = queue + "-second"
     daemon.manager.create_queue(second, transactional=True)
-    send(daemon, second, *range(3))
+    send_named(daemon, second, *range(3))
     both = drivers(daemon.path, queue=f"{queue},{second}")
     end = both.after(both.first(), ReadMaxRows(2))
     both.reader.stop()
@@ -148,7 +134,7 @@ def test_what_has_joined_begins_where_a_new_query_would(
     alone.reader.stop()
     late = drivers(daemon.path, other.path, queue=queue, startingOffsets="latest")
     assert late.after(end) == end
-    send(other, queue, 4)
+    send_named(other, queue, 4)
     more = late.after(end)
     assert late.bodies(end, more) == texts(other, 4)
     assert left(queue, daemon, other) == [0, 5]
@@ -188,7 +174,7 @@ def test_a_pattern_finds_queues_while_a_stream_runs(
     assert len(start["to"]) == 2
     daemon.manager.create_queue(new, transactional=True)
     daemon.manager.create_queue(new + "-plain")
-    send(daemon, new, 7, 8)
+    send_named(daemon, new, 7, 8)
     assert one.after(start) == start, "it is not looked for all the time"
     now = 120.0
     end = one.after(start)
@@ -197,7 +183,7 @@ def test_a_pattern_finds_queues_while_a_stream_runs(
     assert left(new, daemon) == [0]
     one.reader._queues.accesses[str(daemon.path)].release()
     daemon.manager.delete_queue(new)
-    send(other, queue, 9)
+    send_named(other, queue, 9)
     with caplog.at_level(logging.WARNING, "onceq.spark"):
         last = one.after(end)
     assert one.bodies(end, last) == texts(other, 9)
@@ -214,7 +200,7 @@ def test_a_queue_of_a_pattern_that_is_made_again_is_a_new_one(
     one.reader.stop()
     daemon.manager.delete_queue(queue)
     daemon.manager.create_queue(queue, transactional=True)
-    send(daemon, queue, 8, 9)
+    send_named(daemon, queue, 8, 9)
     two = drivers(daemon.path, **options)
     with caplog.at_level(logging.WARNING, "onceq.spark"):
         new = two.after(end)
@@ -231,7 +217,7 @@ def test_a_pattern_that_finds_nothing_waits(daemon: Any, queue: str, drivers: An
     start = one.first()
     assert one.after(start) == start
     daemon.manager.create_queue(name, transactional=True)
-    send(daemon, name, 1)
+    send_named(daemon, name, 1)
     now = 120.0
     assert one.bodies(start, one.after(start)) == texts(daemon, 1)
 

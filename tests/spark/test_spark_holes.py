@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,29 +19,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import InvalidParameter
 from onceq.spark import lag, lag_bytes
-from tests.spark.driver import Driver
+from tests.spark.driver import send
 
 EVERY_OTHER = tuple(range(1, 20, 2))
-
-
-@pytest.fixture
-def queue(daemon: Any, request: Any) -> str:
-    name: str = "private$\\" + request.node.name.replace("[", "-").replace("]", "")
-    daemon.manager.create_queue(name, transactional=True)
-    return name
-
-
-@pytest.fixture
-def readers(daemon: Any) -> Iterator[Any]:
-    made: list[Driver] = []
-
-    def make(queue: str, **options: object) -> Driver:
-        made.append(Driver(daemon.path, queue, **options))
-        return made[-1]
-
-    yield make
-    for driver in made:
-        driver.reader.stop()
 
 
 @pytest.fixture(params=["counts", "older"])
@@ -60,8 +39,7 @@ def manager_of(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def fill(daemon: Any, queue: str, count: int = 20) -> list[int]:
     """Messages "0", "1", ...; returns their places."""
-    with daemon.manager.transaction() as tx:
-        tx.send_many(queue, [f"{i}".encode() for i in range(count)])
+    send(daemon, queue, *range(count))
     return list(daemon.manager.peek_many(queue, count).lookup_ids)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,35 +15,18 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from onceq.spark.progress import lag
 from onceq.spark.reader import OnceqReader
-from tests.spark.driver import NAMES, Driver
+from tests.spark.conftest import queue_of
+from tests.spark.driver import NAMES, send
 
 
 @pytest.fixture
-def queue(daemon: Any, other: Any, request: Any) -> str:
+def queue(daemon: Any, other: Any, request: pytest.FixtureRequest) -> str:
     """A queue of the same name on both, with four messages each at the same places."""
-    name: str = "private$\\" + request.node.name
+    name = queue_of(request)
     for hub in (daemon, other):
         hub.manager.create_queue(name, transactional=True)
         send(hub, name, *[f"{hub.name} {i}" for i in range(4)])
     return name
-
-
-@pytest.fixture
-def drivers() -> Iterator[Any]:
-    made: list[Driver] = []
-
-    def make(where: str, queue: str, **options: object) -> Driver:
-        made.append(Driver(where, queue, **options))
-        return made[-1]
-
-    yield make
-    for driver in made:
-        driver.reader.stop()
-
-
-def send(hub: Any, queue: str, *bodies: str) -> None:
-    with hub.manager.transaction() as tx:
-        tx.send_many(queue, [body.encode() for body in bodies])
 
 
 def left(queue: str, *hubs: Any) -> list[int]:
@@ -53,7 +35,7 @@ def left(queue: str, *hubs: Any) -> list[int]:
 
 
 def test_a_batch_of_both(daemon: Any, other: Any, queue: str, drivers: Any) -> None:
-    driver = drivers(f"{daemon.address}, {other.address}", queue)
+    driver = drivers(f"{daemon.address}, {other.address}", queue=queue)
     keys = [f"{hub.address}/{queue}" for hub in (daemon, other)]
     start = driver.first()
     end = driver.after(start, ReadMaxRows(6))
@@ -80,7 +62,7 @@ def test_a_crash_between_two_removals(
 ) -> None:
     """There is no transaction over both: what was removed on one of them only is gone on with."""
     where = f"{daemon.address},{other.address}"
-    driver = drivers(where, queue)
+    driver = drivers(where, queue=queue)
     start = driver.first()
     end = driver.after(start)
     access = driver.reader._queues.accesses[other.address]
@@ -93,7 +75,7 @@ def test_a_crash_between_two_removals(
         driver.after(end)
     assert left(queue, daemon, other) == [0, 4]
     driver.reader.stop()
-    again = drivers(where, queue)
+    again = drivers(where, queue=queue)
     assert again.after(end) == end
     assert left(queue, daemon, other) == [0, 0]
 
@@ -104,7 +86,7 @@ def test_one_of_many_has_it_alone(daemon: Any, other: Any, queue: str, drivers: 
     daemon.manager.create_queue(more, transactional=True)
     send(daemon, more, "more")
     where = f"{daemon.address},{other.address}"
-    driver = drivers(where, f"{queue}, {daemon.address}/{more}", readMode="peek")
+    driver = drivers(where, queue=f"{queue}, {daemon.address}/{more}", readMode="peek")
     start = driver.first()
     end = driver.after(start)
     assert set(end["names"].values()) == {
@@ -131,7 +113,7 @@ def test_more_queue_managers_than_tasks_in_a_batch_read(
 
 
 def test_one_that_is_away_is_named(daemon: Any, queue: str, drivers: Any) -> None:
-    driver = drivers(f"{daemon.address},127.0.0.1:9", queue, numRetries=1)
+    driver = drivers(f"{daemon.address},127.0.0.1:9", queue=queue, numRetries=1)
     with pytest.raises(ServiceNotAvailable) as failed:
         driver.first()
     assert (
@@ -144,7 +126,7 @@ def test_one_that_comes_back_is_gone_on_with(
 ) -> None:
     """Killed in the middle of a batch, and started again while the reader still tries."""
     where = f"{daemon.path},{other.path}"
-    driver = drivers(where, queue)
+    driver = drivers(where, queue=queue)
     start = driver.first()
     end = driver.after(start)
     other.kill()
@@ -157,7 +139,7 @@ def test_one_that_comes_back_is_gone_on_with(
 def test_a_connection_that_broke_while_nobody_looked_costs_no_attempt(
     daemon: Any, other: Any, queue: str, drivers: Any
 ) -> None:
-    driver = drivers(other.path, queue, numRetries=0)
+    driver = drivers(other.path, queue=queue, numRetries=0)
     start = driver.first()
     end = driver.after(start)
     for _ in range(2):
@@ -172,11 +154,11 @@ def test_executors_may_have_other_addresses(
     daemon: Any, other: Any, queue: str, drivers: Any
 ) -> None:
     where = f"{daemon.address},{other.address}"
-    driver = drivers(where, queue, executorQueueManager=f"{daemon.path},{other.path}")
+    driver = drivers(where, queue=queue, executorQueueManager=f"{daemon.path},{other.path}")
     start = driver.first()
     assert len(driver.rows(start, driver.after(start))) == 8
     driver.reader.stop()
-    crossed = drivers(where, queue, executorQueueManager=f"{other.path},{daemon.path}")
+    crossed = drivers(where, queue=queue, executorQueueManager=f"{other.path},{daemon.path}")
     end = crossed.after(start)
     with pytest.raises(ConfigurationError, match="is not the one at"):
         crossed.rows(start, end)
@@ -184,10 +166,10 @@ def test_executors_may_have_other_addresses(
 
 def test_an_address_that_leads_elsewhere(daemon: Any, other: Any, queue: str, drivers: Any) -> None:
     """The queue has the same name and the same places there, and is another one all the same."""
-    driver = drivers(daemon.address, queue)
+    driver = drivers(daemon.address, queue=queue)
     end = driver.after(driver.first())
     driver.reader.stop()
-    moved = drivers(other.address, queue)
+    moved = drivers(other.address, queue=queue)
     with pytest.raises(MessagesMissing, match="another queue manager answers"):
         moved.after(end)
     assert left(queue, daemon, other) == [4, 4]

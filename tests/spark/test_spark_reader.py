@@ -23,27 +23,7 @@ from onceq.spark.progress import lag
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
 from pyspark.sql.streaming.datasource import ReadMaxBytes, ReadMaxRows
 
-from tests.spark.driver import Driver
-
-
-@pytest.fixture
-def queue(daemon: Any, request: Any) -> str:
-    name: str = "private$\\" + request.node.name.replace("[", "-").replace("]", "")
-    daemon.manager.create_queue(name, transactional=True, journal=True)
-    return name
-
-
-@pytest.fixture
-def readers(daemon: Any) -> Iterator[Any]:
-    made: list[Driver] = []
-
-    def make(queue: str, **options: object) -> Driver:
-        made.append(Driver(daemon.path, queue, **options))
-        return made[-1]
-
-    yield make
-    for driver in made:
-        driver.reader.stop()
+from tests.spark.driver import Driver, send
 
 
 @contextlib.contextmanager
@@ -52,11 +32,6 @@ def refused(match: str) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SharingViolation, match=match) as at:
         patch.setattr("onceq.spark.access.HOLD_S_MAX", 0.0)
         yield at
-
-
-def send(daemon: Any, queue: str, *bodies: str) -> None:
-    with daemon.manager.transaction() as tx:
-        tx.send_many(queue, [body.encode() for body in bodies])
 
 
 # ---- who reads ------------------------------------------------------------------------------
@@ -222,6 +197,7 @@ def test_offsets_of_before(daemon: Any, queue: str, readers: Any) -> None:
 
 
 def test_a_journal_is_a_stream(daemon: Any, queue: str, readers: Any) -> None:
+    daemon.manager.set_queue(queue, journal=True)
     send(daemon, queue, "a", "b", "c")
     driver = readers(queue + ";journal")
     start = driver.first()

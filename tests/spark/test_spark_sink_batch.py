@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest
@@ -13,13 +12,6 @@ from onceq.errors import ReceiveTimeout
 from onceq.spark.sink_rows import BODY_BYTES_MAX
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def queue(daemon: Any, request: pytest.FixtureRequest) -> str:
-    name = "private$\\" + re.sub(r"\W+", "-", request.node.name)[:100]
-    daemon.manager.create_queue(name, transactional=True)
-    return name
 
 
 def frame(spark: Any, rows: list[tuple[Any, ...]], schema: str, *, partitions: int = 1) -> Any:

@@ -10,13 +10,6 @@ import pytest
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture
-def queue(daemon: Any, request: pytest.FixtureRequest) -> str:
-    name = "private$\\" + re.sub(r"\W+", "-", request.node.name)[:100]
-    daemon.manager.create_queue(name, transactional=True)
-    return name
-
-
 def said(frame: Any, **options: Any) -> str:
     writer = frame.write.format("onceq").mode("append").option("retryTimeout", "0s")
     with pytest.raises(Exception, match=r"\[[a-z-]+\]") as failed:

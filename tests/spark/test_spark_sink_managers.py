@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,14 @@ import pytest
 
 from onceq.errors import ReceiveTimeout
 from onceq.spark.source import OnceqDataSource
+from tests.spark.conftest import queue_of
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
 def queue(daemon: Any, other: Any, request: pytest.FixtureRequest) -> str:
-    name = "private$\\" + re.sub(r"\W+", "-", request.node.name)[:100]
+    name = queue_of(request)
     for one in (daemon, other):
         one.manager.create_queue(name, transactional=True)
     return name
