@@ -38,4 +38,6 @@ def whole(history: History, node: Node) -> None:
     assert history.names == [span.name for span in spans], "nothing unfinished is left"
     places = history.story("position", "ordinal")
     assert places == sorted(set(places))
-    assert without_times(history) == without_times(reference(node))
+    told = reference(node)
+    assert without_times(history) == without_times(told)
+    assert history.starts() == told.starts(), "times are part of the log"

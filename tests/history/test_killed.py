@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import onceq
 from onceq.errors import ReceiveTimeout
-from onceq.history.columns import span_of
+from onceq.history.columns import META, Start, span_of
 from tests.daemon.process import Process
 
 QUEUE = r"private$\q"
@@ -62,3 +63,7 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     assert told.count("committed") == done * 3 == received + taken
     assert told.count("received") == received + taken
     assert len({row["message"] for row in rows if row["event"] == "committed"}) == done * 3
+    metas = [pq.read_schema(path / "history" / span.name).metadata[META] for span in spans]
+    starts = [Start.of(one) for meta in metas for one in json.loads(meta)["starts"]]
+    assert [one.orderly for one in starts] == [None, *[False] * LIVES]
+    assert all(one.at_us < other.at_us for one, other in pairwise(starts))

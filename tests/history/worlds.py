@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from onceq.history.columns import FOLDER, META, Span, span_of
+from onceq.history.columns import FOLDER, META, Span, Start, span_of
 from onceq.history.keeper import Keeper
 from onceq.model.limits import Settings
 from onceq.model.manager_identity import Identity
@@ -85,6 +85,10 @@ class History:
         raw = pq.read_schema(pa.BufferReader(self.data(span.name))).metadata[META]
         found: dict[str, Any] = json.loads(raw)
         return found
+
+    def starts(self) -> list[Start]:
+        """All starts in order, as the files tell them."""
+        return [Start.of(one) for span in self.spans for one in self.meta(span)["starts"]]
 
     def rows(self, *, observed: bool = False) -> list[dict[str, Any]]:
         """All rows in order; without those that no record tells, if not asked for."""

@@ -404,10 +404,10 @@ def promises_forgotten(patch: pytest.MonkeyPatch) -> None:
     """21: a prepared branch is rolled back at a restart."""
     restart = restart_rules.restart
 
-    def forgetful(step: Step, *more: Any) -> None:
+    def forgetful(step: Step, *more: Any, **named: Any) -> None:
         for branch in list(step.state.branches):
             step.state.branches.drop(branch)
-        restart(step, *more)
+        restart(step, *more, **named)
 
     patch.setattr(manager, "restart", forgetful)
 

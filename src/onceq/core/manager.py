@@ -195,7 +195,7 @@ class Manager:
 
     def recover(
         self, now: Now, checkpoint: bytes | None, records: Iterable[tuple[int, memoryview]],
-        position: int, *, entropy: bytes, made_ns: int = 0,
+        position: int, *, entropy: bytes, made_ns: int = 0, orderly: bool | None = None,
     ) -> Decision:  # fmt: skip
         """Load what is durable; once, before the first step (I22).
 
@@ -206,6 +206,7 @@ class Manager:
             entropy: ENTROPY_BYTES random bytes, which no other start has had
                 (``core/peers/lives.py``).
             made_ns: When the directory of the store was made, which is another time for a copy.
+            orderly: Whether the store was closed in order before; None: nobody knows.
 
         Returns:
             What follows from the restart: open transactions that a crash has undone count as
@@ -217,7 +218,7 @@ class Manager:
         step = self._step
         replay(step.state, checkpoint, records)
         step.position = position
-        return self._wrapped(now, lambda step: restart(step, entropy, made_ns))
+        return self._wrapped(now, lambda step: restart(step, entropy, made_ns, orderly=orderly))
 
     def snapshot(self) -> Snapshot:
         """The durable state, for a checkpoint that covers every record before ``position``."""

@@ -34,10 +34,10 @@ COUNTERS_SKIPPED = 1 << 20
 """Places of a queue passed over at a restart: more than can have been given since a sync."""
 
 
-def restart(step: Step, entropy: bytes, made_ns: int) -> None:
+def restart(step: Step, entropy: bytes, made_ns: int, *, orderly: bool | None) -> None:
     """Begin a life: what the last one had not finished is undone, or goes on."""
     # First: whatever follows gives numbers, and they have to be those of the new life.
-    lives.begin(step, entropy, made_ns)
+    lives.begin(step, entropy, made_ns, orderly=orderly)
     build = ChangeBuilder(step)
     gone: set[tuple[int, int, int]] = set()
     for queue, index, lane in step.state.all_lanes():

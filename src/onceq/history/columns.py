@@ -6,14 +6,15 @@ Needs nothing but the standard library, so that the documentation can be compare
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 FOLDER: Final = "history"
 """Folder of the files in the data directory of a manager."""
 VERSION: Final = 1
 META: Final = b"onceq.history"
-"""Key of a file's own metadata: JSON with the fields of ``Meta``."""
+"""Key of a file's own metadata: JSON; ``keeper`` says with which fields."""
 
 EVENTS: Final = {
     "committed": "sent in a transaction that is committed; in an outgoing queue it has its number",
@@ -89,6 +90,10 @@ COLUMNS: Final = {
 ADDED: Final = frozenset(("bodyCrc", "reader"))
 """Columns that files of earlier versions do not have; there each of them is null."""
 
+STARTS: Final = "starts"
+"""Field of the metadata with the starts in the part that a file tells; files of earlier versions
+lack it."""
+
 _NAME: Final = re.compile(r"l([0-9]{4,})-([0-9a-f]{16})-([0-9a-f]{16})(?:-([0-9]+))?\.parquet")
 
 
@@ -113,6 +118,31 @@ class Span:
         """Name of its file."""
         part = f"-{self.part}" if self.part else ""
         return f"l{self.life:04}-{self.start:016x}-{self.end:016x}{part}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A queue manager was started: a life began.
+
+    Attributes:
+        position: Place of its record in the log; 0: the first start of a store.
+        at_us: When, in microseconds since 1970 by its clock.
+        orderly: Whether the life before had closed the store in order; None: nobody knows, or
+            there was none.
+    """
+
+    position: int
+    at_us: int
+    orderly: bool | None
+
+    def plain(self) -> dict[str, Any]:
+        """As a file has it."""
+        return {"position": self.position, "at": self.at_us, "orderly": self.orderly}
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Start:
+        """From a file; raises KeyError."""
+        return cls(plain["position"], plain["at"], plain["orderly"])
 
 
 def span_of(name: str) -> Span | None:

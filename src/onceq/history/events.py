@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from onceq.core.state.queues import lookup_id
-from onceq.history.columns import COLUMNS
+from onceq.history.columns import COLUMNS, Start
 from onceq.history.heads import UNSUMMED, Array, Cut, Heads, nothing, together
 from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
@@ -86,12 +86,13 @@ class Event:
 
 @dataclass(slots=True)
 class Rows:
-    """Events that are to go into one file."""
+    """Events that are to go into one file, and the starts of the manager between them."""
 
     manager: str
     guid: bytes
     events: list[Event] = field(default_factory=list)
     count: int = 0
+    starts: list[Start] = field(default_factory=list)
 
     def add(self, event: Event) -> None:
         """One more."""

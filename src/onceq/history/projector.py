@@ -32,7 +32,7 @@ from onceq.core.state.records import (
     decode,
 )
 from onceq.core.state.replay import apply
-from onceq.core.state.setups import Setup
+from onceq.core.state.setups import LifeBegun, Setup
 from onceq.core.state.state import (
     ACKS_OWED,
     DAMAGED,
@@ -44,6 +44,7 @@ from onceq.core.state.state import (
     State,
 )
 from onceq.errors import DamagedRecord, MalformedPacket
+from onceq.history.columns import Start
 from onceq.history.ends import became, reader_of
 from onceq.history.events import Event, Place, Rows
 from onceq.history.heads import FEW, HEAD_BYTES, UNSUMMED, Array, Cut, Heads, cut, together
@@ -114,6 +115,8 @@ class Projector:
             told = _Told(self, change, position, time_us, rows)
             first = position + FRAME_HEADER
             told.tell([first + offset if damaged else 0 for offset in offsets], damaged)
+        elif isinstance(record, LifeBegun) and record.at_us:
+            rows.starts.append(Start(position, record.at_us, record.orderly))
         self._apply(position, record)
 
     def _apply(self, position: int, record: tuple[Change, list[int]] | Setup | Branch) -> None:

@@ -168,6 +168,7 @@ class Engine(Committer):
         decision = self.manager.recover(
             self.clock.read(), found.checkpoint, self.store.records(), self.store.position,
             entropy=self._entropy(ENTROPY_BYTES), made_ns=getattr(self.store, "made_ns", 0),
+            orderly=found.clean,
         )  # fmt: skip
         self.settle([decision])
         if found.damaged:

@@ -513,11 +513,18 @@ class LogStore:
             if self._dead is None and self._lock >= 0:
                 self.sync()
                 self._note()
-                with contextlib.suppress(NoSpace):  # everything is durable also without the note
-                    closed = Closed(self.position, self._epoch)
-                    identification.write_closed(self._files, self.path, self.store_id, closed)
+                if not self._untouched:
+                    with contextlib.suppress(NoSpace):  # all is durable also without the note
+                        closed = Closed(self.position, self._epoch)
+                        identification.write_closed(self._files, self.path, self.store_id, closed)
         finally:
             self.abandon()
+
+    @property
+    def _untouched(self) -> bool:
+        """Whether it was opened and nothing was written, behind an end that was not in order: that
+        is still how the process before has ended."""
+        return not self.recovered.clean and self.position == self._opened_at > 0
 
     def _alive(self) -> None:
         self._dead = self._dead or self._failed_aside or self._preparing.failed

@@ -43,7 +43,7 @@ def _beside(plant: Plant, *, clones: float = 0.5) -> Plant:
 
 
 def _same_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    def begin(step: Step, entropy: bytes, made_ns: int = 0) -> None:
+    def begin(step: Step, entropy: bytes, made_ns: int = 0, **more: object) -> None:
         state = step.state
         step.setup(
             LifeBegun(

@@ -29,7 +29,7 @@ def _never_late(step: Step, run: ArrivedRun) -> bool:
     return False
 
 
-def _stamp_of_the_clock(step: Step, entropy: bytes) -> None:
+def _stamp_of_the_clock(step: Step, entropy: bytes, *_: object, **more: object) -> None:
     state = step.state
     step.setup(
         LifeBegun(id=entropy[:16], stamp=step.now.wall_s, ordinal=1, message=state.next_message)

@@ -35,7 +35,7 @@ def _one_stretch(self: OutgoingQueue, counter: int) -> Stretch:
     return Stretch(found.stream, found.base, 1 << 62)
 
 
-def _same_life(step: Step, entropy: bytes, made_ns: int = 0) -> None:
+def _same_life(step: Step, entropy: bytes, *_: object, **more: object) -> None:
     state = step.state
     step.setup(
         LifeBegun(

@@ -24,7 +24,7 @@ from tests.planted.planted import SIM, Planted, replaced
 
 
 def _same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def begin(step: Step, entropy: bytes, made_ns: int = 0) -> None:
+    def begin(step: Step, entropy: bytes, made_ns: int = 0, **more: object) -> None:
         state = step.state
         step.setup(
             LifeBegun(

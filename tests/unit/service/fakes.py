@@ -99,6 +99,7 @@ class Script:
         *,
         entropy: bytes,
         made_ns: int = 0,
+        orderly: bool | None = None,
     ) -> Decision:
         self.recovered = [bytes(payload) for _, payload in records]
         self.position = position

@@ -253,6 +253,25 @@ def test_a_crash_is_not_clean_and_a_torn_tail_is_counted() -> None:
     assert again.position == frame_size(4)
 
 
+def test_who_opens_and_writes_nothing_does_not_make_a_crash_an_orderly_end() -> None:
+    disk = SimFiles()
+    store = _new(disk)
+    store.append(b"kept")
+    store.sync()
+    killed = disk.kill()
+    for _ in range(2):
+        again = _again(killed)
+        assert not again.recovered.clean
+        again.close()
+    again = _again(killed)
+    again.append(b"more")
+    again.close()
+    for _ in range(2):
+        again = _again(killed)
+        assert again.recovered.clean
+        again.close()
+
+
 def test_a_commit_is_one_write_and_one_sync() -> None:
     disk = SimFiles()
     store = _new(disk)

@@ -41,12 +41,13 @@ _HALF: Final = 0x7FFF_FFFF
 """Ordinals begin in the lower half, so that two thousand million are left."""
 
 
-def begin(step: Step, entropy: bytes, made_ns: int = 0) -> None:
+def begin(step: Step, entropy: bytes, made_ns: int = 0, *, orderly: bool | None = None) -> None:
     """The process has started: nothing that it says may be mistaken for what others have said.
 
     Args:
         entropy: ENTROPY_BYTES random bytes.
         made_ns: When the directory of the store was made; 0: nobody knows.
+        orderly: Whether the store had been closed in order; None: nobody knows.
     """
     assert len(entropy) == ENTROPY_BYTES, "a life needs its entropy"
     state = step.state
@@ -63,8 +64,17 @@ def begin(step: Step, entropy: bytes, made_ns: int = 0) -> None:
             ordinal=_ordinal(entropy[16:20]),
             message=_message(state, int.from_bytes(entropy[20:24], "little")),
             made_ns=made_ns,
+            at_us=step.now.wall_us,
+            orderly=orderly if _follows(state) else None,
         )
     )
+
+
+def _follows(state: State) -> bool:
+    """Whether the end of this log is how a life of this manager has ended: a new store has had
+    none, and one that was put back was closed by the restore."""
+    restored = state.restored
+    return state.lives.id != bytes(16) and (restored is None or restored.told)
 
 
 def _ordinal(random: bytes) -> int:

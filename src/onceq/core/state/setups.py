@@ -358,6 +358,9 @@ class LifeBegun(Setup):
 
     Attributes:
         made_ns: When the directory was made, so that a copy of it is noticed.
+        at_us: When, by the wall clock; 0: in older stores, which do not say it.
+        orderly: Whether the life before had closed the store in order; None: nobody knows, or
+            there was none.
     """
 
     id: bytes
@@ -365,6 +368,8 @@ class LifeBegun(Setup):
     ordinal: int
     message: int
     made_ns: int = 0
+    at_us: int = 0
+    orderly: bool | None = None
 
 
 @_setup("streams")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onceq.core.decision import Notice
+from onceq.core.decision import Decision, Notice
 from onceq.core.inputs.backup import PutBack
 from onceq.core.manager import Manager
 from onceq.core.state import snapshot
 from onceq.core.state.queues import Progress
+from onceq.core.state.records import decode
+from onceq.core.state.setups import LifeBegun
 from onceq.core.state.state import State
 from onceq.model import requests
 from onceq.model.limits import Settings
@@ -105,6 +107,24 @@ def test_the_operator_is_told_once_at_the_first_start() -> None:
     assert notice.values["position"] == 500
     assert notice.values["set_aside"] == 4
     assert told[1] == []
+
+
+def test_how_the_life_before_ended_is_not_known_at_the_first_start() -> None:
+    """The restore has closed the store in order; what it was taken of may have been killed."""
+    core = core_with_sends()
+    core.kept(_started(core, b"1" * 24))
+    put_back(core)
+    for entropy in (b"2" * 24, b"3" * 24):
+        core.kept(_started(core, entropy))
+    records = [decode(payload, 0) for _, payload in core.records]
+    lives = [one for one in records if isinstance(one, LifeBegun)]
+    assert [one.orderly for one in lives[-2:]] == [None, True]
+    assert {one.at_us for one in lives} == {core.now().wall_us}
+
+
+def _started(core: Core, entropy: bytes) -> Decision:
+    core.manager, at = Manager(IDENTITY, Settings()), core.manager.position
+    return core.manager.recover(core.now(), None, core.records, at, entropy=entropy, orderly=True)
 
 
 def test_a_checkpoint_remembers_it() -> None:

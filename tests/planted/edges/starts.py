@@ -1,0 +1,35 @@
+"""Mistakes of the starts that a history and an audit tell."""
+
+from __future__ import annotations
+
+from onceq.core.peers import lives
+from onceq.history import keeper, projector
+from onceq.service import engine
+from onceq.store import log
+from tests.planted.planted import Planted, edited
+
+STARTS = "tests/history/test_starts.py::"
+
+PLANTED = (
+    Planted("every-end-was-in-order",
+            edited(engine, "orderly=found.clean,", "orderly=True,"),
+            STARTS + "test_each_start_is_told_with_its_time_and_how_the_life_before_ended"),
+    Planted("a-start-that-failed-was-an-orderly-end",
+            edited(log, "if not self._untouched:", "if True:"),
+            STARTS + "test_a_process_that_could_not_start_hides_no_kill"),
+    Planted("a-restore-is-an-orderly-end",
+            edited(lives, "orderly=orderly if _follows(state) else None,", "orderly=orderly,"),
+            "tests/unit/core/management/test_restore.py::"
+            "test_how_the_life_before_ended_is_not_known_at_the_first_start"),
+    Planted("the-last-start-of-a-file-alone",
+            edited(keeper, "for start in rows.starts]", "for start in rows.starts[-1:]]"),
+            STARTS + "test_lives_that_end_at_once_are_told_as_well"),
+    Planted("starts-are-told-again-with-what-follows",
+            edited(projector, "rows.starts.append(Start(position, record.at_us, record.orderly))",
+                   "rows.starts += [Start(position, record.at_us, record.orderly)] * 2"),
+            STARTS + "test_killed_at_any_moment"),
+    Planted("a-start-without-a-time-is-told",
+            edited(projector, "isinstance(record, LifeBegun) and record.at_us",
+                   "isinstance(record, LifeBegun)"),
+            STARTS + "test_starts_of_a_version_that_did_not_say_when_are_not_guessed"),
+)  # fmt: skip
