@@ -50,7 +50,7 @@ def _default(parameter: Any) -> str:
 def _rows(command: Any) -> Iterator[str]:
     for parameter in command.params:
         said = (parameter.help or "").replace("|", "\\|")
-        if "--help" in parameter.opts:
+        if "--help" in parameter.opts or getattr(parameter, "hidden", False):
             continue
         if parameter.param_type_name == "argument":
             name = (parameter.metavar or parameter.name).strip("[].")

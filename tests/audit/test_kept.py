@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +19,7 @@ from onceq.audit.command import Wish
 from onceq.audit.copies import Copies
 from onceq.audit.events import Events
 from onceq.audit.judge import Verdicts, judge
+from onceq.audit.landed import Landed
 from onceq.audit.progress import StageProgress
 from onceq.audit.proof import LOCK, NAME
 from onceq.errors import ConfigurationError, StoreLocked
@@ -253,6 +255,41 @@ def test_a_part_that_was_missing_and_is_there_is_refused(true: Path, tmp_path: P
     assert any("part(s) of it are missing" in note for note in days.audited()["notes"])
     middle.write_bytes(kept_aside)
     refused(days, f"{middle.name} is of a part that was missing when the rest was judged")
+
+
+def test_a_proof_of_the_first_format_goes_on(true: Path, tmp_path: Path) -> None:
+    """It kept the longest times to three digits, and less of what is summed now."""
+    days = two_days(true, tmp_path, None)
+    name = days.proof / NAME
+    plain = json.loads(name.read_text())
+    assert plain["format"] == 2
+    base = plain["base"]
+    plain["format"], base["messages"] = 1, sum(base["states"].values())
+    base["took"] = [row[:5] for row in base["took"]]
+    for added in ("late", "traffic_s", "untold", "blind"):
+        del base[added]
+    name.write_text(json.dumps(plain))
+    found, whole = days.audited(), days.at_once()
+    for one, other in zip(found["latencies"], whole["latencies"], strict=True):
+        for percentile in ("p50_s", "p90_s", "p99_s", "max_s"):
+            assert one.pop(percentile) == pytest.approx(other.pop(percentile), rel=0.005)
+    same(found, whole)
+    assert json.loads(name.read_text())["format"] == 2
+
+
+@pytest.mark.parametrize("kind", ["", "proof", "landed"])
+def test_more_than_fits_is_refused_with_what_to_do(
+    true: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
+    monkeypatch.setattr(command, "AUDIT_EVENTS_MAX", 10)
+    wish, words = {
+        "": (Wish(), "use onceq spark audit, or fewer managers at a time"),
+        "proof": (Wish(proof=str(tmp_path / "proof")), "the oldest first, .* the same --proof"),
+        "landed": (Wish(landed=(cast("Landed", object()),)), "judges no landed table: name only"),
+    }[kind]
+    with pytest.raises(ConfigurationError, match=f"events, and 10 fit into memory.*{words}"):
+        command.run([str(true)], wish, lambda _: None)
+    assert not (tmp_path / "proof").exists()
 
 
 @pytest.mark.parametrize("part", ["open-01", "past"])

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from onceq.audit import events as events_of
-from onceq.audit import files, kept, measure, proof, story, tables
+from onceq.audit import files, kept, measure, proof, story, sums, tables
 from onceq.audit.arrays import NONE, coded
 from onceq.audit.copies import Copies, ledger
 from onceq.audit.judge import Verdicts, judge, messages_violated, violations
@@ -92,16 +92,30 @@ def _run(
         fresh = [path for paths in new.values() for path in paths]
     count = sum(pq.read_metadata(path).num_rows for path in fresh)
     if count > AUDIT_EVENTS_MAX:
-        raise ConfigurationError(
-            f"the histories have {count:,} events, and {AUDIT_EVENTS_MAX:,} fit into memory: use "
-            "onceq spark audit, which takes the same options"
-        )
+        raise ConfigurationError(_too_many(count, wish))
     size = sum(os.path.getsize(path) for path in fresh) / (1 << 20)
     begin(f"reading {_some(count, 'event')} in {size:,.1f} MiB of "
           f"{_some(len(histories), 'queue manager')}")  # fmt: skip
     if before is not None:
         return _go_on(before, histories, new, wish, begin)
     return audit(events_of.read(histories), histories, wish, begin)
+
+
+def _too_many(count: int, wish: Wish) -> str:
+    """What does not fit into memory, and what to do, which depends on what is wished."""
+    more = f"{count:,} events, and {AUDIT_EVENTS_MAX:,} fit into memory"
+    if wish.proof:
+        return (
+            f"what is new in the histories has {more}: copy fewer files of each manager into a "
+            "folder, the oldest first, audit that with the same --proof, and so on with the next"
+        )
+    if wish.landed:
+        return (
+            f"the histories have {more}, and onceq spark audit judges no landed table: name only "
+            "the managers whose queues the tables are of, and audit all by onceq spark audit "
+            "without --landed"
+        )
+    return f"the histories have {more}: use onceq spark audit, or fewer managers at a time"
 
 
 def check(wish: Wish) -> None:
@@ -143,12 +157,13 @@ def audit(
     verdicts += [verdict for one in told for verdict in one.verdicts]
     begin(COUNTING)
     found = measure.measured(copies)
+    counted = measure.sums(found, late_us=measure.late_us(histories, wish.stuck_s))
     stories = story.stories(events, found, verdicts, story.lines_of_files(histories))
     said = findings(
-        histories, found, verdicts, stories=stories, events=events, stuck_s=wish.stuck_s
+        histories, found.copies, verdicts, stories=stories, events=events, counted=counted
     )
     _add_landed(said, told)
-    _written(said, found, verdicts, measure.traffic(found), wish, begin)
+    _written(said, found, verdicts, counted, wish, begin)
     return said
 
 
@@ -177,15 +192,16 @@ def _go_on(
     kept_of = kept.judged(histories, before, new, settled=wish.settled)
     found, verdicts, hand = kept_of.measured, kept_of.verdicts, kept_of.hand
     begin(COUNTING)
+    counted = measure.sums(found, late_us=measure.late_us(histories, wish.stuck_s))
+    counted += sums.sums_of(kept_of.base)
     lines = story.lines_of(hand.table)
     said = findings(
-        histories, found, verdicts, events=hand.events, stuck_s=wish.stuck_s,
+        histories, found.copies, verdicts, events=hand.events, counted=counted,
         stories=story.stories(hand.events, found, verdicts, lines),
     )  # fmt: skip
     kept.add(said, kept_of, before)
     said["verdict"] = verdict(said)
-    moved = [*measure.traffic(found), *kept_of.base.get("traffic", [])]
-    _written(said, found, verdicts, moved, wish, begin)
+    _written(said, found, verdicts, counted, wish, begin)
     begin(f"keeping the proof in {wish.proof}")
     kept.keep(before, histories, kept_of, margin_us=kept.MARGIN_US)
     said["written"].append(wish.proof)
@@ -195,9 +211,10 @@ def _go_on(
 
 def _written(
     said: dict[str, Any], found: measure.Measured, verdicts: Sequence[Verdicts],
-    moved: Sequence[dict[str, Any]], wish: Wish, begin: Begin,
+    counted: sums.Sums, wish: Wish, begin: Begin,
 ) -> None:  # fmt: skip
     """Write what is asked for."""
+    moved = sums.points(counted.traffic)
     if wish.to:
         begin(f"writing tables into {wish.to}")
         with told_if_lost(wish.to, said):
@@ -245,20 +262,18 @@ def save(place: str, report: str, said: Mapping[str, Any]) -> None:
 
 
 def findings(
-    histories: Sequence[files.Coverage], found: measure.Measured, verdicts: Sequence[Verdicts],
-    *, events: events_of.Events, stories: list[dict[str, Any]], stuck_s: float,
+    histories: Sequence[files.Coverage], copies: Copies, verdicts: Sequence[Verdicts],
+    *, events: events_of.Events, stories: list[dict[str, Any]], counted: sums.Sums,
 ) -> dict[str, Any]:  # fmt: skip
     """Everything that is told, as JSON has it."""
-    copies = found.copies
     first = _first_times(events)
     said: dict[str, Any] = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "managers": [{**one.plain(), "from_s": first.get(one.id, 0)} for one in histories],
-        "messages": len(copies),
+        **measure.told(counted, histories),
         "events": len(events),
         "streams": int((copies.stream[copies.lanes.starts] != NONE).sum()),
         "transactions": _transactions(copies),
-        "states": measure.counted(found),
         "violations": violations(verdicts),
         "messages_violated": messages_violated(verdicts),
         "checked": [
@@ -267,14 +282,8 @@ def findings(
             for one in verdicts
         ],
         "stories": stories,
-        "latencies": measure.latencies(measure.took(found)),
-        "resends": measure.resends(found),
-        "stuck": measure.stuck(
-            found, as_of_us=max(one.up_to_us for one in histories), after_s=stuck_s
-        ),
         "written": [],
     }  # fmt: skip
-    said["notes"] = _notes(histories, found)
     said["verdict"] = verdict(said)
     return said
 
@@ -291,27 +300,6 @@ def _transactions(copies: Copies) -> int:
     """How many different transactions were committed, as far as packets name them."""
     named = copies.put.transaction != NONE
     return len(coded(copies.source[named], copies.put.transaction[named])[1][0])
-
-
-def _notes(histories: Sequence[files.Coverage], found: measure.Measured) -> list[str]:
-    """What could not be known, and why."""
-    copies = found.copies
-    notes = [f"{one.manager}: {limit}" for one in histories for limit in one.limits()]
-    untold = copies.source[~copies.known.told[copies.source]]
-    notes += [
-        f"there is no history of the sender {name}"
-        for name in measure.texts(copies.parties, untold)
-    ]
-    blind = measure.by_state(found, "unverified")
-    blind = blind[~copies.known.told[copies.to[blind]]]
-    notes += [
-        f"there is no history of the receiver of {name}"
-        for name in measure.texts(copies.queues, copies.put.queue[blind])
-    ]
-    doubts = len(measure.by_state(found, "in doubt"))
-    if doubts:
-        notes.append(f"{doubts:,} message(s) in doubt: nobody knows whether they arrived")
-    return notes
 
 
 def verdict(said: dict[str, Any]) -> str:

@@ -33,13 +33,12 @@ from onceq.audit.finished import finished, reopens
 from onceq.audit.judge import Verdicts, judge, violations
 from onceq.audit.past import NUMBER, Keys, Past, keys_of, transactions_of
 from onceq.audit.proof import ROW, Judged, Proof
+from onceq.audit.sums import sums_of
 from onceq.history.events import SCHEMA
 
 MARGIN_US: Final = 300 * 1_000_000
 """What happened so shortly before the end of a history is not put aside yet: confirmations and
 repetitions follow a message for a while, and other managers' files end earlier."""
-DIGITS: Final = 3
-"""Of the latencies that are kept."""
 
 Begin = Callable[[str], None]
 
@@ -146,7 +145,7 @@ def _all_columns(path: str) -> pa.Table:
 
 
 def add(said: dict[str, Any], found: Kept, kept: Proof) -> None:
-    """Let findings about what is in hand be about everything."""
+    """Let findings about what is in hand be about everything, beside what is summed."""
     base, copies = found.base, found.measured.copies
     for one in said["managers"]:
         before = kept.managers.get(one["id"])
@@ -154,23 +153,14 @@ def add(said: dict[str, Any], found: Kept, kept: Proof) -> None:
             one["from_s"] = min(before.from_s, one["from_s"] or before.from_s)
     if not base:
         return
-    said["messages"] += base["messages"]
     said["events"] += base["events"]
     known = found.past.has(copies.parties, transactions_of(copies))
     there = copies.put.transaction != NONE
     said["transactions"] = base["transactions"] + _distinct(
         copies.source[there & ~known], copies.put.transaction[there & ~known]
     )
-    said["states"] = {
-        words: count for words in measure.NAMES.values()
-        if (count := said["states"].get(words, 0) + base["states"].get(words, 0))
-    }  # fmt: skip
     for one in said["checked"]:
         one["looked_at"] += base["checked"].get(_rule(one), 0)
-    said["latencies"] = measure.latencies(
-        measure.both(measure.took(found.measured), _times(base["took"]))
-    )
-    said["resends"] = _resends([*said["resends"], *base["resends"]])
 
 
 def _distinct(*columns: Ints) -> int:
@@ -179,22 +169,6 @@ def _distinct(*columns: Ints) -> int:
 
 def _rule(one: dict[str, Any]) -> str:
     return f"{one['invariant']} {one['fault']}: {one['looks_at']}"
-
-
-def _resends(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    by_route: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        there = by_route.setdefault(row["route"], dict.fromkeys(row, 0) | {"route": row["route"]})
-        for name in ("messages", "times", "came_again"):
-            there[name] += row[name]
-    return sorted(by_route.values(), key=lambda row: (-row["times"], row["route"]))
-
-
-def _times(plain: Sequence[Sequence[Any]]) -> measure.Took:
-    return {
-        (route, begin, end): (np.array(values, np.int64), np.array(counts, np.int64))
-        for route, begin, end, values, counts in plain
-    }
 
 
 # ---- what is kept ----------------------------------------------------------------------------
@@ -250,33 +224,13 @@ def _base(found: Kept, gone: Mask, aside: Mask, left: Sequence[Verdicts]) -> dic
     for one, rest in zip(all_of_it, left, strict=True):
         name = f"{one.invariant} {one.fault}: {one.looks_at}"
         checked[name] = checked.get(name, 0) + one.looked_at - rest.looked_at
-    states = measure.counted(mine)
-    before = base.get("states", {})
-    times = measure.both(_rounded(measure.took(mine)), _times(base.get("took", [])))
     return {
-        "messages": base.get("messages", 0) + len(mine.copies),
+        **(measure.sums(mine, late_us=NONE) + sums_of(base)).plain(),
         "events": base.get("events", 0) + int(gone.sum()),
         "transactions": base.get("transactions", 0)
         + _distinct(mine.copies.source[new], put[new]),
-        "states": {words: states.get(words, 0) + before.get(words, 0)
-                   for words in {**states, **before}},
         "checked": checked,
-        "took": [[*key, values.tolist(), counts.tolist()]
-                 for key, (values, counts) in times.items()],
-        "resends": _resends([*base.get("resends", []), *measure.resends(mine)]),
-        "traffic": [*base.get("traffic", []), *measure.traffic(mine)],
     }  # fmt: skip
-
-
-def _rounded(times: measure.Took) -> measure.Took:
-    """Each time to some digits, so that there are not many different ones."""
-    made = {}
-    for key, (values, counts) in times.items():
-        size = np.maximum(np.floor(np.log10(np.maximum(np.abs(values), 1))).astype(np.int64), 0)
-        step = 10 ** np.maximum(size + 1 - DIGITS, 0)
-        one = {key: (values[:0], counts[:0])}
-        made[key] = measure.both({key: ((values + step // 2) // step * step, counts)}, one)[key]
-    return made
 
 
 def _write(kept: Proof, histories: Sequence[Coverage], hand: InHand, gone: Mask) -> None:

@@ -1,7 +1,11 @@
-"""What an audit reports beside its verdicts: latencies, repetitions, stuck streams, traffic."""
+"""What an audit reports beside its verdicts: ends, latencies, repetitions, stuck streams, traffic.
+
+All of it is worked out of ``Sums``, which copies add up to here, in whatever parts they come.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,9 +14,9 @@ import numpy as np
 
 from onceq.audit.arrays import NONE, Ints, Mask, coded, grouped
 from onceq.audit.copies import STATES, Copies, routes, states
+from onceq.audit.files import Coverage
+from onceq.audit.sums import Again, Late, Sums, Times, Traffic, Way, rounded, step_of
 
-BUCKETS: Final = 60
-"""Pieces of time in a picture of traffic."""
 ROUTES_MAX: Final = 50
 """Routes in one table; those with most messages."""
 SECOND_US: Final = 1_000_000
@@ -66,125 +70,103 @@ def part_of(found: Measured, mask: Mask) -> Measured:
     return Measured(found.copies.take(mask), found.state[mask], found.route[mask], found.routes)
 
 
-def counted(found: Measured) -> dict[str, int]:
-    """How many copies are in each state, by the name for people."""
+def late_us(histories: Sequence[Coverage], after_s: float) -> int:
+    """What was committed up to that time waits too long for its acknowledgment.
+
+    Args:
+        after_s: Seconds up to the latest time that any history tells of: a manager that waits tells
+            nothing.
+    """
+    return math.floor(as_of_us(histories) - after_s * SECOND_US)
+
+
+def as_of_us(histories: Sequence[Coverage]) -> int:
+    """The latest time that any history tells of."""
+    return max(one.up_to_us for one in histories)
+
+
+# ---- adding up -----------------------------------------------------------------------------------
+
+
+def sums(found: Measured, *, late_us: int) -> Sums:
+    """What copies add up to.
+
+    Args:
+        late_us: See the function of that name.
+    """
+    copies = found.copies
+    told = copies.known.told
+    blind = by_state(found, "unverified")
+    blind = blind[~told[copies.to[blind]]]
+    return Sums(
+        states=_states(found), took=_took(found), again=_again(found), late=_late(found, late_us),
+        traffic=_traffic(found), untold=_texts(copies.parties, copies.source[~told[copies.source]]),
+        blind=_texts(copies.queues, copies.put.queue[blind]),
+    )  # fmt: skip
+
+
+def _states(found: Measured) -> dict[str, int]:
     count = np.bincount(found.state, minlength=len(STATES)).tolist()
     by_name = dict(zip(STATES, count, strict=True))
     return {words: by_name[name] for name, words in NAMES.items() if by_name[name]}
 
 
-Took = dict[tuple[str, str, str], tuple[Ints, Ints]]
-"""Microseconds, rising, and how many messages took so long; by route, begin and end."""
-
-
-def took(found: Measured) -> Took:
-    """How long it took from commit to acceptance and from acceptance to reception, by route."""
+def _took(found: Measured) -> dict[Way, Times]:
+    """From commit to acceptance and from acceptance to reception."""
     copies = found.copies
     commit, accept = copies.put.time, copies.taken.time
     receive = copies.got.time
     arrive = np.where(accept == NONE, commit, accept)
-    made: Took = {}
+    made: dict[Way, Times] = {}
     for (begin, end), first, last in zip(PARTS, (commit, arrive), (accept, receive), strict=True):
         rows = np.flatnonzero((first != NONE) & (last != NONE))
-        order, groups = grouped(found.route[rows])
-        parts = np.split((last - first)[rows[order]], groups.starts[1:]) if len(rows) else []
-        for start, part in zip(groups.starts.tolist(), parts, strict=True):
-            route = found.routes[int(found.route[rows[order[start]]])]
-            made[route, begin, end] = _counts(part)
+        route, took = found.route[rows], last[rows] - first[rows]
+        most = np.full(len(found.routes), NONE, np.int64)
+        np.maximum.at(most, route, took)
+        code, (which, value) = coded(route, rounded(took))
+        count = np.bincount(code, minlength=len(which))
+        for at, us, messages in zip(which.tolist(), value.tolist(), count.tolist(), strict=True):
+            times = made.setdefault((found.routes[at], begin, end), Times({}, int(most[at])))
+            times.counts[us] = messages
     return made
 
 
-def _counts(values: Ints) -> tuple[Ints, Ints]:
-    different, count = np.unique(values, return_counts=True)
-    return different, count.astype(np.int64)
-
-
-def both(one: Took, other: Took, sign: int = 1) -> Took:
-    """The times of both; with a sign of -1 those of one without those of the other."""
-    made: Took = {}
-    for key in {**one, **other}:
-        none = (np.zeros(0, np.int64),) * 2
-        (values, counts), (more, times) = one.get(key, none), other.get(key, none)
-        different, where = np.unique(np.concatenate((values, more)), return_inverse=True)
-        count = np.zeros(len(different), np.int64)
-        np.add.at(count, where.ravel(), np.concatenate((counts, sign * times)))
-        if count.any():
-            made[key] = different[count > 0], count[count > 0]
-    return made
-
-
-def latencies(times: Took) -> list[dict[str, Any]]:
-    """Percentiles in seconds, by route; those with most messages of each part of the way."""
-    made = []
-    for part in PARTS:
-        some = [_latency(key, *found) for key, found in times.items() if key[1:] == part]
-        made += sorted(some, key=lambda row: (-row["messages"], row["route"]))[:ROUTES_MAX]
-    return made
-
-
-def _latency(key: tuple[str, str, str], took_us: Ints, counts: Ints) -> dict[str, Any]:
-    route, begin, end = key
-    upto = np.cumsum(counts)
-    total = int(upto[-1])
-    at = np.searchsorted(upto, np.ceil(np.array((0.5, 0.9, 0.99)) * total))
-    p50, p90, p99 = took_us[at] / SECOND_US
-    return {
-        "route": route, "from": begin, "to": end, "messages": total,
-        "p50_s": round(float(p50), 3), "p90_s": round(float(p90), 3),
-        "p99_s": round(float(p99), 3), "max_s": round(float(took_us.max()) / SECOND_US, 3),
-    }  # fmt: skip
-
-
-def resends(found: Measured) -> list[dict[str, Any]]:
-    """Routes on which anything was transmitted more than once, as far as that was observed."""
+def _again(found: Measured) -> dict[str, Again]:
     copies = found.copies
-    again = np.maximum(copies.transmitted - 1, 0)
+    times = np.maximum(copies.transmitted - 1, 0)
     some = (copies.transmitted > 1) | (copies.repeated > 0)
     size = len(found.routes)
     each = [
         np.bincount(found.route[some], weights, size).astype(np.int64).tolist()
-        for weights in (None, again[some], copies.repeated[some])
+        for weights in (None, times[some], copies.repeated[some])
     ]
-    rows = [
-        {"route": route, "messages": count, "times": times, "came_again": came}
-        for route, count, times, came in zip(found.routes, *each, strict=False) if count
-    ]  # fmt: skip
-    return sorted(rows, key=lambda row: (-row["times"], row["route"]))
+    return {
+        route: Again(*counts)
+        for route, *counts in zip(found.routes, *each, strict=False) if counts[0]
+    }  # fmt: skip
 
 
-def stuck(found: Measured, *, as_of_us: int, after_s: float) -> list[dict[str, Any]]:
-    """Streams with messages that have waited long for an order acknowledgment.
-
-    Args:
-        as_of_us: The latest time that any history tells of: a manager that waits tells nothing.
-    """
+def _late(found: Measured, late_us: int) -> dict[tuple[str, int], Late]:
     copies = found.copies
-    since = np.where(copies.put.there, copies.put.time, as_of_us)
+    since = copies.put.time
     waits = (found.state == STATES.index("in flight")) & (copies.stream != NONE)
-    rows = np.flatnonzero(waits & (as_of_us - since >= after_s * SECOND_US))
+    rows = np.flatnonzero(waits & copies.put.there & (since <= late_us))
     order, groups = grouped(found.route[rows], copies.stream[rows])
     rows = rows[order]
     every = np.ones(len(rows), np.bool_)
     first, begun = groups.least(copies.number[rows], every), groups.least(since[rows], every)
-    made = [
-        {
-            "route": found.routes[int(found.route[rows[start]])],
-            "stream": int(copies.stream[rows[start]]), "messages": count, "first_number": number,
-            "since_s": at // SECOND_US, "waits_s": (as_of_us - at) / SECOND_US,
-        }
-        for start, count, number, at in zip(
-            groups.starts.tolist(), groups.counted(every).tolist(), first.tolist(),
+    which, stream = found.route[rows[groups.starts]], copies.stream[rows[groups.starts]]
+    return {
+        (found.routes[at], name): Late(*counts)
+        for at, name, *counts in zip(
+            which.tolist(), stream.tolist(), groups.counted(every).tolist(), first.tolist(),
             begun.tolist(), strict=True,
         )
-    ]  # fmt: skip
-    return sorted(made, key=lambda row: (-row["waits_s"], row["stream"]))
+    }  # fmt: skip
 
 
-def traffic(found: Measured) -> list[dict[str, Any]]:
-    """Messages of each route by time: ``route``, ``event``, ``second`` (begin), ``messages``.
-
-    What happened to a message more than once counts at the time of the first or the last of them.
-    """
+def _traffic(found: Measured) -> Traffic:
+    """What happened to a message more than once counts at the time of the first or the last."""
     copies = found.copies
     ways = (
         (copies.put, copies.committed), (copies.taken, copies.accepted),
@@ -193,21 +175,23 @@ def traffic(found: Measured) -> list[dict[str, Any]]:
     )  # fmt: skip
     each = [np.flatnonzero(facts.there & (times > 0)) for facts, times in ways]
     if not any(len(rows) for rows in each):
-        return []
+        return Traffic()
     second = np.concatenate(
         [facts.time[rows] // SECOND_US for (facts, _), rows in zip(ways, each, strict=True)]
     )
     times = np.concatenate([count[rows] for (_, count), rows in zip(ways, each, strict=True)])
     kind = np.repeat(np.arange(len(ways)), [len(rows) for rows in each])
     route = found.route[np.concatenate(each)]
-    begin, end = int(second.min()), int(second.max())
-    step = max((end - begin) // BUCKETS, 1)
-    bucket, (which, what, at) = coded(route, kind, (second - begin) // step)
-    count = np.bincount(bucket, times, len(which)).astype(np.int64).tolist()
-    return [
-        {"route": found.routes[r], "event": WAYS[k], "second": begin + b * step, "messages": n}
-        for r, k, b, n in zip(which.tolist(), what.tolist(), at.tolist(), count, strict=True)
-    ]  # fmt: skip
+    first, last = int(second.min()), int(second.max())
+    step = step_of(first, last)
+    piece, (which, what, at) = coded(route, kind, second // step * step)
+    count = np.bincount(piece, times, len(which)).astype(np.int64).tolist()
+    return Traffic(first, last, {
+        (found.routes[r], WAYS[k], begin): messages
+        for r, k, begin, messages in zip(
+            which.tolist(), what.tolist(), at.tolist(), count, strict=True
+        )
+    })  # fmt: skip
 
 
 def by_state(found: Measured, name: str) -> Ints:
@@ -215,6 +199,75 @@ def by_state(found: Measured, name: str) -> Ints:
     return np.flatnonzero(found.state == STATES.index(name))
 
 
-def texts(names: Sequence[str], rows: Ints) -> list[str]:
-    """Different texts by their numbers, in order."""
-    return sorted({names[at] for at in np.unique(rows).tolist() if at >= 0})
+def _texts(names: Sequence[str], rows: Ints) -> set[str]:
+    return {names[at] for at in np.unique(rows).tolist() if at >= 0}
+
+
+# ---- telling -------------------------------------------------------------------------------------
+
+
+def told(sums: Sums, histories: Sequence[Coverage]) -> dict[str, Any]:
+    """What is told of sums, as JSON has it."""
+    return {
+        "messages": sums.messages,
+        "states": {words: sums.states[words] for words in NAMES.values() if words in sums.states},
+        "latencies": _latencies(sums),
+        "resends": _resends(sums),
+        "stuck": _stuck(sums, as_of_us(histories)),
+        "notes": _notes(sums, histories),
+    }
+
+
+def _latencies(sums: Sums) -> list[dict[str, Any]]:
+    """Percentiles in seconds, by route; those with most messages of each part of the way."""
+    made = []
+    for part in PARTS:
+        some = [
+            _latency(way, times, times.messages)
+            for way, times in sums.took.items() if way[1:] == part
+        ]  # fmt: skip
+        made += sorted(some, key=lambda row: (-row["messages"], row["route"]))[:ROUTES_MAX]
+    return made
+
+
+def _latency(way: Way, times: Times, messages: int) -> dict[str, Any]:
+    route, begin, end = way
+    p50, p90, p99, most = (
+        round(us / SECOND_US, 3) for us in (*times.at(50, 90, 99), times.most)
+    )  # fmt: skip
+    return {
+        "route": route, "from": begin, "to": end, "messages": messages,
+        "p50_s": p50, "p90_s": p90, "p99_s": p99, "max_s": most,
+    }  # fmt: skip
+
+
+def _resends(sums: Sums) -> list[dict[str, Any]]:
+    """Routes on which anything was transmitted more than once, as far as that was observed."""
+    rows = [
+        {"route": route, "messages": one.messages, "times": one.times,
+         "came_again": one.came_again}
+        for route, one in sums.again.items()
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: (-row["times"], row["route"]))
+
+
+def _stuck(sums: Sums, as_of_us: int) -> list[dict[str, Any]]:
+    """Streams with messages that have waited long for an order acknowledgment."""
+    rows = [
+        {"route": route, "stream": stream, "messages": one.messages,
+         "first_number": one.first_number, "since_s": one.since_us // SECOND_US,
+         "waits_s": (as_of_us - one.since_us) / SECOND_US}
+        for (route, stream), one in sums.late.items()
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: (-row["waits_s"], row["stream"], row["route"]))
+
+
+def _notes(sums: Sums, histories: Sequence[Coverage]) -> list[str]:
+    """What could not be known, and why."""
+    notes = [f"{one.manager}: {limit}" for one in histories for limit in one.limits()]
+    notes += [f"there is no history of the sender {name}" for name in sorted(sums.untold)]
+    notes += [f"there is no history of the receiver of {name}" for name in sorted(sums.blind)]
+    doubts = sums.states.get(NAMES["in doubt"], 0)
+    if doubts:
+        notes.append(f"{doubts:,} message(s) in doubt: nobody knows whether they arrived")
+    return notes

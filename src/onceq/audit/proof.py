@@ -26,7 +26,7 @@ from onceq.history.columns import span_of
 from onceq.store.checksum import crc32
 from onceq.store.files import RealFiles, hold
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 NAME: Final = "proof.json"
 LOCK: Final = "lock"
 """Is never removed: see ``hold``."""

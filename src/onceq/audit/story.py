@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from onceq.audit.arrays import NONE, Ints, Mask, mixed
-from onceq.audit.events import ABSENT, Events, of_table, read_file
+from onceq.audit.arrays import NONE, Column, Ints, Mask, mixed
+from onceq.audit.events import ABSENT, Events
 from onceq.audit.files import Coverage
 from onceq.audit.judge import Verdicts
 from onceq.audit.measure import Measured
@@ -19,10 +20,11 @@ from onceq.audit.measure import Measured
 STORIES_MAX: Final = 50
 """Messages whose stories are told; all violations are counted and written as Parquet."""
 LINES_MAX: Final = 60
-_SHOWN: Final = [
+SHOWN: Final = [
     "eventTime", "exactTime", "manager", "managerId", "event", "queue", "lookupId", "className",
     "observed", "position", "ordinal", "source", "message", "stream", "number",
 ]  # fmt: skip
+"""Columns that tell what an event is, and which message it is about."""
 
 Key = tuple[int, int, int, int]
 """Source, stream, number and message of a copy."""
@@ -43,6 +45,23 @@ class Wrong:
     fault: str
     route: str
     said: str
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Which message each row is about, shape (rows,); names are those of ``Events``."""
+
+    source: Column
+    stream: Ints
+    number: Ints
+    message: Ints
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def take(self, rows: Ints) -> About:
+        """These rows."""
+        return About(self.source[rows], self.stream[rows], self.number[rows], self.message[rows])
 
 
 Lines = Callable[[Ints], dict[int, dict[str, Any]]]
@@ -67,44 +86,59 @@ def stories(
                                one.told(at)))  # fmt: skip
     names = [own or party for own, party in
              zip(found.copies.known.names, found.copies.parties, strict=False)]  # fmt: skip
-    return _told(wrong, names, lambda keys: _rows(events, keys), lines)
+    about = About(events.source, events.stream, events.number, events.message)
+    return _told(wrong, names, about, lines)
 
 
-def stories_by_files(
-    histories: Sequence[Coverage], parties: Sequence[str], wrong: Sequence[Wrong]
+def stories_of(
+    histories: Sequence[Coverage], parties: Sequence[str], wrong: Sequence[Wrong], table: pa.Table
 ) -> list[dict[str, Any]]:
-    """The same where nobody holds all events: file after file is looked through.
+    """The same where nobody holds all events.
 
     Args:
         parties: To which the sources of keys point.
+        table: What ``told_of`` has taken out of all rows, in any order.
     """
-
-    def found(keys: Sequence[Key]) -> dict[Key, Ints]:
-        rows: dict[Key, list[Ints]] = {key: [] for key in keys}
-        begin = 0
-        for path in (path for one in histories for path in one.files):
-            events = of_table(read_file(path), parties)
-            for key, there in _rows(events, keys).items():
-                rows[key].append(there + begin)
-            begin += len(events)
-        return {key: np.concatenate(parts) for key, parts in rows.items()}
-
     by_id = {one.id: one.manager for one in histories}
     names = [by_id.get(party, party) for party in parties]
-    return _told(wrong, names, found, lines_of_files(histories))
+    return _told(wrong, names, _about(table, parties), lines_of(table))
 
 
-def _told(
-    wrong: Sequence[Wrong], names: Sequence[str], find: Callable[[Sequence[Key]], dict[Key, Ints]],
-    lines: Lines,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """One story for each message, whatever is wrong with it."""
+def told_of(table: pa.Table, parties: Sequence[str], keys: Sequence[Key]) -> pa.Table:
+    """The rows of a table that stories of these copies are made of: columns are ``SHOWN``."""
+    table = table.select(SHOWN)
+    rows = _rows(_about(table, parties), keys).values()
+    return table.take(pa.array(np.unique(np.concatenate([*rows, np.zeros(0, np.int64)]))))
+
+
+def _about(table: pa.Table, parties: Sequence[str]) -> About:
+    source = pc.index_in(table["source"], pa.array(list(parties), pa.string()))
+    numbers = (
+        table[name].cast(pa.int64()).fill_null(NONE).to_numpy()
+        for name in ("stream", "number", "message")
+    )
+    return About(source.fill_null(ABSENT).to_numpy(), *numbers)
+
+
+def keys_of(wrong: Sequence[Wrong]) -> list[Key]:
+    """The copies whose stories are told."""
+    return [said[0].key for said in _by_message(wrong)]
+
+
+def _by_message(wrong: Sequence[Wrong]) -> list[list[Wrong]]:
+    """What is wrong with the first messages, whatever it is."""
     faults: dict[tuple[int, ...], list[Wrong]] = {}
     for one in wrong:
         if one.key[:3] in faults or len(faults) < STORIES_MAX:
             faults.setdefault(one.key[:3], []).append(one)
-    keys = [said[0].key for said in faults.values()]
-    rows = find(keys) if keys else {}
+    return list(faults.values())
+
+
+def _told(
+    wrong: Sequence[Wrong], names: Sequence[str], about: About, lines: Lines
+) -> list[dict[str, Any]]:
+    """One story for each message."""
+    rows = _rows(about, keys_of(wrong))
     shown = lines(np.concatenate([*rows.values(), np.zeros(0, np.int64)]))
     return [
         {
@@ -115,7 +149,7 @@ def _told(
                 for row in _in_time(rows[said[0].key].tolist(), shown)[:LINES_MAX]
             ],
         }
-        for said in faults.values()
+        for said in _by_message(wrong)
     ]  # fmt: skip
 
 
@@ -142,16 +176,16 @@ def line(row: dict[str, Any]) -> str:
     return " ".join(parts)
 
 
-def _rows(events: Events, keys: Sequence[Key]) -> dict[Key, Ints]:
+def _rows(about: About, keys: Sequence[Key]) -> dict[Key, Ints]:
     """Rows of the events of each copy, and of those that name its message and no number."""
     found: dict[Key, Ints] = {}
     if not keys:
         return found
     sources, streams, numbers, messages = (np.array(part) for part in zip(*keys, strict=True))
-    near = _near(events.source, events.stream, events.number, sources, streams, numbers)
-    near |= _near(events.source, events.message, None, sources, messages, None)
+    near = _near(about.source, about.stream, about.number, sources, streams, numbers)
+    near |= _near(about.source, about.message, None, sources, messages, None)
     rows = np.flatnonzero(near)
-    there = events.take(rows)
+    there = about.take(rows)
     for key in keys:
         source, stream, number, message = key
         same = (there.source == source) & (there.stream == stream) & (there.number == number)
@@ -164,7 +198,7 @@ def _rows(events: Events, keys: Sequence[Key]) -> dict[Key, Ints]:
 
 
 def _near(
-    source: Ints, one: Ints, other: Ints | None, sources: Ints, ones: Ints, others: Ints | None
+    source: Column, one: Ints, other: Ints | None, sources: Ints, ones: Ints, others: Ints | None
 ) -> Mask:
     """Rows that may be wanted: all that are, and hardly any more."""
     if other is None or others is None:
@@ -182,7 +216,7 @@ def lines_of_files(histories: Sequence[Coverage]) -> Lines:
             end = begin + pq.read_metadata(path).num_rows
             here = wanted[(wanted >= begin) & (wanted < end)]
             if len(here):
-                table = pq.read_table(path, columns=_SHOWN).take(pa.array(here - begin))
+                table = pq.read_table(path, columns=SHOWN).take(pa.array(here - begin))
                 found.update(zip(here.tolist(), table.to_pylist(), strict=True))
             begin = end
         return found
@@ -195,7 +229,7 @@ def lines_of(table: pa.Table) -> Lines:
 
     def shown(rows: Ints) -> dict[int, dict[str, Any]]:
         wanted = np.unique(rows)
-        there = table.select(_SHOWN).take(pa.array(wanted)).to_pylist()
+        there = table.select(SHOWN).take(pa.array(wanted)).to_pylist()
         return dict(zip(wanted.tolist(), there, strict=True))
 
     return shown

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,31 @@ COUNTS = {
     "transmitted": "transmitted", "repeated": "repeated",
 }  # fmt: skip
 """Columns of ``messages`` that count events, and what they are called in ``Copies``."""
+MESSAGES: Final = {
+    "source": "string", "stream": "bigint", "number": "bigint", "message": "bigint",
+    "sender": "string", "destination": "string", "commitTime": "timestamp",
+    "transaction": "bigint", "receiver": "string", "queue": "string", "acceptTime": "timestamp",
+    "receiveTime": "timestamp", **dict.fromkeys(COUNTS, "bigint"), "state": "string",
+    "route": "string",
+}  # fmt: skip
+"""Columns of ``messages``, and their SQL types."""
+VIOLATIONS: Final = {
+    "invariant": "string", "fault": "string", "source": "string", "stream": "bigint",
+    "number": "bigint", "message": "bigint", "route": "string", "said": "string",
+}  # fmt: skip
+"""Columns of ``violated``, and their SQL types."""
+TRAFFIC: Final = {"route": "string", "event": "string", "second": "bigint", "messages": "bigint"}
+"""Columns of ``points``, and their SQL types."""
+_ARROW: Final = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+
+
+def schema(columns: Mapping[str, str]) -> pa.Schema:
+    """Columns with SQL types, as Arrow has them."""
+    return pa.schema([(name, _ARROW[kind]) for name, kind in columns.items()])
 
 
 def messages(found: Measured) -> pa.Table:
@@ -93,9 +118,7 @@ def write(folder: str, tables: dict[str, pa.Table]) -> None:
 
 def points(traffic: Sequence[dict[str, Any]]) -> pa.Table:
     """Traffic as a table."""
-    kinds = {"route": pa.string(), "event": pa.string(), "second": pa.int64(),
-             "messages": pa.int64()}  # fmt: skip
-    return pa.Table.from_pylist(list(traffic), schema=pa.schema(list(kinds.items())))
+    return pa.Table.from_pylist(list(traffic), schema=schema(TRAFFIC))
 
 
 def _whole(values: Ints) -> pa.Array:

@@ -9,6 +9,18 @@ import typer
 from onceq.cli.audit import Folders, Html, Settled, Stuck, Teller, To, told
 from onceq.cli.common import Json
 from onceq.cli.spark_loading import loaded, said
+from onceq.errors import UsageError
+
+Proof = Annotated[str, typer.Option("--proof", metavar="FOLDER", hidden=True)]
+Tables = Annotated[list[str] | None, typer.Option("--landed", metavar="TABLE", hidden=True)]
+ELSEWHERE = {
+    "--proof": "onceq spark audit keeps no proof: take onceq audit --proof. Where there are more "
+    "events than it takes at once, give it the oldest files of each manager first, in a folder of "
+    "their own, and then the next ones with the same --proof",
+    "--landed": "onceq spark audit judges no landed table: take onceq audit --landed, of the "
+    "managers whose queues the table is of; and onceq spark audit without it for all managers",
+}
+"""Options of ``onceq audit`` that the other one does not have, and what to do instead."""
 
 
 def register(app: typer.Typer) -> None:
@@ -22,12 +34,16 @@ def audit(
     master: Annotated[
         str, typer.Option("--master", metavar="URL", help="Spark to use.")
     ] = "local[*]",
-    json: Json = False,
+    proof: Proof = "", landed: Tables = None, json: Json = False,
 ) -> int:  # fmt: skip
     """The same as onceq audit, done by Spark: for histories that do not fit into memory.
 
-    Ends with 0 if nothing contradicts the promises, and with 8 if anything does.
+    It keeps no proof (--proof) and judges no landed table (--landed). Ends with 0 if nothing
+    contradicts the promises, and with 8 if anything does.
     """
+    for name, given in (("--proof", proof), ("--landed", landed)):
+        if given:
+            raise UsageError(ELSEWHERE[name])
 
     def work(say: Teller) -> dict[str, Any]:
         command = loaded("onceq.spark.audit.command", "audit,spark,java")

@@ -216,3 +216,23 @@ def test_a_mistyped_option_is_a_mistake(
     assert run(words) == 2
     assert run([*words, "a", "--setled"]) == 2
     assert "usage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "cause", "cure"),
+    [
+        ("--proof", "keeps no proof", "take onceq audit --proof"),
+        ("--landed", "judges no landed table", "take onceq audit --landed"),
+    ],
+)
+def test_what_spark_does_not_do_is_said_with_who_does(
+    command: Command, capsys: pytest.CaptureFixture[str], option: str, cause: str, cure: str
+) -> None:
+    assert run(["spark", "audit", "a", option, "b"]) == 2
+    said = capsys.readouterr().err
+    assert "(usage)" in said
+    assert cause in said
+    assert cure in said
+    assert command.asked == {}
+    assert run(["spark", "audit", "--help"]) == 0
+    assert f"{option} " not in capsys.readouterr().out

@@ -1,50 +1,45 @@
 """An audit in parts: what each of Spark's tasks does with the rows that belong together.
 
-The rules are those of ``onceq.audit``, as functions of arrays. What a rule looks at together stands
-in one part: the events of one lane, the copies accepted in one queue, the copies of one message.
-Where the receiver of a copy is known from other lanes of its outgoing queue only, it is not known
-here.
+The rules are those of ``onceq.audit``, as functions of arrays, and so is what copies add up to.
+What a rule looks at together stands in one part: the events of one lane, the copies accepted in one
+queue, the copies of one message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
-from onceq.audit import tables
+from onceq.audit import measure, story, tables
+from onceq.audit.arrays import NONE, Ints, coded
 from onceq.audit.copies import Copies, Known, known, ledger
-from onceq.audit.events import Events, of_table
+from onceq.audit.events import ABSENT, READ, Events, of_table
 from onceq.audit.files import Coverage
 from onceq.audit.flat import COLUMNS, copies_of, flat
-from onceq.audit.judge import Verdicts, by_rules, of_events
+from onceq.audit.judge import Verdicts, by_rules, judge, of_events
 from onceq.audit.letters import letters, told
-from onceq.audit.measure import measured
 from onceq.audit.rules import LANE
+from onceq.audit.sums import merged
+from onceq.history.events import SCHEMA
 
-WORDS: Final = {
-    "messageSource": "source", "messageStream": "stream", "messageNumber": "number",
-    "messageId": "message", "sender": "sender", "destination": "destination",
-    "commitTime": "commitTime", "transactionNumber": "transaction", "receiver": "receiver",
-    "queue": "queue", "acceptTime": "acceptTime", "receiveTime": "receiveTime",
-    "againTime": "againTime", "cameTime": "cameTime", "state": "state", "route": "route",
-}  # fmt: skip
-"""What the ledger says in words beside its numbers, and what ``audit.tables`` calls it."""
-AGAIN: Final = ("againTime", "cameTime")
-"""When it was last transmitted, and last came again; ``audit.tables`` does not have them."""
-_NUMBERS: Final = ("messageStream", "messageNumber", "messageId", "transactionNumber")
-MESSAGES: Final = ", ".join(
-    f"{name} {'bigint' if name in _NUMBERS else 'timestamp' if 'Time' in name else 'string'}"
-    for name in WORDS
-)
-LEDGER: Final = ", ".join((*(f"{name} bigint" for name in COLUMNS), MESSAGES))
-VERDICTS: Final = (
-    "invariant string, fault string, source string, stream bigint, number bigint, message bigint, "
-    "route string, said string, looksAt string, lookedAt bigint"
-)
+Batches = Iterable[pa.RecordBatch]
+
+LEDGER: Final = dict.fromkeys(COLUMNS, "bigint")
+VERDICTS: Final = {**tables.VIOLATIONS, "looksAt": "string", "lookedAt": "bigint"}
 """Violations; and for each rule of each part a row with ``lookedAt`` and without ``said``."""
+RECEIVERS: Final = {"sender": "bigint", "outgoing": "bigint", "receiver": "bigint"}
+SUMS: Final = {"sums": "string"}
+"""``Sums``, as JSON."""
+
+
+def sql(columns: Mapping[str, str]) -> str:
+    """Columns as Spark has them."""
+    return ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +49,16 @@ class Part:
     Attributes:
         parties, queues: What numbers of texts point to.
         settled: See ``judge``.
+        late_us: See ``measure.late_us``.
+        receivers: By sender and outgoing queue, who has told of anything from there; of all parts.
     """
 
     histories: Sequence[Coverage]
     parties: Sequence[str]
     queues: Sequence[str]
     settled: bool
+    late_us: int
+    receivers: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
     @property
     def known(self) -> Known:
@@ -72,24 +71,33 @@ class Part:
 
     def copies(self, table: pa.Table) -> Copies:
         """The copies of a part of the ledger."""
-        return copies_of(table, self.parties, self.queues, self.known)
+        return self._received(copies_of(table, self.parties, self.queues, self.known))
+
+    def _received(self, copies: Copies) -> Copies:
+        """Copies with the receivers that other lanes of their outgoing queues tell of."""
+        rows = np.flatnonzero((own(copies) == ABSENT) & (copies.outgoing != NONE))
+        code, each = coded(copies.put.manager[rows], copies.outgoing[rows])
+        keys = zip(*(column.tolist() for column in each), strict=True)
+        there = np.array([self.receivers.get(key, ABSENT) for key in keys], np.int64)[code]
+        copies.to[rows] = np.where(there == ABSENT, copies.to[rows], there)
+        return copies
+
+    def rules(self) -> list[tuple[str, str, str]]:
+        """Invariant, fault and what is looked at, of each rule, in their order."""
+        events = self.events(SCHEMA.empty_table().select(list(READ)))
+        found = judge(events, ledger(events, self.histories), settled=self.settled)
+        return [(one.invariant, one.fault, one.looks_at) for one in found]
+
+    # ---- rows of histories to rows of the ledger, and to verdicts ----------------------------
 
     def ledger(self, table: pa.Table) -> pa.Table:
-        """Events of whole lanes to their copies, in numbers and in words."""
-        copies = ledger(self.events(table), self.histories)
-        found = measured(copies)
-        words = tables.messages(found)
-        again = dict(zip(AGAIN, (copies.sent.time, copies.came.time), strict=True))
-        whole = flat(copies)
-        for name, kind in _arrow(MESSAGES).items():
-            column = tables.time(again[name]) if name in again else words[WORDS[name]].cast(kind)
-            whole = whole.append_column(name, column)
-        return whole
+        """Events of whole lanes to their copies."""
+        return flat(ledger(self.events(table), self.histories))
 
     def lanes(self, table: pa.Table) -> pa.Table:
         """What is wrong with the copies of whole lanes, and with their letters."""
         events = self.events(table)
-        copies = ledger(events, self.histories)
+        copies = self._received(ledger(events, self.histories))
         found = by_rules(copies, (LANE,), settled=self.settled)
         found += [of_events(one, events, copies) for one in letters(events, self.known)]
         return _verdicts(copies, found)
@@ -104,23 +112,69 @@ class Part:
         events, copies = self.events(left), self.copies(right)
         return _verdicts(copies, [of_events(one, events, copies) for one in told(events, copies)])
 
+    # ---- of any rows, as they come -----------------------------------------------------------
+
+    def who_received(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Rows of the ledger to who has told of anything from an outgoing queue."""
+        for table in _tables(batches):
+            copies = copies_of(table, self.parties, self.queues, self.known)
+            rows = np.flatnonzero((own(copies) != ABSENT) & (copies.outgoing != NONE))
+            _, each = coded(copies.put.manager[rows], copies.outgoing[rows], own(copies)[rows])
+            yield from _batches(dict(zip(RECEIVERS, each, strict=True)), RECEIVERS)
+
+    def sums(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Rows of the ledger to what they add up to."""
+        each = (
+            measure.sums(measure.measured(self.copies(table)), late_us=self.late_us)
+            for table in _tables(batches)
+        )
+        yield from _batches({"sums": [json.dumps(merged(each).plain())]}, SUMS)
+
+    def messages(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Rows of the ledger to rows of the table of messages."""
+        for table in _tables(batches):
+            made = tables.messages(measure.measured(self.copies(table)))
+            yield from made.cast(tables.schema(tables.MESSAGES)).to_batches()
+
+    def stories(self, batches: Batches, keys: Sequence[story.Key]) -> Iterator[pa.RecordBatch]:
+        """Rows of histories to those that stories of some copies are made of."""
+        for table in _tables(batches):
+            yield from story.told_of(table, self.parties, keys).to_batches()
+
+
+def received(rows: Iterable[Sequence[int]]) -> dict[tuple[int, int], int]:
+    """``Part.receivers``, of what parts say; where one queue leads to several, the first of them,
+    as ``copies.ledger`` has it."""
+    found: dict[tuple[int, int], int] = {}
+    for sender, outgoing, receiver in rows:
+        key = (sender, outgoing)
+        found[key] = min(receiver, found.get(key, receiver))
+    return found
+
+
+def own(copies: Copies) -> Ints:
+    """Who tells that it has received each copy; ABSENT where nobody does."""
+    return np.where(copies.taken.there, copies.taken.manager, copies.refuser)
+
+
+def _tables(batches: Batches) -> Iterator[pa.Table]:
+    return (pa.Table.from_batches([batch]) for batch in batches)
+
+
+def _batches(rows: Mapping[str, Any], columns: Mapping[str, str]) -> list[pa.RecordBatch]:
+    made: list[pa.RecordBatch] = pa.table(dict(rows), schema=tables.schema(columns)).to_batches()
+    return made
+
 
 def _verdicts(copies: Copies, found: Sequence[Verdicts]) -> pa.Table:
-    kinds = _arrow(VERDICTS)
-    wrong = tables.violated(measured(copies), found)
-    rows = {name: wrong[name].cast(kinds[name]) for name in wrong.column_names}
-    rows |= {name: pa.nulls(len(wrong), kinds[name]) for name in kinds if name not in rows}
+    schema = tables.schema(VERDICTS)
+    wrong = tables.violated(measure.measured(copies), found)
+    looks_at = [one.looks_at for one in found for _ in range(len(one))]
+    wrong = wrong.append_column("looksAt", pa.array(looks_at, pa.string()))
+    wrong = wrong.append_column("lookedAt", pa.nulls(len(wrong), pa.int64()))
     counts = [
         {"invariant": one.invariant, "fault": one.fault, "looksAt": one.looks_at,
          "lookedAt": one.looked_at}
         for one in found
     ]  # fmt: skip
-    schema = pa.schema(list(kinds.items()))
-    return pa.concat_tables(
-        [pa.table(rows).select(schema.names), pa.Table.from_pylist(counts, schema)]
-    )
-
-
-def _arrow(columns: str) -> dict[str, pa.DataType]:
-    kinds = {"string": pa.string(), "bigint": pa.int64(), "timestamp": pa.timestamp("us", "UTC")}
-    return {name: kinds[kind] for name, kind in (one.split() for one in columns.split(", "))}
+    return pa.concat_tables([wrong.cast(schema), pa.Table.from_pylist(counts, schema)])

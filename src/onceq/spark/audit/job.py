@@ -1,0 +1,214 @@
+"""The frames of one audit: what Spark brings together, and gives to the functions of ``parts``.
+
+The ledger is kept by Spark while the audit goes on, as numbers: everything after the first look at
+the events is made of it, but for the rules of lanes and letters, which see events again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as f
+
+from onceq.audit import files, story, tables
+from onceq.audit.arrays import NONE
+from onceq.audit.events import ABSENT, NOBODY, READ
+from onceq.audit.rules import MESSAGE, QUEUE
+from onceq.audit.sums import Sums, merged, sums_of
+from onceq.history.columns import COLUMNS
+from onceq.spark.audit.parts import LEDGER, RECEIVERS, SUMS, VERDICTS, Part, received, sql
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
+
+PART_EVENTS: Final = 2_000_000
+"""Events of one part, as far as lanes allow: a task takes some 1 GB for them."""
+_SPOKEN: Final = ("told", "accepted", "committed", "sent", "received")
+"""Events that acknowledgment messages are held beside, and these."""
+
+
+class Job:
+    """What is asked of Spark, one after the other: ``follow``, ``judge``, and then the rest.
+
+    Args:
+        events: How many rows the histories have.
+        late_us: See ``measure.late_us``.
+    """
+
+    def __init__(
+        self, spark: SparkSession, histories: Sequence[files.Coverage], *, events: int,
+        settled: bool, late_us: int,
+    ) -> None:  # fmt: skip
+        paths = [file for one in histories for file in one.files]
+        self._parts = max(events // PART_EVENTS, spark.sparkContext.defaultParallelism, 2)
+        # More than 32 paths would be listed by a job of Spark's.
+        listing = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+        spark.conf.set(listing, str(len(paths) + 1))
+        # Files of earlier versions lack columns.
+        kinds = {name: kind for name, (kind, _) in COLUMNS.items()}
+        self.rows = spark.read.schema(sql(kinds)).parquet(*paths)
+        parties = {row[0] for name in ("managerId", "source")
+                   for row in self.rows.select(name).distinct().collect()} - {None}  # fmt: skip
+        queues = {row[0] for row in self.rows.select("queue").distinct().collect()} - {None}
+        _unread(self.rows, histories)
+        self.part = Part(histories, sorted(parties), sorted(queues), settled, late_us)
+        self._kept: list[DataFrame] = []
+
+    # ---- the ledger --------------------------------------------------------------------------
+
+    def follow(self) -> int:
+        """Make the ledger; returns how many copies it has."""
+        part = self.part
+        self.ledger = self._lanes().applyInArrow(
+            lambda table: part.ledger(table), sql(LEDGER)
+        ).persist()  # fmt: skip
+        self._kept.append(self.ledger)
+        messages: int = self.ledger.count()
+        self.part = replace(part, receivers=self._receivers())
+        return messages
+
+    def _lanes(self) -> GroupedData:
+        # Copies without a stream are judged one by one, beside what is told of their message.
+        within = f.coalesce("stream", "message")
+        return self.rows.select(*READ).groupBy(self._together(f.col("source"), within))
+
+    def _together(self, *columns: Column) -> Column:
+        return f.pmod(f.xxhash64(*columns), f.lit(self._parts)).alias("part")
+
+    def _receivers(self) -> dict[tuple[int, int], int]:
+        part = self.part
+        rows = self.ledger.mapInArrow(lambda batches: part.who_received(batches), sql(RECEIVERS))
+        return received(tuple(row) for row in rows.distinct().collect())
+
+    def sums(self) -> Sums:
+        """What all copies add up to."""
+        part = self.part
+        rows = self.ledger.mapInArrow(lambda batches: part.sums(batches), sql(SUMS)).collect()
+        return merged(sums_of(json.loads(row["sums"])) for row in rows)
+
+    def streams(self) -> int:
+        """How many streams copies are in."""
+        streamed = self.ledger.where(f.col("stream") != NONE)
+        count: int = streamed.select("source", "stream").distinct().count()
+        return count
+
+    def transactions(self) -> int:
+        """How many different transactions were committed, as far as packets name them."""
+        named = self.ledger.where(f.col("put_transaction") != NONE)
+        count: int = named.select("source", "put_transaction").distinct().count()
+        return count
+
+    def messages(self) -> DataFrame:
+        """The copies in words: the columns of ``audit.tables.MESSAGES``."""
+        part = self.part
+        return self.ledger.mapInArrow(lambda batches: part.messages(batches), sql(tables.MESSAGES))
+
+    # ---- verdicts ----------------------------------------------------------------------------
+
+    def judge(self) -> None:
+        """Judge by all rules."""
+        part, columns = self.part, sql(VERDICTS)
+        self.verdicts = (
+            self._lanes().applyInArrow(lambda table: part.lanes(table), columns)
+            .union(self._within(QUEUE, f.col("taken_manager") != ABSENT,
+                                "taken_manager", "taken_place"))
+            .union(self._within(MESSAGE, f.col("message") != NONE, "source", "message"))
+            .union(self._told())
+            .persist()
+        )  # fmt: skip
+        self._kept.append(self.verdicts)
+
+    def _within(self, what: str, there: Column, *columns: str) -> DataFrame:
+        part = self.part
+        return (
+            self.ledger.where(there)
+            .groupBy(self._together(*map(f.col, columns)))
+            .applyInArrow(lambda table: part.within(table, what), sql(VERDICTS))
+        )
+
+    def _told(self) -> DataFrame:
+        """Most messages have no acknowledgment messages: they are left out before."""
+        part = self.part
+        rows = self.rows.select(*READ).where(f.col("message").isNotNull())
+        rows = rows.where(f.col("event").isin(*_SPOKEN))
+        spoken = rows.where(f.col("event") == "told").select("message").distinct()
+        of_events = rows.join(spoken, "message", "left_semi").select(*READ)
+        of_copies = self.ledger.join(spoken, "message", "left_semi").select(*LEDGER)
+        together = self._together(f.col("message"))
+        return (
+            of_events.groupBy(together)
+            .cogroup(of_copies.groupBy(together))
+            .applyInArrow(lambda left, right: part.told(left, right), sql(VERDICTS))
+        )
+
+    def wrong(self) -> DataFrame:
+        """The violations: the columns of ``audit.tables.VIOLATIONS``."""
+        return self.verdicts.where("lookedAt is null").select(*tables.VIOLATIONS)
+
+    def looked(self) -> list[dict[str, Any]]:
+        """What was compared, on how much, and how much of it is wrong; also on nothing."""
+        by = ("invariant", "fault", "looksAt")
+        rows = self.verdicts.groupBy(*by).agg(
+            f.sum("lookedAt").alias("looked_at"), f.count("said").alias("violations")
+        )
+        found = {tuple(row[name] for name in by): row for row in rows.collect()}
+        return [
+            {"invariant": invariant, "fault": fault, "looks_at": looks_at,
+             "looked_at": row["looked_at"] if row else 0,
+             "violations": row["violations"] if row else 0}
+            for invariant, fault, looks_at in self.part.rules()
+            for row in [found.get((invariant, fault, looks_at))]
+        ]  # fmt: skip
+
+    # ---- stories -----------------------------------------------------------------------------
+
+    def first_wrong(self) -> list[story.Wrong]:
+        """The first violations of each rule, in order."""
+        number = f.expr("cast(substring(invariant, 2) as int)")
+        order = Window.partitionBy("invariant", "fault").orderBy("source", "stream", "number")
+        first = self.wrong().withColumn("at", f.row_number().over(order))
+        first = first.where(f.col("at") <= story.STORIES_MAX).orderBy(number, "fault", "at")
+        codes = {party: code for code, party in enumerate(self.part.parties)}
+        return [
+            story.Wrong(
+                (codes[row["source"]], *_numbers(row)),
+                row["invariant"], row["fault"], row["route"] or "", row["said"],
+            )
+            for row in first.collect()
+        ]  # fmt: skip
+
+    def told_of(self, keys: Sequence[story.Key]) -> pa.Table:
+        """The rows that stories of these copies are made of."""
+        part = self.part
+        kinds = {name: COLUMNS[name][0] for name in story.SHOWN}
+        table: pa.Table = self.rows.select(*story.SHOWN).mapInArrow(
+            lambda batches: part.stories(batches, keys), sql(kinds)
+        ).toArrow()  # fmt: skip
+        return table
+
+    def end(self) -> None:
+        """Give back what Spark holds."""
+        for frame in self._kept:
+            frame.unpersist()
+
+
+def _unread(rows: DataFrame, histories: Sequence[files.Coverage]) -> None:
+    """Tell histories of their rows that do not say which message they are about."""
+    nobody = rows.where((f.col("source") == NOBODY) & ~f.col("observed")).groupBy("managerId")
+    found = nobody.agg(f.count("*").alias("rows"), f.max("position").alias("last")).collect()
+    by_id = {one.id: one for one in histories}
+    for row in found:
+        one = by_id[row["managerId"]]
+        one.unread, one.unread_to = row["rows"], row["last"] + 1
+
+
+def _numbers(row: Any) -> tuple[int, int, int]:
+    stream, number, message = (
+        NONE if row[name] is None else int(row[name]) for name in ("stream", "number", "message")
+    )
+    return stream, number, message
