@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from onceq.errors import InvalidParameter, ReceiveTimeout, UsageError
+from onceq.errors import InvalidParameter, ReceiveTimeout, ServiceNotAvailable, UsageError
 from onceq.spark import state_files
-from onceq.spark.replay import Metronome, Pace, Progress, Replay, Wish
+from onceq.spark.replay import Metronome, Pace, Progress, Replay, Wish, run
 
 pytestmark = pytest.mark.spark
 
@@ -228,3 +228,16 @@ def test_a_checkpoint_belongs_to_one_replay(target: Target) -> None:
     (full / "file").write_text("")
     with pytest.raises(UsageError, match="is not empty"):
         Replay(target.spark, target.where, Wish(target.table, to=target.queue), full)
+
+
+def test_a_mistyped_queue_manager_is_told_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(*args: object, **kwargs: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("onceq.spark.runtime.quiet_session", started)
+    wish, said = Wish("table", to="q"), list[str]()
+    with pytest.raises(ServiceNotAvailable, match="is it running"):
+        run("local", "127.0.0.1:9", wish, tmp_path / "to", pace=Pace(), say=print, tell=said.append)
+    assert said == []

@@ -313,6 +313,6 @@ def verdict(said: dict[str, Any]) -> str:
         )
     limited = " as far as the histories tell" if said["notes"] else ""
     return (
-        f"PROVEN{limited}: of {said['messages']:,} messages each met at most one end, once and in "
-        "order, and nothing is lost"
+        f"PROVEN{limited}: of {_some(said['messages'], 'message')} each met at most one end, "
+        "once and in order, and nothing is lost"
     )

@@ -198,8 +198,10 @@ def _print(found: dict[str, Any]) -> None:
             out.line(f"    {row}")
     out.line("")
     out.line(
-        f"{len(found['checked'])} comparisons of {found['events']:,} events: {found['messages']:,} "
-        f"messages, {found['transactions']:,} transactions, {found['streams']:,} streams"
+        f"{len(found['checked'])} comparisons of {out.plural(found['events'], 'event')}: "
+        + ", ".join(
+            out.plural(found[f"{noun}s"], noun) for noun in ("message", "transaction", "stream")
+        )
     )
     for note in found["notes"]:
         out.line(f"! {note}")

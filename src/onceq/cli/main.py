@@ -107,7 +107,9 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except OnceqError as error:
         more = {"hresult": f"{error.hresult:#010x}"} if error.hresult else {}
-        failure(error.code, error.text, error.exit_code, as_json=as_json, **more)
+        # Errors that may go through Spark have their code in their text.
+        text = error.text.removeprefix(f"[{error.code}] ")
+        failure(error.code, text, error.exit_code, as_json=as_json, **more)
         return error.exit_code
     except _Complaint as complaint:
         return _complain(complaint, as_json=as_json)

@@ -30,6 +30,15 @@ def coded(error: OnceqError, place: str) -> OnceqError:
     return type(error)(f"[{error.code}] {error.text} ({place})")
 
 
+def _bare(text: str) -> str:
+    return _CALLING.sub("", text.strip(), count=1)
+
+
+def reason(text: str) -> str:
+    """The first line of an error of Spark that says something; "" if there is none."""
+    return next(iter(_bare(text).splitlines()), "").strip()
+
+
 def original(error: Exception) -> OnceqError:
     """The error that began it, as the class that it was; else one with Spark's first line."""
     text = error.text if isinstance(error, OnceqError) else str(error)
@@ -46,8 +55,8 @@ def original(error: Exception) -> OnceqError:
             return made
     from pyspark.errors import AnalysisException
 
-    bare = _CALLING.sub("", text.strip(), count=1)
-    first = bare.splitlines()[0] if bare else type(error).__name__
+    bare = _bare(text)
+    first = reason(text) or type(error).__name__
     if bare != text.strip() and (coded_line := _SPARKS.search(bare)):
         first = coded_line[0].strip()
     if first.endswith(_TRACEBACK):

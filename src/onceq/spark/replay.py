@@ -129,9 +129,7 @@ class Replay:
 
     def _agreed(self) -> dict[str, Any]:
         """The plan of this checkpoint: a new one, or the same as was asked for before."""
-        with connect(self._manager, timeout=CONNECT_S_MAX) as manager:
-            home = manager.id
-        wish = {**json.loads(json.dumps(asdict(self._wish))), "queue manager": home}
+        wish = {**json.loads(json.dumps(asdict(self._wish))), "queue manager": _home(self._manager)}
         place = self._folder / "plan.json"
         if place.exists():
             plan: dict[str, Any] = json.loads(place.read_text())
@@ -342,6 +340,12 @@ def _prepared(spark: SparkSession, wish: Wish) -> DataFrame:
     return frame.orderBy(*order).select(*chosen)
 
 
+def _home(manager: str) -> str:
+    """The identity of a queue manager; raises ServiceNotAvailable."""
+    with connect(manager, timeout=CONNECT_S_MAX) as connection:
+        return connection.id
+
+
 def _place(path: Path) -> tuple[int, int]:
     """Order of a file among those that one write has made."""
     match = _PART.match(path.name)
@@ -360,6 +364,7 @@ def run(
     """
     from onceq.spark.runtime import quiet_session
 
+    _home(manager)  # a mistyped one is told before Spark starts
     tell("starting Spark")
     with quiet_session(master, "onceq spark replay", heard=tell) as spark:
         tell(f"putting the rows of {wish.path} in their order")

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from onceq.errors import ConfigurationError
 from onceq.spark import hearing
+from onceq.spark.error_codes import reason
 
 JAVA_MIN: Final = 17
 JAVA_ASK_S_MAX: Final = 30.0
@@ -33,6 +34,10 @@ QUICK: Final = {
     "spark.sql.adaptive.enabled": "false",
 }
 """For work of seconds, which gains nothing from Java's slower compiler and from large plans."""
+_SETTING_UP: Final = (
+    "Setting default log level", "Setting Spark log level", "To adjust logging level",
+    "Using Spark's default log4j", "WARNING: Using incubator",
+)  # fmt: skip
 _VERSION = re.compile(r'version "(\d+)')
 _WRAPPER = """#!/bin/sh
 # Spark asks for a module that this runtime does not have, and works without it.
@@ -156,10 +161,7 @@ def quiet_session(
             with stop_asked() as asked, _stderr_into(said), hearing.heard_from(says.absolute()):
                 spark = _session(master, name, folder, config or {})
         except Exception as error:
-            lines = said.read_text(errors="replace").strip().splitlines()
-            raise ConfigurationError(
-                f"Spark did not start ({error}); it said last: {lines[-1] if lines else 'nothing'}"
-            ) from error
+            raise ConfigurationError(f"Spark did not start: {_why(error, said)}") from error
         try:
             if asked.is_set():
                 raise KeyboardInterrupt
@@ -191,6 +193,14 @@ def stop_asked() -> Iterator[threading.Event]:
         for number, handler in before.items():
             if signal.getsignal(number) is handle:  # else Spark has set its own meanwhile
                 signal.signal(number, handler)
+
+
+def _why(error: Exception, said: Path) -> str:
+    """What Spark said, and the last that Java did, if it is not only how it is set up."""
+    lines = [line.strip() for line in said.read_text(errors="replace").splitlines()]
+    told = [line for line in lines if line and not line.startswith(_SETTING_UP)]
+    last = f"; Java said last: {told[-1]}" if told else ""
+    return f"{reason(str(error)) or type(error).__name__}{last}"
 
 
 def _session(master: str, name: str, folder: Path, more: Mapping[str, str]) -> Any:

@@ -156,3 +156,16 @@ def test_every_exit_code_is_documented() -> None:
     documented = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.M)}
     known = {kind.exit_code for kind in errors.every().values()}
     assert documented == known | {0, VIOLATED, 130}
+
+
+def test_a_code_stands_once_in_an_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Errors that may go through Spark have it in their text as well."""
+
+    def fail(*args: object, **more: object) -> None:
+        raise errors.ConfigurationError("[configuration] x is no table, [usage] or the like")
+
+    monkeypatch.setattr("onceq.cli.main.app", fail)
+    assert said(capsys) == (2, "onceq: error (configuration): x is no table, [usage] or the like\n")
+    assert json.loads(said(capsys, "--json")[1])["error"]["text"].startswith("x is no table")

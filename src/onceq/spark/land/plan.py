@@ -73,7 +73,10 @@ class Plan:
     def check(self) -> None:
         """What can be known without Spark and without a queue; raises ConfigurationError."""
         if self.table not in TABLES:
-            raise wrong(f"a table is {' or '.join(TABLES)}, not {self.table!r}")
+            raise wrong(
+                f"a table is {' or '.join(TABLES)}, not {self.table!r}; say what it is and "
+                "where, as in --to parquet FOLDER"
+            )
         if self.table == "iceberg" and self.by_date and DATED not in self.kept:
             raise wrong(f"folders by date need the column {DATED}; add it to --columns")
         if self.body and self.body not in BODIES:
