@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.dataset as dataset
@@ -19,7 +20,7 @@ from onceq.cli.main import run as cli
 from onceq.cli.spark_land import _tell
 from onceq.errors import ConfigurationError, QueueNotFound
 from onceq.spark.land.plan import LIBRARIES, Plan
-from onceq.spark.land.run import Done, Step, held, land, run
+from onceq.spark.land.run import Done, Step, _options, _remove_done, held, land, run
 from onceq.spark.land.tables import open_table
 from tests.spark.conftest import Daemon
 from tests.unit.spark.orders import ROW, encoded
@@ -267,6 +268,36 @@ def test_a_mistyped_queue_is_told_before_anything_is_done(
     # One that is away may come back, and there is nothing wrong with the queue then.
     with pytest.raises(AssertionError, match="Spark was started"):
         run("local", Plan("127.0.0.1:9", queue, to), print, print)
+
+
+def test_who_stops_does_not_wait_for_a_queue_manager_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the last batch has read is removed by the next run as well."""
+
+    def wait(seconds: float) -> None:
+        raise AssertionError("it waits")
+
+    monkeypatch.setattr("onceq.spark.patience.pause", wait)
+    end = {"names": {"i": "q"}, "query": "x", "subscription": "s", "to": {"i": 1}}
+    memory: Any = SimpleNamespace(end_of_last=lambda: end)
+    _remove_done(memory, _options(Plan("127.0.0.1:9", "q", tmp_path), "s"))
+    assert "messages of a committed batch are not removed yet" in caplog.text
+
+
+@pytest.mark.parametrize("words", [["land", "q", "--to", "parquet"], ["drain", "q", "--to"]])
+def test_a_run_that_is_given_up_says_what_is_true(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    words: list[str],
+) -> None:  # fmt: skip
+    """By a second Ctrl-C, or by one while Spark starts."""
+
+    def given_up(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("onceq.spark.land.run.run", given_up)
+    assert cli(["--qm", "hub", "spark", *words, str(tmp_path / "to")]) == 130
+    assert capsys.readouterr().err == "interrupted; the same command goes on where it was\n"
 
 
 def test_messages_behind_an_open_transaction_are_not_passed_over_in_silence(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from onceq.cli.main import run as cli
 from onceq.errors import InvalidParameter, ReceiveTimeout, ServiceNotAvailable, UsageError
 from onceq.spark import state_files
 from onceq.spark.replay import Metronome, Pace, Progress, Replay, Wish, run
@@ -241,3 +242,16 @@ def test_a_mistyped_queue_manager_is_told_before_spark_starts(
     with pytest.raises(ServiceNotAvailable, match="is it running"):
         run("local", "127.0.0.1:9", wish, tmp_path / "to", pace=Pace(), say=print, tell=said.append)
     assert said == []
+
+
+def test_a_replay_that_is_given_up_says_what_is_true(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def given_up(*args: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("onceq.spark.replay.run", given_up)
+    place = str(tmp_path / "checkpoint")
+    words = ["--qm", "hub", "spark", "replay", "table", "--to", "q", "--checkpoint", place]
+    assert cli(words) == 130
+    assert capsys.readouterr().err == "interrupted; the same command goes on where it was\n"

@@ -10,7 +10,7 @@ import typer
 
 from onceq.cli import out
 from onceq.cli.common import Json, Where, dumped, where
-from onceq.cli.spark_loading import INTERRUPTED, loaded, said
+from onceq.cli.spark_loading import INTERRUPTED, interrupted, loaded, said
 from onceq.errors import ConfigurationError
 
 BATCH_MESSAGES_MAX = 2_000_000
@@ -203,6 +203,8 @@ def _done(work: Any, master: str, plan: Any) -> Any:
 
     try:
         return work.run(master, plan, say, out.note)
+    except KeyboardInterrupt:
+        raise interrupted() from None
     except Exception as error:
         raise said(error) from error
 

@@ -9,6 +9,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+import typer
+
+from onceq.cli import out
 from onceq.errors import ConfigurationError, OnceqError
 
 INTERRUPTED = 130
@@ -45,6 +48,12 @@ def loaded(module: str, extras: str = "spark,java") -> Any:
         raise _missing("pyspark", wanted)
     with Missing(wanted):
         return import_module(module)
+
+
+def interrupted() -> typer.Exit:
+    """Say what is true of a job that was given up, and end so."""
+    out.note("interrupted; the same command goes on where it was")
+    return typer.Exit(INTERRUPTED)
 
 
 def said(error: Exception) -> OnceqError:

@@ -9,7 +9,7 @@ import typer
 
 from onceq.cli import out
 from onceq.cli.common import Json, Where, dumped, where
-from onceq.cli.spark_loading import loaded, said
+from onceq.cli.spark_loading import interrupted, loaded, said
 from onceq.errors import UsageError
 
 Table = Annotated[
@@ -123,6 +123,8 @@ def replay(
 
     try:
         done = work.run(master, where(qm), wish, checkpoint, pace=pace, say=say, tell=out.note)
+    except KeyboardInterrupt:
+        raise interrupted() from None
     except Exception as error:
         raise said(error) from error
     if not dumped({**done, "checkpoint": str(checkpoint)}, json):

@@ -238,7 +238,8 @@ class Access:
                 if time.monotonic() >= give_up:
                     raise SharingViolation(
                         f"{error.text}. readMode receive needs the queue for itself, because it "
-                        "removes what was written; end the other reader, or use readMode peek"
+                        "removes what was written; end the other reader, or leave messages where "
+                        "they are (readMode peek, --keep of a command)"
                     ) from None
                 if not told and time.monotonic() >= began + HOLD_SAY_S:
                     told = True

@@ -196,12 +196,17 @@ def _options(plan: Plan, subscription: str) -> dict[str, str]:
 
 
 def _remove_done(memory: Memory, options: Mapping[str, str]) -> None:
-    """Remove what the last batch has read: Spark would only ask for it at the next start."""
+    """Remove what the last batch has read: Spark would only ask for it at the next start.
+
+    Nobody who has asked to stop waits for a queue manager that is away: then it is removed at the
+    next start.
+    """
     end = memory.end_of_last()
     if end is not None:
         from onceq.spark.stream import OnceqStreamReader
 
-        reader = OnceqStreamReader(parse(options, stream=True), ())
+        once = {**options, "numRetries": "0"}
+        reader = OnceqStreamReader(parse(once, stream=True), ())
         try:
             reader.commit(end)
         finally:
