@@ -92,3 +92,7 @@ def same(found: Row, whole: Row) -> None:
     """The findings are those of an audit of everything."""
     for name in SAME:
         assert found[name] == whole[name], name
+    started = [[(one["manager"], one["starts"]) for one in each["managers"]]
+               for each in (found, whole)]  # fmt: skip
+    assert started[0] == started[1]
+    assert any(starts for _, starts in started[0])

@@ -25,7 +25,9 @@ class Planter:
         spans = [span for name in names if (span := span_of(name))]
         self.span = Span(1, spans[0].start, spans[-1].end)
         tables = [pq.read_table(folder / span.name) for span in spans]
-        self.meta = json.loads(tables[-1].schema.metadata[META])
+        metas = [json.loads(table.schema.metadata[META]) for table in tables]
+        self.meta = metas[-1]
+        self.starts = [start for meta in metas for start in meta["starts"]]
         self.meta |= {"life": 1, "from": self.span.start, "to": self.span.end}
         self.rows: list[Row] = pa.concat_tables(tables).to_pylist()
         for span in spans:
@@ -53,7 +55,8 @@ class Planter:
             self._write(span, rows)
 
     def _write(self, span: Span, rows: list[Row]) -> None:
-        meta = self.meta | {"from": span.start, "to": span.end}
+        starts = [one for one in self.starts if span.start <= one["position"] < span.end]
+        meta = self.meta | {"from": span.start, "to": span.end, "starts": starts}
         if span.end != self.span.end and rows:
             last = max(row["eventTime"] for row in rows)
             meta["upTo"] = int(last.timestamp() * 1_000_000)

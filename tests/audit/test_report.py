@@ -13,13 +13,27 @@ from tests.browser import NoBrowser, chromium, look, picture
 pytestmark = [pytest.mark.slow, pytest.mark.tier("rest")]
 
 ROUTES = [rf"ALPHA → BETA-{at}\private$\a-rather-long-name-of-a-queue-{at}" for at in range(9)]
+NAMELESS = "$\\alpha_<b>\x07"
+"""What nobody may call a computer."""
 HOSTILE = '<script>alert("x")</script>' + "wide" * 60
+
+
+def starts(name: str) -> list[dict[str, Any]]:
+    """Many of one manager, closer to each other than their names are wide; few of another."""
+    every = 9 if name == "ALPHA" else 400
+    return [
+        {"life": 1, "position": at, "at_us": (1_800_000_000 + at) * 1_000_000,
+         "orderly": None if not at else at % 2 == 0, "again": at > 0}
+        for at in range(0, 850, every)
+    ]  # fmt: skip
 
 
 def findings(*, violated: bool) -> dict[str, Any]:
     stories = [
         {"faults": [{"invariant": "I4", "fault": "received-twice", "said": HOSTILE}],
          "rows": [HOSTILE, "b\x1b"],
+         "key": {"source": "01010141-0101-0101-0101-010101010101", "stream": 7, "number": 4,
+                 "message": None},
          "title": "message 4 of 01010141-0101-0101-0101-010101010101 (" + ROUTES[0] + ")"}
     ]  # fmt: skip
     return {
@@ -49,8 +63,9 @@ def findings(*, violated: bool) -> dict[str, Any]:
         "managers": [
             {"manager": name, "id": "01010141-0101-0101-0101-010101010101", "files": 12,
              "from_s": 1_800_000_000, "up_to_us": 1_800_000_900_000_000,
-             "limits": ["its beginning is cut off"] if name == "BETA" else []}
-            for name in ("ALPHA", "BETA")
+             "limits": ["its beginning is cut off"] if name == "BETA" else [],
+             "files_without_starts": int(name == "BETA"), "starts": starts(name)}
+            for name in ("ALPHA", "BETA", NAMELESS)
         ],
         "written": [],
     }  # fmt: skip
@@ -94,8 +109,9 @@ def test_it_looks_right(pages: dict[str, Path], name: str, width: int, tmp_path:
         assert drawn["label"]
         assert drawn["marks"] > 10
     assert min(found["text"]) > 8, "text in pictures can be read"
-    headings = {"Audit of ALPHA, BETA", "What became of them", "What was compared",
-                "Traffic by route", "Latencies", "Worth a look", "Histories"}  # fmt: skip
+    headings = {"Audit of ALPHA, BETA, $\\alpha_<b>\\x07", "What became of them",
+                "What was compared", "Traffic by route", "Latencies", "Worth a look",
+                "Histories"}  # fmt: skip
     assert headings | ({"Violations"} if name == "violated" else set()) == set(found["headings"])
     assert len(found["ids"]) == len(set(found["ids"])), "pictures do not share identifiers"
     assert found["fetched"] == [], "it needs no network"

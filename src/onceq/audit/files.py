@@ -9,14 +9,43 @@ from __future__ import annotations
 import glob
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from onceq.errors import ConfigurationError
-from onceq.history.columns import ADDED, COLUMNS, FOLDER, META, VERSION, Span, span_of
+from onceq.history.columns import (
+    ADDED,
+    COLUMNS,
+    FOLDER,
+    META,
+    STARTS,
+    VERSION,
+    Span,
+    Start,
+    span_of,
+)
+
+
+@dataclass(frozen=True)
+class Started:
+    """A queue manager was started; see ``history.columns.Start``.
+
+    Attributes:
+        life: Of the file that tells it.
+    """
+
+    life: int
+    position: int
+    at_us: int
+    orderly: bool | None
+
+    @property
+    def again(self) -> bool:
+        """Whether the manager had been started before."""
+        return self.position > 0
 
 
 @dataclass
@@ -31,6 +60,8 @@ class Coverage:
         unread: Rows that do not say which message they are about: its packet was damaged when the
             history read it.
         unread_to: Log position behind the last of them.
+        starts: Of the manager, in order.
+        silent: Files of earlier versions, which do not tell starts.
     """
 
     manager: str
@@ -44,6 +75,8 @@ class Coverage:
     lives: int = 1
     unread: int = 0
     unread_to: int = -1
+    starts: list[Started] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
 
     @property
     def whole(self) -> bool:
@@ -75,8 +108,17 @@ class Coverage:
     def plain(self) -> dict[str, Any]:
         """For JSON."""
         plain = {**asdict(self), "files": len(self.files), "limits": self.limits()}
-        del plain["unread_to"]
+        plain["files_without_starts"] = len(self.silent)
+        plain["starts"] = [{**asdict(one), "again": one.again} for one in self.starts]
+        for name in ("unread_to", "silent"):
+            del plain[name]
         return plain
+
+    def add_starts(self, starts: Iterable[Started], silent: Iterable[str]) -> None:
+        """Some that are known from elsewhere, also such as are known here."""
+        known = {(one.life, one.position): one for one in (*starts, *self.starts)}
+        self.starts = [known[key] for key in sorted(known)]
+        self.silent = sorted({*self.silent, *silent})
 
 
 def find(folders: Sequence[str]) -> list[Coverage]:
@@ -143,11 +185,17 @@ def _coverage(folder: Path) -> Coverage:
         for one, other in pairwise(spans)
         if one.end != other.start and one.life == other.life
     ]
-    return Coverage(
+    found = Coverage(
         last["manager"], last["managerId"], str(folder), spans[0].start, spans[-1].end,
         last["upTo"], [str(folder / span.name) for span in spans], gaps,
         len({span.life for span in spans}),
     )  # fmt: skip
+    found.add_starts(
+        (Started(meta["life"], **asdict(Start.of(one)))
+         for meta in metas for one in meta.get(STARTS, ())),
+        (span.name for span, meta in zip(spans, metas, strict=True) if STARTS not in meta),
+    )  # fmt: skip
+    return found
 
 
 def _meta(path: Path) -> dict[str, Any]:

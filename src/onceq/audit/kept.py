@@ -16,7 +16,7 @@ well, which stays in hand.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -245,6 +245,7 @@ def _write(kept: Proof, histories: Sequence[Coverage], hand: InHand, gone: Mask)
         )  # fmt: skip
         now.rows = (before.rows if before else 0) + int((mine & hand.new).sum())
         now.from_s = _from_s(hand.events, mine, before)
+        now.starts, now.silent = [astuple(start) for start in one.starts], one.silent
         now.files = {path.rpartition("/")[2]: proof.ends_of(path) for path in one.files}
         now.closed = [] if hand.whole or before is None else list(before.closed)
         now.open = kept.add("open", one.id, table)

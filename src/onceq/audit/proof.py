@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from onceq.audit.files import Coverage
+from onceq.audit.files import Coverage, Started
 from onceq.audit.past import Past, past_of
 from onceq.errors import ConfigurationError, StorageFailure
 from onceq.history.columns import span_of
@@ -48,6 +48,7 @@ class Judged:
         files: Name to size and sum of its end, of the files that were still there.
         open: File of the rows that go on.
         closed: Files of those that were put aside.
+        starts, silent: See ``Coverage``; a start as its fields.
     """
 
     manager: str
@@ -63,6 +64,8 @@ class Judged:
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
     open: str = ""
     closed: list[str] = field(default_factory=list)
+    starts: list[tuple[int, int, int, bool | None]] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -229,6 +232,7 @@ def _new(one: Coverage, judged: Judged) -> list[str]:
         end, life = span.end, span.life
         new.append(path)
     one.start, one.end, one.gaps, one.lives = judged.start, end, gaps, lives
+    one.add_starts((Started(*values) for values in judged.starts), judged.silent)
     if not new:
         one.up_to_us = judged.up_to_us
     return new

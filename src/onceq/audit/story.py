@@ -87,7 +87,7 @@ def stories(
     names = [own or party for own, party in
              zip(found.copies.known.names, found.copies.parties, strict=False)]  # fmt: skip
     about = About(events.source, events.stream, events.number, events.message)
-    return _told(wrong, names, about, lines)
+    return _told(wrong, names, about, lines, parties=found.copies.parties)
 
 
 def stories_of(
@@ -101,7 +101,7 @@ def stories_of(
     """
     by_id = {one.id: one.manager for one in histories}
     names = [by_id.get(party, party) for party in parties]
-    return _told(wrong, names, _about(table, parties), lines_of(table))
+    return _told(wrong, names, _about(table, parties), lines_of(table), parties=parties)
 
 
 def told_of(table: pa.Table, parties: Sequence[str], keys: Sequence[Key]) -> pa.Table:
@@ -135,14 +135,16 @@ def _by_message(wrong: Sequence[Wrong]) -> list[list[Wrong]]:
 
 
 def _told(
-    wrong: Sequence[Wrong], names: Sequence[str], about: About, lines: Lines
-) -> list[dict[str, Any]]:
+    wrong: Sequence[Wrong], names: Sequence[str], about: About, lines: Lines,
+    *, parties: Sequence[str],
+) -> list[dict[str, Any]]:  # fmt: skip
     """One story for each message."""
     rows = _rows(about, keys_of(wrong))
     shown = lines(np.concatenate([*rows.values(), np.zeros(0, np.int64)]))
     return [
         {
             "title": title(names, said[0].key, next((o.route for o in said if o.route), "")),
+            "key": _plain(parties, said[0].key),
             "faults": [{"invariant": o.invariant, "fault": o.fault, "said": o.said} for o in said],
             "rows": [
                 line(shown[row])
@@ -151,6 +153,15 @@ def _told(
         }
         for said in _by_message(wrong)
     ]  # fmt: skip
+
+
+def _plain(parties: Sequence[str], key: Key) -> dict[str, Any]:
+    """What the message is called in histories and tables."""
+    numbers = {
+        name: None if value == NONE else value
+        for name, value in zip(("stream", "number", "message"), key[1:], strict=True)
+    }
+    return {"source": parties[key[0]], **numbers}
 
 
 def title(names: Sequence[str], key: Key, route: str) -> str:

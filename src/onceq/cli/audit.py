@@ -150,10 +150,16 @@ class Teller:
             sys.stderr.flush()
 
 
+def _starts(manager: dict[str, Any]) -> str:
+    """How many are told; there may be more where older files tell none."""
+    return f"{len(manager['starts']):,}{'+' if manager['files_without_starts'] else ''}"
+
+
 def _print(found: dict[str, Any]) -> None:
     out.table(
-        ("queue manager", "files", "rows from", "up to", "told"),
-        [(m["manager"], m["files"], out.when(m["from_s"]), out.when(m["up_to_us"] // 1_000_000),
+        ("queue manager", "files", "starts", "rows from", "up to", "told"),
+        [(m["manager"], m["files"], _starts(m), out.when(m["from_s"]),
+          out.when(m["up_to_us"] // 1_000_000),
           "whole" if not m["limits"] else "; ".join(m["limits"])) for m in found["managers"]],
     )  # fmt: skip
     out.line("")

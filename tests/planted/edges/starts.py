@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from onceq.audit import files, plots, proof
 from onceq.core.peers import lives
 from onceq.history import keeper, projector
 from onceq.service import engine
 from onceq.store import log
 from tests.planted.planted import Planted, edited
 
+AUDIT = "tests/audit/test_starts.py::"
 STARTS = "tests/history/test_starts.py::"
 
 PLANTED = (
@@ -32,4 +34,13 @@ PLANTED = (
             edited(projector, "isinstance(record, LifeBegun) and record.at_us",
                    "isinstance(record, LifeBegun)"),
             STARTS + "test_starts_of_a_version_that_did_not_say_when_are_not_guessed"),
+    Planted("a-proof-forgets-starts",
+            edited(proof, "for values in judged.starts)", "for values in ())"),
+            AUDIT + "test_a_proof_keeps_them_when_their_files_are_gone"),
+    Planted("older-files-had-no-starts",
+            edited(files, "if STARTS not in meta)", "if meta is None)"),
+            AUDIT + "test_files_of_earlier_versions_do_not_tell_them_and_the_report_says_so"),
+    Planted("equal-routes-cover-each-other",
+            edited(plots, "        if there is None:", "        if True:"),
+            AUDIT + "test_four_equal_routes_are_four_lines_in_turn"),
 )  # fmt: skip

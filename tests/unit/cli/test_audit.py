@@ -6,6 +6,7 @@ from __future__ import annotations
 import builtins
 import io
 import json
+import re
 import signal
 import sys
 from dataclasses import dataclass
@@ -23,8 +24,9 @@ FOUND: dict[str, Any] = {
     "violations": 0,
     "managers": [
         {"manager": "ALPHA", "files": 3, "from_s": 1_800_000_000, "up_to_us": 1_800_000_900_000_000,
-         "limits": []},
-        {"manager": "BETA", "files": 1, "from_s": 0, "up_to_us": 0, "limits": ["it is cut off"]},
+         "limits": [], "starts": [{}] * 5, "files_without_starts": 0},
+        {"manager": "BETA", "files": 1, "from_s": 0, "up_to_us": 0, "limits": ["it is cut off"],
+         "starts": [{}] * 7, "files_without_starts": 2},
     ],
     "states": {"received by an application": 50, "in doubt": 3},
     "latencies": [{"route": "A → B", "from": "commit", "to": "acceptance", "messages": 50,
@@ -92,6 +94,8 @@ def test_tables_and_verdict(
 ) -> None:
     assert run([*words, "a", "b", "--settled", "--stuck", "5", "--html", "r.html"]) == 0
     said = capsys.readouterr().out
+    assert re.search(r"ALPHA +3 +5 ", said)
+    assert re.search(r"BETA +1 +7\+ ", said)
     for part in ("ALPHA", "whole", "it is cut off", "received by an application", "A → B",
                  "! BETA", "wrote r.html", "PROVEN"):  # fmt: skip
         assert part in said
