@@ -289,7 +289,7 @@ def test_more_than_fits_is_refused_with_what_to_do(
     }[kind]
     with pytest.raises(ConfigurationError, match=f"events, and 10 fit into memory.*{words}"):
         command.run([str(true)], wish, lambda _: None)
-    assert not (tmp_path / "proof").exists()
+    assert not (tmp_path / "proof" / NAME).exists()
 
 
 @pytest.mark.parametrize("part", ["open-01", "past"])
