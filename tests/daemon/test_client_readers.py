@@ -54,13 +54,17 @@ def test_the_desk_shows_readers_and_forgets_them(daemon: Daemon) -> None:
     found = json.loads(spark("readers", Q, "--json"))
     assert [(one["reader"], one["query"]) for one in found] == [("orders", "q2"), ("", "q1")]
     assert f"{place}" in spark("readers")
-    assert "those that are: 'orders', ''" in spark("forget", Q, "--subscription", "x", code=2)
+    other = spark("forget", Q, "--subscription", "x", code=2)
+    assert "say --subscription 'orders' or no --subscription" in other
     assert "would be forgotten: that" in spark("forget", Q, "--dry-run")
     assert "nobody is there to be asked" in spark("forget", Q, code=2)
     assert f"up to {place} (a test)" in spark("forget", Q, "--subscription", "orders", "--yes")
     assert [one["reader"] for one in json.loads(spark("readers", "--json"))] == [""]
     assert "forgotten" in spark("forget", Q, "--yes")
     assert "no stream has read" in spark("readers", Q)
+    nobody = spark("forget", Q, code=2)
+    assert "no stream without a subscription" in nobody
+    assert "nobody has read and removed its messages" in nobody
 
 
 def test_commands_about_readers_need_no_spark() -> None:

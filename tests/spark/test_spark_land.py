@@ -270,6 +270,16 @@ def test_a_mistyped_queue_is_told_before_anything_is_done(
         run("local", Plan("127.0.0.1:9", queue, to), print, print)
 
 
+def test_a_schema_that_is_not_there_is_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema, to = str(tmp_path / "no.sql"), str(tmp_path / "to")
+    words = ["--qm", "hub", "spark", "land", "q", "--to", "parquet", to, "--format", "json"]
+    assert cli([*words, "--schema", schema]) == 2
+    says = f"the schema {schema} cannot be read: No such file or directory\n"
+    assert capsys.readouterr().err == f"onceq: error (configuration): {says}"
+
+
 def test_who_stops_does_not_wait_for_a_queue_manager_that_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -219,7 +219,8 @@ def _text(schema: Path | None) -> str:
     try:
         text = schema.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the schema {schema} cannot be read: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigurationError(f"the schema {schema} cannot be read: {why}") from None
     if not text.strip():
         raise ConfigurationError(f"the schema {schema} is empty")
     return text

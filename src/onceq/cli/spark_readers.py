@@ -87,8 +87,7 @@ def _known(connection: QueueManager, queue: str, subscription: str) -> ReaderVie
     for one in found:
         if one.reader == subscription:
             return one
-    others = ", ".join(repr(one.reader) for one in found) or "none"
-    raise UsageError(
-        f"no stream of subscription {subscription!r} is remembered of {queue}; those that are: "
-        f"{others}"
-    )
+    whom = f"of subscription {subscription!r}" if subscription else "without a subscription"
+    named = (f"--subscription {o.reader!r}" if o.reader else "no --subscription" for o in found)
+    cure = f"say {' or '.join(named)}" if found else "nobody has read and removed its messages"
+    raise UsageError(f"no stream {whom} is remembered of {queue}; {cure}")
