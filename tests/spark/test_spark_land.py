@@ -262,6 +262,10 @@ def test_a_mistyped_queue_is_told_before_anything_is_done(
     queue = r"private$\mistyped"
     with pytest.raises(QueueNotFound, match="mistyped"):
         run("local", Plan(str(daemon.path), queue, to), print, print)
+    plain = r"private$\plain-to-land"
+    daemon.manager.create_queue(plain)
+    with pytest.raises(ConfigurationError, match="a stream needs a transactional queue"):
+        run("local", Plan(str(daemon.path), plain, to), print, print)
     with pytest.raises(ConfigurationError, match="neither a directory nor an address"):
         run("local", Plan(str(tmp_path / "nohub"), queue, to), print, print)
     assert not to.exists()

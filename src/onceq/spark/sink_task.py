@@ -321,8 +321,8 @@ class Task:
             f"[{error.code}] {self._line.name}: {rows} of partition {self._job.partition} "
             f"(to {destination[:DESTINATION_SHOWN] or 'nowhere'}"
             f"{f', label {label!r}' if label else ''}, body of {shown} bytes) cannot be sent, so "
-            "nothing of this batch was; mend what is wrong, or set the option errorQueue for such "
-            f"rows: {error.text}"
+            "nothing of this batch was; mend what is wrong, or set the option errorQueue "
+            f"(--error-queue) for such rows: {error.text}"
         )
 
 

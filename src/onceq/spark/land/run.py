@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from onceq.errors import OnceqError, ServiceNotAvailable
 from onceq.spark.access import Access
+from onceq.spark.discovery import unsteady
 from onceq.spark.land import avro, decoding, files, schemas
 from onceq.spark.land.memory import Memory
 from onceq.spark.land.plan import DATE, IDENTITY, Plan
@@ -24,7 +25,7 @@ from onceq.spark.options import parse
 from onceq.spark.ranges import Sight
 from onceq.spark.runtime import stop_asked
 from onceq.spark.source_columns import ddl
-from onceq.spark.targets import wrong
+from onceq.spark.targets import Target, wrong
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -317,29 +318,31 @@ def _loose(frame: DataFrame) -> StructType:
 
 
 def look(plan: Plan) -> None:
-    """Look for the queues: what is mistyped is told before Spark has started.
+    """Look for the queues: what is mistyped, or no stream, is told before Spark has started.
 
     A queue manager that is away may come back; the query waits for it.
 
     Raises:
-        OnceqError: There is no such queue, or no such queue manager.
+        OnceqError: There is no such queue, or no such queue manager, or messages come in between
+            others there.
     """
-    for _ in _sights(plan):
-        pass
+    for target, sight in _sights(plan):
+        if not sight.steady:
+            raise wrong(unsteady(target, sight))
 
 
 def held(plan: Plan) -> int:
     """Messages in queues of which an open transaction has taken some: ``--until-empty`` has passed
-    over them, and Spark's log, where the source says so, is not shown."""
+    over them."""
     if plan.keep:
         return 0
     try:
-        return sum(sight.messages for sight in _sights(plan) if sight.locked)
+        return sum(sight.messages for _, sight in _sights(plan) if sight.locked)
     except OnceqError:
         return 0  # What was landed is landed, whatever has become of a queue meanwhile.
 
 
-def _sights(plan: Plan) -> Iterator[Sight]:
+def _sights(plan: Plan) -> Iterator[tuple[Target, Sight]]:
     """The queues as they are now; nothing of a queue manager that does not answer."""
     options = parse({**_options(plan, ""), "numRetries": "0"}, stream=True)
     for target in options.targets:
@@ -347,7 +350,7 @@ def _sights(plan: Plan) -> Iterator[Sight]:
             contextlib.suppress(ServiceNotAvailable),
             Access(target.manager, options.patience) as access,
         ):
-            yield access.look(target.queue)
+            yield target, access.look(target.queue)
 
 
 def run(master: str, plan: Plan, say: Callable[[Step], None], tell: Callable[[str], None]) -> Done:
