@@ -184,3 +184,17 @@ def test_starts_close_to_each_other_have_one_text() -> None:
     names = [unescape(one) for one in re.findall(r"<text[^>]*>([^<]*)</text>", drawn)]
     assert [name for name in names if name[0] in "$BC"] == ["$A_1$, B<", "C"]
     assert drawn.count("stroke-width: 0.9") >= 4, "each has its line"
+
+
+def test_a_picture_of_latencies_names_routes_and_times() -> None:
+    row = {"route": r"A → B\private$\q_1$", "from": "commit", "to": "acceptance", "messages": 3,
+           "p50_s": 6.0, "p90_s": 7.0, "p99_s": 8.0, "max_s": 9.5}  # fmt: skip
+    for narrow in (False, True):
+        drawn = plots.latency([row], narrow=narrow)
+        texts = [unescape(one) for one in re.findall(r"<text[^>]*>([^<]*)</text>", drawn)]
+        assert row["route"] in texts
+        assert "8 s" in texts
+        far = plots.latency([{**row, "max_s": 4_000.0}], narrow=narrow)
+        texts = re.findall(r"<text[^>]*>([^<]*)</text>", far)
+        assert "8 s" not in texts
+        assert "100 s" in texts

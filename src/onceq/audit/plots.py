@@ -210,7 +210,11 @@ def latency(rows: Sequence[Mapping[str, Any]], *, narrow: bool) -> str:
         axes.set_yticks(range(len(shown)), [str(len(shown) - at) for at in range(len(shown))])
         axes.set_ylim(-0.6, len(shown) - 0.2)
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(ticker.FuncFormatter(_seconds))
+        seconds = ticker.FuncFormatter(_seconds)
+        axes.xaxis.set_major_formatter(seconds)
+        low, high = axes.get_xlim()
+        # Within one power of ten there is hardly any other number at the axis.
+        axes.xaxis.set_minor_formatter(seconds if high < 10 * low else ticker.NullFormatter())
         axes.set_xlabel("50, 90, 99 % and the longest")
         axes.set_ylabel("row of the table")
         return _svg(figure)

@@ -86,7 +86,8 @@ def _span(found: Mapping[str, Any]) -> str:
     if not first or last < first:
         return ""
     hours, rest = divmod(last - first, 3_600)
-    took = f"{hours:,} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
+    minutes = f"{rest // 60} min " if rest >= 60 else ""
+    took = f"{hours:,} h {rest // 60} min" if hours else f"{minutes}{rest % 60} s"
     return f"; {moment(first)} to {moment(last)}, {took}"
 
 
