@@ -4,36 +4,32 @@ that each planted fault is looked at in parts each time that tests run."""
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from zlib import crc32
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from onceq.audit import files, measure, tables
+from onceq.audit import files, measure, story, tables
 from onceq.audit.copies import ledger
-from onceq.audit.events import read, read_file
+from onceq.audit.events import read
 from onceq.audit.rules import MESSAGE, QUEUE
 from onceq.audit.sums import Sums, merged, sums_of
+from onceq.spark.audit.job import _numbers
 from onceq.spark.audit.parts import LEDGER, Part, received
+from onceq.spark.audit.rows import ROW, ROWS, files_of
+from onceq.spark.audit.survey import merged as merged_surveys
+from onceq.spark.audit.survey import surveyed
 from tests.audit.corruptions import corrupt
 from tests.audit.histories import audited, peopled
 from tests.audit.planting import Plants, Row
 
 PARTS = 3
 STUCK_S = 100.0
-
-
-def plain(table: pa.Table) -> pa.Table:
-    """Texts as Spark gives them."""
-    columns = {
-        name: table[name].cast(pa.string()) if pa.types.is_dictionary(table[name].type)
-        else table[name]
-        for name in table.column_names
-    }  # fmt: skip
-    return pa.table(columns)
 
 
 def split(table: pa.Table, *columns: str) -> list[pa.Table]:
@@ -72,14 +68,22 @@ class Parts:
 
     def __post_init__(self) -> None:
         self.histories = files.find([str(self.place)])
-        paths = [path for one in self.histories for path in one.files]
-        self.rows = plain(pa.concat_tables(read_file(path) for path in paths))
-        parties = {*self.rows["managerId"].to_pylist(), *self.rows["source"].to_pylist()} - {None}
-        queues = set(self.rows["queue"].to_pylist()) - {None}
+        of = files_of(self.histories)
+        batches = pa.RecordBatch.from_pydict({"id": list(range(len(of)))})
+        survey = surveyed([batches], of)
+        self.survey = merged_surveys(
+            json.loads(row["survey"]) for one in survey for row in one.to_pylist()
+        )
+        self.survey.tell(self.histories)
         self.part = Part(
-            self.histories, sorted(parties), sorted(queues), self.settled,
+            self.histories, self.survey.parties, self.survey.queues, self.settled,
             measure.late_us(self.histories, STUCK_S),
         )  # fmt: skip
+        rows = pa.Table.from_batches(self.part.read([batches], of))
+        assert rows[ROW].to_pylist() == list(range(len(rows)))
+        order = list(range(len(rows)))
+        random.Random(1).shuffle(order)
+        self.rows = rows.take(pa.array(order))  # Spark keeps no order
         self.lanes = split(self.rows, "source", "stream")
         self.ledger = pa.concat_tables([self.part.ledger(one) for one in self.lanes])
         told = pa.Table.from_batches(self.part.who_received(self.batches()))
@@ -114,7 +118,9 @@ class Parts:
 
 
 def test_the_ledger_has_the_columns_that_spark_is_told(place: Path) -> None:
-    assert Parts(place).ledger.column_names == list(LEDGER)
+    parts = Parts(place)
+    assert parts.ledger.column_names == list(LEDGER)
+    assert parts.rows.column_names == list(ROWS)
 
 
 def test_the_parts_find_what_the_whole_finds(place: Path) -> None:
@@ -173,3 +179,32 @@ def test_the_table_of_messages_is_that_of_one_process(place: Path) -> None:
         return sorted(map(repr, table.to_pylist()))
 
     assert rows(made) == rows(whole)
+
+
+def test_stories_are_made_of_few_rows_and_are_those_of_one_process(place: Path) -> None:
+    parts, whole = Parts(place), audited(place)
+    part = parts.part
+    wrong = [
+        story.Wrong(
+            (part.parties.index(row["source"]), *_numbers(row)),
+            row["invariant"], row["fault"], row["route"] or "", row["said"],
+        )
+        for row in parts.judged() if row["lookedAt"] is None
+    ]  # fmt: skip
+    rows = pa.concat_tables(pq.read_table(one.path) for one in files_of(parts.histories))
+    batches = rows.select(story.SHOWN).to_batches(max_chunksize=50)
+    found = list(part.stories(batches, story.keys_of(wrong)))
+    table = pa.Table.from_batches(found, rows.select(story.SHOWN).schema)
+    assert len(table) < len(rows) / 2
+
+    def told(stories: list[Row]) -> set[tuple[str, frozenset[str], tuple[str, ...]]]:
+        return {
+            (one["title"], frozenset(fault["fault"] for fault in one["faults"]),
+             tuple(one["rows"])) for one in stories
+            # Which of several copies is the first depends on the order of their lanes.
+            if all(fault["fault"] != "torn-send" for fault in one["faults"])
+        }  # fmt: skip
+
+    assert told(story.stories_of(parts.histories, part.parties, wrong, table)) == told(
+        whole["stories"]
+    )

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as f
 
 from onceq.audit import files, measure, story, tables
 from onceq.audit.command import COUNTING, Wish, check, save, verdict
 from onceq.audit.progress import Say
 from onceq.audit.sums import Sums, points
+from onceq.errors import ConfigurationError
 from onceq.spark.audit.job import Job
 from onceq.spark.audit.stages import Stages, attended
 from onceq.spark.runtime import QUICK, quiet_session
@@ -32,6 +32,8 @@ SMALL_EVENTS: Final = 100_000
 HEAP_SHARE: Final = 4
 """A quarter of the computer's memory for Java; the arrays of the tasks lie outside of it."""
 HEAP_BYTES_MAX: Final = 16 << 30
+TOLD_BYTES: Final = 2 << 30
+"""What one task takes beyond this is told before it is taken."""
 
 Begin = Callable[[str], None]
 
@@ -70,10 +72,14 @@ def _events(histories: Sequence[files.Coverage]) -> int:
     return sum(pq.read_metadata(path).num_rows for one in histories for path in one.files)
 
 
+def _memory() -> int:
+    """Of this computer, in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def _heap() -> str:
     """Memory for Java, as Spark writes it."""
-    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return f"{max(min(whole // HEAP_SHARE, HEAP_BYTES_MAX) >> 20, 1024)}m"
+    return f"{max(min(_memory() // HEAP_SHARE, HEAP_BYTES_MAX) >> 20, 1024)}m"
 
 
 def audit(
@@ -85,12 +91,13 @@ def audit(
         begin: Is told what is done next, and may raise to end the audit there.
     """
     mib = files.size(histories) / (1 << 20)
-    events = _events(histories)
-    begin(f"reading {events:,} events in {mib:,.1f} MiB of {len(histories)} queue managers")
-    job = Job(spark, histories, events=events, settled=wish.settled,
+    begin(f"reading {_events(histories):,} events in {mib:,.1f} MiB of {len(histories)} queue "
+          "managers")  # fmt: skip
+    job = Job(spark, histories, settled=wish.settled,
               late_us=measure.late_us(histories, wish.stuck_s))  # fmt: skip
     try:
-        found, counted = _findings(histories, job, events, begin)
+        _fits(spark, histories, job)
+        found, counted = _findings(histories, job, begin)
         moved = points(counted.traffic)
         if wish.to:
             begin(f"writing tables into {wish.to}")
@@ -111,6 +118,20 @@ def audit(
         job.end()
 
 
+def _fits(spark: SparkSession, histories: Sequence[files.Coverage], job: Job) -> None:
+    """Raise ConfigurationError if a task needs more memory than there is, as far as that is known:
+    Spark would end with a worker that is gone."""
+    largest = job.survey.largest()
+    if largest is None or not spark.sparkContext.master.startswith("local"):
+        return
+    if largest.bytes > _memory():
+        raise ConfigurationError(
+            f"{largest.told(histories)}, and this computer has {_memory() / (1 << 30):,.1f}: take "
+            "a Spark with larger executors (--master), or a part of the history: the files of some "
+            "days, beside those of the same days of the other managers"
+        )
+
+
 def _write(to: str, tables: dict[str, DataFrame]) -> None:
     """All tables, or none."""
     try:
@@ -122,16 +143,14 @@ def _write(to: str, tables: dict[str, DataFrame]) -> None:
 
 
 def _findings(
-    histories: Sequence[files.Coverage], job: Job, events: int, begin: Begin
+    histories: Sequence[files.Coverage], job: Job, begin: Begin
 ) -> tuple[dict[str, Any], Sums]:
     """What is told, and what it was counted from. Each frame is asked first for what fills its
     cache, so that a stage is what it says."""
-    first = {
-        row["managerId"]: row["first"]
-        for row in job.rows.groupBy("managerId")
-        .agg(f.min(f.expr("cast(eventTime as bigint)")).alias("first")).collect()
-    }  # fmt: skip
-    begin(f"following messages through {events:,} events")
+    first = job.survey.first_s
+    largest = job.survey.largest()
+    large = f"; {largest.told(histories)}" if largest and largest.bytes > TOLD_BYTES else ""
+    begin(f"following messages through {job.events:,} events{large}")
     messages = job.follow()
     begin(f"judging {messages:,} messages and their streams")
     job.judge()
@@ -143,7 +162,7 @@ def _findings(
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "managers": [{**one.plain(), "from_s": first.get(one.id, 0)} for one in histories],
         **measure.told(counted, histories),
-        "events": events,
+        "events": job.events,
         "streams": job.streams(),
         "transactions": job.transactions(),
         "violations": violations,

@@ -16,48 +16,71 @@ from pyspark.sql import functions as f
 
 from onceq.audit import files, story, tables
 from onceq.audit.arrays import NONE
-from onceq.audit.events import ABSENT, NOBODY, READ
+from onceq.audit.events import ABSENT
 from onceq.audit.rules import MESSAGE, QUEUE
 from onceq.audit.sums import Sums, merged, sums_of
 from onceq.history.columns import COLUMNS
 from onceq.spark.audit.parts import LEDGER, RECEIVERS, SUMS, VERDICTS, Part, received, sql
+from onceq.spark.audit.rows import EVENT, ROWS, files_of
+from onceq.spark.audit.survey import merged as merged_surveys
+from onceq.spark.audit.survey import surveyed
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
 
-PART_EVENTS: Final = 2_000_000
-"""Events of one part, as far as lanes allow: a task takes some 1 GB for them."""
-_SPOKEN: Final = ("told", "accepted", "committed", "sent", "received")
+PART_EVENTS: Final = 500_000
+"""Events of one part, as far as lanes allow: see ``EVENT_BYTES``."""
+FILE_TASKS: Final = 4
+"""Tasks that read files, for each that Spark does at a time: so that all end together."""
+_SPOKEN: Final = tuple(
+    EVENT[name] for name in ("told", "accepted", "committed", "sent", "received")
+)
 """Events that acknowledgment messages are held beside, and these."""
+
+
+LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+SHUFFLED: Final = "spark.sql.shuffle.partitions"
 
 
 class Job:
     """What is asked of Spark, one after the other: ``follow``, ``judge``, and then the rest.
 
     Args:
-        events: How many rows the histories have.
         late_us: See ``measure.late_us``.
     """
 
     def __init__(
-        self, spark: SparkSession, histories: Sequence[files.Coverage], *, events: int,
-        settled: bool, late_us: int,
+        self, spark: SparkSession, histories: Sequence[files.Coverage], *, settled: bool,
+        late_us: int,
     ) -> None:  # fmt: skip
-        paths = [file for one in histories for file in one.files]
-        self._parts = max(events // PART_EVENTS, spark.sparkContext.defaultParallelism, 2)
-        # More than 32 paths would be listed by a job of Spark's.
-        listing = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-        spark.conf.set(listing, str(len(paths) + 1))
+        self._files = files_of(histories)
+        self.events = sum(one.rows for one in self._files)
+        at_once = spark.sparkContext.defaultParallelism
+        self._parts = max(self.events // PART_EVENTS, at_once, 2)
+        self._config = spark.conf
+        self._before = {name: spark.conf.get(name) for name in (LISTING, SHUFFLED)}
+        # More than 32 paths would be listed by a job of Spark's; and partitions that hold nothing
+        # cost a tenth of a second each.
+        self._set(LISTING, len(self._files) + 1)
+        self._set(SHUFFLED, self._parts)
         # Files of earlier versions lack columns.
-        kinds = {name: kind for name, (kind, _) in COLUMNS.items()}
-        self.rows = spark.read.schema(sql(kinds)).parquet(*paths)
-        parties = {row[0] for name in ("managerId", "source")
-                   for row in self.rows.select(name).distinct().collect()} - {None}  # fmt: skip
-        queues = {row[0] for row in self.rows.select("queue").distinct().collect()} - {None}
-        _unread(self.rows, histories)
-        self.part = Part(histories, sorted(parties), sorted(queues), settled, late_us)
-        self._kept: list[DataFrame] = []
+        columns = {name: kind for name, (kind, _) in COLUMNS.items()}
+        self.rows = spark.read.schema(sql(columns)).parquet(*(one.path for one in self._files))
+        of = self._files
+        numbers = spark.range(0, len(of), 1, min(len(of), FILE_TASKS * at_once))
+        told = numbers.mapInArrow(lambda batches: surveyed(batches, of), "survey string")
+        self.survey = merged_surveys(json.loads(row[0]) for row in told.collect())
+        self.survey.tell(histories)
+        self.part = part = Part(
+            histories, self.survey.parties, self.survey.queues, settled, late_us
+        )
+        self._events = numbers.mapInArrow(lambda batches: part.read(batches, of), sql(ROWS))
+        self._events = self._events.persist()
+        self._kept: list[DataFrame] = [self._events]
+
+    def _set(self, name: str, value: int) -> None:
+        self._config.set(name, str(value))
 
     # ---- the ledger --------------------------------------------------------------------------
 
@@ -75,7 +98,7 @@ class Job:
     def _lanes(self) -> GroupedData:
         # Copies without a stream are judged one by one, beside what is told of their message.
         within = f.coalesce("stream", "message")
-        return self.rows.select(*READ).groupBy(self._together(f.col("source"), within))
+        return self._events.groupBy(self._together(f.col("source"), within))
 
     def _together(self, *columns: Column) -> Column:
         return f.pmod(f.xxhash64(*columns), f.lit(self._parts)).alias("part")
@@ -134,10 +157,9 @@ class Job:
     def _told(self) -> DataFrame:
         """Most messages have no acknowledgment messages: they are left out before."""
         part = self.part
-        rows = self.rows.select(*READ).where(f.col("message").isNotNull())
-        rows = rows.where(f.col("event").isin(*_SPOKEN))
-        spoken = rows.where(f.col("event") == "told").select("message").distinct()
-        of_events = rows.join(spoken, "message", "left_semi").select(*READ)
+        rows = self._events.where(f.col("message").isNotNull() & f.col("event").isin(*_SPOKEN))
+        spoken = rows.where(f.col("event") == EVENT["told"]).select("message").distinct()
+        of_events = rows.join(spoken, "message", "left_semi").select(*ROWS)
         of_copies = self.ledger.join(spoken, "message", "left_semi").select(*LEDGER)
         together = self._together(f.col("message"))
         return (
@@ -195,16 +217,9 @@ class Job:
         """Give back what Spark holds."""
         for frame in self._kept:
             frame.unpersist()
-
-
-def _unread(rows: DataFrame, histories: Sequence[files.Coverage]) -> None:
-    """Tell histories of their rows that do not say which message they are about."""
-    nobody = rows.where((f.col("source") == NOBODY) & ~f.col("observed")).groupBy("managerId")
-    found = nobody.agg(f.count("*").alias("rows"), f.max("position").alias("last")).collect()
-    by_id = {one.id: one for one in histories}
-    for row in found:
-        one = by_id[row["managerId"]]
-        one.unread, one.unread_to = row["rows"], row["last"] + 1
+        for name, value in self._before.items():
+            if value is not None:
+                self._config.set(name, value)
 
 
 def _numbers(row: Any) -> tuple[int, int, int]:

@@ -26,6 +26,7 @@ from onceq.audit.letters import letters, told
 from onceq.audit.rules import LANE
 from onceq.audit.sums import merged
 from onceq.history.events import SCHEMA
+from onceq.spark.audit.rows import File, decoded, read
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -67,7 +68,8 @@ class Part:
 
     def events(self, table: pa.Table) -> Events:
         """The events of a part."""
-        return of_table(table, self.parties, self.queues)
+        rows = decoded(table, self.parties, self.queues)
+        return of_table(rows, self.parties, self.queues)
 
     def copies(self, table: pa.Table) -> Copies:
         """The copies of a part of the ledger."""
@@ -84,11 +86,16 @@ class Part:
 
     def rules(self) -> list[tuple[str, str, str]]:
         """Invariant, fault and what is looked at, of each rule, in their order."""
-        events = self.events(SCHEMA.empty_table().select(list(READ)))
+        events = of_table(SCHEMA.empty_table().select(list(READ)), self.parties, self.queues)
         found = judge(events, ledger(events, self.histories), settled=self.settled)
         return [(one.invariant, one.fault, one.looks_at) for one in found]
 
     # ---- rows of histories to rows of the ledger, and to verdicts ----------------------------
+
+    def read(self, batches: Batches, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
+        """Numbers of files to their events."""
+        some = (files[at] for batch in batches for at in batch.column(0).to_pylist())
+        yield from read(some, self.parties, self.queues)
 
     def ledger(self, table: pa.Table) -> pa.Table:
         """Events of whole lanes to their copies."""
