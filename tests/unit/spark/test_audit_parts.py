@@ -19,7 +19,6 @@ from onceq.audit.copies import ledger
 from onceq.audit.events import read
 from onceq.audit.rules import MESSAGE, QUEUE
 from onceq.audit.sums import Sums, merged, sums_of
-from onceq.spark.audit.job import _numbers
 from onceq.spark.audit.parts import LEDGER, Part, received
 from onceq.spark.audit.rows import ROW, ROWS, files_of
 from onceq.spark.audit.survey import merged as merged_surveys
@@ -184,13 +183,7 @@ def test_the_table_of_messages_is_that_of_one_process(place: Path) -> None:
 def test_stories_are_made_of_few_rows_and_are_those_of_one_process(place: Path) -> None:
     parts, whole = Parts(place), audited(place)
     part = parts.part
-    wrong = [
-        story.Wrong(
-            (part.parties.index(row["source"]), *_numbers(row)),
-            row["invariant"], row["fault"], row["route"] or "", row["said"],
-        )
-        for row in parts.judged() if row["lookedAt"] is None
-    ]  # fmt: skip
+    wrong = [part.wrong(row) for row in parts.judged() if row["lookedAt"] is None]
     rows = pa.concat_tables(pq.read_table(one.path) for one in files_of(parts.histories))
     batches = rows.select(story.SHOWN).to_batches(max_chunksize=50)
     found = list(part.stories(batches, story.keys_of(wrong)))

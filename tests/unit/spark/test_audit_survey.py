@@ -14,8 +14,10 @@ import pytest
 from onceq.audit import files
 from onceq.audit.events import NOBODY, READ, read, read_file
 from onceq.errors import ConfigurationError
+
+pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
+
 from onceq.spark.audit import command, survey
-from onceq.spark.audit.job import Job
 from onceq.spark.audit.rows import ROWS, File, coded, decoded, files_of
 from onceq.spark.audit.rows import read as read_rows
 from onceq.spark.audit.survey import Survey, merged, surveyed
@@ -138,8 +140,7 @@ class Session:
 
 
 def fits(found: Survey, histories: list[files.Coverage], master: str) -> None:
-    job: Any = cast("Job", type("Surveyed", (), {"survey": found}))
-    command._fits(cast("Any", Session(Context(master))), histories, job)
+    command._fits(cast("Any", Session(Context(master))), histories, found)
 
 
 def test_a_stream_that_no_task_can_hold_is_refused_at_once(

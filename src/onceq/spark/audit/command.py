@@ -22,6 +22,7 @@ from onceq.audit.sums import Sums, points
 from onceq.errors import ConfigurationError
 from onceq.spark.audit.job import Job
 from onceq.spark.audit.stages import Stages, attended
+from onceq.spark.audit.survey import Survey
 from onceq.spark.runtime import QUICK, quiet_session
 
 if TYPE_CHECKING:
@@ -96,8 +97,9 @@ def audit(
     job = Job(spark, histories, settled=wish.settled,
               late_us=measure.late_us(histories, wish.stuck_s))  # fmt: skip
     try:
-        _fits(spark, histories, job)
-        found, counted = _findings(histories, job, begin)
+        survey = job.look()
+        _fits(spark, histories, survey)
+        found, counted = _findings(histories, survey, job, begin)
         moved = points(counted.traffic)
         if wish.to:
             begin(f"writing tables into {wish.to}")
@@ -118,10 +120,10 @@ def audit(
         job.end()
 
 
-def _fits(spark: SparkSession, histories: Sequence[files.Coverage], job: Job) -> None:
+def _fits(spark: SparkSession, histories: Sequence[files.Coverage], survey: Survey) -> None:
     """Raise ConfigurationError if a task needs more memory than there is, as far as that is known:
     Spark would end with a worker that is gone."""
-    largest = job.survey.largest()
+    largest = survey.largest()
     if largest is None or not spark.sparkContext.master.startswith("local"):
         return
     if largest.bytes > _memory():
@@ -143,12 +145,11 @@ def _write(to: str, tables: dict[str, DataFrame]) -> None:
 
 
 def _findings(
-    histories: Sequence[files.Coverage], job: Job, begin: Begin
+    histories: Sequence[files.Coverage], survey: Survey, job: Job, begin: Begin
 ) -> tuple[dict[str, Any], Sums]:
     """What is told, and what it was counted from. Each frame is asked first for what fills its
     cache, so that a stage is what it says."""
-    first = job.survey.first_s
-    largest = job.survey.largest()
+    largest = survey.largest()
     large = f"; {largest.told(histories)}" if largest and largest.bytes > TOLD_BYTES else ""
     begin(f"following messages through {job.events:,} events{large}")
     messages = job.follow()
@@ -160,7 +161,7 @@ def _findings(
     counted = job.sums()
     found: dict[str, Any] = {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "managers": [{**one.plain(), "from_s": first.get(one.id, 0)} for one in histories],
+        "managers": [{**one.plain(), "from_s": survey.first_s.get(one.id, 0)} for one in histories],
         **measure.told(counted, histories),
         "events": job.events,
         "streams": job.streams(),

@@ -22,8 +22,8 @@ from onceq.audit.sums import Sums, merged, sums_of
 from onceq.history.columns import COLUMNS
 from onceq.spark.audit.parts import LEDGER, RECEIVERS, SUMS, VERDICTS, Part, received, sql
 from onceq.spark.audit.rows import EVENT, ROWS, files_of
+from onceq.spark.audit.survey import Survey, surveyed
 from onceq.spark.audit.survey import merged as merged_surveys
-from onceq.spark.audit.survey import surveyed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,20 +31,22 @@ if TYPE_CHECKING:
 
 PART_EVENTS: Final = 500_000
 """Events of one part, as far as lanes allow: see ``EVENT_BYTES``."""
-FILE_TASKS: Final = 4
-"""Tasks that read files, for each that Spark does at a time: so that all end together."""
 _SPOKEN: Final = tuple(
     EVENT[name] for name in ("told", "accepted", "committed", "sent", "received")
 )
 """Events that acknowledgment messages are held beside, and these."""
 
 
-LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-SHUFFLED: Final = "spark.sql.shuffle.partitions"
+CONFIG: Final = (
+    "spark.sql.sources.parallelPartitionDiscovery.threshold",  # more paths would be listed by a job
+    "spark.sql.shuffle.partitions",  # those that hold nothing cost a tenth of a second each
+    "spark.sql.inMemoryColumnarStorage.compressed",  # which costs ten times what reading does
+)
+"""What is set in Spark as long as the audit goes on."""
 
 
 class Job:
-    """What is asked of Spark, one after the other: ``follow``, ``judge``, and then the rest.
+    """What is asked of Spark: ``look``, then ``follow``, then ``judge``, and then the rest.
 
     Args:
         late_us: See ``measure.late_us``.
@@ -59,28 +61,27 @@ class Job:
         at_once = spark.sparkContext.defaultParallelism
         self._parts = max(self.events // PART_EVENTS, at_once, 2)
         self._config = spark.conf
-        self._before = {name: spark.conf.get(name) for name in (LISTING, SHUFFLED)}
-        # More than 32 paths would be listed by a job of Spark's; and partitions that hold nothing
-        # cost a tenth of a second each.
-        self._set(LISTING, len(self._files) + 1)
-        self._set(SHUFFLED, self._parts)
+        self._before = {name: spark.conf.get(name) for name in CONFIG}
+        for name, value in zip(CONFIG, (len(self._files) + 1, self._parts, "false"), strict=True):
+            spark.conf.set(name, str(value))
         # Files of earlier versions lack columns.
         columns = {name: kind for name, (kind, _) in COLUMNS.items()}
         self.rows = spark.read.schema(sql(columns)).parquet(*(one.path for one in self._files))
-        of = self._files
-        numbers = spark.range(0, len(of), 1, min(len(of), FILE_TASKS * at_once))
-        told = numbers.mapInArrow(lambda batches: surveyed(batches, of), "survey string")
-        self.survey = merged_surveys(json.loads(row[0]) for row in told.collect())
-        self.survey.tell(histories)
-        self.part = part = Part(
-            histories, self.survey.parties, self.survey.queues, settled, late_us
-        )
-        self._events = numbers.mapInArrow(lambda batches: part.read(batches, of), sql(ROWS))
-        self._events = self._events.persist()
-        self._kept: list[DataFrame] = [self._events]
+        self._numbers = spark.range(0, len(self._files), 1, min(len(self._files), self._parts))
+        self._histories, self._settled, self._late_us = histories, settled, late_us
+        self._kept: list[DataFrame] = []
 
-    def _set(self, name: str, value: int) -> None:
-        self._config.set(name, str(value))
+    def look(self) -> Survey:
+        """Find out what all rows have to do with; tells histories of rows that say too little."""
+        of = self._files
+        told = self._numbers.mapInArrow(lambda batches: surveyed(batches, of), "survey string")
+        found = merged_surveys(json.loads(row[0]) for row in told.collect())
+        found.tell(self._histories)
+        self.part = part = Part(
+            self._histories, found.parties, found.queues, self._settled, self._late_us
+        )
+        self._events = self._numbers.mapInArrow(lambda batches: part.read(batches, of), sql(ROWS))
+        return found
 
     # ---- the ledger --------------------------------------------------------------------------
 
@@ -195,14 +196,7 @@ class Job:
         order = Window.partitionBy("invariant", "fault").orderBy("source", "stream", "number")
         first = self.wrong().withColumn("at", f.row_number().over(order))
         first = first.where(f.col("at") <= story.STORIES_MAX).orderBy(number, "fault", "at")
-        codes = {party: code for code, party in enumerate(self.part.parties)}
-        return [
-            story.Wrong(
-                (codes[row["source"]], *_numbers(row)),
-                row["invariant"], row["fault"], row["route"] or "", row["said"],
-            )
-            for row in first.collect()
-        ]  # fmt: skip
+        return [self.part.wrong(row.asDict()) for row in first.collect()]
 
     def told_of(self, keys: Sequence[story.Key]) -> pa.Table:
         """The rows that stories of these copies are made of."""
@@ -220,10 +214,3 @@ class Job:
         for name, value in self._before.items():
             if value is not None:
                 self._config.set(name, value)
-
-
-def _numbers(row: Any) -> tuple[int, int, int]:
-    stream, number, message = (
-        NONE if row[name] is None else int(row[name]) for name in ("stream", "number", "message")
-    )
-    return stream, number, message

@@ -119,6 +119,15 @@ class Part:
         events, copies = self.events(left), self.copies(right)
         return _verdicts(copies, [of_events(one, events, copies) for one in told(events, copies)])
 
+    def wrong(self, row: Mapping[str, Any]) -> story.Wrong:
+        """A violation out of a row of ``VERDICTS``."""
+        stream, number, message = (
+            NONE if row[name] is None else int(row[name])
+            for name in ("stream", "number", "message")
+        )
+        key = (self.parties.index(row["source"]), stream, number, message)
+        return story.Wrong(key, row["invariant"], row["fault"], row["route"] or "", row["said"])
+
     # ---- of any rows, as they come -----------------------------------------------------------
 
     def who_received(self, batches: Batches) -> Iterator[pa.RecordBatch]:
