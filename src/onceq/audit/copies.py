@@ -30,6 +30,7 @@ from onceq.audit.arrays import (
     small,
 )
 from onceq.audit.events import ABSENT, KINDS, Events
+from onceq.audit.facts import SEEN, Facts
 from onceq.audit.files import Coverage
 
 ENDED_IN_QUEUE: Final = ("received", "expired", "rejected", "purged", "deleted")
@@ -83,44 +84,6 @@ def _untold_to(one: Coverage) -> int:
     if one.lives > 1:
         return int(np.iinfo(np.int64).max)
     return max(one.unread_to, *(end for _, end in one.gaps), -1)
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """One event of each copy, shape (copies,); columns are those of ``Events``.
-
-    Where a copy has no such event, texts are ABSENT and numbers NONE.
-    """
-
-    manager: Column
-    queue: Column
-    place: Ints
-    lookup: Ints
-    time: Ints
-    position: Ints
-    ordinal: Ints
-    size: Ints
-    crc: Ints
-    transaction: Ints
-
-    @property
-    def there(self) -> Mask:
-        """Which copies have such an event."""
-        return np.asarray(self.manager != ABSENT)
-
-    def take(self, rows: Column) -> Facts:
-        """Of these copies, in this order."""
-        return Facts(*(getattr(self, field.name)[rows] for field in fields(self)))
-
-
-def _facts(events: Events, rows: Ints) -> Facts:
-    texts = ("manager", "queue")
-    return Facts(
-        *(
-            picked(getattr(events, one.name), rows, ABSENT if one.name in texts else NONE)
-            for one in fields(Facts)
-        )
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +211,9 @@ def keyed(events: Events) -> tuple[Ints, Ints]:
 def ledger(events: Events, histories: Sequence[Coverage]) -> Copies:
     """The copies that events tell of. All events of each lane must be among them."""
     rows, groups, lane = of_copies(events)
-    events = events.take(rows)
-    source = events.source[groups.starts].astype(np.int64)
+    source = events.source[rows[groups.starts]].astype(np.int64)
     lanes = grouped(source, lane)[1]
-    return _counted(events, groups, lanes, known(events.parties, histories))
+    return _counted(events, rows, groups, lanes=lanes, known=known(events.parties, histories))
 
 
 def of_copies(events: Events) -> tuple[Ints, Groups, Ints]:
@@ -277,39 +239,51 @@ def _in_graves(events: Events) -> Mask:
     return found
 
 
-def _counted(events: Events, groups: Groups, lanes: Groups, known: Known) -> Copies:
-    queue, outgoing = events.at("queue"), events.at("outgoing")
-    committed, accepted = ~events.observed & events.are("committed"), events.are("accepted")
-    put, taken = groups.first(committed), groups.first(accepted)
+def _counted(events: Events, rows: Ints, groups: Groups, *, lanes: Groups, known: Known) -> Copies:
+    """The copies.
+
+    Args:
+        rows: The events of the groups, in their order.
+    """
+
+    def are(*names: str) -> Mask:
+        return events.are(*names)[rows]
+
+    queue, outgoing = events.at("queue")[rows], events.at("outgoing")[rows]
+    committed, accepted = ~events.observed[rows] & are("committed"), are("accepted")
     ways = {
-        "committed": committed, "accepted": accepted, "refused": events.are("refused"),
-        "acknowledged": events.are("acknowledged"), "confirmed": events.are("confirmed"),
-        "not_received": events.are("not-received"), "transmitted": events.are("transmitted"),
-        "repeated": events.are("duplicate"),
-        **{name: queue & events.are(name) for name in ENDED_IN_QUEUE},
-        "not_delivered": outgoing & events.are("not-delivered"),
-        "in_doubt": outgoing & events.are("in-doubt"), "removed": outgoing & events.are("purged"),
+        "committed": committed, "accepted": accepted, "refused": are("refused"),
+        "acknowledged": are("acknowledged"), "confirmed": are("confirmed"),
+        "not_received": are("not-received"), "transmitted": are("transmitted"),
+        "repeated": are("duplicate"),
+        **{name: queue & are(name) for name in ENDED_IN_QUEUE},
+        "not_delivered": outgoing & are("not-delivered"),
+        "in_doubt": outgoing & are("in-doubt"), "removed": outgoing & are("purged"),
     }  # fmt: skip
-    named = events.message != NONE
-    kind = picked(events.kind, put, ABSENT)
+    columns = {name: getattr(events, name) for name in SEEN}
+    found = {
+        "put": groups.first(committed), "taken": groups.first(accepted),
+        "acked": groups.first(ways["acknowledged"]), "got": groups.first(ways["received"]),
+        "moved": groups.last(are("moved")), "sent": groups.last(ways["transmitted"]),
+        "came": groups.last(ways["repeated"]), "refuser": groups.first(ways["refused"]),
+    }  # fmt: skip
     first: dict[str, Any] = {
-        name: _facts(events, rows)
-        for name, rows in {
-            "put": put, "taken": taken, "acked": groups.first(ways["acknowledged"]),
-            "got": groups.first(ways["received"]), "moved": groups.last(events.are("moved")),
-            "sent": groups.last(ways["transmitted"]), "came": groups.last(ways["repeated"]),
-        }.items()
-    }  # fmt: skip
+        name: Facts(columns, picked(rows, there, ABSENT).astype(np.int32))
+        for name, there in found.items()
+    }
     counts: dict[str, Any] = {name: groups.counted(mask) for name, mask in ways.items()}
+    message, begin = events.message[rows], rows[groups.starts]
+    named = message != NONE
+    stream = events.stream[begin]
+    kind = picked(events.kind, first["put"].rows, ABSENT)
     copies = Copies(
         parties=events.parties, queues=events.queues, known=known, lanes=lanes,
-        source=events.source[groups.starts].astype(np.int64),
-        stream=events.stream[groups.starts],
-        number=np.where(events.stream == NONE, events.message, events.number)[groups.starts],
-        message=picked(events.message, groups.first(named)),
-        messages=groups.distinct(events.message, named & (committed | accepted)),
+        source=events.source[begin].astype(np.int64), stream=stream,
+        number=np.where(stream == NONE, events.message[begin], events.number[begin]),
+        message=picked(message, groups.first(named)),
+        messages=groups.distinct(message, named & (committed | accepted)),
         outgoing=np.where(kind == KINDS.index("outgoing"), first["put"].place, NONE),
-        refuser=picked(events.manager, groups.first(ways["refused"]), ABSENT),
+        refuser=first.pop("refuser").manager,
         to=np.full(groups.count, ABSENT, np.int64), follows=np.zeros(groups.count, np.int64),
         **first,
         **counts,

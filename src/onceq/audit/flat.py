@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from onceq.audit.arrays import Groups, begins, ordered
-from onceq.audit.copies import Copies, Facts, Known
+from onceq.audit.copies import Copies, Known
+from onceq.audit.events import ABSENT
+from onceq.audit.facts import SEEN, Facts
 
 _FACTS: Final = tuple(one.name for one in fields(Copies) if one.type == "Facts")
 _SHARED: Final = ("parties", "queues", "known", "lanes")
@@ -20,7 +22,7 @@ _PLAIN: Final = tuple(
 COLUMNS: Final = (
     "lane",
     *_PLAIN,
-    *(f"{fact}_{one.name}" for fact in _FACTS for one in fields(Facts)),
+    *(f"{fact}_{name}" for fact in _FACTS for name in SEEN),
 )
 """Each of them a whole number."""
 
@@ -31,7 +33,7 @@ def flat(copies: Copies) -> pa.Table:
     columns.update((name, getattr(copies, name)) for name in _PLAIN)
     for fact in _FACTS:
         there = getattr(copies, fact)
-        columns.update((f"{fact}_{one.name}", getattr(there, one.name)) for one in fields(Facts))
+        columns.update((f"{fact}_{name}", there.get(name)) for name in SEEN)
     return pa.table({name: pa.array(columns[name].astype(np.int64)) for name in COLUMNS})
 
 
@@ -49,7 +51,9 @@ def copies_of(
     of = np.repeat(np.arange(len(starts)), np.diff([*starts, len(order)]))
     values: dict[str, Any] = {name: there[name] for name in _PLAIN}
     for fact in _FACTS:
-        values[fact] = Facts(*(there[f"{fact}_{one.name}"] for one in fields(Facts)))
+        seen = {name: there[f"{fact}_{name}"] for name in SEEN}
+        rows = np.where(seen["manager"] == ABSENT, ABSENT, np.arange(len(order)))
+        values[fact] = Facts(seen, rows)
     return Copies(
         parties=list(parties), queues=list(queues), known=known, lanes=Groups(of, starts), **values
     )

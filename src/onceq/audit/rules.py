@@ -24,8 +24,9 @@ from onceq.audit.arrays import (
     ordered,
     ranks,
 )
-from onceq.audit.copies import Copies, Facts, path_of
+from onceq.audit.copies import Copies, path_of
 from onceq.audit.events import ABSENT
+from onceq.audit.facts import Facts
 
 SLACK_US: Final = 300 * 1_000_000
 """Clocks of two managers may differ by so much."""
