@@ -6,25 +6,36 @@ of numpy over an array, whatever the number of groups.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-Ints: TypeAlias = NDArray[np.int64]
+Ints: TypeAlias = NDArray[np.signedinteger[Any]]
+"""Whole numbers; those that stand in a history or count time have 64 bits, row numbers and counts
+32."""
 Mask: TypeAlias = NDArray[np.bool_]
 Column: TypeAlias = NDArray[Any]
 
 NONE: Final = int(np.iinfo(np.int64).min)
 """A number that is not there, in an array of numbers; positions and counts are never this."""
+BLOCK: Final = 1 << 19
+"""Rows that are worked on at once where something larger than a row would be made of each."""
+
+
+class Values(Protocol):
+    """A column from which rows can be taken."""
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Those of some rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Rows that stand in groups, one behind the other.
+    """Rows that stand in groups, one behind the other; there are fewer than 2**31.
 
     Attributes:
         of: Number of the group of each row, shape (rows,), rising from 0.
@@ -41,7 +52,10 @@ class Groups:
 
     def counted(self, mask: Mask) -> Ints:
         """How many rows of each group are in the mask, shape (groups,)."""
-        return np.bincount(self.of[mask], minlength=self.count).astype(np.int64)
+        of = self.of[mask]
+        if not len(of):
+            return np.zeros(self.count, np.int32)  # which takes no memory before it is written to
+        return np.bincount(of, minlength=self.count).astype(np.int32)
 
     def some(self, mask: Mask) -> Mask:
         """Whether any row of each group is in the mask, shape (groups,)."""
@@ -51,15 +65,15 @@ class Groups:
 
     def first(self, mask: Mask) -> Ints:
         """The first row of each group that is in the mask; -1 where there is none."""
-        rows = np.flatnonzero(mask)
-        found = np.full(self.count, -1, np.int64)
+        rows = row_numbers(mask)
+        found = np.full(self.count, -1, np.int32)
         found[self.of[rows[::-1]]] = rows[::-1]  # the last write stays, which is the first row
         return found
 
     def last(self, mask: Mask) -> Ints:
         """The last row of each group that is in the mask; -1 where there is none."""
-        rows = np.flatnonzero(mask)
-        found = np.full(self.count, -1, np.int64)
+        rows = row_numbers(mask)
+        found = np.full(self.count, -1, np.int32)
         found[self.of[rows]] = rows
         return found
 
@@ -91,6 +105,17 @@ class Groups:
         return found
 
 
+def blocks(count: int) -> Iterator[slice]:
+    """Ranges of so many rows, each of ``BLOCK`` at most."""
+    for start in range(0, count, BLOCK):
+        yield slice(start, min(start + BLOCK, count))
+
+
+def row_numbers(mask: Mask) -> Ints:
+    """The rows in a mask, in four bytes each."""
+    return np.flatnonzero(mask).astype(np.int32)
+
+
 def begins(values: Column) -> Ints:
     """Where a new value begins in an array whose equal values stand together."""
     if not len(values):
@@ -100,28 +125,7 @@ def begins(values: Column) -> Ints:
 
 def ordered(*columns: Column) -> Ints:
     """The rows in order of the columns, the first one counting most; equal rows stay in order."""
-    packed = _packed([column.astype(np.int64, copy=False) for column in columns])
-    if packed is not None:
-        return np.argsort(packed, kind="stable")
-    return np.lexsort(columns[::-1]).astype(np.int64)
-
-
-def _packed(columns: Sequence[Ints]) -> NDArray[np.uint64] | None:
-    """One number a row that stands for all columns; None if they do not fit into 64 bits.
-
-    One sort of such numbers takes a third of the time of a sort by several columns.
-    """
-    whole = np.zeros(len(columns[0]), np.uint64)
-    bits = 0
-    for column in columns[::-1]:
-        if not len(column):
-            return whole
-        low, high = int(column.min()), int(column.max())
-        whole |= (column.view(np.uint64) - np.uint64(low % (1 << 64))) << np.uint64(min(bits, 63))
-        bits += (high - low).bit_length()
-        if bits > 64:
-            return None
-    return whole
+    return _sorted(columns)[0]
 
 
 def grouped(*columns: Column) -> tuple[Ints, Groups]:
@@ -130,14 +134,64 @@ def grouped(*columns: Column) -> tuple[Ints, Groups]:
     Returns:
         The order, to be taken of each column; and the groups of the rows in that order.
     """
-    order = ordered(*columns)
-    new = np.zeros(len(order), np.bool_)
-    new[:1] = True
+    order, new = _sorted(columns)
+    of = np.cumsum(new, dtype=np.int32)
+    of -= 1
+    return order, Groups(of, row_numbers(new))
+
+
+def _sorted(columns: Sequence[Column]) -> tuple[Ints, Mask]:
+    """The rows in order, and which of these begin a group."""
+    packed, bits = _packed(columns)
+    count = len(packed)
+    new = np.ones(count, np.bool_)
+    own = max(count - 1, 0).bit_length()
+    if bits + own <= 64:
+        # With the number of its row behind it each is different: sorted as numbers, and at once.
+        packed <<= np.uint64(own)
+        for rows in blocks(count):
+            packed[rows] |= np.arange(rows.start, rows.stop, dtype=np.uint64)
+        packed.sort()
+        order = np.empty(count, np.int32)
+        for rows in blocks(count):
+            order[rows] = packed[rows] & np.uint64((1 << own) - 1)
+            packed[rows] >>= np.uint64(own)
+        new[1:] = packed[1:] != packed[:-1]
+        return order, new
+    if bits <= 64:
+        order = np.argsort(packed, kind="stable").astype(np.int32)
+        packed = packed[order]
+        new[1:] = packed[1:] != packed[:-1]
+        return order, new
+    order = np.lexsort(columns[::-1]).astype(np.int32)
+    new[1:] = False
     for column in columns:
         there = column[order]
         new[1:] |= there[1:] != there[:-1]
-    starts = np.flatnonzero(new).astype(np.int64)
-    return order, Groups(np.cumsum(new, dtype=np.int64) - 1, starts)
+    return order, new
+
+
+def _packed(columns: Sequence[Column]) -> tuple[NDArray[np.uint64], int]:
+    """One number a row that stands for all columns, and how many bits it has; if these are more
+    than 64, it stands for nothing.
+
+    One sort of such numbers takes a third of the time of a sort by several columns.
+    """
+    whole = np.zeros(len(columns[0]), np.uint64)
+    bits = 0
+    for column in columns[::-1]:
+        if not len(column):
+            return whole, 0
+        low, high = int(column.min()), int(column.max())
+        size = (high - low).bit_length()
+        if bits + size > 64:
+            return whole, bits + size
+        for rows in blocks(len(column) if size else 0):
+            block = column[rows].astype(np.int64).view(np.uint64)
+            block -= np.uint64(low % (1 << 64))
+            whole[rows] |= block << np.uint64(bits)
+        bits += size
+    return whole, bits
 
 
 def coded(*columns: Column) -> tuple[Ints, list[Column]]:
@@ -152,6 +206,32 @@ def coded(*columns: Column) -> tuple[Ints, list[Column]]:
     return codes, [column[order][groups.starts] for column in columns]
 
 
+def alike(columns: Callable[[slice], Sequence[Column]], wanted: Mask) -> Mask:
+    """Which rows have the same values in the columns as any that is wanted; and a few others.
+
+    It serves to leave out most rows before an exact comparison, never in place of one.
+
+    Args:
+        columns: The columns of a range of rows.
+    """
+    found = np.zeros(len(wanted), np.bool_)
+    count = int(wanted.sum())
+    if not count:
+        return found
+    bits = (16 * count).bit_length()
+
+    def place(rows: slice) -> Column:
+        return mixed(*columns(rows)) >> np.uint64(64 - bits)
+
+    seen = np.zeros(1 << bits, np.bool_)
+    for rows in blocks(len(wanted)):
+        if wanted[rows].any():
+            seen[place(rows)[wanted[rows]]] = True
+    for rows in blocks(len(wanted)):
+        found[rows] = seen[place(rows)]
+    return found
+
+
 def mixed(*columns: Column) -> NDArray[np.uint64]:
     """A number for each row that is equal where all columns are; rarely so where they are not.
 
@@ -159,7 +239,8 @@ def mixed(*columns: Column) -> NDArray[np.uint64]:
     """
     whole = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
-        whole = (whole ^ column.astype(np.int64).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        whole ^= column.astype(np.int64).view(np.uint64)
+        whole *= np.uint64(0x9E3779B97F4A7C15)
         whole ^= whole >> np.uint64(29)
     return whole
 
@@ -171,7 +252,8 @@ def highest_before(values: Ints, groups: Groups) -> Ints:
         values: Not negative, below 2**31 for fewer than 2**31 groups.
     """
     span = int(values.max(initial=0)) + 1
-    raised = np.maximum.accumulate(values + groups.of * span) - groups.of * span
+    raise_by = groups.of.astype(np.int64) * span
+    raised = np.maximum.accumulate(values + raise_by) - raise_by
     found = np.full(len(values), NONE, np.int64)
     found[1:] = raised[:-1]
     found[groups.starts] = NONE
@@ -186,7 +268,7 @@ def ranks(*columns: Column) -> Ints:
     return found
 
 
-def picked(values: Column, rows: Ints, otherwise: int = NONE) -> Ints:
+def picked(values: Values, rows: Ints, otherwise: int = NONE) -> Ints:
     """The values of some rows; ``otherwise`` where the number of the row is -1."""
     found = np.full(len(rows), otherwise, np.int64)
     there = rows >= 0
@@ -194,8 +276,7 @@ def picked(values: Column, rows: Ints, otherwise: int = NONE) -> Ints:
     return found
 
 
-def small(values: Ints) -> Ints:
+def small(values: Column) -> Ints:
     """A small number for each different value, in the order in which they come first."""
-    encoded = pa.array(values).dictionary_encode()
-    codes: Ints = encoded.indices.to_numpy().astype(np.int64)
+    codes: Ints = pa.array(values).dictionary_encode().indices.to_numpy()
     return codes

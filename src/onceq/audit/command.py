@@ -292,7 +292,8 @@ def _first_times(events: events_of.Events) -> dict[str, int]:
     """Seconds of the first event of each manager."""
     found = {}
     for at in np.unique(events.manager).tolist():
-        found[events.parties[at]] = int(events.time[events.manager == at].min()) // 1_000_000
+        mine = events.manager == at
+        found[events.parties[at]] = int(events.numbers("time")[mine].min()) // 1_000_000
     return found
 
 

@@ -10,7 +10,7 @@ copies of one lane must be looked at together, and those of different lanes need
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -22,15 +22,16 @@ from onceq.audit.arrays import (
     Groups,
     Ints,
     Mask,
+    alike,
     begins,
     coded,
     grouped,
-    mixed,
     picked,
+    row_numbers,
     small,
 )
-from onceq.audit.events import ABSENT, KINDS, Events
-from onceq.audit.facts import SEEN, Facts
+from onceq.audit.events import ABSENT, CODES, KINDS, Events
+from onceq.audit.facts import Facts
 from onceq.audit.files import Coverage
 
 ENDED_IN_QUEUE: Final = ("received", "expired", "rejected", "purged", "deleted")
@@ -190,51 +191,56 @@ class Copies:
         return np.where(self.taken.there, self.taken.position, self.put.position)
 
 
-def keyed(events: Events) -> tuple[Ints, Ints]:
-    """Lane and number of the copy that each event is about; NONE where it is about none.
+def _keyed(events: Events, rows: Ints) -> tuple[Ints, Ints]:
+    """Lane and number of the copies that some events are about.
 
     A lane is a small number, which together with the source stands for a stream or a local queue.
     """
     names: dict[str, int] = {}
     local = [names.setdefault(name.split(";")[0], len(names)) for name in events.queues]
-    local_of = np.array([*local, 0], np.int64)[events.queue]
-    streams = small(events.stream)
-    lane = np.full(len(events), NONE, np.int64)
-    number = np.full(len(events), NONE, np.int64)
-    home = events.transactional & events.at("queue") & (events.message != NONE)
-    lane[home], number[home] = local_of[home], events.message[home]
-    ordered = events.stream != NONE
-    lane[ordered], number[ordered] = streams[ordered] + len(names), events.number[ordered]
+    stream = events.numbers("stream")
+    lane = small(stream.codes)[rows]
+    lane += len(names)
+    number = events.numbers("number")[rows]
+    home = stream[rows] == NONE
+    there = rows[home]
+    lane[home] = np.array([*local, 0], np.int32)[events.queue[there]]
+    number[home] = events.numbers("message")[there]
     return lane, number
 
 
 def ledger(events: Events, histories: Sequence[Coverage]) -> Copies:
     """The copies that events tell of. All events of each lane must be among them."""
     rows, groups, lane = of_copies(events)
-    source = events.source[rows[groups.starts]].astype(np.int64)
-    lanes = grouped(source, lane)[1]
+    lanes = grouped(events.source[rows[groups.starts]], lane)[1]
     return _counted(events, rows, groups, lanes=lanes, known=known(events.parties, histories))
 
 
 def of_copies(events: Events) -> tuple[Ints, Groups, Ints]:
     """The rows that are about copies; the copy of each of these; and the lane of each copy."""
-    lane, number = keyed(events)
-    told = (lane != NONE) & events.transactional & ~events.are("passed-over")
+    told = events.transactional & ~events.are("passed-over") & ~_in_graves(events)
     told &= (events.kind == ABSENT) | events.at("queue") | events.at("outgoing")
-    told &= ~_in_graves(events)
-    rows = np.flatnonzero(told)
-    order, groups = grouped(events.source[rows], lane[rows], number[rows])
-    rows = rows[order]
-    return rows, groups, lane[rows][groups.starts]
+    home = events.at("queue") & (events.message != NONE)
+    rows = row_numbers(told & (home | (events.stream != NONE)))
+    lane, number = _keyed(events, rows)
+    order, groups = grouped(events.source[rows], lane, number)
+    return rows[order], groups, lane[order[groups.starts]]
 
 
 def _in_graves(events: Events) -> Mask:
     """Which events are about a dead letter in a queue of an application's own."""
-    graves = events.are("dead-lettered") & (events.place >= OWN_GRAVES_FROM)
-    key = mixed(events.manager, events.place, events.lookup)
-    rows = np.flatnonzero((events.place != NONE) & np.isin(key, key[graves]))
     found = np.zeros(len(events), np.bool_)
-    order, groups = grouped(events.manager[rows], events.place[rows], events.lookup[rows])
+    graves = events.are("dead-lettered")
+    graves[graves] = events.numbers("place")[graves] >= OWN_GRAVES_FROM
+
+    def place(rows: slice) -> tuple[Column, ...]:
+        there = events.take(rows)
+        return there.manager, there.place, there.lookup
+
+    rows = row_numbers(alike(place, graves))
+    rows = rows[events.numbers("place")[rows] != NONE]
+    there = events.take(rows)
+    order, groups = grouped(there.manager, there.place, there.lookup)
     found[rows[order]] = groups.some(graves[rows[order]])[groups.of]
     return found
 
@@ -245,51 +251,69 @@ def _counted(events: Events, rows: Ints, groups: Groups, *, lanes: Groups, known
     Args:
         rows: The events of the groups, in their order.
     """
-
-    def are(*names: str) -> Mask:
-        return events.are(*names)[rows]
-
-    queue, outgoing = events.at("queue")[rows], events.at("outgoing")[rows]
-    committed, accepted = ~events.observed[rows] & are("committed"), are("accepted")
-    ways = {
-        "committed": committed, "accepted": accepted, "refused": are("refused"),
-        "acknowledged": are("acknowledged"), "confirmed": are("confirmed"),
-        "not_received": are("not-received"), "transmitted": are("transmitted"),
-        "repeated": are("duplicate"),
-        **{name: queue & are(name) for name in ENDED_IN_QUEUE},
-        "not_delivered": outgoing & are("not-delivered"),
-        "in_doubt": outgoing & are("in-doubt"), "removed": outgoing & are("purged"),
-    }  # fmt: skip
-    columns = {name: getattr(events, name) for name in SEEN}
-    found = {
-        "put": groups.first(committed), "taken": groups.first(accepted),
-        "acked": groups.first(ways["acknowledged"]), "got": groups.first(ways["received"]),
-        "moved": groups.last(are("moved")), "sent": groups.last(ways["transmitted"]),
-        "came": groups.last(ways["repeated"]), "refuser": groups.first(ways["refused"]),
-    }  # fmt: skip
-    first: dict[str, Any] = {
-        name: Facts(columns, picked(rows, there, ABSENT).astype(np.int32))
-        for name, there in found.items()
-    }
-    counts: dict[str, Any] = {name: groups.counted(mask) for name, mask in ways.items()}
-    message, begin = events.message[rows], rows[groups.starts]
-    named = message != NONE
-    stream = events.stream[begin]
-    kind = picked(events.kind, first["put"].rows, ABSENT)
+    found: dict[str, Any] = {}
+    stored = np.zeros(len(rows), np.bool_)
+    for name, mask in _ways(events, rows):
+        if name in ("committed", "accepted"):
+            stored |= mask
+        if name in _FACTS:
+            fact, last = _FACTS[name]
+            at = groups.last(mask) if last else groups.first(mask)
+            found[fact] = Facts(events.columns, np.where(at < 0, np.int32(ABSENT), rows[at]))
+        if name != "moved":
+            found[name] = groups.counted(mask)
+    found |= _messages(events.numbers("message")[rows], groups, stored)
+    there = events.take(rows[groups.starts])
+    stream = there.stream
+    kind = picked(events.kind, found["put"].rows, ABSENT)
     copies = Copies(
         parties=events.parties, queues=events.queues, known=known, lanes=lanes,
-        source=events.source[begin].astype(np.int64), stream=stream,
-        number=np.where(stream == NONE, events.message[begin], events.number[begin]),
-        message=picked(message, groups.first(named)),
-        messages=groups.distinct(message, named & (committed | accepted)),
-        outgoing=np.where(kind == KINDS.index("outgoing"), first["put"].place, NONE),
-        refuser=first.pop("refuser").manager,
-        to=np.full(groups.count, ABSENT, np.int64), follows=np.zeros(groups.count, np.int64),
-        **first,
-        **counts,
+        source=there.source.astype(np.int32), stream=stream,
+        number=np.where(stream == NONE, there.message, there.number),
+        outgoing=np.where(kind == KINDS.index("outgoing"), found["put"].place, NONE),
+        refuser=found.pop("refuser").manager.astype(np.int32),
+        to=np.full(groups.count, ABSENT, np.int32), follows=np.zeros(groups.count, np.int32),
+        **found,
     )  # fmt: skip
     copies.to[:] = _receivers(copies)
     return copies
+
+
+_FACTS: Final = {
+    "committed": ("put", False), "accepted": ("taken", False), "acknowledged": ("acked", False),
+    "received": ("got", False), "refused": ("refuser", False), "moved": ("moved", True),
+    "transmitted": ("sent", True), "repeated": ("came", True),
+}  # fmt: skip
+"""Of what is counted: the fact that is its first or its last event."""
+
+
+def _ways(events: Events, rows: Ints) -> Iterator[tuple[str, Mask]]:
+    """What is counted of each copy, one after another, and which of these rows say so."""
+    event, kind = events.event[rows], events.kind[rows]
+    queue, outgoing = kind == KINDS.index("queue"), kind == KINDS.index("outgoing")
+
+    def are(name: str) -> Mask:
+        return np.asarray(event == CODES[name])
+
+    yield "committed", ~events.observed[rows] & are("committed")
+    for name in ("accepted", "refused", "acknowledged", "confirmed", "transmitted", "moved"):
+        yield name, are(name)
+    yield "not_received", are("not-received")
+    yield "repeated", are("duplicate")
+    for name in ENDED_IN_QUEUE:
+        yield name, queue & are(name)
+    yield "not_delivered", outgoing & are("not-delivered")
+    yield "in_doubt", outgoing & are("in-doubt")
+    yield "removed", outgoing & are("purged")
+
+
+def _messages(message: Ints, groups: Groups, stored: Mask) -> dict[str, Ints]:
+    """The message of each copy, and how many different ones there are of it."""
+    named = message != NONE
+    return {
+        "message": picked(message, groups.first(named)),
+        "messages": groups.distinct(message, named & stored).astype(np.int32),
+    }
 
 
 def _receivers(copies: Copies) -> Ints:

@@ -7,15 +7,16 @@ So the first row of a group, of those that one manager tells, is the one that ha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from onceq.audit.arrays import NONE, Column, Ints, Mask
+from onceq.audit.arrays import NONE, Column, Ints, Mask, blocks
 from onceq.audit.files import Coverage
+from onceq.audit.narrow import Growing, Narrow, Narrowing
 from onceq.errors import ConfigurationError
 from onceq.history.columns import EVENTS
 from onceq.model.identity import NO_GUID, guid_text
@@ -26,14 +27,48 @@ KINDS: Final = ("queue", "outgoing", "dead-letter", "journal")
 """What ``Events.kind`` counts."""
 ABSENT: Final = -1
 """A text that is not there, in an array of numbers of texts."""
+PART_ROWS: Final = 1 << 17
+"""Rows of files that are taken in at once."""
 NOBODY: Final = guid_text(NO_GUID)
 """The source of a message whose packet could not be read."""
-READ: Final = (
-    "managerId", "event", "eventTime", "observed", "position", "ordinal", "source", "message",
-    "kind", "queue", "place", "lookupId", "fromPlace", "fromLookupId", "stream", "number",
-    "transaction", "transactional", "class", "deadLetter", "journal", "bytes", "bodyCrc",
-)  # fmt: skip
 _TEXTS: Final = ["managerId", "event", "source", "kind", "queue"]
+_TRUTHS: Final = ("observed", "transactional", "dead_letter", "journal")
+_WORDS: Final = {
+    "manager": "managerId", "event": "event", "time": "eventTime", "observed": "observed",
+    "position": "position", "ordinal": "ordinal", "source": "source", "message": "message",
+    "kind": "kind", "queue": "queue", "place": "place", "lookup": "lookupId",
+    "from_place": "fromPlace", "from_lookup": "fromLookupId", "stream": "stream",
+    "number": "number", "transaction": "transaction", "transactional": "transactional",
+    "klass": "class", "dead_letter": "deadLetter", "journal": "journal", "size": "bytes",
+    "crc": "bodyCrc",
+}  # fmt: skip
+"""What columns of ``Events`` are called in a history."""
+READ: Final = tuple(_WORDS.values())
+"""What is read of one."""
+
+
+class _Texts:
+    """A column of numbers of texts, or of truths, as it is kept."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, events: Events, owner: type) -> Column:
+        found = events.columns[self._name]
+        assert isinstance(found, np.ndarray)
+        return found
+
+
+class _Numbers:
+    """A column of numbers, each in 64 bits: made each time that it is asked for."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, events: Events, owner: type) -> Ints:
+        found = events.columns[self._name]
+        assert isinstance(found, Narrow)
+        return found.wide()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +78,8 @@ class Events:
     Attributes:
         parties: GUIDs, to which ``manager`` and ``source`` point.
         queues: Names of queues, to which ``queue`` points.
+        columns: What is kept, by the names below. Who needs some rows of a column of numbers only
+            takes those.
         manager, source, queue, kind: Numbers of texts; ABSENT where there is none.
         event: Numbers of ``CODES``.
         time: Microseconds since 1970, UTC.
@@ -52,44 +89,55 @@ class Events:
 
     parties: list[str]
     queues: list[str]
-    manager: Column
-    event: Column
-    time: Ints
-    observed: Mask
-    position: Ints
-    ordinal: Column
-    source: Column
-    message: Ints
-    kind: Column
-    queue: Column
-    place: Ints
-    lookup: Ints
-    from_place: Ints
-    from_lookup: Ints
-    stream: Ints
-    number: Ints
-    transaction: Ints
-    transactional: Mask
-    klass: Ints
-    dead_letter: Mask
-    journal: Mask
-    size: Ints
-    crc: Ints
+    columns: dict[str, Column | Narrow]
+
+    manager = _Texts()
+    event = _Texts()
+    time = _Numbers()
+    observed = _Texts()
+    position = _Numbers()
+    ordinal = _Numbers()
+    source = _Texts()
+    message = _Numbers()
+    kind = _Texts()
+    queue = _Texts()
+    place = _Numbers()
+    lookup = _Numbers()
+    from_place = _Numbers()
+    from_lookup = _Numbers()
+    stream = _Numbers()
+    number = _Numbers()
+    transaction = _Numbers()
+    transactional = _Texts()
+    klass = _Numbers()
+    dead_letter = _Texts()
+    journal = _Texts()
+    size = _Numbers()
+    crc = _Numbers()
 
     def __len__(self) -> int:
-        return len(self.event)
+        return len(self.columns["event"])
 
-    def take(self, rows: Column) -> Events:
-        """These rows (numbers, or a mask) in this order."""
-        texts = (self.parties, self.queues)
-        arrays = [getattr(self, field.name)[rows] for field in fields(self)[len(texts) :]]
-        return Events(*texts, *arrays)
+    def take(self, rows: Column | slice) -> Events:
+        """These rows (numbers, a mask, or a range) in this order."""
+        columns = {
+            name: column.take(rows) if isinstance(column, Narrow) else column[rows]
+            for name, column in self.columns.items()
+        }
+        return Events(self.parties, self.queues, columns)
+
+    def numbers(self, name: str) -> Narrow:
+        """A column of numbers as it is kept."""
+        found = self.columns[name]
+        assert isinstance(found, Narrow)
+        return found
 
     def are(self, *names: str) -> Mask:
         """Which rows are one of these events."""
-        wanted = np.zeros(len(EVENTS) + 1, np.bool_)
-        wanted[[CODES[name] for name in names]] = True
-        return wanted[self.event]
+        found = np.zeros(len(self), np.bool_)
+        for name in names:
+            found |= self.event == CODES[name]
+        return found
 
     def at(self, kind: str) -> Mask:
         """Which rows are about a queue of this kind."""
@@ -105,7 +153,7 @@ def unread(events: Events, histories: Sequence[Coverage]) -> None:
         if one.id in events.parties:
             rows = np.flatnonzero(nobody & (events.manager == events.parties.index(one.id)))
             one.unread = len(rows)
-            one.unread_to = int(events.position[rows].max(initial=-2)) + 1
+            one.unread_to = int(events.numbers("position")[rows].max(initial=-2)) + 1
 
 
 def read(histories: Sequence[Coverage]) -> Events:
@@ -114,9 +162,19 @@ def read(histories: Sequence[Coverage]) -> Events:
     Raises:
         ConfigurationError: A file is damaged inside.
     """
-    made = of_table(pa.concat_tables(read_file(path) for one in histories for path in one.files))
-    unread(made, histories)
-    return made
+    made, parts, rows = _Building(), list[pa.Table](), 0
+    for path in (path for one in histories for path in one.files):
+        parts.append(read_file(path))
+        rows += len(parts[-1])
+        if rows >= PART_ROWS:  # small files are many, and each part costs some time
+            made.add(pa.concat_tables(parts))
+            parts, rows = [], 0
+    if parts:
+        made.add(pa.concat_tables(parts))
+    events = made.events()
+    pa.default_memory_pool().release_unused()
+    unread(events, histories)
+    return events
 
 
 def read_file(path: str) -> pa.Table:
@@ -148,50 +206,89 @@ def of_table(
     Args:
         parties, queues: What numbers of texts point to, where other tables must have the same.
     """
-    columns = dict(zip(table.column_names, table.columns, strict=True))
-    del table  # each column goes when it has become an array: half of the memory
-
-    def texts(name: str) -> tuple[list[str], Column]:
-        return texts_of(columns.pop(name))
-
-    def numbers(name: str) -> Ints:
-        return _numbers(columns.pop(name))
-
-    def truths(name: str) -> Mask:
-        return _truths(columns.pop(name))
-
-    managers, manager = texts("managerId")
-    sources, source = texts("source")
-    parties = sorted({*managers, *sources}) if parties is None else list(parties)
-    names, queue = texts("queue")
-    if queues is not None:
-        names, queue = list(queues), _renumbered(queue, names, queues, np.int32)
-    events, event = texts("event")
-    kinds, kind = texts("kind")
-    return Events(
-        parties=parties, queues=names,
-        manager=_renumbered(manager, managers, parties, np.int32),
-        event=_renumbered(event, events, list(EVENTS), np.int8),
-        time=numbers("eventTime"), observed=truths("observed"), position=numbers("position"),
-        ordinal=numbers("ordinal").astype(np.int32),
-        source=_renumbered(source, sources, parties, np.int32),
-        message=numbers("message"), kind=_renumbered(kind, kinds, KINDS, np.int8), queue=queue,
-        place=numbers("place"), lookup=numbers("lookupId"), from_place=numbers("fromPlace"),
-        from_lookup=numbers("fromLookupId"), stream=numbers("stream"), number=numbers("number"),
-        transaction=numbers("transaction"), transactional=truths("transactional"),
-        klass=numbers("class"), dead_letter=truths("deadLetter"),
-        journal=truths("journal"), size=numbers("bytes"), crc=numbers("bodyCrc"),
-    )  # fmt: skip
+    made = _Building(queues or ())
+    made.add(table)
+    return made.events(parties)
 
 
-def _numbers(column: pa.ChunkedArray) -> Ints:
-    made: Ints = column.cast(pa.int64()).fill_null(NONE).to_numpy()
-    return made
+class _Texting:
+    """A column of texts that comes in parts.
+
+    Args:
+        known: The numbers of texts, shared by columns of the same texts; more are added.
+    """
+
+    def __init__(self, known: dict[str, int]) -> None:
+        self._known = known
+        self._codes = Growing(np.int8)
+
+    def add(self, column: pa.ChunkedArray) -> None:
+        """The next part."""
+        texts, codes = texts_of(column)
+        known = self._known
+        places = [*(known.setdefault(text, len(known)) for text in texts), ABSENT]
+        self._codes.widen(_least(len(known)))
+        self._codes.add(np.array(places)[codes])
+
+    def made(self, order: Sequence[int] | None = None) -> Column:
+        """The whole column.
+
+        Args:
+            order: By the number of a text, another one.
+        """
+        if order is not None:
+            self._codes.widen(_least(max(order, default=0) + 1))
+            numbers = np.array([*order, ABSENT])
+            for rows in blocks(len(self._codes.rows)):
+                self._codes.rows[rows] = numbers[self._codes.rows[rows]]
+        return self._codes.rows
 
 
-def _truths(column: pa.ChunkedArray) -> Mask:
-    made: Mask = column.fill_null(False).to_numpy()
-    return made
+def _least(count: int) -> type[np.signedinteger[Any]]:
+    """In what numbers of so many texts, and ABSENT, have room."""
+    return next(kind for kind in (np.int8, np.int16, np.int32) if count <= np.iinfo(kind).max)
+
+
+class _Building:
+    """Events that come in parts, of which nothing is kept but the columns as they will be.
+
+    Args:
+        queues: The first that have numbers.
+    """
+
+    def __init__(self, queues: Sequence[str] = ()) -> None:
+        self._parties: dict[str, int] = {}
+        self._queues = {name: at for at, name in enumerate(queues)}
+        kinds = {name: at for at, name in enumerate(KINDS)}
+        self._texts = {
+            "manager": _Texting(self._parties), "source": _Texting(self._parties),
+            "queue": _Texting(self._queues), "event": _Texting(dict(CODES)),
+            "kind": _Texting(kinds),
+        }  # fmt: skip
+        self._truths = {name: Growing(np.bool_) for name in _TRUTHS}
+        self._numbers = {name: Narrowing() for name in _WORDS if name not in
+                         (*self._texts, *_TRUTHS)}  # fmt: skip
+
+    def add(self, table: pa.Table) -> None:
+        """The next rows, with the columns of ``READ``."""
+        for name, texts in self._texts.items():
+            texts.add(table[_WORDS[name]])
+        for name, truths in self._truths.items():
+            truths.add(table[_WORDS[name]].fill_null(False).to_numpy())
+        for name, numbers in self._numbers.items():
+            numbers.add(table[_WORDS[name]].cast(pa.int64()).fill_null(NONE).to_numpy())
+
+    def events(self, parties: Sequence[str] | None = None) -> Events:
+        """All of them; see ``of_table``."""
+        own = sorted(self._parties) if parties is None else list(parties)
+        places = {text: at for at, text in enumerate(own)}
+        order = [places.get(text, len(own)) for text in self._parties]
+        columns: dict[str, Column | Narrow] = {}
+        for name, texts in self._texts.items():
+            columns[name] = texts.made(order if name in ("manager", "source") else None)
+        columns.update((name, truths.rows) for name, truths in self._truths.items())
+        columns.update((name, numbers.made()) for name, numbers in self._numbers.items())
+        return Events(own, list(self._queues), columns)
 
 
 def texts_of(column: pa.ChunkedArray) -> tuple[list[str], Column]:
@@ -206,12 +303,3 @@ def texts_of(column: pa.ChunkedArray) -> tuple[list[str], Column]:
         for chunk in column.chunks
     ]
     return column.chunk(0).dictionary.to_pylist(), np.concatenate(indices)
-
-
-def _renumbered(
-    codes: Column, texts: Sequence[str], known: Sequence[str], kind: type[np.signedinteger[Any]]
-) -> Column:
-    """The same with the numbers of another list; what is not in it has the next number."""
-    places = {text: at for at, text in enumerate(known)}
-    table = np.array([*(places.get(text, len(known)) for text in texts), ABSENT], kind)
-    return table[codes]

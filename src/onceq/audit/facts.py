@@ -10,6 +10,7 @@ import numpy as np
 
 from onceq.audit.arrays import NONE, Column, Ints, Mask, picked
 from onceq.audit.events import ABSENT
+from onceq.audit.narrow import Narrow
 
 SEEN: Final = (
     "manager", "queue", "place", "lookup", "time", "position", "ordinal", "size", "crc",
@@ -17,6 +18,16 @@ SEEN: Final = (
 )  # fmt: skip
 """What is asked of the events of a copy; names are those of ``Events``."""
 _TEXTS: Final = ("manager", "queue")
+
+
+class _Said:
+    """What the events say in one column."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, facts: Facts, owner: type) -> Ints:
+        return facts.get(self._name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +38,24 @@ class Facts:
     it is asked for; at hand for all copies it would be as large as the events themselves.
 
     Attributes:
-        columns: Of the events, by the names of ``SEEN``.
+        columns: Of the events, as they are kept there; those of ``SEEN`` at least.
         rows: Row of each in these; ABSENT where a copy has no such event. There texts are ABSENT
             and numbers NONE.
     """
 
-    columns: Mapping[str, Column]
+    columns: Mapping[str, Column | Narrow]
     rows: Column
+
+    manager = _Said()
+    queue = _Said()
+    place = _Said()
+    lookup = _Said()
+    time = _Said()
+    position = _Said()
+    ordinal = _Said()
+    size = _Said()
+    crc = _Said()
+    transaction = _Said()
 
     @property
     def there(self) -> Mask:
@@ -47,53 +69,3 @@ class Facts:
     def take(self, rows: Column) -> Facts:
         """Of these copies, in this order."""
         return Facts(self.columns, self.rows[rows])
-
-    @property
-    def manager(self) -> Ints:
-        """See ``Events``."""
-        return self.get("manager")
-
-    @property
-    def queue(self) -> Ints:
-        """See ``Events``."""
-        return self.get("queue")
-
-    @property
-    def place(self) -> Ints:
-        """See ``Events``."""
-        return self.get("place")
-
-    @property
-    def lookup(self) -> Ints:
-        """See ``Events``."""
-        return self.get("lookup")
-
-    @property
-    def time(self) -> Ints:
-        """See ``Events``."""
-        return self.get("time")
-
-    @property
-    def position(self) -> Ints:
-        """See ``Events``."""
-        return self.get("position")
-
-    @property
-    def ordinal(self) -> Ints:
-        """See ``Events``."""
-        return self.get("ordinal")
-
-    @property
-    def size(self) -> Ints:
-        """See ``Events``."""
-        return self.get("size")
-
-    @property
-    def crc(self) -> Ints:
-        """See ``Events``."""
-        return self.get("crc")
-
-    @property
-    def transaction(self) -> Ints:
-        """See ``Events``."""
-        return self.get("transaction")

@@ -81,9 +81,9 @@ def _by_rule(rule: Rule, copies: Copies, sure: Certain) -> Verdicts:
 
 def of_events(one: Finding, events: Events, copies: Copies) -> Verdicts:
     """The same for a rule that is about events, with the copies that those belong to."""
-    source = events.source[one.rows].astype(np.int64)
-    stream, message = events.stream[one.rows], events.message[one.rows]
-    number = np.where(stream == NONE, message, events.number[one.rows])
+    there = events.take(one.rows)
+    source, stream, message = there.source.astype(np.int64), there.stream, there.message
+    number = np.where(stream == NONE, message, there.number)
     copy = _rows_of(copies, source, stream, number)
     alone = _only_copy(copies, source, message)
     copy = np.where((copy == ABSENT) & (stream == NONE), alone, copy)
@@ -101,6 +101,8 @@ def _only_copy(copies: Copies, source: Ints, message: Ints) -> Ints:
 
     An acknowledgment names a message, and not its place in a stream.
     """
+    if not len(source):
+        return np.zeros(0, np.int64)
     near = np.flatnonzero(
         np.isin(mixed(copies.source, copies.message), mixed(source, message))
         & (copies.message != NONE)

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from onceq.audit.arrays import NONE, Groups, Ints, Mask, grouped, mixed
+from onceq.audit.arrays import NONE, Column, Groups, Ints, Mask, alike, grouped, row_numbers
 from onceq.audit.copies import OWN_GRAVES_FROM, Copies, Known
 from onceq.audit.events import Events
 
@@ -67,12 +67,13 @@ def letters(events: Events, known: Known) -> list[Finding]:
     """
     buried, copied = events.are("dead-lettered"), events.are("journaled")
     negative = events.are(*NEGATIVE) | (events.are(*NEGATIVE_WITH_CLASS) & (events.klass != NONE))
-    place = np.where(events.from_place == NONE, events.place, events.from_place)
-    lookup = np.where(events.from_lookup == NONE, events.lookup, events.from_lookup)
-    of = events.transactional & ~events.observed & (place != NONE) & known.read[events.manager]
-    key = mixed(events.manager, place, lookup)
-    rows = np.flatnonzero(of & np.isin(key, np.unique(key[of & (buried | copied | negative)])))
-    order, groups = grouped(events.manager[rows], place[rows], lookup[rows])
+    of = events.transactional & ~events.observed & known.read[events.manager]
+    asked = of & (buried | copied | negative)
+    rows = row_numbers(of & alike(lambda rows: _origins(events.take(rows)), asked))
+    manager, place, lookup = _origins(events.take(rows))
+    there = place != NONE
+    rows = rows[there]
+    order, groups = grouped(manager[there], place[there], lookup[there])
     rows = rows[order]
     there = events.take(rows)
     moved = there.from_place != NONE
@@ -99,6 +100,15 @@ def letters(events: Events, known: Known) -> list[Finding]:
         counts = {"dead": found.dead[bad], "copied": found.copied[bad]}
         made.append(Finding(*name, looks_at, said, int(asked.sum()), about[bad], counts))
     return made
+
+
+def _origins(events: Events) -> tuple[Column, Ints, Ints]:
+    """The place that each event is about, or that its message came from."""
+    place, lookup = events.from_place, events.from_lookup
+    return (
+        events.manager, np.where(place == NONE, events.place, place),
+        np.where(lookup == NONE, events.lookup, lookup),
+    )  # fmt: skip
 
 
 _Test = Callable[[_Letters], Mask]
@@ -148,14 +158,19 @@ class _Words:
 
 def told(events: Events, copies: Copies) -> list[Finding]:
     """I13: what acknowledgment messages say has happened, and none says the contrary."""
-    whole = copies.known.whole
     said = events.are("told")
-    of = ~events.observed & (events.message != NONE) & whole[events.manager]
-    key = mixed(events.manager, events.source, events.message)
-    rows = np.flatnonzero(of & np.isin(key, np.unique(key[of & said])))
-    order, groups = grouped(events.manager[rows], events.source[rows], events.message[rows])
+    of = ~events.observed & copies.known.whole[events.manager]
+
+    def message(rows: slice) -> tuple[Column, ...]:
+        there = events.take(rows)
+        return there.manager, there.source, there.message
+
+    rows = row_numbers(of & alike(message, of & said))
+    rows = rows[events.numbers("message")[rows] != NONE]
+    there = events.take(rows)
+    order, groups = grouped(there.manager, there.source, there.message)
     rows = rows[order]
-    there, said = events.take(rows), said[rows]
+    there, said = there.take(order), said[rows]
     queue, kind = there.at("queue"), there.klass
     found = _Words(
         entries=groups.counted(there.are("accepted", "committed", "sent") & queue),
@@ -176,8 +191,8 @@ def told(events: Events, copies: Copies) -> list[Finding]:
 
 def _alone(events: Events, groups: Groups, copies: Copies) -> Mask:
     """Whether each message has one copy."""
-    source = np.concatenate((events.source[groups.starts].astype(np.int64), copies.source))
-    message = np.concatenate((events.message[groups.starts], copies.message))
+    source = np.concatenate((events.source[groups.starts], copies.source))
+    message = np.concatenate((events.numbers("message")[groups.starts], copies.message))
     order, same = grouped(source, message)
     count = same.counted(order >= groups.count)
     found = np.empty(len(order), np.int64)

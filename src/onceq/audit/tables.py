@@ -72,7 +72,7 @@ def messages(found: Measured) -> pa.Table:
             "queue": _text(copies.queues, copies.taken.queue),
             "acceptTime": time(copies.taken.time),
             "receiveTime": time(copies.got.time),
-            **{name: pa.array(getattr(copies, own)) for name, own in COUNTS.items()},
+            **{name: pa.array(getattr(copies, own), pa.int64()) for name, own in COUNTS.items()},
             "state": _text(STATES, found.state),
             "route": _text(found.routes, found.route),
         }

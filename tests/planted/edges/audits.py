@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from onceq.audit import events, kept, letters, proof, rules
+from onceq.audit import arrays, events, kept, letters, narrow, proof, rules
 from onceq.audit.past import Keys, Past
 from onceq.history import heads
 from tests.planted.planted import Planted, edited, replaced
@@ -15,6 +15,7 @@ from tests.planted.planted import Planted, edited, replaced
 HISTORY = "tests/history/test_bodies.py::"
 LIMITS = "tests/audit/test_limits.py::"
 KEPT = "tests/audit/test_kept.py::"
+NARROW = "tests/audit/test_narrow.py::"
 
 
 def nobody_is_somebody(patch: pytest.MonkeyPatch) -> None:
@@ -64,4 +65,19 @@ PLANTED = (
                           "    finally:\n        _FILES.close(lock)",
                    "    _FILES.close(lock)\n    yield read(folder)"),
             KEPT + "test_a_proof_is_held_until_it_is_kept"),
+    Planted("pages-without-end",
+            edited(narrow, "if len(pages) > form.pages_max:", "if False:"),
+            NARROW + "test_as_few_bytes_as_they_need"),
+    Planted("numbers-are-pages",
+            edited(narrow, "if self.bits:", "if False:"),
+            NARROW + "test_as_few_bytes_as_they_need"),
+    Planted("keys-are-always-small",
+            edited(arrays, "if bits + own <= 64:", "if bits <= 64:"),
+            NARROW + "test_sorted_and_in_groups_whatever_their_size"),
+    Planted("likes-of-the-first-alone",
+            edited(arrays, "if wanted[rows].any():", "if wanted[rows][0]:"),
+            NARROW + "test_no_row_that_is_like_a_wanted_one_is_left_out"),
+    Planted("places-of-nothing",
+            edited(letters, "there = place != NONE", "there = place != place"),
+            "tests/audit/test_planted.py::test_those_outside_the_stream_are_named"),
 )  # fmt: skip
