@@ -1,7 +1,7 @@
 """``onceq audit``: from folders to findings, a report and tables, in this process.
 
-Everything is held in memory, some 500 bytes an event at the highest; ``onceq.spark.audit`` does the
-same by parts where that is too much.
+Everything is held in memory, some 150 bytes an event at the highest, and with a proof some 700;
+``onceq.spark.audit`` does the same by parts where that is too much.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from onceq.audit.landed import Landed
 from onceq.audit.landed_rules import MISSING, Found, Tables
 from onceq.audit.progress import Say, StageProgress
 from onceq.errors import ConfigurationError
-from onceq.model.limits import AUDIT_EVENTS_MAX
+from onceq.model.limits import AUDIT_EVENTS_MAX, AUDIT_PROOF_EVENTS_MAX
 
 COUNTING: Final = "counting ends, latencies, resends and stuck streams"
 
@@ -91,8 +91,9 @@ def _run(
         new = proof.join(histories, before)
         fresh = [path for paths in new.values() for path in paths]
     count = sum(pq.read_metadata(path).num_rows for path in fresh)
-    if count > AUDIT_EVENTS_MAX:
-        raise ConfigurationError(_too_many(count, wish))
+    most = AUDIT_EVENTS_MAX if before is None else AUDIT_PROOF_EVENTS_MAX
+    if count > most:
+        raise ConfigurationError(_too_many(count, most, wish))
     size = sum(os.path.getsize(path) for path in fresh) / (1 << 20)
     begin(f"reading {_some(count, 'event')} in {size:,.1f} MiB of "
           f"{_some(len(histories), 'queue manager')}")  # fmt: skip
@@ -101,9 +102,9 @@ def _run(
     return audit(events_of.read(histories), histories, wish, begin)
 
 
-def _too_many(count: int, wish: Wish) -> str:
+def _too_many(count: int, most: int, wish: Wish) -> str:
     """What does not fit into memory, and what to do, which depends on what is wished."""
-    more = f"{count:,} events, and {AUDIT_EVENTS_MAX:,} fit into memory"
+    more = f"{count:,} events, and {most:,} fit into memory"
     if wish.proof:
         return (
             f"what is new in the histories has {more}: copy fewer files of each manager into a "

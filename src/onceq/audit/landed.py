@@ -22,7 +22,7 @@ from onceq.audit.events import ABSENT, Events, texts_of
 from onceq.audit.files import Coverage
 from onceq.errors import ConfigurationError
 from onceq.model.identity import GUID_BYTES, guid_text
-from onceq.model.limits import AUDIT_EVENTS_MAX
+from onceq.model.limits import AUDIT_ROWS_MAX
 
 IDENTIFIED: Final = ("queueManager", "queue", "lookupId", "messageId")
 """What tells a message from all others: its identifier where it stood."""
@@ -133,9 +133,9 @@ def taken(table: Landed, events: Events, histories: Sequence[Coverage], names: N
     for at, batches in enumerate((table.rows, table.bad)):
         for batch in batches:
             counts[at] += batch.num_rows
-            if sum(counts) > AUDIT_EVENTS_MAX:
+            if sum(counts) > AUDIT_ROWS_MAX:
                 raise ConfigurationError(
-                    f"{table.name} has more than {AUDIT_EVENTS_MAX:,} rows, and no more fit into "
+                    f"{table.name} has more than {AUDIT_ROWS_MAX:,} rows, and no more fit into "
                     "memory: audit the histories without it"
                 )
             ours = batch.filter(_whole(batch))

@@ -455,8 +455,15 @@ HISTORY_UNWRITTEN_BYTES_MAX: Final = 64 << 20
 """Files of a history that wait for a disk that fails: more than the log between two checkpoints
 comes to. Above, the oldest go."""
 
-AUDIT_EVENTS_MAX: Final = 20_000_000
-"""Events of histories that one audit without Spark takes: each needs some 500 bytes of memory."""
+AUDIT_EVENTS_MAX: Final = 60_000_000
+"""Events of histories that one audit without Spark takes: each needs some 150 bytes of memory."""
+
+AUDIT_PROOF_EVENTS_MAX: Final = 20_000_000
+"""New events that one audit with a proof takes, which holds all of their columns: some 700 bytes of
+memory each."""
+
+AUDIT_ROWS_MAX: Final = 20_000_000
+"""Rows of a landed table that one audit takes: they stand in memory beside the events."""
 
 HANDSHAKE_S_MAX: Final = 5
 """A connection from elsewhere that has not said who it is by then is closed (seconds)."""
