@@ -1,6 +1,6 @@
 """``onceq audit``: from folders to findings, a report and tables, in this process.
 
-Everything is held in memory, some 150 bytes an event at the highest, and with a proof some 700;
+Everything is held in memory, some 150 bytes an event at the highest, and with a proof some 550;
 ``onceq.spark.audit`` does the same by parts where that is too much.
 """
 

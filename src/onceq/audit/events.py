@@ -207,7 +207,8 @@ def of_table(
         parties, queues: What numbers of texts point to, where other tables must have the same.
     """
     made = _Building(queues or ())
-    made.add(table)
+    for start in range(0, len(table), PART_ROWS):
+        made.add(table.slice(start, PART_ROWS))
     return made.events(parties)
 
 

@@ -32,13 +32,20 @@ from onceq.audit.files import Coverage
 from onceq.audit.finished import finished, reopens
 from onceq.audit.judge import Verdicts, judge, violations
 from onceq.audit.past import NUMBER, Keys, Past, keys_of, transactions_of
-from onceq.audit.proof import ROW, Judged, Proof
+from onceq.audit.proof import ROW, TEXTS, Judged, Proof
 from onceq.audit.sums import sums_of
 from onceq.history.events import SCHEMA
 
 MARGIN_US: Final = 300 * 1_000_000
 """What happened so shortly before the end of a history is not put aside yet: confirmations and
 repetitions follow a message for a while, and other managers' files end earlier."""
+HELD: Final = pa.schema(
+    [
+        field.with_type(pa.dictionary(pa.int32(), pa.string())) if field.name in TEXTS else field
+        for field in SCHEMA
+    ]
+)
+"""What rows have in memory."""
 
 Begin = Callable[[str], None]
 
@@ -121,7 +128,9 @@ def _in_hand(
         if not parts:
             continue
         table = pa.concat_tables(parts)
-        table = table.take(pa.array(np.argsort(table[ROW].to_numpy(), kind="stable")))
+        row = table[ROW].to_numpy()
+        if (row[1:] < row[:-1]).any():
+            table = table.take(pa.array(np.argsort(row, kind="stable")))
         tables.append(table)
         rows.append(table[ROW].to_numpy())
         new.append(rows[-1] >= before.rows)
@@ -134,11 +143,11 @@ def _in_hand(
 def _all_columns(path: str) -> pa.Table:
     """All columns of a file; raises ConfigurationError if it is damaged inside."""
     events_of.read_file(path)  # which says what is wrong with it
-    table = pq.read_table(path)
-    for field in SCHEMA:
+    table = pq.read_table(path, read_dictionary=TEXTS)
+    for field in HELD:
         if field.name not in table.column_names:
             table = table.append_column(field, pa.nulls(len(table), field.type))
-    return table.select(SCHEMA.names).cast(SCHEMA)
+    return table.select(HELD.names).cast(HELD)
 
 
 # ---- what is told ----------------------------------------------------------------------------

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from onceq.audit.files import Coverage, Started
 from onceq.audit.past import Past, past_of
 from onceq.errors import ConfigurationError, StorageFailure
-from onceq.history.columns import span_of
+from onceq.history.columns import COLUMNS, span_of
 from onceq.store.checksum import crc32
 from onceq.store.files import RealFiles, hold
 
@@ -32,6 +32,10 @@ LOCK: Final = "lock"
 """Is never removed: see ``hold``."""
 ROW: Final = "row"
 """Column: how many rows of its history come before it."""
+TEXTS: Final = [name for name, (kind, _) in COLUMNS.items() if kind == "string"]
+"""Columns whose texts stand in memory once each; in the files they are texts."""
+FILE_ROWS: Final = 1 << 18
+"""Rows that are written at once."""
 _FILES: Final = RealFiles()
 TAIL_BYTES: Final = 1 << 16
 """The end of a Parquet file, which says where everything in it is: it is summed."""
@@ -93,7 +97,13 @@ class Proof:
         """Write a file of the next generation, durably; returns its name."""
         name = f"g{self.generation + 1}-{what}{f'-{manager}' if manager else ''}.parquet"
         path = self.folder / name
-        pq.write_table(table, path, compression="zstd", write_page_checksum=True)
+        schema = pa.schema([
+            one.with_type(one.type.value_type) if pa.types.is_dictionary(one.type) else one
+            for one in table.schema
+        ])  # fmt: skip
+        with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as file:
+            for start in range(0, max(len(table), 1), FILE_ROWS):
+                file.write_table(table.slice(start, FILE_ROWS).cast(schema))
         _sync(path)
         return name
 
@@ -255,7 +265,7 @@ def _names(managers: Any) -> str:
 
 def _read(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path, page_checksum_verification=True)
+        return pq.read_table(path, page_checksum_verification=True, read_dictionary=TEXTS)
     except (pa.ArrowException, OSError) as error:
         said = " ".join(str(error).split())
         raise ConfigurationError(

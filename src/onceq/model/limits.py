@@ -459,7 +459,7 @@ AUDIT_EVENTS_MAX: Final = 60_000_000
 """Events of histories that one audit without Spark takes: each needs some 150 bytes of memory."""
 
 AUDIT_PROOF_EVENTS_MAX: Final = 20_000_000
-"""New events that one audit with a proof takes, which holds all of their columns: some 700 bytes of
+"""New events that one audit with a proof takes, which holds all of their columns: some 550 bytes of
 memory each."""
 
 AUDIT_ROWS_MAX: Final = 20_000_000
