@@ -88,7 +88,7 @@ def test_packets_damaged_in_a_hostile_world_accuse_nobody(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("limit", "proof", "cure"),
     [("AUDIT_EVENTS_MAX", "", "use onceq spark audit"),
-     ("AUDIT_PROOF_EVENTS_MAX", "proof", "begin the proof with fewer files")],
+     ("AUDIT_PROOF_EVENTS_MAX", "proof", "copy fewer files of each manager")],
 )  # fmt: skip
 def test_histories_that_do_not_fit_into_memory_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, proof: str, cure: str
