@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ import pytest
 
 from onceq.audit import command as local
 from onceq.audit.command import Wish
+from onceq.errors import ConfigurationError
 from onceq.spark.audit import command
+from onceq.spark.audit.job import CONFIG
+from onceq.spark.error_codes import original
 from tests.audit.corruptions import corrupt
 from tests.audit.histories import peopled
 from tests.audit.planting import Row
@@ -60,3 +64,33 @@ def test_it_finds_the_same(spark: Any, place: Path, name: str, tmp_path: Path) -
     assert messages.num_rows == here["messages"]
     assert pq.read_table(tmp_path / "tables" / "violations").num_rows == here["violations"]
     assert (tmp_path / "x.html").stat().st_size > 10_000
+
+
+def test_the_tables_are_those_of_one_process(spark: Any, place: Path, tmp_path: Path) -> None:
+    places = {name: tmp_path / name for name in ("spark", "here")}
+    paths = [str(place / "wrong")]
+    command.run(paths, Wish(to=str(places["spark"])), lambda _: None, master="")
+    local.run(paths, Wish(to=str(places["here"])), lambda _: None)
+    for name in ("messages", "violations", "traffic"):
+        one, other = (pq.read_table(folder / name) for folder in places.values())
+        assert one.column_names == other.column_names, name
+        assert sorted(map(repr, one.to_pylist())) == sorted(map(repr, other.to_pylist())), name
+
+
+def test_damage_is_told_in_our_words_and_nothing_stays_set(
+    spark: Any, place: Path, tmp_path: Path
+) -> None:
+    copied = tmp_path / "copied"
+    shutil.copytree(place / "true", copied)
+    path = max(copied.glob("*/*"), key=lambda one: one.stat().st_size)
+    pq.write_table(pq.read_table(path), path, write_page_checksum=True)  # as managers write them
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 0x55
+    path.write_bytes(data)
+    before = [spark.conf.get(name) for name in CONFIG]
+    with pytest.raises(Exception, match="damaged") as told:
+        command.run([str(copied)], Wish(), lambda _: None, master="")
+    error = original(told.value)
+    assert isinstance(error, ConfigurationError)
+    assert error.text.startswith(f"{path} is damaged inside")
+    assert [spark.conf.get(name) for name in CONFIG] == before

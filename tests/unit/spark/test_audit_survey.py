@@ -152,11 +152,11 @@ def test_a_stream_that_no_task_can_hold_is_refused_at_once(
     found = Survey(lanes={(a.id, 7): 30_000_000, (a.id, 8): 9}, arrivals={(a.id, 18): 1_000_000})
     with pytest.raises(ConfigurationError) as told:
         fits(found, histories, "local[*]")
-    words = "stream 7 of A has 30,000,000 events, for which one task takes some 19.6 GiB, and this"
+    words = "stream 7 of A has 30,000,000 events, for which one task takes some 26.5 GiB, and this"
     assert told.value.text.startswith(words)
     assert "--master" in told.value.text
     fits(found, histories, "spark://elsewhere:7077")
-    found = replace(found, lanes={(a.id, 7): 20_000_000})
+    found = replace(found, lanes={(a.id, 7): 15_000_000})
     fits(found, histories, "local[*]")
     found.arrivals["unknown", 18] = 10_000_000
     with pytest.raises(ConfigurationError, match="queue 18 of unknown has 10,000,000 messages"):

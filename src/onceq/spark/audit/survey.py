@@ -22,9 +22,9 @@ SHARE: Final = 100
 """A stream, or a queue, with less than a hundredth of a file is not counted there: however many
 there are, little is to be remembered, and at most a hundredth of all events is not counted."""
 SECOND_US: Final = 1_000_000
-EVENT_BYTES: Final = 700
+EVENT_BYTES: Final = 950
 """Memory that a task takes for each event of a stream, at the highest; measured."""
-COPY_BYTES: Final = 2_500
+COPY_BYTES: Final = 2_600
 """Memory that a task takes for each message that was accepted in a queue, at the highest; measured.
 """
 
