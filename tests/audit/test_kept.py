@@ -281,7 +281,8 @@ def test_a_proof_of_the_first_format_goes_on(true: Path, tmp_path: Path) -> None
 def test_more_than_fits_is_refused_with_what_to_do(
     true: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
 ) -> None:
-    monkeypatch.setattr(command, "AUDIT_EVENTS_MAX", 10)
+    limit = "AUDIT_PROOF_EVENTS_MAX" if kind == "proof" else "AUDIT_EVENTS_MAX"
+    monkeypatch.setattr(command, limit, 10)
     wish, words = {
         "": (Wish(), "use onceq spark audit, or fewer managers at a time"),
         "proof": (Wish(proof=str(tmp_path / "proof")), "the oldest first, .* the same --proof"),
