@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onceq.audit import story, sums
 from onceq.spark.audit import parts, rows, survey
-from tests.planted.planted import Planted, edited
+from tests.planted.planted import Planted, edited, replaced
 
 SUMS = "tests/audit/test_sums.py::"
 PARTS = "tests/unit/spark/test_audit_parts.py::"
@@ -16,7 +16,7 @@ PLANTED = (
             SUMS + "test_any_parts_add_up_to_the_whole"),
     Planted("pieces-of-any-step", edited(sums, "        step *= 2\n", "        step += 1\n"),
             SUMS + "test_pieces_of_time_are_many_but_not_too_many"),
-    Planted("a-digit-too-few", edited(sums, "DIGITS: Final = 3", "DIGITS: Final = 2"),
+    Planted("a-digit-too-few", replaced(sums, "DIGITS", 2),
             SUMS + "test_percentiles_are_right_to_half_a_per_cent"),
     Planted("percentiles-beyond-the-longest",
             edited(sums, "found.append(min(value, self.most))", "found.append(value)"),
