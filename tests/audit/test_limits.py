@@ -11,6 +11,7 @@ import pytest
 from onceq.audit import command
 from onceq.audit.command import Wish
 from onceq.audit.events import NOBODY
+from onceq.audit.proof import NAME
 from onceq.errors import ConfigurationError
 from tests.audit.histories import audited, hostile, peopled
 from tests.audit.planting import Planter, Plants, Row
@@ -99,6 +100,6 @@ def test_histories_that_do_not_fit_into_memory_are_refused(
     place = str(peopled(tmp_path / "all"))
     with pytest.raises(ConfigurationError, match=f"events, and 10 fit into memory: {cure}"):
         command.run([place], Wish(proof=proof), lambda _: None)
-    assert not (tmp_path / "proof").exists()
+    assert not (tmp_path / "proof" / NAME).exists()
     other = "" if proof else "proof"
     assert not command.run([place], Wish(proof=other), lambda _: None)["violations"]
