@@ -89,8 +89,15 @@ def test_damage_is_told_in_our_words_and_nothing_stays_set(
     shutil.copytree(place / "true", copied)
     path = max(copied.glob("*/*"), key=lambda one: one.stat().st_size)
     pq.write_table(pq.read_table(path), path, write_page_checksum=True)  # as managers write them
+    group = pq.read_metadata(path).row_group(0)
+    read = next(
+        column
+        for at in range(group.num_columns)
+        if (column := group.column(at)).path_in_schema == "position"
+    )
     data = bytearray(path.read_bytes())
-    data[len(data) // 3] ^= 0x55
+    first = read.dictionary_page_offset or read.data_page_offset
+    data[first + read.total_compressed_size - 1] ^= 0x55  # of a column that the audit reads
     path.write_bytes(data)
     before = [spark.conf.get(name) for name in CONFIG]
     with pytest.raises(Exception, match="damaged") as told:
