@@ -13,7 +13,9 @@ from onceq.core.inputs import inputs
 from onceq.core.inputs.backup import PutBack
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
+from onceq.core.state.link_states import Link
 from onceq.core.state.position_block import AVAILABLE, LOCKED
+from onceq.core.state.queues import OutgoingQueue
 from onceq.model.limits import Settings
 from onceq.model.log import FRAME_HEADER
 from onceq.model.manager_identity import Identity
@@ -96,3 +98,16 @@ class Core:
                         title = getattr(queue, "title", "?")
                         found[f"{title} {'held' if state == LOCKED else ''}".strip()] += count
         return found
+
+
+def turned_away(core: Core, outgoing: OutgoingQueue, peer: bytes, *, seconds: int) -> list[int]:
+    """The destination takes every session and closes it at once; when it was called, in seconds."""
+    called = []
+    for second in range(seconds):
+        if outgoing.link is Link.CONNECTING:
+            called.append(second)
+            session = 1_000 + second
+            core.step(inputs.SessionOpened(session, peer, "x", outgoing.number, extended=True))
+            core.step(inputs.SessionClosed(session, "the peer has closed"))
+        core.pass_time(1)
+    return called

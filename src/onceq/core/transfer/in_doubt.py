@@ -101,8 +101,9 @@ def inquire(step: Step, outgoing: OutgoingQueue) -> None:
             step.begin(_never_told(step, outgoing))
         return
     wait_us = step.later_us(step.settings.resend_wait_s(inquiries.asked))
+    start, inquiries.goes_on = inquiries.goes_on, 0
     if peer is not None:
-        inquiries.goes_on = _ask_from(step, peer, outgoing, inquiries.goes_on)
+        inquiries.goes_on = _ask_from(step, peer, outgoing, start)
         if inquiries.goes_on:
             wait_us = min(wait_us, step.later_us(NO_ROOM_S))
     # Without a session, too: the timer makes one.
@@ -136,17 +137,19 @@ def _askable(
 
 
 def on_timer(step: Step, number: int) -> None:
-    """Nothing was answered in time, or there was more to ask: ask, over a new session if need
-    be."""
+    """Nothing was answered in time: ask, over a new session if need be. Or there was more to ask:
+    go on, on the session that is there (see ``NO_ROOM_S``)."""
     outgoing = step.state.all_queues.get(number)
     if not isinstance(outgoing, OutgoingQueue):
         return
     inquiries = outgoing.inquiries
     if not 0 < inquiries.due_us <= step.now.mono_us:
         return
-    if not inquiries.goes_on:
+    none = outgoing.link is Link.NONE
+    if none or not inquiries.goes_on:
         inquiries.asked += 1
-    if outgoing.link is Link.NONE and not held(step, outgoing) and _askable(step, outgoing, 0, 1):
+    may = none and not inquiries.goes_on and not held(step, outgoing)
+    if may and _askable(step, outgoing, 0, 1):
         connect(step, outgoing)
     inquire(step, outgoing)
 

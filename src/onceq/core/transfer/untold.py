@@ -59,8 +59,9 @@ from onceq.packet.settle import (
 AGAIN_S: Final = 60
 """Seconds after which a question that was not answered is asked again; then twice as many."""
 NO_ROOM_S: Final = 2
-"""Seconds after which it goes on, if that was too much at once, or too much else waited on the
-session."""
+"""Seconds after which it goes on, on the same session, if that was too much at once, or too much
+else waited there. No session is made for the rest of a question: who turns everybody away would be
+called that often."""
 STREAMS_AT_ONCE: Final = 1_024
 """Streams of one outgoing queue that are looked through for a question; then it goes on later."""
 ANSWERED_EVERY_US: Final = 1_000_000
@@ -140,8 +141,9 @@ def on_timer(step: Step, number: int) -> None:
     if not outgoing.ordered_lane.awaiting:
         outgoing.ends.asked = 0
         return
-    if outgoing.link is Link.NONE and not held(step, outgoing):
+    if not outgoing.ends.goes_on and outgoing.link is Link.NONE and not held(step, outgoing):
         connect(step, outgoing)
+    # The rest of a question whose session is over: all of it is asked anew, after the usual pause.
     ask(step, outgoing)
 
 

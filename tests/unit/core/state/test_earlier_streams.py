@@ -6,6 +6,7 @@ import random
 from array import array
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
@@ -18,7 +19,7 @@ from onceq.model.identity import guid_text
 from onceq.model.message import PLAIN
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.settle import EndsOpen, Memory, StillOpen
-from tests.unit.core.alone import Core
+from tests.unit.core.alone import Core, turned_away
 from tests.unit.core.effort import stays_the_same
 
 PEER = b"P" * 16
@@ -133,3 +134,17 @@ def test_a_question_about_one_stream_at_a_time_comes_to_the_last_one(
         untold.ask(step, outgoing)
     assert len(step.sessions.peers[1].notes) == 3
     assert not outgoing.ends.goes_on
+
+
+def test_who_turns_everybody_away_is_not_asked_for_the_rest_of_a_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(untold, "STREAMS_AT_ONCE", 1)
+    core = with_streams(3)
+    (outgoing,) = core.manager.state.outgoing.values()
+    untold.ask(core.manager._step, outgoing)
+    core.step(inputs.SessionClosed(1, "gone"))
+    called = turned_away(core, outgoing, PEER, seconds=4 * 3_600)
+    pauses = [after - before for before, after in pairwise(called)]
+    assert min(pauses) >= untold.AGAIN_S
+    assert pauses == sorted(pauses)

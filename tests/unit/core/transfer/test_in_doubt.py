@@ -23,7 +23,7 @@ from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.arrived import cut
 from onceq.packet.settle import Inquiry, Memory, settlement
-from tests.unit.core.alone import IDENTITY, WALL_S, Core
+from tests.unit.core.alone import IDENTITY, WALL_S, Core, turned_away
 
 ELSEWHERE = r"PRIVATE=5a5a5a5a-0000-0000-0000-000000000001\00000001"
 DEAD = Properties(journal=Journal.DEADLETTER)
@@ -189,3 +189,15 @@ def test_a_question_that_finds_no_room_goes_on_where_it_stopped(
     room[0] = 1
     inquire(core.manager._step, outgoing_of(core))
     assert len(set(asked)) == 6
+
+
+def test_who_turns_everybody_away_is_not_asked_for_the_rest_of_a_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(in_doubt, "STREAMS_AT_ONCE", 1)
+    core = doubtful(count=1, streams=3)
+    outgoing = outgoing_of(core)
+    called = turned_away(core, outgoing, outgoing.name.guid, seconds=3_600)
+    pauses = [after - before for before, after in pairwise(called)]
+    assert min(pauses) >= core.manager._step.settings.resend_first_s
+    assert pauses == sorted(pauses)
