@@ -49,7 +49,7 @@ PLANTED = (
     ),
     Planted(
         "readers-outlive-their-queue", _readers_outlive_their_queue,
-        READERS + "a_queue_that_is_made_again_knows_nobody",
+        "tests/unit/core/state/test_readings.py::test_what_is_known_of_readers_goes_with_their_queue",
     ),
     Planted("no-reader-makes-room", _no_reader_makes_room, READERS + "readers_are_bounded"),
     Planted(

@@ -90,8 +90,10 @@ class Place:
     """By name of a reader: what its manager remembers of him (``memories.py``)."""
     removing: dict[str, Reading] = field(default_factory=dict)
     """Likewise: what it may remember, because a removal is under way, or its answer was lost."""
-    read_us: dict[str, int] = field(default_factory=dict)
-    """When each has removed last, by what is known."""
+    removing_us: dict[str, int] = field(default_factory=dict)
+    """When that was asked for."""
+    read_us: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Between which times each has removed last: when it was asked for, and when it was known."""
     forgotten: set[str] = field(default_factory=set)
     """Readers that an operator may have let it forget."""
     keeps: bool = False

@@ -29,13 +29,14 @@ class Memories:
     def removing(self, place: Place, name: str, new: Reading) -> None:
         """A removal is about to be asked for: it may be remembered from now on."""
         place.removing[name] = new
+        place.removing_us[name] = self.kernel.now
 
     def removed(self, place: Place, name: str) -> None:
         """It is done, and with it what is remembered."""
         new = place.removing.pop(name, None)
         if new is not None:
             place.readings[name] = _joined(place.readings.get(name), new)
-            place.read_us[name] = self.kernel.now
+            place.read_us[name] = (place.removing_us[name], self.kernel.now)
             place.forgotten.discard(name)
 
     def kept(self, place: Place, name: str) -> None:
@@ -73,7 +74,9 @@ class Memories:
         """Nothing is remembered of a reader: there must be a reason, if there was anything."""
         if old is None:
             return
-        later = sum(us >= place.read_us[name] for us in place.read_us.values()) - 1
+        # Of a removal whose answer was lost it is known late that it has happened, not when.
+        asked_us, _ = place.read_us[name]
+        later = sum(heard_us >= asked_us for _, heard_us in place.read_us.values()) - 1
         later += sum(other != name for other in place.removing)
         if name in place.forgotten:
             place.forgotten.discard(name)
