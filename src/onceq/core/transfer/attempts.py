@@ -64,7 +64,8 @@ def _end_portion(step: Step, outgoing: OutgoingQueue, ends: dict[int, int]) -> b
     for index, end in ends.items():
         lane, at = outgoing.lanes[index], outgoing.tried_once.get(index, 0)
         for w in outgoing.wants(index).since(at):
-            if left <= 0 or w.first >= end:
+            # What was sent meanwhile may have made the last range longer.
+            if left <= 0 or max(at, w.first) >= end:
                 break
             at, stop = max(at, w.first), min(w.end, end)
             if w.flags & PUT_ONCE:

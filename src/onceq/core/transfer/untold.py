@@ -174,7 +174,7 @@ def hear(step: Step, peer: Peer, said: EndsOpen) -> None:
             await_ends(step, outgoing, AGAIN_S)
         else:
             ends.begin.pop(stream, None)
-            if not ends.begin:
+            if not ends.begin and not ends.goes_on:
                 ends.due_us = 0
             await_ends(step, outgoing)
 

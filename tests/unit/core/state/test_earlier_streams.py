@@ -136,6 +136,22 @@ def test_a_question_about_one_stream_at_a_time_comes_to_the_last_one(
     assert not outgoing.ends.goes_on
 
 
+def test_an_answer_to_a_part_of_a_question_does_not_put_off_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(untold, "STREAMS_AT_ONCE", 1)
+    core = with_streams(3)
+    step, (outgoing,) = core.manager._step, core.manager.state.outgoing.values()
+    peer, streams = step.sessions.peers[1], [s.stream for s in outgoing.stretches_from(0)]
+    untold.ask(step, outgoing)
+    for at, stream in enumerate(streams, start=1):
+        assert len(peer.notes) == at
+        said = StillOpen(1, 1, Memory(stream, 1, 1, closed=True), ((1, 1),))
+        untold.hear(step, peer, EndsOpen((said,)))
+        core.pass_time(untold.NO_ROOM_S)
+    assert not outgoing.ends.goes_on
+
+
 def test_who_turns_everybody_away_is_not_asked_for_the_rest_of_a_question(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,6 +12,7 @@ from onceq.core.ending.portions import ENDED_AT_ONCE
 from onceq.core.inputs.inputs import ConnectFailed, Room, SessionClosed, SessionOpened, Tick
 from onceq.core.state.link_states import Link
 from onceq.core.state.queues import OutgoingQueue
+from onceq.core.transfer import attempts
 from onceq.model import requests
 from onceq.model.message import Properties
 from onceq.model.run import LENGTH_TYPE, Run
@@ -70,6 +71,19 @@ def test_what_is_sent_meanwhile_is_for_the_next_attempt(core: Core) -> None:
     core.pass_time(3_600)
     failed(core)
     assert not len(outgoing)
+
+
+def test_portions_of_one_come_to_an_end_while_more_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was sent meanwhile makes the range longer that was looked at last."""
+    monkeypatch.setattr(attempts, "ENDED_AT_ONCE", 1)
+    core = Core()
+    send(core, 2)
+    failed(core)
+    send(core, 5)
+    for _ in range(10):
+        core.step(Tick())
+    assert not core.manager.at_work
+    assert len(outgoing_of(core)) == 5
 
 
 def test_nothing_that_is_to_end_leaves_on_a_session_that_comes_meanwhile(core: Core) -> None:
