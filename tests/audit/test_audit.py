@@ -229,6 +229,9 @@ def test_what_is_no_history_is_refused(place: Path, tmp_path: Path) -> None:
         files.find([str(tmp_path)])
     with pytest.raises(ConfigurationError, match="there is no folder"):
         files.find([str(tmp_path / "none")])
+    (tmp_path / "a.parquet").touch()
+    with pytest.raises(ConfigurationError, match="is a file, and histories are folders"):
+        files.find([str(tmp_path / "a.parquet")])
     fake = tmp_path / Span(1, 0, 8).name
     pq.write_table(pa.table({"x": [1]}), fake)
     with pytest.raises(ConfigurationError, match="no file of a history"):

@@ -139,11 +139,9 @@ def find(folders: Sequence[str]) -> list[Coverage]:
         except OSError as error:
             raise ConfigurationError(f"{error.filename} cannot be read: {error.strerror}") from None
         if not here:
-            nowhere = not any(place.is_dir() for place in places)
             raise ConfigurationError(
-                f"there is no {'folder' if nowhere else 'history in'} {given}: name the data "
-                "directory of a queue manager that has the setting history = true, or a folder "
-                "with several of them"
+                f"{_nothing(given, places)}: name the data directory of a queue manager that has "
+                "the setting history = true, or a folder with several of them"
             )
         found.update({str(folder.resolve()): folder for folder in here})
     known: dict[str, Coverage] = {}
@@ -155,6 +153,15 @@ def find(folders: Sequence[str]) -> list[Coverage]:
                 f"{one.folder} and {other.folder} are both histories of {one.manager}: name one"
             )
     return sorted(known.values(), key=lambda one: (one.manager, one.id))
+
+
+def _nothing(given: str, places: Sequence[Path]) -> str:
+    """Why no history was found."""
+    if any(place.is_dir() for place in places):
+        return f"there is no history in {given}"
+    if any(place.is_file() for place in places):
+        return f"{given} is a file, and histories are folders"
+    return f"there is no folder {given}"
 
 
 def _folders(place: Path) -> list[Path]:

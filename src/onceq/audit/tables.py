@@ -42,6 +42,9 @@ TRAFFIC: Final = {"route": "string", "event": "string", "second": "bigint", "mes
 """Columns of ``points``, and their SQL types."""
 _ARROW: Final = {
     "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
     "bigint": pa.int64(),
     "timestamp": pa.timestamp("us", tz="UTC"),
 }

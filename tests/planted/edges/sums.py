@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceq.audit import story, sums
-from onceq.spark.audit import parts, rows, survey
+from onceq.spark.audit import bundles, parts, rows, survey, tasks
 from tests.planted.planted import Planted, edited, replaced
 
 SUMS = "tests/audit/test_sums.py::"
@@ -24,6 +24,17 @@ PLANTED = (
     Planted("rows-in-any-order",
             edited(rows, "if not (row[1:] > row[:-1]).all():", "if False:"),
             SURVEY + "test_rows_come_back_in_their_order"),
+    Planted("what-is-spoken-of-is-left-out",
+            edited(tasks, "self.told[slots(message)]", "~self.told[slots(message)]"),
+            PARTS + "test_of_what_nobody_speaks_little_is_looked_at"),
+    Planted("a-lane-in-several-parts",
+            edited(tasks, 'return numbers(events, "source"), within',
+                   'return numbers(events, "source"), numbers(events, "number")'),
+            PARTS + "test_the_parts_find_what_the_whole_finds"),
+    Planted("the-last-rows-are-not-spread",
+            edited(bundles, "    if waiting:\n", "    if not waiting:\n"),
+            "tests/unit/spark/test_audit_bundles.py::"
+            "test_rows_that_are_equal_are_in_one_part_and_each_is_there_once"),
     Planted("receivers-of-the-own-lane-alone",
             edited(parts, "copies.to[rows] = np.where(there == ABSENT, copies.to[rows], there)",
                    "pass"),

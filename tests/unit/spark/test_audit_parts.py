@@ -5,24 +5,26 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from zlib import crc32
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from onceq.audit import files, measure, story, tables
+from onceq.audit.arrays import NONE
 from onceq.audit.copies import ledger
 from onceq.audit.events import read
 from onceq.audit.rules import MESSAGE, QUEUE
 from onceq.audit.sums import Sums, merged, sums_of
+from onceq.audit.tables import schema
+from onceq.spark.audit.bundles import BUNDLE, opened
 from onceq.spark.audit.parts import LEDGER, Part, received
-from onceq.spark.audit.rows import ROW, ROWS, files_of
+from onceq.spark.audit.rows import ROWS, files_of, shown
 from onceq.spark.audit.survey import merged as merged_surveys
 from onceq.spark.audit.survey import surveyed
+from onceq.spark.audit.tasks import Tasks
 from tests.audit.corruptions import corrupt
 from tests.audit.histories import audited, peopled
 from tests.audit.planting import Plants, Row
@@ -31,11 +33,16 @@ PARTS = 3
 STUCK_S = 100.0
 
 
-def split(table: pa.Table, *columns: str) -> list[pa.Table]:
-    """What has the same values in the columns stands in one part."""
-    keys = zip(*(table[name].to_pylist() for name in columns), strict=True)
-    part = pa.array([crc32(repr(key).encode()) % PARTS for key in keys])
-    return [table.filter(pa.compute.equal(part, at)) for at in range(PARTS)]
+def brought(batches: Iterable[pa.RecordBatch]) -> dict[int, pa.Table]:
+    """Bundles by their part, in any order: Spark keeps none."""
+    frame = pa.Table.from_batches(batches, schema(BUNDLE))
+    order = list(range(len(frame)))
+    random.Random(1).shuffle(order)
+    frame = frame.take(pa.array(order))
+    return {
+        part: frame.filter(pa.compute.equal(frame["part"], part))
+        for part in set(frame["part"].to_pylist())
+    }
 
 
 def resent(path: Path) -> None:
@@ -68,58 +75,68 @@ class Parts:
     def __post_init__(self) -> None:
         self.histories = files.find([str(self.place)])
         of = files_of(self.histories)
-        batches = pa.RecordBatch.from_pydict({"id": list(range(len(of)))})
-        survey = surveyed([batches], of)
-        self.survey = merged_surveys(
-            json.loads(row["survey"]) for one in survey for row in one.to_pylist()
-        )
+        self.numbers = [pa.RecordBatch.from_pydict({"id": [at]}) for at in range(len(of))]
+        survey = surveyed(self.numbers, of)
+        self.survey = merged_surveys(row for one in survey for row in one.to_pylist())
         self.survey.tell(self.histories)
-        self.part = Part(
+        part = Part(
             self.histories, self.survey.parties, self.survey.queues, self.settled,
             measure.late_us(self.histories, STUCK_S),
         )  # fmt: skip
-        rows = pa.Table.from_batches(self.part.read([batches], of))
-        assert rows[ROW].to_pylist() == list(range(len(rows)))
-        order = list(range(len(rows)))
-        random.Random(1).shuffle(order)
-        self.rows = rows.take(pa.array(order))  # Spark keeps no order
-        self.lanes = split(self.rows, "source", "stream")
-        self.ledger = pa.concat_tables([self.part.ledger(one) for one in self.lanes])
-        told = pa.Table.from_batches(self.part.who_received(self.batches()))
-        self.part = replace(self.part, receivers=received(zip(*told.to_pydict().values(),
-                                                              strict=True)))  # fmt: skip
+        self.tasks = Tasks(part, of, PARTS, self.survey.told)
+        self.lanes = brought(self.tasks.lanes(self.numbers))
+        self.ledger = [
+            batch for one in self.lanes.values() for batch in self.tasks.ledger(one).to_batches()
+        ]
+        told = pa.Table.from_batches(self.tasks.who_received(self.ledger))
+        self.knows(received(zip(*told.to_pydict().values(), strict=True)))
 
-    def batches(self) -> list[pa.RecordBatch]:
+    @property
+    def part(self) -> Part:
+        """What all parts know."""
+        return self.tasks.part
+
+    def knows(self, receivers: Mapping[tuple[int, int], int]) -> None:
+        """Who has received what, of all parts."""
+        self.tasks = replace(self.tasks, part=replace(self.part, receivers=receivers))
+
+    def pieces(self) -> list[pa.Table]:
         """The ledger in pieces of any rows."""
-        batches: list[pa.RecordBatch] = self.ledger.to_batches(max_chunksize=7)
-        return batches
+        ledger = pa.concat_tables(opened(self.ledger))
+        return [ledger.slice(at, 7) for at in range(0, len(ledger), 7)]
 
     def judged(self) -> list[Row]:
         """Everything that the parts say."""
-        part, ledger = self.part, self.ledger
-        said = [part.lanes(one) for one in self.lanes]
-        said += [part.within(one, QUEUE) for one in split(ledger, "taken_manager", "taken_place")]
-        said += [part.within(one, MESSAGE) for one in split(ledger, "source", "message")]
-        events, copies = split(self.rows, "message"), split(ledger, "message")
-        said += [part.told(one, other) for one, other in zip(events, copies, strict=True)]
+        tasks = self.tasks
+        said = [tasks.of_lanes(one) for one in self.lanes.values()]
+        queues = brought(tasks.together(self.ledger, QUEUE))
+        said += [tasks.of_queues(one) for one in queues.values()]
+        spoken = brought(tasks.spoken(self.numbers))
+        copies = brought(tasks.together(self.ledger, MESSAGE))
+        nothing = pa.Table.from_batches([], schema(BUNDLE))
+        said += [
+            tasks.of_messages(spoken.get(at, nothing), copies.get(at, nothing))
+            for at in {*spoken, *copies}
+        ]
         found: list[Row] = pa.concat_tables(said).to_pylist()
         return found
 
     def sums(self) -> Sums:
         """What the copies of all parts add up to."""
-        batches = self.batches()
+        pieces = self.pieces()
         rows = [
-            row for at in range(0, len(batches), 3)
-            for one in self.part.sums(batches[at : at + 3]) for row in one.to_pylist()
+            row for at in range(0, len(pieces), 3)
+            for one in self.part.sums(pieces[at : at + 3]) for row in one.to_pylist()
         ]  # fmt: skip
         assert len(rows) > 2
         return merged(sums_of(json.loads(row["sums"])) for row in rows)
 
 
-def test_the_ledger_has_the_columns_that_spark_is_told(place: Path) -> None:
+def test_bundles_have_the_columns_that_tasks_expect(place: Path) -> None:
     parts = Parts(place)
-    assert parts.ledger.column_names == list(LEDGER)
-    assert parts.rows.column_names == list(ROWS)
+    for frames, columns in ((parts.ledger, LEDGER), (parts.lanes.values(), ROWS)):
+        for one in opened(frames):
+            assert one.schema == schema(columns)
 
 
 def test_the_parts_find_what_the_whole_finds(place: Path) -> None:
@@ -162,15 +179,46 @@ def test_a_receiver_is_known_from_other_lanes_of_its_outgoing_queue(tmp_path: Pa
     whole = measure.sums(measure.measured(copies), late_us=parts.part.late_us)
     assert r"A → B\private$\q" in {route for route, stream in whole.late if stream > 4_700}
     assert parts.sums() == whole
-    parts.part = replace(parts.part, receivers={})
+    parts.knows({})
     assert parts.sums() != whole, "they do stand in other parts"
+
+
+def test_streams_and_transactions_are_counted_in_parts(place: Path) -> None:
+    parts = Parts(place)
+    copies = ledger(read(parts.histories), parts.histories)
+    for names, columns in (
+        (("source", "stream"), (copies.source, copies.stream)),
+        (("source", "put_transaction"), (copies.source, copies.put.transaction)),
+    ):
+        rows = pa.Table.from_batches(parts.tasks.different(parts.ledger, names))
+        found = set(zip(*rows.to_pydict().values(), strict=True))
+        whole = set(zip(*(column.tolist() for column in columns), strict=True))
+        assert found == {one for one in whole if one[1] != NONE}
+        assert found
+
+
+def test_of_what_nobody_speaks_little_is_looked_at(place: Path) -> None:
+    parts = Parts(place)
+    events = read(parts.histories)
+    told = set(events.message[events.are("told")].tolist())
+    spoken = [
+        row for one in opened(brought(parts.tasks.spoken(parts.numbers)).values())
+        for row in one.to_pylist()
+    ]  # fmt: skip
+    of_told = [row for row in spoken if row["message"] in told]
+    expected = events.are("told", "accepted", "committed", "sent", "received")
+    assert len(of_told) == sum(
+        message in told for message in events.message[expected].tolist()
+    )  # fmt: skip
+    assert len(spoken) - len(of_told) <= len(events) / 50, "a few that share a mark with others"
+    assert bool(told) == (len(spoken) > 0)
 
 
 def test_the_table_of_messages_is_that_of_one_process(place: Path) -> None:
     parts = Parts(place)
     copies = ledger(read(parts.histories), parts.histories)
     whole = tables.messages(measure.measured(copies))
-    made = pa.Table.from_batches(parts.part.messages(parts.batches()))
+    made = pa.Table.from_batches(parts.part.messages(parts.pieces()))
     assert made.schema == tables.schema(tables.MESSAGES)
     assert made.column_names == whole.column_names
 
@@ -184,10 +232,9 @@ def test_stories_are_made_of_few_rows_and_are_those_of_one_process(place: Path) 
     parts, whole = Parts(place), audited(place)
     part = parts.part
     wrong = [part.wrong(row) for row in parts.judged() if row["lookedAt"] is None]
-    rows = pa.concat_tables(pq.read_table(one.path) for one in files_of(parts.histories))
-    batches = rows.select(story.SHOWN).to_batches(max_chunksize=50)
-    found = list(part.stories(batches, story.keys_of(wrong)))
-    table = pa.Table.from_batches(found, rows.select(story.SHOWN).schema)
+    rows = pa.concat_tables(shown(files_of(parts.histories)))
+    pieces = [rows.slice(at, 50) for at in range(0, len(rows), 50)]
+    table = pa.Table.from_batches(part.stories(pieces, story.keys_of(wrong)), rows.schema)
     assert len(table) < len(rows) / 2
 
     def told(stories: list[Row]) -> set[tuple[str, frozenset[str], tuple[str, ...]]]:

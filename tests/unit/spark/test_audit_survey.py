@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -33,7 +32,7 @@ def of(histories: list[files.Coverage], *some: int) -> Survey:
     listed = files_of(histories)
     numbers = pa.RecordBatch.from_pydict({"id": list(some or range(len(listed)))})
     rows = [row for one in surveyed([numbers], listed) for row in one.to_pylist()]
-    return merged(json.loads(row["survey"]) for row in rows)
+    return merged(rows)
 
 
 def test_it_is_what_the_events_say(tmp_path: Path) -> None:

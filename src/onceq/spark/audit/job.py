@@ -1,6 +1,6 @@
-"""The frames of one audit: what Spark brings together, and gives to the functions of ``parts``.
+"""The frames of one audit: what Spark brings together, and gives to the functions of ``tasks``.
 
-The ledger is kept by Spark while the audit goes on, as numbers: everything after the first look at
+The ledger is kept by Spark while the audit goes on, in bundles: everything after the first look at
 the events is made of it, but for the rules of lanes and letters, which see events again.
 """
 
@@ -15,32 +15,28 @@ from pyspark.sql import Window
 from pyspark.sql import functions as f
 
 from onceq.audit import files, story, tables
-from onceq.audit.arrays import NONE
-from onceq.audit.events import ABSENT
 from onceq.audit.rules import MESSAGE, QUEUE
 from onceq.audit.sums import Sums, merged, sums_of
 from onceq.history.columns import COLUMNS
-from onceq.spark.audit.parts import LEDGER, RECEIVERS, SUMS, VERDICTS, Part, received, sql
-from onceq.spark.audit.rows import EVENT, ROWS, files_of
-from onceq.spark.audit.survey import Survey, surveyed
+from onceq.spark.audit.bundles import BUNDLE
+from onceq.spark.audit.parts import RECEIVERS, SUMS, VERDICTS, Part, received, sql
+from onceq.spark.audit.rows import files_of
+from onceq.spark.audit.survey import SURVEY, Survey, surveyed
 from onceq.spark.audit.survey import merged as merged_surveys
+from onceq.spark.audit.tasks import Tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 PART_EVENTS: Final = 500_000
 """Events of one part, as far as lanes allow: see ``EVENT_BYTES``."""
-_SPOKEN: Final = tuple(
-    EVENT[name] for name in ("told", "accepted", "committed", "sent", "received")
-)
-"""Events that acknowledgment messages are held beside, and these."""
 
 
 CONFIG: Final = (
-    "spark.sql.sources.parallelPartitionDiscovery.threshold",  # more paths would be listed by a job
     "spark.sql.shuffle.partitions",  # those that hold nothing cost a tenth of a second each
-    "spark.sql.inMemoryColumnarStorage.compressed",  # which costs ten times what reading does
+    "spark.sql.adaptive.coalescePartitions.enabled",  # which goes by the size of compressed bundles
+    "spark.sql.inMemoryColumnarStorage.compressed",  # they are
     "spark.sql.parquet.outputTimestampType",  # as everybody reads them, and not as Spark once did
 )
 """What is set in Spark as long as the audit goes on."""
@@ -63,12 +59,9 @@ class Job:
         self._parts = max(self.events // PART_EVENTS, at_once, 2)
         self._config = spark.conf
         self._before = {name: spark.conf.get(name) for name in CONFIG}
-        values = (len(self._files) + 1, self._parts, "false", "TIMESTAMP_MICROS")
+        values = (self._parts, "false", "false", "TIMESTAMP_MICROS")
         for name, value in zip(CONFIG, values, strict=True):
             spark.conf.set(name, str(value))
-        # Files of earlier versions lack columns.
-        columns = {name: kind for name, (kind, _) in COLUMNS.items()}
-        self.rows = spark.read.schema(sql(columns)).parquet(*(one.path for one in self._files))
         self._numbers = spark.range(0, len(self._files), 1, min(len(self._files), self._parts))
         self._histories, self._settled, self._late_us = histories, settled, late_us
         self._kept: list[DataFrame] = []
@@ -76,100 +69,89 @@ class Job:
     def look(self) -> Survey:
         """Find out what all rows have to do with; tells histories of rows that say too little."""
         of = self._files
-        told = self._numbers.mapInArrow(lambda batches: surveyed(batches, of), "survey string")
-        found = merged_surveys(json.loads(row[0]) for row in told.collect())
+        told = self._numbers.mapInArrow(lambda batches: surveyed(batches, of), sql(SURVEY))
+        found = merged_surveys(row.asDict() for row in told.collect())
         found.tell(self._histories)
-        self.part = part = Part(
-            self._histories, found.parties, found.queues, self._settled, self._late_us
-        )
-        self._events = self._numbers.mapInArrow(lambda batches: part.read(batches, of), sql(ROWS))
+        self.part = Part(self._histories, found.parties, found.queues, self._settled, self._late_us)
+        self._tasks = Tasks(self.part, of, self._parts, found.told)
         return found
 
     # ---- the ledger --------------------------------------------------------------------------
 
     def follow(self) -> int:
         """Make the ledger; returns how many copies it has."""
-        part = self.part
-        self.ledger = self._lanes().applyInArrow(
-            lambda table: part.ledger(table), sql(LEDGER)
+        tasks = self._tasks
+        self._lanes = self._numbers.mapInArrow(lambda batches: tasks.lanes(batches), sql(BUNDLE))
+        self._ledger = self._lanes.groupBy("part").applyInArrow(
+            lambda frame: tasks.ledger(frame), sql(BUNDLE)
         ).persist()  # fmt: skip
-        self._kept.append(self.ledger)
-        messages: int = self.ledger.count()
-        self.part = replace(part, receivers=self._receivers())
+        self._kept.append(self._ledger)
+        messages: int = self._ledger.agg(f.sum("rows")).collect()[0][0] or 0
+        self.part = replace(self.part, receivers=self._receivers())
+        self._tasks = replace(tasks, part=self.part)
         return messages
 
-    def _lanes(self) -> GroupedData:
-        # Copies without a stream are judged one by one, beside what is told of their message.
-        within = f.coalesce("stream", "message")
-        return self._events.groupBy(self._together(f.col("source"), within))
-
-    def _together(self, *columns: Column) -> Column:
-        return f.pmod(f.xxhash64(*columns), f.lit(self._parts)).alias("part")
-
     def _receivers(self) -> dict[tuple[int, int], int]:
-        part = self.part
-        rows = self.ledger.mapInArrow(lambda batches: part.who_received(batches), sql(RECEIVERS))
+        tasks = self._tasks
+        rows = self._ledger.mapInArrow(lambda batches: tasks.who_received(batches), sql(RECEIVERS))
         return received(tuple(row) for row in rows.distinct().collect())
 
     def sums(self) -> Sums:
         """What all copies add up to."""
-        part = self.part
-        rows = self.ledger.mapInArrow(lambda batches: part.sums(batches), sql(SUMS)).collect()
+        tasks = self._tasks
+        rows = self._ledger.mapInArrow(lambda batches: tasks.sums(batches), sql(SUMS)).collect()
         return merged(sums_of(json.loads(row["sums"])) for row in rows)
 
     def streams(self) -> int:
         """How many streams copies are in."""
-        streamed = self.ledger.where(f.col("stream") != NONE)
-        count: int = streamed.select("source", "stream").distinct().count()
-        return count
+        return self._different("source", "stream")
 
     def transactions(self) -> int:
         """How many different transactions were committed, as far as packets name them."""
-        named = self.ledger.where(f.col("put_transaction") != NONE)
-        count: int = named.select("source", "put_transaction").distinct().count()
+        return self._different("source", "put_transaction")
+
+    def _different(self, *columns: str) -> int:
+        tasks, kinds = self._tasks, dict.fromkeys(columns, "bigint")
+        count: int = self._ledger.mapInArrow(
+            lambda batches: tasks.different(batches, columns), sql(kinds)
+        ).distinct().count()  # fmt: skip
         return count
 
     def messages(self) -> DataFrame:
         """The copies in words: the columns of ``audit.tables.MESSAGES``."""
-        part = self.part
-        return self.ledger.mapInArrow(lambda batches: part.messages(batches), sql(tables.MESSAGES))
+        tasks = self._tasks
+        return self._ledger.mapInArrow(
+            lambda batches: tasks.messages(batches), sql(tables.MESSAGES)
+        )  # fmt: skip
 
     # ---- verdicts ----------------------------------------------------------------------------
 
     def judge(self) -> None:
         """Judge by all rules."""
-        part, columns = self.part, sql(VERDICTS)
+        tasks, columns = self._tasks, sql(VERDICTS)
+        arrived = self._ledger.mapInArrow(
+            lambda batches: tasks.together(batches, QUEUE), sql(BUNDLE)
+        )  # fmt: skip
         self.verdicts = (
-            self._lanes().applyInArrow(lambda table: part.lanes(table), columns)
-            .union(self._within(QUEUE, f.col("taken_manager") != ABSENT,
-                                "taken_manager", "taken_place"))
-            .union(self._within(MESSAGE, f.col("message") != NONE, "source", "message"))
-            .union(self._told())
+            self._lanes.groupBy("part").applyInArrow(lambda frame: tasks.of_lanes(frame), columns)
+            .union(arrived.groupBy("part").applyInArrow(
+                lambda frame: tasks.of_queues(frame), columns))
+            .union(self._of_messages())
             .persist()
         )  # fmt: skip
         self._kept.append(self.verdicts)
 
-    def _within(self, what: str, there: Column, *columns: str) -> DataFrame:
-        part = self.part
+    def _of_messages(self) -> DataFrame:
+        """Of the copies of each message, and of what is told of it."""
+        tasks = self._tasks
+        copies = self._ledger.mapInArrow(
+            lambda batches: tasks.together(batches, MESSAGE), sql(BUNDLE)
+        )  # fmt: skip
+        spoken = self._numbers.mapInArrow(lambda batches: tasks.spoken(batches), sql(BUNDLE))
         return (
-            self.ledger.where(there)
-            .groupBy(self._together(*map(f.col, columns)))
-            .applyInArrow(lambda table: part.within(table, what), sql(VERDICTS))
-        )
-
-    def _told(self) -> DataFrame:
-        """Most messages have no acknowledgment messages: they are left out before."""
-        part = self.part
-        rows = self._events.where(f.col("message").isNotNull() & f.col("event").isin(*_SPOKEN))
-        spoken = rows.where(f.col("event") == EVENT["told"]).select("message").distinct()
-        of_events = rows.join(spoken, "message", "left_semi").select(*ROWS)
-        of_copies = self.ledger.join(spoken, "message", "left_semi").select(*LEDGER)
-        together = self._together(f.col("message"))
-        return (
-            of_events.groupBy(together)
-            .cogroup(of_copies.groupBy(together))
-            .applyInArrow(lambda left, right: part.told(left, right), sql(VERDICTS))
-        )
+            spoken.groupBy("part").cogroup(copies.groupBy("part"))
+            .applyInArrow(lambda left, right: tasks.of_messages(left, right), sql(VERDICTS))
+        )  # fmt: skip
 
     def wrong(self) -> DataFrame:
         """The violations: the columns of ``audit.tables.VIOLATIONS``."""
@@ -202,10 +184,10 @@ class Job:
 
     def told_of(self, keys: Sequence[story.Key]) -> pa.Table:
         """The rows that stories of these copies are made of."""
-        part = self.part
+        tasks = self._tasks
         kinds = {name: COLUMNS[name][0] for name in story.SHOWN}
-        table: pa.Table = self.rows.select(*story.SHOWN).mapInArrow(
-            lambda batches: part.stories(batches, keys), sql(kinds)
+        table: pa.Table = self._numbers.mapInArrow(
+            lambda batches: tasks.stories(batches, keys), sql(kinds)
         ).toArrow()  # fmt: skip
         return table
 

@@ -2,7 +2,7 @@
 
 The rules are those of ``onceq.audit``, as functions of arrays, and so is what copies add up to.
 What a rule looks at together stands in one part: the events of one lane, the copies accepted in one
-queue, the copies of one message.
+queue, the copies of one message. What Spark gives to a task and takes from it is in ``tasks.py``.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from onceq.audit.letters import letters, told
 from onceq.audit.rules import LANE
 from onceq.audit.sums import merged
 from onceq.history.events import SCHEMA
-from onceq.spark.audit.rows import File, decoded, read
+from onceq.spark.audit.rows import decoded
 
-Batches = Iterable[pa.RecordBatch]
+Tables = Iterable[pa.Table]
 
 LEDGER: Final = dict.fromkeys(COLUMNS, "bigint")
 VERDICTS: Final = {**tables.VIOLATIONS, "looksAt": "string", "lookedAt": "bigint"}
@@ -92,11 +92,6 @@ class Part:
 
     # ---- rows of histories to rows of the ledger, and to verdicts ----------------------------
 
-    def read(self, batches: Batches, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
-        """Numbers of files to their events."""
-        some = (files[at] for batch in batches for at in batch.column(0).to_pylist())
-        yield from read(some, self.parties, self.queues)
-
     def ledger(self, table: pa.Table) -> pa.Table:
         """Events of whole lanes to their copies."""
         return flat(ledger(self.events(table), self.histories))
@@ -130,31 +125,31 @@ class Part:
 
     # ---- of any rows, as they come -----------------------------------------------------------
 
-    def who_received(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+    def who_received(self, ledgers: Tables) -> Iterator[pa.RecordBatch]:
         """Rows of the ledger to who has told of anything from an outgoing queue."""
-        for table in _tables(batches):
+        for table in ledgers:
             copies = copies_of(table, self.parties, self.queues, self.known)
             rows = np.flatnonzero((own(copies) != ABSENT) & (copies.outgoing != NONE))
             _, each = coded(copies.put.manager[rows], copies.outgoing[rows], own(copies)[rows])
             yield from _batches(dict(zip(RECEIVERS, each, strict=True)), RECEIVERS)
 
-    def sums(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+    def sums(self, ledgers: Tables) -> Iterator[pa.RecordBatch]:
         """Rows of the ledger to what they add up to."""
         each = (
             measure.sums(measure.measured(self.copies(table)), late_us=self.late_us)
-            for table in _tables(batches)
+            for table in ledgers
         )
         yield from _batches({"sums": [json.dumps(merged(each).plain())]}, SUMS)
 
-    def messages(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+    def messages(self, ledgers: Tables) -> Iterator[pa.RecordBatch]:
         """Rows of the ledger to rows of the table of messages."""
-        for table in _tables(batches):
+        for table in ledgers:
             made = tables.messages(measure.measured(self.copies(table)))
             yield from made.cast(tables.schema(tables.MESSAGES)).to_batches()
 
-    def stories(self, batches: Batches, keys: Sequence[story.Key]) -> Iterator[pa.RecordBatch]:
+    def stories(self, histories: Tables, keys: Sequence[story.Key]) -> Iterator[pa.RecordBatch]:
         """Rows of histories to those that stories of some copies are made of."""
-        for table in _tables(batches):
+        for table in histories:
             yield from story.told_of(table, self.parties, keys).to_batches()
 
 
@@ -171,10 +166,6 @@ def received(rows: Iterable[Sequence[int]]) -> dict[tuple[int, int], int]:
 def own(copies: Copies) -> Ints:
     """Who tells that it has received each copy; ABSENT where nobody does."""
     return np.where(copies.taken.there, copies.taken.manager, copies.refuser)
-
-
-def _tables(batches: Batches) -> Iterator[pa.Table]:
-    return (pa.Table.from_batches([batch]) for batch in batches)
 
 
 def _batches(rows: Mapping[str, Any], columns: Mapping[str, str]) -> list[pa.RecordBatch]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from onceq.audit import story, tables
 from onceq.audit.events import KINDS, READ, read_file
 from onceq.audit.files import Coverage
 from onceq.errors import OnceqError
@@ -24,8 +25,6 @@ from onceq.history.columns import COLUMNS, EVENTS
 
 ROW: Final = "row"
 """Column: how many rows come before it, over all files in their order."""
-BATCH_ROWS: Final = 50_000
-"""Rows that are given to Spark at once: some 8 MiB."""
 EVENT: Final = {name: code for code, name in enumerate(EVENTS)}
 """The number of each event."""
 ROWS: Final = {
@@ -33,7 +32,6 @@ ROWS: Final = {
     for name in READ
 } | {ROW: "bigint"}
 """Columns, and their SQL types."""
-_NUMBERS: Final = {"int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_()}
 _TEXTS: Final = tuple(name for name in READ if COLUMNS[name][0] == "string")
 
 
@@ -76,12 +74,12 @@ def coded(table: pa.Table, parties: Sequence[str], queues: Sequence[str], before
     Args:
         before: Number of the first row.
     """
-    texts, columns = _texts(parties, queues), {}
+    texts, kinds, columns = _texts(parties, queues), tables.schema(ROWS), {}
     for name in READ:
         column = table[name]
         if name in texts:
             column = pc.index_in(column.cast(pa.string()), texts[name])
-        columns[name] = column.cast(_NUMBERS[ROWS[name]])
+        columns[name] = column.cast(kinds.field(name).type)
     return pa.table(columns | {ROW: np.arange(before, before + len(table))})
 
 
@@ -103,17 +101,21 @@ def _named(numbers: pa.ChunkedArray, texts: pa.Array) -> pa.ChunkedArray:
     )
 
 
-def read(
-    some: Iterable[File], parties: Sequence[str], queues: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
+def read(some: Iterable[File], parties: Sequence[str], queues: Sequence[str]) -> Iterator[pa.Table]:
     """The events of some files, as rows of numbers.
 
     Raises:
         ConfigurationError: One is damaged inside; with its code in its text, for Spark.
     """
     for file in some:
-        made = coded(checked(file), parties, queues, file.before)
-        yield from made.to_batches(max_chunksize=BATCH_ROWS)
+        yield coded(checked(file), parties, queues, file.before)
+
+
+def shown(some: Iterable[File]) -> Iterator[pa.Table]:
+    """What stories show of the events of some files."""
+    kinds = tables.schema({name: COLUMNS[name][0] for name in story.SHOWN})
+    for file in some:
+        yield pq.read_table(file.path, columns=story.SHOWN).select(story.SHOWN).cast(kinds)
 
 
 def checked(file: File) -> pa.Table:

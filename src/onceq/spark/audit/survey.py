@@ -7,13 +7,15 @@ judged in one task is counted, because it has to fit into its memory.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from onceq.audit.arrays import Ints, Mask, mixed
 from onceq.audit.events import NOBODY
 from onceq.audit.files import Coverage
 from onceq.spark.audit.rows import File, checked
@@ -21,12 +23,17 @@ from onceq.spark.audit.rows import File, checked
 SHARE: Final = 100
 """A stream, or a queue, with less than a hundredth of a file is not counted there: however many
 there are, little is to be remembered, and at most a hundredth of all events is not counted."""
+SLOTS: Final = 1 << 17
+"""Messages are marked in so many places: several may share one."""
 SECOND_US: Final = 1_000_000
 EVENT_BYTES: Final = 950
 """Memory that a task takes for each event of a stream, at the highest; measured."""
 COPY_BYTES: Final = 2_600
 """Memory that a task takes for each message that was accepted in a queue, at the highest; measured.
 """
+
+SURVEY: Final = {"survey": "string", "told": "binary"}
+"""Columns of what is told of a file, the first as JSON, and their SQL types."""
 
 Lane = tuple[str, int]
 """Who sends and the stream; or who receives and the place of the queue."""
@@ -69,6 +76,7 @@ class Survey:
             behind the last of them.
         lanes: Events of large streams.
         arrivals: Acceptances of large queues.
+        told: By slot: whether acknowledgment messages speak of a message that is marked there.
     """
 
     parties: list[str] = field(default_factory=list)
@@ -77,6 +85,7 @@ class Survey:
     unread: dict[str, tuple[int, int]] = field(default_factory=dict)
     lanes: dict[Lane, int] = field(default_factory=dict)
     arrivals: dict[Lane, int] = field(default_factory=dict)
+    told: Mask = field(default_factory=lambda: np.zeros(SLOTS, np.bool_), compare=False)
 
     def largest(self) -> Largest | None:
         """What takes most memory in one task; None if there is little."""
@@ -98,14 +107,29 @@ class Survey:
 
 
 def surveyed(batches: Iterable[pa.RecordBatch], files: Sequence[File]) -> Iterator[pa.RecordBatch]:
-    """Numbers of files to what is to be known of them, as JSON.
+    """Numbers of files to what is to be known of them, with the columns of ``SURVEY``.
 
     Raises:
         ConfigurationError: One is damaged inside; with its code in its text, for Spark.
     """
     for at in (at for batch in batches for at in batch.column(0).to_pylist()):
-        plain = survey_of(checked(files[at]))
-        yield pa.RecordBatch.from_pydict({"survey": [json.dumps(plain)]})
+        table = checked(files[at])
+        yield pa.RecordBatch.from_pydict({
+            "survey": [json.dumps(survey_of(table))], "told": [_told(table)]
+        })  # fmt: skip
+
+
+def slots(messages: Ints) -> Ints:
+    """Where messages are marked."""
+    return (mixed(messages) % np.uint64(SLOTS)).astype(np.int64)
+
+
+def _told(table: pa.Table) -> bytes:
+    """``Survey.told`` of a file, as bits."""
+    told = table.filter(pc.equal(table["event"].cast(pa.string()), "told"))["message"]
+    marked = np.zeros(SLOTS, np.bool_)
+    marked[slots(told.drop_null().cast(pa.int64()).to_numpy())] = True
+    return np.packbits(marked).tobytes() if len(told) else b""
 
 
 def survey_of(table: pa.Table) -> dict[str, Any]:
@@ -140,11 +164,14 @@ def _large(table: pa.Table, *columns: str) -> list[list[Any]]:
     ]  # fmt: skip
 
 
-def merged(plain: Iterable[dict[str, Any]]) -> Survey:
-    """The survey of all files."""
+def merged(surveys: Iterable[Mapping[str, Any]]) -> Survey:
+    """The survey of all files, of rows with the columns of ``SURVEY``."""
     found = Survey()
     parties, queues = set[str](), set[str]()
-    for one in plain:
+    for row in surveys:
+        if row["told"]:
+            found.told |= np.unpackbits(np.frombuffer(row["told"], np.uint8)).astype(np.bool_)
+        one = json.loads(row["survey"])
         parties.update(one["parties"])
         queues.update(one["queues"])
         rows, position = one["unread"]
