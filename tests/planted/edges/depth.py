@@ -37,6 +37,7 @@ EMPTYING = "tests/unit/service/test_emptying.py::"
 ATTEMPTS = "tests/unit/core/transfer/test_attempts.py::"
 IN_DOUBT = "tests/unit/core/transfer/test_in_doubt.py::"
 PORTIONS = "tests/unit/service/test_portions.py::"
+ASKED = "tests/unit/core/state/test_earlier_streams.py::"
 UNTOLD = "tests/unit/core/transfer/test_untold.py::"
 TRANSMIT = "tests/unit/core/transfer/test_transmit.py::"
 
@@ -176,6 +177,18 @@ PLANTED = (
             edited(untold, "                        left, whole = LOOKED_AT_ONCE, False",
                    "                        left = LOOKED_AT_ONCE"),
             UNTOLD + "test_what_moves_to_where_was_looked_already_is_not_left_out"),
+    Planted("a-part-that-was-answered-puts-off-the-rest",
+            edited(untold, "not ends.goes_on and not ends.open", "not ends.open"),
+            ASKED + "test_an_answer_to_a_part_of_a_question_does_not_put_off_the_rest"),
+    Planted("what-was-answered-is-asked-again-soon",
+            edited(untold, "elif asks and not ends.open:", "elif False:"),
+            ASKED + "test_an_answer_to_a_part_of_a_question_does_not_put_off_the_rest"),
+    Planted("a-part-without-an-answer-is-forgotten",
+            edited(untold, "            outgoing.ends.open.add(s.stream)\n", ""),
+            ASKED + "test_a_question_of_which_a_part_was_not_answered_is_asked_again_soon"),
+    Planted("the-rest-of-a-question-makes-a-session",
+            edited(untold, "if not outgoing.ends.goes_on and outgoing.link", "if outgoing.link"),
+            ASKED + "test_who_turns_everybody_away_is_not_asked_for_the_rest_of_a_question"),
     Planted("ends-that-are-told-meanwhile-are-not-waited-for",
             edited(untold, "is not peer or _under_way(step, peer.peer)", "is not peer"),
             UNTOLD + "test_what_ends_meanwhile_is_told_before_the_answer"),

@@ -67,12 +67,14 @@ class Ends:
         asked: How often it was asked without an answer.
         begin: By stream: the first number that the next question is about; all are if none is here.
         goes_on: The position from which on is asked next, if not all could be asked about at once.
+        open: Streams of the question, all parts of it, that nothing was heard about yet.
     """
 
     due_us: int = 0
     asked: int = 0
     begin: dict[int, int] = field(default_factory=dict)
     goes_on: int = 0
+    open: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)

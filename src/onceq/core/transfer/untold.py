@@ -95,13 +95,24 @@ def ask(step: Step, outgoing: OutgoingQueue) -> None:
     if not outgoing.ordered_lane.awaiting:
         return
     start, ends.goes_on = ends.goes_on, 0
-    if peer is not None and peer.extended and serves(step, peer, outgoing, peer.peer):
+    if not start:
+        ends.open.clear()
+    asks = peer is not None and peer.extended and serves(step, peer, outgoing, peer.peer)
+    if peer is not None and asks:
         ends.goes_on = _ask_from(step, peer, outgoing, start)
-    if not ends.goes_on:
+    if ends.goes_on:
+        await_ends(step, outgoing, NO_ROOM_S)
+    elif asks and not ends.open:
+        _answered(step, outgoing)
+    else:
         await_ends(step, outgoing, min(AGAIN_S << min(ends.asked, 16), ENDS_ASKED_S))
         ends.asked += 1
-    else:
-        await_ends(step, outgoing, NO_ROOM_S)
+
+
+def _answered(step: Step, outgoing: OutgoingQueue) -> None:
+    """The whole question was answered; what was said may change, so it is asked again some day."""
+    outgoing.ends.asked = outgoing.ends.due_us = 0
+    await_ends(step, outgoing)
 
 
 def _ask_from(step: Step, peer: Peer, outgoing: OutgoingQueue, start: int) -> int:
@@ -121,6 +132,7 @@ def _ask_from(step: Step, peer: Peer, outgoing: OutgoingQueue, start: int) -> in
             first, last = span
             begin = outgoing.ends.begin.get(s.stream, 0)
             entries.append((s.stream, max(first - s.base, begin), last - s.base))
+            outgoing.ends.open.add(s.stream)
     return 0 if _post(step, peer, entries) else asked
 
 
@@ -167,16 +179,15 @@ def hear(step: Step, peer: Peer, said: EndsOpen) -> None:
             continue
         _untold(step, peer, outgoing, s, one)
         ends, stream = outgoing.ends, one.memory.stream
-        ends.asked = 0
         span = _awaited(outgoing, s)
         if span is not None and span[1] - s.base > one.last:
             ends.begin[stream] = one.last + 1  # it had no room for more
             await_ends(step, outgoing, AGAIN_S)
-        else:
-            ends.begin.pop(stream, None)
-            if not ends.begin and not ends.goes_on:
-                ends.due_us = 0
-            await_ends(step, outgoing)
+            continue
+        ends.begin.pop(stream, None)
+        ends.open.discard(stream)
+        if not ends.begin and not ends.goes_on and not ends.open:
+            _answered(step, outgoing)
 
 
 def _untold(step: Step, peer: Peer, outgoing: OutgoingQueue, s: Stretch, one: StillOpen) -> None:

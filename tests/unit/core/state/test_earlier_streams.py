@@ -16,9 +16,10 @@ from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.transfer import untold
 from onceq.model import requests
 from onceq.model.identity import guid_text
+from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import PLAIN
 from onceq.model.run import LENGTH_TYPE, Run
-from onceq.packet.settle import EndsOpen, Memory, StillOpen
+from onceq.packet.settle import EndsAsked, EndsOpen, Memory, StillOpen, parse_settling
 from tests.unit.core.alone import Core, turned_away
 from tests.unit.core.effort import stays_the_same
 
@@ -136,20 +137,57 @@ def test_a_question_about_one_stream_at_a_time_comes_to_the_last_one(
     assert not outgoing.ends.goes_on
 
 
+def answered(core: Core, stream: int) -> None:
+    """The receiver says that the end of its one message will be told."""
+    said = StillOpen(1, 1, Memory(stream, 1, 1, closed=True), ((1, 1),))
+    untold.hear(core.manager._step, core.manager._step.sessions.peers[1], EndsOpen((said,)))
+
+
+def questions(core: Core) -> int:
+    """How many parts of questions about ends wait to leave."""
+    notes = core.manager._step.sessions.peers[1].notes
+    return sum(isinstance(parse_settling(packet), EndsAsked) for packet in notes)
+
+
+def asked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> tuple[Core, list[int]]:
+    """A manager that asks about three streams, one at a time, and has no question about a fourth;
+    and the three."""
+    monkeypatch.setattr(untold, "STREAMS_AT_ONCE", 1)
+    core = with_streams(3)
+    (outgoing,) = core.manager.state.outgoing.values()
+    streams = [s.stream for s in outgoing.stretches_from(0)]
+    sends(core)
+    untold.ask(core.manager._step, outgoing)
+    return core, streams
+
+
 def test_an_answer_to_a_part_of_a_question_does_not_put_off_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(untold, "STREAMS_AT_ONCE", 1)
-    core = with_streams(3)
-    step, (outgoing,) = core.manager._step, core.manager.state.outgoing.values()
-    peer, streams = step.sessions.peers[1], [s.stream for s in outgoing.stretches_from(0)]
-    untold.ask(step, outgoing)
+    core, streams = asked_one_by_one(monkeypatch)
+    (outgoing,) = core.manager.state.outgoing.values()
     for at, stream in enumerate(streams, start=1):
-        assert len(peer.notes) == at
-        said = StillOpen(1, 1, Memory(stream, 1, 1, closed=True), ((1, 1),))
-        untold.hear(step, peer, EndsOpen((said,)))
+        assert questions(core) == at
+        answered(core, stream)
         core.pass_time(untold.NO_ROOM_S)
+    core.pass_time(untold.NO_ROOM_S)
     assert not outgoing.ends.goes_on
+    core.pass_time(ENDS_ASKED_S - 10)
+    assert questions(core) == len(streams), "all of it was answered"
+    core.pass_time(10)
+    assert questions(core) > len(streams)
+
+
+def test_a_question_of_which_a_part_was_not_answered_is_asked_again_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    core, streams = asked_one_by_one(monkeypatch)
+    for stream in streams:
+        if stream != streams[1]:
+            answered(core, stream)
+        core.pass_time(untold.NO_ROOM_S)
+    core.pass_time(untold.AGAIN_S)
+    assert questions(core) > len(streams)
 
 
 def test_who_turns_everybody_away_is_not_asked_for_the_rest_of_a_question(
