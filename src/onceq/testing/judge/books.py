@@ -138,6 +138,8 @@ class Unit:
     """A send of it was refused, and not because it was wrong in itself: it must not commit."""
     undone: bool = False
     """A restore of its manager has undone it, whatever it was (``restores.py``)."""
+    was_undone: bool = False
+    """It is, or was until another copy of the directory took its turn, which has it."""
     told: Outcome | None = None
     id: TransactionId | None = None
 

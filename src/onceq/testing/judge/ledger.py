@@ -327,7 +327,8 @@ class Ledger:
                     continue
                 # What an outgoing queue was purged of is back after a restore, and comes behind
                 # what was sent after the purge and is undone.
-                if unit.undone and (turns or (message.node, place.key) in self.books.purged):
+                purged = (message.node, place.key) in self.books.purged
+                if (turns and unit.was_undone) or (unit.undone and purged):
                     continue
                 if message.copies[place.key].moved or place.poison:
                     continue

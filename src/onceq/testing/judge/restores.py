@@ -134,6 +134,7 @@ class Restores:
         for unit in books.units:
             if unit.node == node.index:
                 unit.undone = unit not in snapshot.units
+                unit.was_undone |= unit.undone
         for message in books.messages.values():
             if message.node == node.index and message.unit is None:
                 if message.uid in snapshot.sent:
