@@ -127,7 +127,7 @@ PLANTED = (
             edited(purges, "queue.purging, held = queue.purging + 1 - held, 1", "pass"),
             PURGES + "test_nothing_leaves_an_outgoing_queue_while_it_is_purged"),
     Planted("a-snapshot-shares-what-can-still-grow",
-            replaced(ReportRequests, "taken", list), SNAPSHOT),
+            replaced(ReportRequests, "taken", lambda self: list(self)), SNAPSHOT),
     Planted("a-snapshot-shares-a-table", shared_tables, SNAPSHOT),
     Planted("what-is-moved-is-moved-in-a-snapshot-too",
             replaced(PositionBlock, "unshare", lambda _: None),
