@@ -276,13 +276,22 @@ def test_a_file_that_was_replaced_is_a_lost_connection(db: sqlite3.Connection, p
     manager = "0" * 32
     begun(db).record(Row(manager, 1, "1"))
     assert agent.count(manager, 0, 9, (), (), 0) == 1
-    other = path.with_name("backup")
-    with closing(sqlite3.connect(other)) as backup:
-        backup.execute("CREATE TABLE t (x)")
-    os.replace(other, path)
-    with pytest.raises(PartnerLost, match="replaced"):
-        agent.settle(Row(manager, 2, "1"))
+
+    def replace() -> None:
+        other = path.with_name("backup")
+        with closing(sqlite3.connect(other)) as backup:
+            backup.execute("CREATE TABLE t (x)")
+        os.replace(other, path)
+
+    replace()
+    # SQLite itself notices that its file has gone when it writes, and not when it reads.
+    with pytest.raises(PartnerLost, match="replaced by another one"):
+        agent.count(manager, 0, 9, (), (), 0)
     assert agent.count(manager, 0, 9, (), (), 0) == 0
+    replace()
+    with pytest.raises(PartnerLost, match="replaced by another one"):
+        agent.settle(Row(manager, 2, "1"))
+    assert agent.settle(Row(manager, 2, "1")) is False
     agent.close()
 
 
