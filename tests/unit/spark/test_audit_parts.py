@@ -245,6 +245,7 @@ def test_stories_are_made_of_few_rows_and_are_those_of_one_process(place: Path) 
             if all(fault["fault"] != "torn-send" for fault in one["faults"])
         }  # fmt: skip
 
-    assert told(story.stories_of(parts.histories, part.parties, wrong, table)) == told(
-        whole["stories"]
-    )
+    stories = story.stories_of(parts.histories, part.parties, wrong, table)
+    assert told(stories) == told(whole["stories"])
+    events = {line.split()[3] for one in stories for line in one["rows"]}
+    assert ("told" in events) == bool(stories), "an acknowledgment names a message and no number"
