@@ -108,16 +108,34 @@ def send_alternating(core: Core, count: int, *, lifetime_s: int = 0) -> None:
     assert len(core.manager.state.queues[A]) == count
 
 
+def to_its_end(core: Core, request: requests.Request) -> int:
+    """What a request costs with all the portions that follow."""
+
+    def work() -> None:
+        core.ask(request)
+        core.pass_time(0)
+
+    worked = lines(work)
+    assert not core.manager.at_work
+    return worked
+
+
 def purging(count: int) -> int:
     core = stage(quota_kb=1_000_000)
     send_alternating(core, count)
-    return lines(lambda: core.ask(requests.PurgeQueue(A)))
+    worked = to_its_end(core, requests.PurgeQueue(A))
+    assert not len(core.manager.state.queues[A])
+    assert len(core.manager.state.queues[DEAD]) == count // 2
+    return worked
 
 
 def deleting(count: int) -> int:
     core = stage(quota_kb=1_000_000)
     send_alternating(core, count)
-    return lines(lambda: delete(core, A))
+    worked = to_its_end(core, requests.DeleteQueue(A))
+    assert A not in core.manager.state.queues
+    assert len(core.manager.state.queues[DEAD]) == count // 2
+    return worked
 
 
 def expiring(count: int) -> int:
@@ -125,6 +143,22 @@ def expiring(count: int) -> int:
     send_alternating(core, count, lifetime_s=5)
     worked = lines(lambda: core.pass_time(6))
     assert len(core.manager.state.queues[DEAD]) == count // 2
+    return worked
+
+
+def receiving(count: int) -> int:
+    """One transaction, which is not cut into portions, receives from two queues in turn."""
+    core = stage()
+    for name in (A, B):
+        core.ask(requests.SetQueue(name, {"journal": True}))
+        batch = (requests.SendItem(name, Properties(), Run.of([b"x"] * (count // 2))),)
+        core.ask(requests.Commit(0, batch))
+    core.ask(requests.Begin(7))
+    for _ in range(count // 2):
+        for name in (A, B):
+            core.ask(requests.Receive(name, transaction=7))
+    worked = to_its_end(core, requests.Commit(7))
+    assert len(core.manager.state.queues[A]) + len(core.manager.state.queues[B]) == 0
     return worked
 
 
@@ -152,7 +186,9 @@ def arrive(core: Core, count: int) -> None:
 def telling(count: int) -> int:
     core = stage()
     arrive(core, count)
-    return lines(lambda: core.ask(requests.PurgeQueue(A)))
+    worked = to_its_end(core, requests.PurgeQueue(A))
+    assert not len(core.manager.state.queues[A])
+    return worked
 
 
 def acknowledging(count: int) -> int:
@@ -168,7 +204,9 @@ def acknowledging(count: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("working", [purging, deleting, expiring, telling, acknowledging])
+@pytest.mark.parametrize(
+    "working", [purging, deleting, expiring, receiving, telling, acknowledging]
+)
 def test_work_grows_with_the_number_of_messages_and_no_faster(
     working: Callable[[int], int],
 ) -> None:
