@@ -8,7 +8,7 @@ import pytest
 
 from onceq.errors import StorageFailure, SyncFailed
 from onceq.store import pool as pool_module
-from onceq.store.pool import FREE_SHARE, READY_MAX, READY_MIN, Pool, Preparing
+from onceq.store.pool import READY_MAX, READY_MIN, Pool, Preparing
 from onceq.store.scan import segment_header
 from onceq.testing.sim.disk import SimFiles, failing
 
@@ -55,10 +55,10 @@ def test_old_segments_are_kept_up_to_a_number() -> None:
 
 
 def test_old_segments_leave_room_on_the_disk_for_others() -> None:
-    """No more are kept than a part of what is free, but for those that are the reserve."""
+    """No more are kept than an eighth of what is free, but for those that are the reserve."""
     disk = SimFiles()
     pool = Pool(disk, PATH, SIZE)
-    disk.free_bytes = lambda path: 4 * FREE_SHARE * SIZE  # type: ignore[method-assign]
+    disk.free_bytes = lambda path: 32 * SIZE  # type: ignore[method-assign]
     for n in range(6):
         disk.open(f"{PATH}/log-{n}", create=True)
         pool.retire(f"{PATH}/log-{n}", SIZE)
