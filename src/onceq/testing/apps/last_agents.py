@@ -258,6 +258,7 @@ class LastAgents:
         try:
             yield from one.run()
         except Died:
+            self.books.died(case)
             self.soon(home)
             raise
         finally:

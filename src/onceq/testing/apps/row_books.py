@@ -139,6 +139,12 @@ class RowBooks:
         else:
             self.ledger.aborted(case.unit)
 
+    def died(self, case: Case) -> None:
+        """The application is no more. Nobody hears whether it is promised what was asked for, even
+        where the manager takes its connection to be alive for a while."""
+        if case.asked and case.row is None and case.unit.status is Status.OPEN:
+            self.ledger.doubt(case.unit)
+
     def aborting(self, case: Case) -> None:
         """Its abort goes into the inbox; when it counts is not known."""
         if case.unit.status is Status.OPEN:

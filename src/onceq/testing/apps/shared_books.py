@@ -240,7 +240,15 @@ class SharedBooks:
     # ---- the application ----------------------------------------------------------------
 
     def died(self, whole: Whole) -> None:
-        """It is no more; its connections to managers are lost already."""
+        """It is no more. Nobody hears the answers that are under way, even where a manager takes
+        its connection to be alive for a while: what such a commit or promise has taken is
+        anybody's again as soon as it is refused."""
+        if whole.unit.status is Status.ASKED:
+            self.ledger.doubt(whole.unit)
+        for share in whole.shares:
+            unheard = share.asked and not (share.promised or share.over or share.commits)
+            if unheard and share.unit is not None and share.unit.status is Status.OPEN:
+                self.ledger.doubt(share.unit)
         if any(share.promised for share in whole.shares):
             untold = not all(share.ended or share.over for share in whole.shares)
             if not whole.asked:

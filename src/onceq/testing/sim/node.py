@@ -102,6 +102,7 @@ class Node:
         """As its file says."""
         self.life = 0
         self.paused_us = 0
+        self._standing: list[Callable[[], None]] = []
         self.engine: Engine | None = None
         self.on_up: list[Callable[[], None]] = []
         self.on_down: list[Callable[[], None]] = []
@@ -182,7 +183,7 @@ class Node:
         def due() -> None:
             if self.life == life and self.engine is not None:
                 if self.paused_us > self.kernel.now:
-                    self.kernel.at(self.paused_us, due)
+                    self._standing.append(due)
                 else:
                     work(*arguments)
 
@@ -325,13 +326,22 @@ class Node:
     def pause(self, us: int) -> None:
         """The process stands still."""
         self.paused_us = max(self.paused_us, self.kernel.now + us)
+        self.kernel.at(self.paused_us, self._go_on)
+
+    def _go_on(self) -> None:
+        """What was due while the process stood still is done now."""
+        if self.paused_us <= self.kernel.now:
+            standing, self._standing = self._standing, []
+            for due in standing:
+                self.kernel.at(self.kernel.now, due)
 
     def calm(self) -> None:
-        """No more faults are planned."""
+        """No more faults are planned, and a process that stands still goes on."""
         self._fuse, self._fatal_call = 0, ""
         self.sync_fails_in = 0
         self.disk.capacity = 0
         self.paused_us = 0
+        self._go_on()
 
     # ---- its loop -----------------------------------------------------------------------
 
