@@ -23,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
+plural = import_module("onceq.model.wording").plural
 # Not imported by name: patches of the running code are not for mypy.
 _planted = import_module("tests.planted.planted")
 ALL = import_module("tests.planted.in_worlds").ALL
@@ -127,7 +128,7 @@ def main() -> int:
             finder = outcome.trouble or f"found by {outcome.case.finder}"
             sys.stdout.write(f"{outcome.case.name:{wide}}  {outcome.seconds:6.1f} s  {finder}\n")
             sys.stdout.flush()
-    sys.stdout.write(f"{len(chosen)} mistakes planted, {len(missed)} not found\n")
+    sys.stdout.write(f"{plural(len(chosen), 'mistake')} planted, {len(missed)} not found\n")
     for outcome in missed:
         sys.stdout.write(f"    {outcome.case.name}: {outcome.trouble} ({outcome.case.finder})\n")
     return 1 if missed else 0

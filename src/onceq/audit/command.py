@@ -28,6 +28,7 @@ from onceq.audit.landed_rules import MISSING, Found, Tables
 from onceq.audit.progress import Say, StageProgress
 from onceq.errors import ConfigurationError
 from onceq.model.limits import AUDIT_EVENTS_MAX, AUDIT_PROOF_EVENTS_MAX
+from onceq.model.wording import plural
 
 COUNTING: Final = "counting ends, latencies, resends and stuck streams"
 
@@ -95,8 +96,8 @@ def _run(
     if count > most:
         raise ConfigurationError(_too_many(count, most, wish))
     size = sum(os.path.getsize(path) for path in fresh) / (1 << 20)
-    begin(f"reading {_some(count, 'event')} in {size:,.1f} MiB of "
-          f"{_some(len(histories), 'queue manager')}")  # fmt: skip
+    begin(f"reading {plural(count, 'event')} in {size:,.1f} MiB of "
+          f"{plural(len(histories), 'queue manager')}")  # fmt: skip
     if before is not None:
         return _go_on(before, histories, new, wish, begin)
     return audit(events_of.read(histories), histories, wish, begin)
@@ -134,10 +135,6 @@ def check(wish: Wish) -> None:
         raise ConfigurationError(f"--html {wish.html} is a folder; name a file")
 
 
-def _some(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def audit(
     events: events_of.Events, histories: Sequence[files.Coverage], wish: Wish, begin: Begin
 ) -> dict[str, Any]:
@@ -150,9 +147,9 @@ def audit(
         begin(f"reading {', '.join(one.name for one in wish.landed)}")
     # After the histories: what those tell as received was landed before.
     landed = Tables(wish.landed, events, histories, settled=wish.settled) if wish.landed else None
-    begin(f"following messages through {_some(len(events), 'event')}")
+    begin(f"following messages through {plural(len(events), 'event')}")
     copies = ledger(events, histories)
-    begin(f"judging {_some(len(copies), 'message')} and their streams")
+    begin(f"judging {plural(len(copies), 'message')} and their streams")
     verdicts = judge(events, copies, settled=wish.settled)
     told = [] if landed is None else landed.judge(copies)
     verdicts += [verdict for one in told for verdict in one.verdicts]
@@ -310,11 +307,11 @@ def verdict(said: dict[str, Any]) -> str:
     if broken:
         names = ", ".join(dict.fromkeys(one["invariant"] for one in broken))
         return (
-            f"VIOLATED: {_some(said['violations'], 'violation')} of {names} by "
-            f"{_some(said['messages_violated'], 'message')}"
+            f"VIOLATED: {plural(said['violations'], 'violation')} of {names} by "
+            f"{plural(said['messages_violated'], 'message')}"
         )
     limited = " as far as the histories tell" if said["notes"] else ""
     return (
-        f"PROVEN{limited}: of {_some(said['messages'], 'message')} each met at most one end, "
+        f"PROVEN{limited}: of {plural(said['messages'], 'message')} each met at most one end, "
         "once and in order, and nothing is lost"
     )

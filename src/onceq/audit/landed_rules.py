@@ -24,6 +24,7 @@ from onceq.audit.files import Coverage
 from onceq.audit.judge import Verdicts, of_events
 from onceq.audit.landed import UNTOLD, Landed, Names, Rows, lane_of, readers, taken
 from onceq.audit.letters import Finding
+from onceq.model.wording import plural
 
 LOST, TWICE = ("I6", "landed-lost"), ("I4", "landed-twice")
 NOWHERE, ELSEWHERE = ("I3", "landed-from-nowhere"), ("I3", "landed-elsewhere")
@@ -301,7 +302,8 @@ def _said(
     rows = beside.rows
     ended = beside.counted(beside.are(*ENDED_IN_QUEUE))[beside.row_code] > 0
     others, untold = _others(beside, reader)
-    bad = f" and {rows.bad:,} bad rows" if rows.bad else ""
+    good = plural(rows.all - rows.bad, "row")
+    bad = f" and {plural(rows.bad, 'bad row')}" if rows.bad else ""
     often = f"{twice:,} TWICE" if twice else "none twice"
     gone = f", {lost + missing:,} MISSING" if lost + missing else ""
     return {
@@ -310,7 +312,7 @@ def _said(
         "received": owed, "twice": twice, "lost": lost, "missing": missing,
         "waiting": int((_known(beside) & ~ended).sum()), "newer": int(beside.newer.sum()),
         "received_by_others": others, "received_untold": untold,
-        "sentence": f"{table.committed:,} committed, {rows.all - rows.bad:,} rows{bad}, {often}"
+        "sentence": f"{table.committed:,} committed, {good}{bad}, {often}"
         f"{gone} (read back by {table.library})",
     }  # fmt: skip
 

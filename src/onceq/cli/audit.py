@@ -16,6 +16,7 @@ from onceq.cli import out
 from onceq.cli.common import Json, dumped
 from onceq.cli.interrupt import Interruptible
 from onceq.cli.spark_loading import INTERRUPTED, Missing
+from onceq.model.wording import plural
 
 VIOLATED = 8
 """Exit code of an audit that has found an invariant violated."""
@@ -204,9 +205,9 @@ def _print(found: dict[str, Any]) -> None:
             out.line(f"    {row}")
     out.line("")
     out.line(
-        f"{len(found['checked'])} comparisons of {out.plural(found['events'], 'event')}: "
+        f"{len(found['checked'])} comparisons of {plural(found['events'], 'event')}: "
         + ", ".join(
-            out.plural(found[f"{noun}s"], noun) for noun in ("message", "transaction", "stream")
+            plural(found[f"{noun}s"], noun) for noun in ("message", "transaction", "stream")
         )
     )
     for note in found["notes"]:

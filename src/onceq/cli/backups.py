@@ -16,6 +16,7 @@ from onceq.client.opening import connect
 from onceq.client.reports import BackupReport, RestoreReport
 from onceq.embedded import data_directory
 from onceq.errors import ServiceNotAvailable
+from onceq.model.wording import plural
 
 STEP_BYTES = 256 << 20
 """After so many bytes the person at the terminal is told how far it is."""
@@ -72,7 +73,7 @@ def backup_command(directory: Target, qm: Where = None, json: Json = False) -> N
     if dumped(asdict(made), json):
         return
     out.line(
-        f"backup of {made.queue_manager} in {made.path}: {out.plural(made.files, 'file')}, "
+        f"backup of {made.queue_manager} in {made.path}: {plural(made.files, 'file')}, "
         f"{out.size(made.bytes)}, log position {made.position}; read back and found whole"
     )
 
@@ -108,7 +109,7 @@ def restore_command(
 
 
 def _said(done: RestoreReport) -> list[str]:
-    when, files = out.when(done.taken_at), out.plural(done.files, "file")
+    when, files = out.when(done.taken_at), plural(done.files, "file")
     if done.dry_run:
         return [
             f"the backup is whole: {files}, {out.size(done.bytes)}; {done.queue_manager} would be "
@@ -119,7 +120,7 @@ def _said(done: RestoreReport) -> list[str]:
         said.append(f"it is another queue manager now: {done.id}; it was {done.previous}")
         if done.set_aside:
             said.append(
-                f"{out.plural(done.set_aside, 'message')} that waited for other queue managers "
+                f"{plural(done.set_aside, 'message')} that waited for other queue managers "
                 "are dead letters here; the original sends them"
             )
     else:

@@ -12,6 +12,7 @@ from onceq.client.pause import pause
 from onceq.errors import DamagedRecord, InvalidParameter
 from onceq.model.classes import class_name
 from onceq.model.views.managers import ScrubView
+from onceq.model.wording import plural
 
 app = typer.Typer(
     help="Damaged messages: what was set aside because its stored bytes have changed.",
@@ -73,13 +74,13 @@ def drop(
         found = [d for d in connection.damages() if every or d.number == number]
         count = sum(d.count for d in found)
         if count and not dry_run:
-            agreed(f"forget {out.plural(count, 'damaged message')} for good?", yes=yes)
+            agreed(f"forget {plural(count, 'damaged message')} for good?", yes=yes)
         if not dry_run:
             count = connection.drop_damaged(number)
     if dumped({"dropped": count, "dry_run": dry_run}, json):
         return
     would = "would be forgotten" if dry_run else "forgotten"
-    out.line(f"{out.plural(count, 'damaged message')} {would}")
+    out.line(f"{plural(count, 'damaged message')} {would}")
 
 
 def scrub_command(
@@ -106,7 +107,7 @@ def scrub_command(
         out.line(_said(view))
     if view.damaged:
         raise DamagedRecord(
-            f"{out.plural(view.damaged, 'place')} of the log are damaged; 'onceq damage list' "
+            f"{plural(view.damaged, 'place')} of the log are damaged; 'onceq damage list' "
             "names the messages that lay there"
         )
 
@@ -115,5 +116,5 @@ def _said(view: ScrubView) -> str:
     how = "looking at" if view.running else "stopped after" if view.stopped else "looked at"
     return (
         f"{how} {out.size(view.bytes)} of {out.size(view.total)}: "
-        f"{out.plural(view.damaged, 'damaged place')}"
+        f"{plural(view.damaged, 'damaged place')}"
     )

@@ -29,6 +29,7 @@ from onceq.client.threads.manager import QueueManager
 from onceq.client.why import duration
 from onceq.errors import InvalidParameter, QueueNotFound
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
+from onceq.model.wording import plural
 
 dead_app = typer.Typer(help="Dead letters: list, show, send home, remove.", no_args_is_help=True)
 journal_app = typer.Typer(help="Journals: list, show, remove.", no_args_is_help=True)
@@ -178,7 +179,7 @@ def return_dead(
     if dumped(said, json):
         return
     done = "would be returned" if dry_run else "returned"
-    out.line(f"{out.plural(found.sent, 'dead letter')} {done}")
+    out.line(f"{plural(found.sent, 'dead letter')} {done}")
     for why, count in sorted(kept.items()):
         out.line(f"{count} stay{'s' if count == 1 else ''}: {why}")
     if found.more:
@@ -306,14 +307,12 @@ def _purge(
         if dry_run or not yes:
             count = _count(connection, queues, which, now_s)
             if not dry_run and count:
-                agreed(f"remove {out.plural(count, noun)} for good?", yes=yes)
+                agreed(f"remove {plural(count, noun)} for good?", yes=yes)
         if not dry_run:
             count = discard(connection, queues, which, now_s)
     if dumped({"removed": 0 if dry_run else count, "would_be": count, "dry_run": dry_run}, json):
         return
-    out.line(
-        f"{out.plural(count, noun)} {'would be' if dry_run else ''} removed".replace("  ", " ")
-    )
+    out.line(f"{plural(count, noun)} {'would be' if dry_run else ''} removed".replace("  ", " "))
 
 
 def _count(connection: QueueManager, queues: list[str], which: Filter, now_s: int) -> int:

@@ -15,6 +15,7 @@ from onceq.errors import ConfigurationError, DamagedRecord, UsageError
 from onceq.model.identity import guid_text
 from onceq.model.views.managers import Restored, StatusView
 from onceq.model.views.queues import OutgoingView
+from onceq.model.wording import plural
 
 app = typer.Typer(
     help="Queue managers: make, run, status, check, scrub, backup, restore.", no_args_is_help=True
@@ -139,10 +140,10 @@ def status(qm: Where = None, json: Json = False) -> None:
     out.facts(
         [
             ("queue manager", f"{view.name}  {view.id}"),
-            ("queues", f"{view.queues:,} with {out.plural(view.messages, 'message')}"),
+            ("queues", f"{view.queues:,} with {plural(view.messages, 'message')}"),
             (
                 "outgoing",
-                f"{view.outgoing:,} with {out.plural(view.outgoing_messages, 'message')}",
+                f"{view.outgoing:,} with {plural(view.outgoing_messages, 'message')}",
             ),
             ("stored", out.size(view.bytes)),
             ("sessions", view.sessions),
@@ -173,7 +174,7 @@ def put_back(restored: Restored) -> str:
     if restored.previous:
         text += f"; it was made as a copy of {guid_text(bytes.fromhex(restored.previous))}"
         if restored.aside:
-            text += f", {out.plural(restored.aside, 'message')} set aside as dead letters"
+            text += f", {plural(restored.aside, 'message')} set aside as dead letters"
     return text
 
 
@@ -191,22 +192,22 @@ def troubles(view: StatusView, outgoing: list[OutgoingView]) -> list[str]:
     if view.space_low:
         found.append("the disk is nearly full: sends are refused until there is room")
     found += [
-        f"{what}: {out.plural(count, 'time')} since the start; the log says from where"
+        f"{what}: {plural(count, 'time')} since the start; the log says from where"
         for what, count in view.disbelieved.items()
     ]
     if view.damaged_messages:
         found.append(
-            f"{out.plural(view.damaged_messages, 'message')} set aside because stored bytes are "
+            f"{plural(view.damaged_messages, 'message')} set aside because stored bytes are "
             "damaged: onceq damage list"
         )
     if view.transactional_dead_letters:
         found.append(
-            f"{out.plural(view.transactional_dead_letters, 'message')} in the transactional "
+            f"{plural(view.transactional_dead_letters, 'message')} in the transactional "
             "dead-letter queue: onceq peek 'SYSTEM$;DEADXACT'"
         )
     if view.dead_letters:
         found.append(
-            f"{out.plural(view.dead_letters, 'message')} in the dead-letter queue: "
+            f"{plural(view.dead_letters, 'message')} in the dead-letter queue: "
             "onceq peek 'SYSTEM$;DEADLETTER'"
         )
     found += [
@@ -277,16 +278,16 @@ def tidy(
         views = [v for v in connection.outgoing() if v.unanswered and v.messages]
         count = sum(view.messages for view in views)
         for view in () if as_json(json) else views:
-            out.line(f"{view.destination}: {out.plural(view.messages, 'message')}; "
+            out.line(f"{view.destination}: {plural(view.messages, 'message')}; "
                      f"{view.trouble}")  # fmt: skip
         if not dry_run:
             if count:
-                agreed(f"give up {out.plural(count, 'acknowledgment message')} for good?", yes=yes)
+                agreed(f"give up {plural(count, 'acknowledgment message')} for good?", yes=yes)
             count = connection.forget_unanswered()
     if dumped({"messages_given_up": count, "dry_run": dry_run}, json):
         return
     would = "would be given up" if dry_run else "given up"
-    out.line(f"{out.plural(count, 'acknowledgment message')} {would}")
+    out.line(f"{plural(count, 'acknowledgment message')} {would}")
 
 
 def _action(action: str, qm: str | None, json: bool) -> None:
@@ -296,7 +297,7 @@ def _action(action: str, qm: str | None, json: bool) -> None:
     if dumped({"queue_manager": name, "action": action, "outgoing_forgotten": count}, json):
         return
     if action == "tidy":
-        out.line(f"{name}: {out.plural(count or 0, 'outgoing queue')} forgotten")
+        out.line(f"{name}: {plural(count or 0, 'outgoing queue')} forgotten")
     else:
         out.line(f"{name}: {action}ed {'to' if action == 'connect' else 'from'} the network")
 

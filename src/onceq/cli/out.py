@@ -117,11 +117,6 @@ def size(count: int) -> str:
     return f"{value:.1f} TiB"
 
 
-def plural(count: int, noun: str) -> str:
-    """ "1 message", "2 messages"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def failure(code: str, text: str, exit_code: int, *, as_json: bool, **more: Any) -> None:
     """Print an error on stderr."""
     if as_json:

@@ -12,6 +12,7 @@ from onceq.client.threads.manager import QueueManager
 from onceq.client.why import why
 from onceq.errors import QueueNotFound, UnsupportedFormatName, UsageError
 from onceq.model.views.queues import QueueView
+from onceq.model.wording import plural
 
 app = typer.Typer(help="Queues of this manager.", no_args_is_help=True)
 
@@ -225,9 +226,9 @@ def poison(
 def _poison(view: QueueView) -> str:
     if not view.poison_attempts:
         return "stay at the head of the queue"
-    told = f"after {out.plural(view.poison_attempts, 'abort')}"
+    told = f"after {plural(view.poison_attempts, 'abort')}"
     if view.poison_retry_after:
-        again = out.plural(view.poison_retries, "more round")
+        again = plural(view.poison_retries, "more round")
         told += f" a wait of {view.poison_retry_after} s, {again}, and then"
     return f"{told} {view.poison_then.replace(':', ' to ;')}"
 
@@ -301,7 +302,7 @@ def _done(verb: str, count: int, there: dict[str, Any], *, dry: bool, json: bool
     if dry:
         out.line(f"would {verb} {_what(there)}; nothing was changed")
     else:
-        out.line(f"{verb}d {there['name']} with {out.plural(count, 'message')}")
+        out.line(f"{verb}d {there['name']} with {plural(count, 'message')}")
 
 
 @app.command("delete")
@@ -344,6 +345,5 @@ def purge(
 
 def _what(there: dict[str, Any]) -> str:
     return (
-        f"{there['name']} with {out.plural(there['messages'], 'message')} "
-        f"({out.size(there['bytes'])})"
+        f"{there['name']} with {plural(there['messages'], 'message')} ({out.size(there['bytes'])})"
     )

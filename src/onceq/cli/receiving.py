@@ -44,6 +44,7 @@ from onceq.errors import (
 from onceq.model.classes import class_name
 from onceq.model.identity import NO_GUID
 from onceq.model.message import NO_CORRELATION, Message
+from onceq.model.wording import plural
 
 PEEK_TEXT_CHARS = 48
 BATCH = 1_000
@@ -250,7 +251,7 @@ def receive(
     wanted = count if count is not None else 1 if timeout else 0
     if receiver.taken < wanted:
         raise ReceiveTimeout(
-            f"{queue}: {out.plural(receiver.taken, 'message')} came in time"
+            f"{queue}: {plural(receiver.taken, 'message')} came in time"
             + (f", {count} were asked for" if count is not None else "")
         )
 
@@ -258,7 +259,7 @@ def receive(
 def _say(receiver: Receiver, what: str) -> None:
     back = receiver.given_back
     more = f", {back:,} given back to the queue" if back else ""
-    out.note(f"{what}: {out.plural(receiver.taken, 'message')} received{more}")
+    out.note(f"{what}: {plural(receiver.taken, 'message')} received{more}")
 
 
 def peek(

@@ -34,6 +34,7 @@ from onceq.errors import (
     TransactionUsage,
 )
 from onceq.model.limits import PACKET_BYTES_MAX
+from onceq.model.wording import plural
 
 READ_BYTES = 1 << 20
 BATCH_BYTES_MAX = 64 << 20
@@ -349,7 +350,7 @@ def _carry_out(sender: Sender, found: Batches, guard: Interruptible, *, json: bo
         sender.end()
         _summary(tally, json=json, interrupted=True)
         left = found.read - tally.messages
-        more = f"; {out.plural(left, 'message')} read after them were not sent" if left else ""
+        more = f"; {plural(left, 'message')} read after them were not sent" if left else ""
         out.note(f"interrupted: {_certain(tally)}{more}")
         raise typer.Exit(130) from None
     except OnceqError as error:
@@ -362,7 +363,7 @@ def _carry_out(sender: Sender, found: Batches, guard: Interruptible, *, json: bo
 
 
 def _certain(tally: Tally) -> str:
-    return f"{out.plural(tally.messages, 'message')} of the input committed"
+    return f"{plural(tally.messages, 'message')} of the input committed"
 
 
 def _say_where(tally: Tally, waiting: int, error: OnceqError) -> None:
@@ -384,7 +385,7 @@ def _summary(tally: Tally, *, json: bool, interrupted: bool = False) -> None:
     elif not interrupted:
         count = f"{tally.commits:,} batch{'' if tally.commits == 1 else 'es'}"
         out.line(
-            f"sent {out.plural(tally.messages, 'message')} in {count}, {tally.seconds:.3f} s, "
+            f"sent {plural(tally.messages, 'message')} in {count}, {tally.seconds:.3f} s, "
             f"{tally.rate:,.0f}/s"
         )
 

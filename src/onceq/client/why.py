@@ -6,6 +6,7 @@ import time
 
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY, MessageClass
 from onceq.model.views.queues import OutgoingView, PutBackView, QueueView, StreamView
+from onceq.model.wording import plural
 
 CLASH = "Another queue manager has the identity of this one"
 _GIVEN_UP = {
@@ -53,7 +54,7 @@ def why(view: OutgoingView | QueueView) -> str:
     if view.clash:
         text += f". {CLASH}: {view.clash}"
     if view.elsewhere:
-        some = f"{view.elsewhere} message{'s' if view.elsewhere != 1 else ''}"
+        some = plural(view.elsewhere, "message")
         text += f". {some} here {_ELSEWHERE}"
     return text + (_put_back(put_back, _THERE) if put_back else "")
 
@@ -80,7 +81,7 @@ def _put_back(put_back: PutBackView, what: str) -> str:
         f"{clock(put_back.to)}"
     )
     if put_back.messages:
-        some = f"{put_back.messages} message{'s' if put_back.messages != 1 else ''}"
+        some = plural(put_back.messages, "message")
         text += f"; of {some} here: what {what}"
     for known in put_back.known:
         text += f"; since then another manager has shown: {known}"
@@ -89,7 +90,7 @@ def _put_back(put_back: PutBackView, what: str) -> str:
 
 def _why(view: OutgoingView, state: str, waiting: int) -> str:
     name = view.destination
-    some = f"{waiting} message{'s' if waiting != 1 else ''}"
+    some = plural(waiting, "message")
     they_wait = f"{some} wait{'s' if waiting == 1 else ''}"
     if state == "LOCKED":
         return (
@@ -117,7 +118,7 @@ def _ended(view: OutgoingView) -> str:
     told = []
     given_up, doubt = view.given_up, view.in_doubt
     if given_up:
-        some = f"{given_up} message{'s' if given_up != 1 else ''}"
+        some = plural(given_up, "message")
         value = view.given_up_class
         reason = _GIVEN_UP.get(value, f"class {value:#06x}")
         missing = "being told its end" if value in _ACKNOWLEDGED else "an acknowledgment"
@@ -126,7 +127,7 @@ def _ended(view: OutgoingView) -> str:
             f"{clock(view.given_up_at)} ({reason})"
         )
     if doubt:
-        some = f"{doubt} message{'s' if doubt != 1 else ''}"
+        some = plural(doubt, "message")
         told.append(
             f"{some} in doubt: ended here after transmission, and whether they arrived is asked "
             "of the receiver"
@@ -146,7 +147,7 @@ def _waiting(view: OutgoingView, state: str, name: str, some: str, they_wait: st
     if view.trouble:
         retry = view.retry_in_s
         again = f"; next try in {duration(retry)}" if retry >= 0 else "; trying now"
-        times = f"{view.attempts} attempt{'s' if view.attempts != 1 else ''}"
+        times = plural(view.attempts, "attempt")
         return (
             f"{name}: {some} cannot leave: unreachable since {clock(view.trouble_since)} "
             f"({view.trouble}, {times}){again}"
@@ -160,7 +161,7 @@ def _waiting(view: OutgoingView, state: str, name: str, some: str, they_wait: st
 
 
 def _local(view: QueueView) -> str:
-    some = f"{view.available} message{'s' if view.available != 1 else ''}"
+    some = plural(view.available, "message")
     text = f"{view.path}: a queue of this manager; {some} can be received"
     if view.locked:
         text += f", {view.locked} are held by open transactions until those end"
@@ -190,7 +191,7 @@ def _connected(view: OutgoingView, name: str, some: str) -> str:
         return f"{name}: connected; {_turned_away(view, some)}"
     if unheard and view.resend_in_s >= 0:
         times = view.resend_count
-        again = f", after {times} time-out{'s' if times != 1 else ''}" if times else ""
+        again = f", after {plural(times, 'time-out')}" if times else ""
         return (
             f"{name}: connected; {unheard} of {some} transmitted and waiting for an order "
             f"acknowledgment until {clock(view.resend_at)}, then they are sent again{again}"

@@ -19,6 +19,7 @@ from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import FORMAT_NAME_ELEMENTS_MAX
 from onceq.model.names import FormatName, Kind, Suffix, parse_format_name, queue_key
 from onceq.model.views.managers import NameStep
+from onceq.model.wording import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ class Snapshot:
                 one = self.lists[name.guid]
                 again = name.guid in lists
                 lists.add(name.guid)
-                count = f"{len(one.members)} member{'' if len(one.members) == 1 else 's'}"
+                count = plural(len(one.members), "member")
                 what = "was expanded before" if again else count
                 steps.append(NameStep(depth, str(one), what))
                 continue

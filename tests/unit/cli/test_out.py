@@ -65,12 +65,6 @@ def test_when_never() -> None:
     assert len(out.when(1_795_208_388)) == len("2026-11-20 21:00:00")
 
 
-def test_plural() -> None:
-    assert out.plural(1, "message") == "1 message"
-    assert out.plural(0, "message") == "0 messages"
-    assert out.plural(12_000, "message") == "12,000 messages"
-
-
 def test_errors_as_text_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     out.failure("queue-not-found", "there is no queue x", 2, as_json=False)
     assert capsys.readouterr().err == "onceq: error (queue-not-found): there is no queue x\n"

@@ -1,9 +1,9 @@
 """Rows of numbers, many in one value, on their way through Spark.
 
-Spark moves values from one task to another, and each value of each row costs it time: a million
-events of 24 columns take a minute. What it is given are bundles: tables as Arrow writes them, in
-compressed bytes, each with the number of the part that all its rows belong to. So it moves a few
-thousand values, and only the functions of the parts look into them.
+Spark moves values from one task to another, and each value of each row costs it more time than it
+costs to judge that row. What it is given are bundles: tables as Arrow writes them, in compressed
+bytes, each with the number of the part that all its rows belong to. So it moves a few thousand
+values, and only the functions of the parts look into them.
 """
 
 from __future__ import annotations

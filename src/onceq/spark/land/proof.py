@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
+from onceq.model.wording import plural
 from onceq.spark.land.plan import IDENTITY
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Proof:
 
     def sentence(self) -> str:
         """The verdict for people."""
-        bad = f" and {self.bad:,} bad rows" if self.bad else ""
+        bad = f" and {plural(self.bad, 'bad row')}" if self.bad else ""
         twice = f"{self.twice:,} TWICE" if self.twice else "none twice"
         gone = self.committed - self.rows - self.bad + self.twice
         odd = ""
@@ -64,7 +65,7 @@ class Proof:
         elif gone < 0:
             odd = f", {-gone:,} that no batch counts"
         return (
-            f"{self.committed:,} committed, {self.rows:,} rows{bad}, {twice}{odd} "
+            f"{self.committed:,} committed, {plural(self.rows, 'row')}{bad}, {twice}{odd} "
             f"(read back by {self.readers})"
         )
 
