@@ -60,6 +60,10 @@ DIRECTORY_LOOK_S: Final = 0.1
 """A busy manager looks at most so often whether the directory's file has changed (seconds): what
 another has registered is known after this time. Commands about the directory look at once."""
 
+DIRECTORY_DISPUTE_S_MAX: Final = 3_600.0
+"""A manager whose entry in the directory somebody else changes again and again, as the copy of a
+manager does, waits at most so long before it writes it again (seconds)."""
+
 TRACKING_AGE_S: Final = 7 * 86_400
 """Acknowledgments of tracked messages are removed after this time: longer than messages live."""
 

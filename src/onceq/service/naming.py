@@ -3,6 +3,10 @@
 Looks are cheap and at most one in DIRECTORY_LOOK_S; what has changed is told to the core before
 the requests that came with it. What this computer has to register is tried again until it is
 written; nothing else waits for that.
+
+Two copies of one manager each write their own address into the entry of both. So whoever finds that
+somebody else has changed what it wrote says so, and waits before it writes again: twice as long
+each time. Otherwise both would write as fast as they can look, and everybody would read it.
 """
 
 from __future__ import annotations
@@ -16,8 +20,8 @@ from onceq.core.inputs.inputs import Input
 from onceq.core.management.directory_rules import list_view
 from onceq.directory.contract import Directory, Seen
 from onceq.errors import DirectoryError
-from onceq.model.directory import Snapshot
-from onceq.model.limits import DIRECTORY_LOOK_S, DIRECTORY_RETRY_S
+from onceq.model.directory import Computer, PublicQueue, Snapshot
+from onceq.model.limits import DIRECTORY_DISPUTE_S_MAX, DIRECTORY_LOOK_S, DIRECTORY_RETRY_S
 from onceq.model.requests import EditDirectory, Look
 from onceq.model.time import SECOND_US, Now
 from onceq.service.committer import Committer
@@ -25,6 +29,9 @@ from onceq.service.due import NEVER, Due, at
 from onceq.service.logs import event
 
 _ABOUT = frozenset(("lists", "list", "resolve"))
+
+Entry = tuple[Computer, frozenset[PublicQueue]]
+"""What a directory says of one computer."""
 
 
 class Naming:
@@ -40,7 +47,16 @@ class Naming:
         self._directory = directory
         self._learned = learned
         self._seen: Seen | None = None
-        self._unregistered = False
+        self._pending: Entry | None = None
+        """What is to be registered, and could not be, or not yet."""
+        self._written: Entry | None = None
+        """What was registered last, and when."""
+        self._written_us = 0
+        self._unread = False
+        """Whether that was not looked at again yet."""
+        self._wait_s = 0.0
+        """Before what was written can be written again, because somebody changes it."""
+        self._now_us = 0
         self._retry_us = 0
         self.endpoint = ""
         """Where other managers find this one, "host:port"."""
@@ -59,7 +75,7 @@ class Naming:
 
     def due(self) -> Due:
         """When a look is wanted although nothing else is to be done."""
-        waits = self._seen is not None and (self._seen.trouble or self._unregistered)
+        waits = self._seen is not None and (self._seen.trouble or self._pending is not None)
         return at(self._retry_us if waits else None)
 
     def listening(self, endpoint: str) -> None:
@@ -71,6 +87,7 @@ class Naming:
 
     def prepare(self, now: Now, items: Sequence[Input]) -> None:
         """Look at the directory if it is time to, or if one of these is about the directory."""
+        self._now_us = now.mono_us
         if self.look_us <= now.mono_us or any(map(_about, items)):
             self.look(now)
 
@@ -78,42 +95,90 @@ class Naming:
         """Look whether the directory has changed, and tell the core."""
         if self._directory is None:
             return
+        self._now_us = now.mono_us
         self.look_us = now.mono_us + int(DIRECTORY_LOOK_S * SECOND_US)
-        self._retry_us = now.mono_us + int(DIRECTORY_RETRY_S * SECOND_US)
         seen = self._directory.look()
-        if seen is self._seen and not self._unregistered:
+        self._unread = False
+        if seen is self._seen:
+            self._try_again()
+            if seen.trouble:
+                self._later(DIRECTORY_RETRY_S)
             return
         if seen.trouble and seen.trouble != self.trouble:
             event("the directory cannot be read", directory=self.where, reason=seen.trouble)
-        self._seen, self._unregistered = seen, False
+        self._seen = seen
         if self._learned is not None and seen.snapshot is not None:
             self._learned(seen.snapshot)
         committer = self._committer
         changed = DirectoryChanged(seen.snapshot, seen.trouble)
         committer.settle([committer.manager.step(now, changed)])
         if seen.trouble:
-            committer.due.by(self._retry_us)
+            self._later(DIRECTORY_RETRY_S)
+
+    def _later(self, seconds: float) -> None:
+        self._retry_us = max(self._now_us + int(seconds * SECOND_US), self.look_us)
+        self._committer.due.by(self._retry_us)
 
     # ---- actions --------------------------------------------------------------------------
 
     def register(self, action: Register) -> None:
         """Let the directory know of this computer what it does not say."""
-        assert self._directory is not None
-        computer = replace(action.computer, endpoint=self.endpoint)
+        entry = replace(action.computer, endpoint=self.endpoint), frozenset(action.queues)
+        there = self._written if self._unread else self._known(entry[0])
+        waits = entry == self._pending
+        self._pending = None if there == entry else entry
+        if there == entry:
+            return
+        if waits:
+            self._try_again()
+        elif entry == self._written:
+            self._disputed()
+        else:
+            self._write(entry)
+
+    def _known(self, computer: Computer) -> Entry | None:
+        """What the directory says of it."""
         known = self._seen.snapshot if self._seen is not None else None
-        if known is not None and known.computer_of(computer.guid) == computer:
-            name = computer.name.casefold()
-            there = {one for one in known.queues.values() if one.computer.casefold() == name}
-            if there == set(action.queues):
-                return
+        there = known.computer_of(computer.guid) if known is not None else None
+        if known is None or there is None:
+            return None
+        name = computer.name.casefold()
+        queues = (one for one in known.queues.values() if one.computer.casefold() == name)
+        return there, frozenset(queues)
+
+    def _disputed(self) -> None:
+        """What was written here is there no more: it is written again when it is time."""
+        assert self._written is not None
+        calm_us = self._now_us - self._written_us
+        if calm_us >= DIRECTORY_DISPUTE_S_MAX * SECOND_US:
+            self._wait_s = 0.0
+        self._wait_s = min(max(self._wait_s * 2, DIRECTORY_LOOK_S), DIRECTORY_DISPUTE_S_MAX)
+        event(
+            "somebody else has changed what the directory says of this queue manager",
+            directory=self.where, written_again_in_s=max(self._wait_s - calm_us / SECOND_US, 0),
+            cure="look whether a copy of this queue manager runs, and end one of the two",
+        )  # fmt: skip
+        if self._wait_s * SECOND_US <= calm_us:
+            self._write(self._written)
+        else:
+            self._later(self._wait_s - calm_us / SECOND_US)
+
+    def _try_again(self) -> None:
+        if self._pending is not None and self._retry_us <= self._now_us:
+            self._write(self._pending)
+
+    def _write(self, entry: Entry) -> None:
+        assert self._directory is not None
+        computer, queues = entry
         try:
-            self._directory.register(computer, action.queues)
+            self._directory.register(computer, tuple(queues))
         except DirectoryError as error:
-            self._unregistered = True
-            self._committer.due.by(self._retry_us)
+            self._pending = entry
+            self._later(DIRECTORY_RETRY_S)
             event("this computer could not be registered", directory=self.where, reason=error.text)
             return
-        self.look_us = 0
+        self._pending, self._written = None, entry
+        self._written_us, self._unread, self.look_us = self._now_us, True, 0
 
     def rewrite(self, action: Rewrite) -> None:
         """Change a list, and answer."""

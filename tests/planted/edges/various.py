@@ -14,14 +14,14 @@ from onceq.client.plans import selection
 from onceq.core.management import range_views
 from onceq.core.step.step import Step
 from onceq.core.transaction import idle_timeout
-from onceq.service import upkeep
+from onceq.service import naming, upkeep
 from onceq.spark import growth, ranges
 from onceq.spark.ranges import Offset, Range
 from onceq.store import pool
 from onceq.store.framing import Framing
 from onceq.store.pool import Pool
 from onceq.wire.mqqb.session import Session
-from tests.planted.planted import Planted
+from tests.planted.planted import Planted, edited
 
 # ---- core ----------------------------------------------------------------------------------
 
@@ -236,6 +236,17 @@ PLANTED = (
         "a-queue-that-left-is-forgotten", a_queue_that_left_is_forgotten,
         "tests/unit/spark/test_growth.py::"
         "test_one_that_leaves_keeps_its_place_and_goes_on_when_it_is_back",
+    ),
+    Planted(
+        "who-was-overwritten-writes-at-once",
+        edited(naming, "elif entry == self._written:", "elif False:"),
+        "tests/unit/service/test_naming.py::test_copies_do_not_write_as_fast_as_they_can_look",
+    ),
+    Planted(
+        "each-change-is-a-dispute",
+        edited(naming, "waits = entry == self._pending", "waits = False"),
+        "tests/unit/service/test_naming.py::"
+        "test_what_waits_is_written_when_its_time_has_come_and_others_change_theirs",
     ),
     Planted("most-for-each", most_for_each, RANGES + "a_limit_is_kept_and_used_up"),
 )  # fmt: skip

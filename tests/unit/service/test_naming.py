@@ -1,0 +1,192 @@
+"""What a queue manager registers in the directory, and what it does when somebody changes that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from onceq.core.decision import Register
+from onceq.directory import MemoryDirectory
+from onceq.errors import DirectoryError
+from onceq.model.directory import Computer, PublicQueue
+from onceq.model.limits import DIRECTORY_DISPUTE_S_MAX, DIRECTORY_RETRY_S
+from onceq.model.time import SECOND_US, Now
+from onceq.service import naming as naming_module
+from onceq.service.committer import Committer
+from onceq.service.due import Due
+from onceq.service.naming import Naming
+
+GUID = bytes(range(16))
+QUEUE = PublicQueue(bytes(16), "ALPHA", "orders", True, "")
+
+
+class Counted(MemoryDirectory):
+    """Counts what is written."""
+
+    writes = 0
+
+    def register(self, computer: Computer, queues: Any) -> None:
+        self.writes += 1
+        super().register(computer, queues)
+
+
+@dataclass
+class Host:
+    """One manager as naming knows it: the core asks to register at each change."""
+
+    directory: MemoryDirectory
+    address: str
+    queues: tuple[PublicQueue, ...] = ()
+    due: Due = field(default_factory=Due)
+    told: int = 0
+
+    def __post_init__(self) -> None:
+        self.naming = Naming(cast(Committer, self), self.directory, None)
+        self.manager = self
+
+    def step(self, now: Now, changed: object) -> None:
+        self.told += 1
+
+    def settle(self, decisions: list[None]) -> None:
+        self.ask()
+
+    def ask(self) -> None:
+        """The core has something to register."""
+        computer = Computer("ALPHA", GUID, (self.address,), {})
+        self.naming.register(Register(computer, self.queues))
+
+    def at(self, seconds: float) -> None:
+        """A pump, at that time."""
+        us = int(seconds * SECOND_US)
+        self.naming.prepare(Now(us // SECOND_US, us), ())
+
+
+@pytest.fixture(autouse=True)
+def events(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
+    said: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(naming_module, "event", lambda what, **values: said.append((what, values)))
+    return said
+
+
+def addresses(directory: MemoryDirectory) -> tuple[str, ...]:
+    found = directory.snapshot.computer_of(GUID)
+    assert found is not None
+    return found.addresses
+
+
+def test_what_the_directory_says_already_is_not_written() -> None:
+    directory = Counted()
+    one = Host(directory, "10.0.0.1")
+    for second in range(20):
+        one.at(second)
+        one.ask()
+    assert directory.writes == 1
+
+
+def test_copies_do_not_write_as_fast_as_they_can_look(
+    events: list[tuple[str, dict[str, Any]]],
+) -> None:
+    directory = Counted()
+    one, two = Host(directory, "10.0.0.1"), Host(directory, "10.0.0.2")
+    for tenth in range(36_000):
+        one.at(tenth / 10)
+        two.at(tenth / 10 + 0.05)
+    assert 10 < directory.writes < 40
+    assert one.told + two.told < 80, "who reads the directory is told of each change"
+    assert len(events) < 40, "at most as often as it is written"
+    assert "a copy of this queue manager" in events[-1][1]["cure"]
+
+
+def test_an_entry_that_was_changed_by_hand_is_put_right_at_once(
+    events: list[tuple[str, dict[str, Any]]],
+) -> None:
+    directory = Counted()
+    one = Host(directory, "10.0.0.1")
+    one.at(0)
+    directory.register(Computer("ALPHA", GUID, ("10.9.9.9",), {}), ())
+    one.at(60)
+    assert addresses(directory) == ("10.0.0.1",)
+    assert len(events) == 1
+
+
+def test_what_waits_is_written_when_its_time_has_come_and_others_change_theirs() -> None:
+    directory = Counted()
+    one, two = Host(directory, "10.0.0.1"), Host(directory, "10.0.0.2")
+    for tenth in range(100):
+        one.at(tenth / 10)
+        two.at(tenth / 10 + 0.05)
+    directory.register(Computer("ALPHA", GUID, ("10.0.0.2",), {}), ())
+    before, second = directory.writes, 10
+    while addresses(directory) != ("10.0.0.1",):
+        second += 1
+        one.at(second)
+        directory.register(Computer("BETA", bytes(16), (f"10.0.1.{second}",), {}), ())
+        assert second < 60
+    assert directory.writes == before + second - 10 + 1, "its own once, and BETA's"
+
+
+def test_after_a_quiet_time_nobody_waits() -> None:
+    directory = Counted()
+    one, two = Host(directory, "10.0.0.1"), Host(directory, "10.0.0.2")
+    for tenth in range(600):
+        one.at(tenth / 10)
+        two.at(tenth / 10 + 0.05)
+    one.at(DIRECTORY_DISPUTE_S_MAX)  # the other one was ended, and this one writes for good
+    calm = 2 * DIRECTORY_DISPUTE_S_MAX + 1
+    directory.register(Computer("ALPHA", GUID, ("10.9.9.9",), {}), ())
+    one.at(calm)
+    assert addresses(directory) == ("10.0.0.1",)
+    directory.register(Computer("ALPHA", GUID, ("10.9.9.9",), {}), ())
+    one.at(calm + 0.2)
+    assert addresses(directory) == ("10.0.0.1",), "it waits as little as at the beginning"
+
+
+def test_a_new_queue_is_registered_though_the_entry_is_disputed() -> None:
+    directory = Counted()
+    one, two = Host(directory, "10.0.0.1"), Host(directory, "10.0.0.2")
+    for tenth in range(600):
+        one.at(tenth / 10)
+        two.at(tenth / 10 + 0.05)
+    one.queues = (QUEUE,)
+    one.ask()
+    assert directory.snapshot.queues[QUEUE.guid] == QUEUE
+
+
+def test_what_could_not_be_written_is_tried_again(
+    events: list[tuple[str, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = Counted()
+    full = [True]
+
+    def register(computer: Computer, queues: Any) -> None:
+        if full:
+            raise DirectoryError("the disk is full")
+        Counted.register(directory, computer, queues)
+
+    monkeypatch.setattr(directory, "register", register)
+    one = Host(directory, "10.0.0.1")
+    one.at(0)
+    assert one.naming.due().timer_us == int(DIRECTORY_RETRY_S * SECOND_US)
+    assert [what for what, _ in events] == ["this computer could not be registered"]
+    full.clear()
+    one.at(DIRECTORY_RETRY_S - 1)
+    assert directory.snapshot.computer_of(GUID) is None
+    one.at(DIRECTORY_RETRY_S)
+    assert addresses(directory) == ("10.0.0.1",)
+    assert one.naming.due() == Due()
+
+
+def test_a_directory_that_is_away_is_looked_for_now_and_then() -> None:
+    directory = Counted()
+    directory.online(False)
+    one = Host(directory, "10.0.0.1")
+    times = []
+    second = 0.0
+    for _ in range(3):
+        one.at(second)
+        times.append(second)
+        assert one.naming.due().timer_us > second * SECOND_US, "never a pump for nothing"
+        second = one.naming.due().timer_us / SECOND_US
+    assert times == [0, DIRECTORY_RETRY_S, 2 * DIRECTORY_RETRY_S]
