@@ -333,12 +333,12 @@ class Refused(OnceqError):
 
 
 class AccessDenied(Refused):
-    """The account that this process runs under may not use a file, a directory or a socket."""
+    """Whoever asks lacks a right, or his account may not use a file, directory or socket."""
 
-    code = "access-denied"
+    code, hresult = "access-denied", 0xC00E0025
     cure = (
-        "Run the command under the account that the queue manager belongs to; applications of "
-        "other accounts can use its `client_listen`."
+        "`onceq rights explain` says which right is missing, `onceq grant` gives it. For a file or "
+        "socket: run the command under the account that the queue manager belongs to."
     )
 
 

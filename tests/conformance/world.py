@@ -194,6 +194,9 @@ class Node(Applications):
 
     # ---- life ------------------------------------------------------------------------------
 
+    kind: type[Manager] = Manager
+    """Of its manager, from the next start on."""
+
     @property
     def running(self) -> Engine:
         """Its engine, which runs."""
@@ -208,7 +211,7 @@ class Node(Applications):
         store.points = self.points = Points(self._reached)
         self.failure = None
         self.engine = Engine(
-            manager=Manager(
+            manager=self.kind(
                 self.identity,
                 self.settings,
                 routes=self.routes,

@@ -27,6 +27,7 @@ from onceq.cli import (
     outgoing,
     queues,
     receiving,
+    rights,
     sending,
     spark,
     streams,
@@ -60,6 +61,7 @@ receiving.register(app)
 app.add_typer(outgoing.app, name="outgoing")
 app.add_typer(streams.stream_app, name="stream")
 app.add_typer(streams.peer_app, name="peer")
+app.add_typer(rights.rights_app, name="rights")
 groups.add_to(transactions.tx_app)
 app.add_typer(transactions.tx_app, name="tx")
 app.add_typer(letters.dead_app, name="dead")
@@ -70,6 +72,7 @@ app.add_typer(lists.list_app, name="list")
 app.add_typer(lists.directory_app, name="directory")
 app.add_typer(spark.app, name="spark")
 streams.register(app)
+rights.register(app)
 bench.register(app)
 audit.register(app)
 

@@ -3,6 +3,8 @@
 ``step`` hands each input to the rule for it; the rules stand in the other modules. Nothing here
 waits, reads a clock or touches a file, so the same manager runs in production and in the
 simulator, and the same inputs give the same decisions (I27).
+
+LONG: the rule of every input stands in one table.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from onceq.core.inputs.inputs import (
     Compose,
     ConnectFailed,
     Input,
+    OwnerCame,
     OwnerGone,
     Relocate,
     Room,
@@ -30,6 +33,7 @@ from onceq.core.inputs.inputs import (
     SessionOpened,
     Space,
     Tick,
+    Witnessed,
 )
 from onceq.core.inputs.settings import Reconfigure
 from onceq.core.management import (
@@ -41,7 +45,9 @@ from onceq.core.management import (
     peer_operations,
     purges,
     restore,
+    rights,
     sparse_segments,
+    trail,
     views,
 )
 from onceq.core.management.change_settings import reconfigure
@@ -57,6 +63,7 @@ from onceq.core.receive import (
     subqueues,
 )
 from onceq.core.restart import restart
+from onceq.core.rights import judge
 from onceq.core.state.live_bytes import Live
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.records import Change, Relocated
@@ -106,6 +113,7 @@ from onceq.model.requests import (
     EditDirectory,
     EndBranch,
     Enlist,
+    ExplainRight,
     Fetch,
     ForgetBranch,
     ForgetGroup,
@@ -124,11 +132,13 @@ from onceq.model.requests import (
     Reject,
     Remove,
     RenewHold,
+    Request,
     ResetStream,
     RollbackBranch,
     RollbackGroup,
     Send,
     SetQueue,
+    SetRights,
     StartBranch,
     SteerOutgoing,
     TakeRead,
@@ -237,9 +247,16 @@ class Manager:
         step.now = now
         decision = step.decision = Decision()
         try:
+            if step.limited:
+                self._judge(item)
             self._rules[type(item)](step, item)
         except OnceqError as error:
             step.answer(getattr(item, "owner", 0), getattr(item, "request", 0), error)
+            if type(item) in trail.TABLE and step.actors:
+                trail.note(step, item, error)
+        else:
+            if type(item) in trail.TABLE and step.actors:
+                trail.note(step, item, None)
         if step.touched and _tell_news(step):
             self.owing = True
         while step.sessions.served:
@@ -249,6 +266,12 @@ class Manager:
         if step.emptied:
             subqueues.tidy(step)
         return decision
+
+    def _judge(self, item: Input) -> None:
+        """Look whether who asks may have that; raises OnceqError if not."""
+        actor = self._step.limited.get(getattr(item, "owner", 0))
+        if actor is not None and isinstance(item, Request):
+            judge.judge(self._step, actor, item)
 
     def _wrapped(self, now: Now, work: Callable[[Step], None]) -> Decision:
         step = self._step
@@ -332,6 +355,7 @@ def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
         EditDirectory: directory_rules.edit,
         EndBranch: xa_branch.end,
         Enlist: xa_branch.enlist,
+        ExplainRight: rights.explain,
         Fetch: receive_exact.fetch,
         HoldLog: operations.hold,
         ForgetBranch: xa_branch.forget,
@@ -342,7 +366,8 @@ def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
         MoveMessage: move_message.move,
         OpenCursor: cursors.open_cursor,
         OpenQueue: handles.open_queue,
-        OwnerGone: unit_of_work.owner_gone,
+        OwnerCame: rights.came,
+        OwnerGone: rights.gone,
         PrepareBranch: xa_branch.prepare,
         Promise: last_agent.promise,
         PurgeQueue: purges.purge,
@@ -362,6 +387,7 @@ def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
         Scrubbed: damage_views.scrubbed,
         Send: unit_of_work.send,
         SetQueue: operations.set_queue,
+        SetRights: rights.set_rights,
         SessionAcked: sessions.acked,
         SessionClosed: sessions.closed,
         SessionOpened: sessions.opened,
@@ -371,6 +397,7 @@ def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
         Spoiled: damage.spoiled,
         SteerOutgoing: operations.steer,
         Tick: _tick,
+        Witnessed: trail.witnessed,
     }
 
 

@@ -64,6 +64,21 @@ DIRECTORY_DISPUTE_S_MAX: Final = 3_600.0
 """A manager whose entry in the directory somebody else changes again and again, as the copy of a
 manager does, waits at most so long before it writes it again (seconds)."""
 
+ACTOR_CHARS_MAX: Final = 128
+"""Characters of the name of somebody who has rights."""
+
+PATTERN_CHARS_MAX: Final = 256
+"""Characters of a pattern of queue names: a name has at most half as many."""
+
+GRANTS_MAX: Final = 10_000
+"""Grants of one queue manager: a question may look at each of them."""
+
+TRAIL_MAX: Final = 10_000
+"""Acts of administration that are kept; some 150 bytes each, in each checkpoint."""
+
+TRAIL_CHARS_MAX: Final = 400
+"""Characters of what an act was about: names are long."""
+
 TRACKING_AGE_S: Final = 7 * 86_400
 """Acknowledgments of tracked messages are removed after this time: longer than messages live."""
 

@@ -185,11 +185,6 @@ _GROUPS: Final[tuple[tuple[str, str], ...]] = (
         "400E000B",
     ),
     (
-        "There are no access control lists of single queues: who reaches the socket of a "
-        "manager may use all of it.",
-        "C00E0025",
-    ),
-    (
         "Queues are listed, not searched with columns, relations and sort orders (MQLocateBegin).",
         "C00E0010 C00E0038 C00E003A C00E003C C00E005C C00E008D",
     ),

@@ -36,6 +36,7 @@ from onceq.model.limits import (
     PACKET_BYTES_MAX,
 )
 from onceq.model.requests import CancelReceive, Fetch, HoldLog, Receive, Request
+from onceq.model.rights import Actor
 from onceq.model.run import Buffer
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
@@ -105,19 +106,23 @@ class ApiConnection:
         *,
         random: Callable[[int], bytes],
         local: bool = True,
+        actor: Actor | None = None,
+        where: str = "local",
     ) -> None:
         """Register an application.
 
         Args:
             random: Gives so many random bytes (for the identifiers of new queues).
             local: Whether it is on this computer, and may read the data directory.
+            actor: Who it is; None: this process itself.
+            where: Its address, or "local".
         """
         self._local = local
         self._engine = engine
         self._transport = transport
         self._random = random
         self._parser = frames.Parser()
-        self._owner = engine.owner(self._answer, self._takes)
+        self._owner = engine.owner(self._answer, self._takes, actor=actor, where=where)
         self._asked: dict[int, tuple[int, int]] = {}
         self._bytes = 0
         self._receives = 0

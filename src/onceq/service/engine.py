@@ -33,7 +33,7 @@ from onceq.core.decision import (
     Scrub,
     Transmit,
 )
-from onceq.core.inputs.inputs import Compose, Input, OwnerGone, Tick
+from onceq.core.inputs.inputs import Compose, Input, OwnerCame, OwnerGone, Tick
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.directory.contract import Directory
@@ -47,6 +47,7 @@ from onceq.errors import (
 from onceq.model.directory import Snapshot
 from onceq.model.http import HttpNames, Mappings
 from onceq.model.limits import Settings
+from onceq.model.rights import Actor
 from onceq.model.run import Run
 from onceq.model.time import Now
 from onceq.service.answers import Answers
@@ -219,10 +220,15 @@ class Engine(Committer):
 
     # ---- applications ---------------------------------------------------------------------
 
-    def owner(self, answer: AnswerTo, takes: Takes | None = None) -> int:
+    def owner(
+        self, answer: AnswerTo, takes: Takes | None = None, *, actor: Actor | None = None,
+        where: str = "",
+    ) -> int:  # fmt: skip
         """Register an application; its answers go to ``answer``, in the thread that pumps.
 
         Args:
+            actor: Who it is; None: this process itself, which may do everything.
+            where: Its address, or "local"; for the trail.
             takes: Asked, before messages that were found for a request are fetched, whether the
                 application takes so many bytes. If not, it has put the request off itself.
         """
@@ -231,6 +237,8 @@ class Engine(Committer):
         self._owners[owner] = answer
         if takes is not None:
             self._asking[owner] = takes
+        if actor is not None:
+            self.submit(OwnerCame(owner, actor, where))
         return owner
 
     def owner_gone(self, owner: int) -> None:

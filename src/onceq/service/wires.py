@@ -24,6 +24,7 @@ from onceq.model.run import Buffer
 from onceq.service.admission import Kind, Place
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
+from onceq.service.identities import actor_of
 
 HIGH_WATER_BYTES = 4 << 20
 """Bytes waiting to be sent on one connection; no more is asked for above."""
@@ -325,8 +326,9 @@ class ClientWire(Wire):
 
         def work() -> None:
             self.api = ApiConnection(
-                network.engine, self, random=os.urandom, local=address == LOCAL
-            )
+                network.engine, self, random=os.urandom, local=address == LOCAL,
+                actor=actor_of(self._transport), where=address,
+            )  # fmt: skip
 
         network.use(self, work)
         local = self.kind is Kind.LOCAL_APPLICATION

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -14,7 +15,10 @@ from onceq.errors import InsufficientResources, OnceqError, every
 from onceq.model import resultcodes
 from onceq.model.directory import Computer, Snapshot
 from onceq.model.limits import Settings
+from onceq.model.rights import Actor, ActorKind
 from onceq.model.xid import Xid
+from onceq.service.committer import AnswerTo, Takes
+from onceq.service.engine import Engine
 
 INFORMATION = """01 02 03 04 05 06 09 0A 0B"""
 ERRORS = """
@@ -47,6 +51,17 @@ class Stage:
 
 def queue_not_found(s: Stage) -> None:
     s.qm.receive("private$\\none", timeout=0)
+
+
+def access_denied(s: Stage) -> None:
+    plain, alice = Engine.owner, Actor(ActorKind.ACCOUNT, "alice")
+
+    def named(engine: Engine, answer: AnswerTo, takes: Takes | None = None) -> int:
+        return plain(engine, answer, takes, actor=alice)
+
+    with mock.patch.object(Engine, "owner", named):
+        s.again(Settings())
+    s.qm.receive(T, timeout=0)
 
 
 def queue_exists(s: Stage) -> None:
@@ -280,6 +295,7 @@ PROVOKED: dict[int, Callable[[Stage], None]] = {
     0xC00E0002: bad_dead_letter_queue,
     0xC00E0003: queue_not_found,
     0xC00E0005: queue_exists,
+    0xC00E0025: access_denied,
     0xC00E0006: invalid_parameter,
     0xC00E0007: invalid_handle,
     0xC00E0008: operation_cancelled,

@@ -42,7 +42,7 @@ class FakeEngine:
         self.settings = limits.Settings(outcome_age_s=77)
         self.answers = Answers()
 
-    def owner(self, answer: Callable[[int, object], None], takes: Takes) -> int:
+    def owner(self, answer: Callable[[int, object], None], takes: Takes, **who: object) -> int:
         self.answer, self.takes = answer, takes
         return 5
 

@@ -17,6 +17,7 @@ from onceq.client.plans import cursors, handles, operate, tracking
 from onceq.client.plans import outcome as outcomes
 from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
+from onceq.client.plans import rights as rights_plans
 from onceq.client.plans import send as sending
 from onceq.client.plans import xa as verbs
 from onceq.client.plans.tracking import Trail, given
@@ -116,6 +117,11 @@ class AsyncQueueManager(AsyncConsuming):
     peers = tasks(operate.peers)
     forget_peer = tasks(operate.forget_peer)
     accept_clock = tasks(operate.accept_clock)
+    grant = tasks(rights_plans.grant)
+    revoke = tasks(rights_plans.revoke)
+    rights = tasks(rights_plans.rights)
+    explain_right = tasks(rights_plans.explain_right)
+    trail = tasks(rights_plans.trail)
     eod_send_info = tasks(operate.eod_send_info)
     eod_receive_info = tasks(operate.eod_receive_info)
     management = tasks(operate.management)

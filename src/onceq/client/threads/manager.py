@@ -16,6 +16,7 @@ from onceq.client.plans import cursors, handles, operate, tracking
 from onceq.client.plans import outcome as outcomes
 from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
+from onceq.client.plans import rights as rights_plans
 from onceq.client.plans import send as sending
 from onceq.client.plans import xa as verbs
 from onceq.client.plans.tracking import Trail, given
@@ -112,6 +113,11 @@ class QueueManager(Consuming):
     peers = threads(operate.peers)
     forget_peer = threads(operate.forget_peer)
     accept_clock = threads(operate.accept_clock)
+    grant = threads(rights_plans.grant)
+    revoke = threads(rights_plans.revoke)
+    rights = threads(rights_plans.rights)
+    explain_right = threads(rights_plans.explain_right)
+    trail = threads(rights_plans.trail)
     eod_send_info = threads(operate.eod_send_info)
     eod_receive_info = threads(operate.eod_receive_info)
     management = threads(operate.management)

@@ -14,8 +14,31 @@ from dataclasses import dataclass
 from onceq.core.inputs import backup, damage, directory, settings
 from onceq.model.connection import ConnectionStatus
 from onceq.model.requests import Request
+from onceq.model.rights import HERE, Actor
 from onceq.model.run import Run
 from onceq.packet.arrived import ArrivedRun
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerCame:
+    """A client is there, and this is who it is; before anything that it asks."""
+
+    owner: int
+    actor: Actor
+    where: str = ""
+    """From where: an address, or "local"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Witnessed:
+    """Something was done to this queue manager that the core has no part in, such as that another
+    one has joined its authority: it is noted in the trail (``core/state/trail.py``)."""
+
+    who: str
+    where: str
+    what: str
+    about: str
+    result: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +63,7 @@ class SessionOpened:
         http: It is a connection over HTTP: the peer is not known, and each message is answered.
         life, stamp: What the peer tells of its life (``core/peers/lives.py``); empty if it tells
             nothing.
+        actor: Who that is for rights: what is proven of it, or where it is.
     """
 
     session: int
@@ -50,6 +74,7 @@ class SessionOpened:
     http: bool = False
     life: bytes = b""
     stamp: int = 0
+    actor: Actor = HERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +167,8 @@ class Compose:
 
 Input = (
     Request
+    | OwnerCame
+    | Witnessed
     | OwnerGone
     | directory.DirectoryChanged
     | SessionOpened

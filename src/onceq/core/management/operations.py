@@ -12,6 +12,7 @@ from onceq.core.decision import CloseSession, Hold, Reload
 from onceq.core.ending.portions import some_at_a_time
 from onceq.core.management import damage_views
 from onceq.core.management.directory_rules import register
+from onceq.core.management.rights import own
 from onceq.core.names.resolve import (
     find_outgoing,
     local_queue,
@@ -72,6 +73,7 @@ def create(step: Step, item: CreateQueue) -> None:
         instance=item.instance,
     )
     step.setup(QueueMade(properties))
+    own(step, item.owner, state.queues[key])
     step.names.changed()
     register(step)
     step.answer(item.owner, item.request, properties)

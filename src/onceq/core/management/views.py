@@ -17,6 +17,8 @@ from onceq.core.management import (
     msmq_names,
     peer_operations,
     range_views,
+    rights,
+    trail,
 )
 from onceq.core.management.stream_views import stream_view
 from onceq.core.names.resolve import find_outgoing, find_queue
@@ -295,6 +297,8 @@ _SHOWN: Final[Mapping[str, Shown]] = dict(
         _whole(looks.SCRUB, lambda step: step.scrub),
         _whole(looks.GROUPS, branch_views.groups),
         _named(looks.TRANSACTIONS, _transactions),
+        _named(looks.RIGHTS, rights.grants),
+        _named(looks.TRAIL, trail.acts),
     )
 )
 """How each look is answered (``model/views/looks.py``)."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onceq.core.state.turns import Turns
+from onceq.model.rights import HERE, Actor
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,7 @@ class Peer:
     session: int
     peer: bytes
     address: str
+    actor: Actor = HERE
     outgoing: set[int] = field(default_factory=set)
     turns: Turns = field(default_factory=Turns)
     """Those of them of which something may leave."""

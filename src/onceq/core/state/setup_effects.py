@@ -12,6 +12,8 @@ from onceq.core.state.name_bindings import Binding, hand_over
 from onceq.core.state.peer_table import Reset
 from onceq.core.state.queue_properties import journal_of
 from onceq.core.state.state import State, queue_key_of
+from onceq.core.state.trail import Act
+from onceq.model.rights import Grant, rights_of
 from onceq.model.views.managers import Restored
 
 
@@ -40,6 +42,7 @@ def _queue_set(state: State, setup: setups.QueueSet) -> None:
 
 def _drop_queue(state: State, setup: setups.QueueDropped) -> None:
     queue = state.queues.pop(setup.key)
+    state.policy.forget_queue(setup.key)
     if not queue.properties.private:
         state.public.pop(queue.properties.instance, None)
     for sub in list(queue.subs.values()):
@@ -227,6 +230,9 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.MayHaveLeftElsewhere: _elsewhere,
     setups.NameBound: _bound,
     setups.NameUnbound: _unbound,
+    setups.Noted: lambda state, setup: state.trail.note(
+        Act(setup.number, setup.at_s, setup.who, setup.where, setup.what, setup.about, setup.result)
+    ),
     setups.NumbersReserved: _numbers,
     setups.Offline: _offline,
     setups.OutgoingDropped: lambda state, setup: state.drop_outgoing(setup.number),
@@ -240,6 +246,12 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.ReaderForgotten: lambda state, setup: state.readings.forget(setup.queue, setup.reader),
     setups.ReceiptsTo: _receipts,
     setups.RestartedBeforeLives: _restart,
+    setups.RightsGiven: lambda state, setup: state.policy.grant(
+        Grant(setup.who, rights_of(setup.rights), setup.pattern, setup.owner)
+    ),
+    setups.RightsTaken: lambda state, setup: state.policy.revoke(
+        setup.who, rights_of(setup.rights), setup.pattern
+    ),
     setups.StorePutBack: _restored,
     setups.StreamClaimed: _claim,
     setups.StreamMoved: lambda state, setup: state.move_stream(

@@ -434,6 +434,46 @@ class DamageDropped(Setup):
     number: int
 
 
+# ---- rights ------------------------------------------------------------------------------
+
+
+@_setup("rights-given")
+class RightsGiven(Setup):
+    """Somebody may do something from now on.
+
+    Attributes:
+        rights: Words (``model/rights.py``).
+        owner: He owns the queue, because he has made it.
+    """
+
+    who: str
+    rights: list[str]
+    pattern: str = ""
+    owner: bool = False
+
+
+@_setup("act")
+class Noted(Setup):
+    """An act of administration (``core/state/trail.py``)."""
+
+    number: int
+    at_s: int
+    who: str
+    where: str
+    what: str
+    about: str
+    result: str = ""
+
+
+@_setup("rights-taken")
+class RightsTaken(Setup):
+    """Rights that were given by these words are taken away."""
+
+    who: str
+    rights: list[str]
+    pattern: str = ""
+
+
 # ---- branches ----------------------------------------------------------------------------
 
 

@@ -243,6 +243,8 @@ def _long(state: State) -> list[_Member]:
         ("forgotten", list(state.memories.forgotten.items()), _dump_forgotten),
         ("seen", list(state.seen.items()), _dump_seen),
         ("readings", state.readings.dump(), list),
+        ("rights", state.policy.dump(), list),
+        ("trail", state.trail.dump(), list),
     ]
 
 
@@ -337,10 +339,7 @@ def restore(state: State, checkpoint: bytes) -> None:
         state.seen[bytes.fromhex(source), key, number, sum(sent)] = at
     for base in head["regions"]:
         state.space.restore(base)
-    state.receipts.load(head.get("receipts", ()))
-    state.groups.load(head.get("groups", []))
-    state.readings.load(head.get("readings", []))
-    state.damages.load(head.get("damages", {}))
+    _restore_tables(state, head)
     state.restored = restore_table.load(head.get("restored"))
     for guid, what, at in head.get("undone", ()):
         state.undone[bytes.fromhex(guid), what] = at
@@ -348,6 +347,16 @@ def restore(state: State, checkpoint: bytes) -> None:
         state.branches.load(head["branches"], memoryview(checkpoint))
     _restore_lanes(state, head["lanes"], memoryview(checkpoint)[8 + size :])
     state.space.prune()
+
+
+def _restore_tables(state: State, head: dict[str, Any]) -> None:
+    """What keeps a table of its own; older checkpoints lack what came later."""
+    state.receipts.load(head.get("receipts", ()))
+    state.groups.load(head.get("groups", []))
+    state.readings.load(head.get("readings", []))
+    state.policy.load(head.get("rights", []))
+    state.trail.load(head.get("trail", []))
+    state.damages.load(head.get("damages", {}))
 
 
 def _restore_streams(state: State, head: dict[str, Any]) -> None:

@@ -46,6 +46,7 @@ from onceq.core.state.records import (
 )
 from onceq.core.state.report_requests import ReportRequest, ReportRequests
 from onceq.core.state.subqueue_moves import shift
+from onceq.core.state.trail import Trail
 from onceq.errors import DamagedRecord
 from onceq.model.classes import MessageClass
 from onceq.model.limits import DOUBT_AGE_S, DUPLICATE_IDS_MAX
@@ -53,6 +54,7 @@ from onceq.model.log import FRAME_HEADER
 from onceq.model.manager_identity import Identity
 from onceq.model.names import FormatName, parse_format_name
 from onceq.model.queue import QueueProperties
+from onceq.model.rights import Policy
 from onceq.model.run import InTwoParts, starts_of
 from onceq.model.time import NEVER_S
 from onceq.model.views.managers import Restored
@@ -119,6 +121,9 @@ class State:
         self.branches = Branches(self.space)
         self.groups = Groups()
         self.readings = Readings()
+        self.policy = Policy()
+        """Who may do what."""
+        self.trail = Trail()
         self.receipts = Receipts()
         """Where receipts of streams go that came over HTTP (HTTP-5)."""
         self.seen: OrderedDict[tuple[bytes, str, int, int], int] = OrderedDict()

@@ -29,6 +29,7 @@ from onceq.model.identity import guid_text
 from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX, Settings
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.manager_identity import Identity
+from onceq.model.rights import Actor
 from onceq.model.time import NEVER_S, Now
 from onceq.model.views.managers import ScrubView
 
@@ -55,6 +56,8 @@ class Step:
         state: What is durable; only ``record``, ``prepared`` and ``setup`` change it.
         units, readers, sessions, names: What is running, each written by the rooms that its module
             names.
+        actors, places: Owners that are not this process itself: who they are, and from where.
+        limited: Those of them that may not do everything.
         position: Where the next record will begin.
         timers: Heap of (monotonic us, what, whom); whoever is woken looks whether it still holds.
         touched: Numbers of queues and outgoing queues in which something has become available.
@@ -82,6 +85,9 @@ class Step:
         self.readers = Readers()
         self.sessions = Sessions()
         self.names = Names(identity, addresses, routes)
+        self.actors: dict[int, Actor] = {}
+        self.limited: dict[int, Actor] = {}
+        self.places: dict[int, str] = {}
         self.position, self.now = 0, Now(0, 0)
         self.decision = Decision()
         self.timers: list[tuple[int, Timer, object]] = []
@@ -152,14 +158,19 @@ class Step:
     def notice(self, what: str, about: str = "", **values: object) -> None:
         """Tell the operator of something that may come again and again: at most once in
         NOTICE_EVERY_S for the same thing (PIT-11)."""
+        if self.first_time(what, about):
+            self.act(Notice(what, values))
+
+    def first_time(self, what: str, about: str) -> bool:
+        """Whether something that may come again and again has not come for NOTICE_EVERY_S."""
         told, now_s = self.told, self.now.wall_s
         if now_s < told.get((what, about), 0):
-            return
+            return False
         # To forget all of them repeats some notices; to look for old ones would cost more.
         if len(told) >= NOTICES_MAX:
             told.clear()
         told[what, about] = now_s + NOTICE_EVERY_S
-        self.act(Notice(what, values))
+        return True
 
     def act_notice(self, what: str, **values: object) -> None:
         """Tell the operator of something that an operator did."""

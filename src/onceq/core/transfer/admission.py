@@ -11,7 +11,10 @@ from onceq.core.ending.final_acknowledgments import order_queue_of
 from onceq.core.ending.report_flags import quiet
 from onceq.core.ending.table import Ending
 from onceq.core.peers.strangers import answer_room, known, quota_for, unasked_room
+from onceq.core.rights.judge import may_deliver
+from onceq.core.rights.places import place_of
 from onceq.core.send.quota import computer_full, over_quota, queue_full
+from onceq.core.state.peer_table import Peer
 from onceq.core.state.queues import Queue
 from onceq.core.state.state import DEAD_XACT
 from onceq.core.step.step import Step
@@ -80,11 +83,13 @@ def fates(
     return [(first, packets.part(first, count), fate) for first, count, fate in parts]
 
 
-def refusal_of(step: Step, run: ArrivedRun, queue: Queue | None, size: int) -> int:
+def refusal_of(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, size: int) -> int:
     """Why messages cannot enter their queue, the transactional ones being next in order; 0 if
     they can."""
     if queue is None:
         return MessageClass.NACK_BAD_DESTINATION_QUEUE
+    if not peer.actor.free and not may_deliver(step, peer, run.source, place_of(queue).queue):
+        return MessageClass.NACK_ACCESS_DENIED
     if queue.properties.transactional != run.transactional:
         if run.transactional:
             return MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE

@@ -21,7 +21,9 @@ from onceq.core.peers.trust import (
     speaks_for,
     unknown_routers,
 )
+from onceq.core.rights.judge import passes_on
 from onceq.core.state.link_states import Link
+from onceq.core.state.peer_table import Peer
 from onceq.core.step.step import Step
 from onceq.core.transfer.admission import refusal_of, room_for
 from onceq.core.transfer.connecting import connect
@@ -54,7 +56,7 @@ def arrived(step: Step, item: Arrived) -> None:
     # Over HTTP nobody proves who he is, here as everywhere: what comes there is known by the
     # address that it was posted to, and mixes with no stream of a session.
     own = run.source == peer.peer or peer.http
-    reason = "" if own else speaks_for(step, peer, run)
+    reason = "" if own else speaks_for(step, peer, run) or passes_on(step, peer)
     if reason:
         meet_routers(step)
         step.act(CloseSession(item.session, reason))
@@ -91,7 +93,7 @@ def arrived(step: Step, item: Arrived) -> None:
             if not show_early(step, peer, source, key):
                 step.act(CloseSession(item.session, NO_PLACE))
                 return
-    elif run.http and not _http_takes(step, item.session, run):
+    elif run.http and not _http_takes(step, peer, run):
         return
     elif not run.http and not room_for(step, run):
         step.act(
@@ -103,7 +105,7 @@ def arrived(step: Step, item: Arrived) -> None:
             step.act(CloseSession(item.session, NO_PLACE))
             return
     else:
-        if not plain(step, run):
+        if not plain(step, peer, run):
             step.act(CloseSession(item.session, "no room for dead letters of others now"))
             return
     # Not reached by what was turned away for now: the sender forgets messages outside transactions
@@ -119,7 +121,7 @@ def meet_routers(step: Step) -> None:
             connect(step, outgoing)
 
 
-def _http_takes(step: Step, session: int, run: ArrivedRun) -> bool:
+def _http_takes(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     """Whether a message that came over HTTP may be judged; if not it is answered here, and nothing
     else is said or recorded (HTTP-9, HTTP-10).
 
@@ -130,14 +132,14 @@ def _http_takes(step: Step, session: int, run: ArrivedRun) -> bool:
     if _known(step, run, key):
         return True
     if not room_for(step, run):
-        step.act(Declined(session, 500, "no room for more messages now"))
+        step.act(Declined(peer.session, 500, "no room for more messages now"))
         return False
-    refusal = refusal_of(step, run, queue, len(run.packets.data))
+    refusal = refusal_of(step, peer, run, queue, len(run.packets.data))
     if refusal == MessageClass.NACK_QUEUE_EXCEED_QUOTA:
-        step.act(Declined(session, 500, "the queue is full"))
+        step.act(Declined(peer.session, 500, "the queue is full"))
         return False
     if refusal and refusal != MessageClass.NACK_REACH_QUEUE_TIMEOUT:
-        step.act(Declined(session, 400, class_name(refusal)))
+        step.act(Declined(peer.session, 400, class_name(refusal)))
         return False
     return True
 

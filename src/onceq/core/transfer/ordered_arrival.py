@@ -104,7 +104,7 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
             return False
         skip = judgment.duplicates
         packets = run.packets.part(skip, count - skip) if skip else run.packets
-        refusal = refusal_of(step, run, queue, len(packets.data))
+        refusal = refusal_of(step, peer, run, queue, len(packets.data))
         # Over HTTP ``_http_takes`` has declined what would be refused, unless it is only too late.
         if refusal and not run.http and not refusal_room(step, run, refusal):
             turn_away(step, peer, run, settle.NO_ROOM, here=stream)

@@ -14,6 +14,7 @@ from onceq.core.ending.table import Side
 from onceq.core.ending.trace_reports import trace_arrival
 from onceq.core.names.packet_names import arrival_key
 from onceq.core.peers.strangers import unasked_room
+from onceq.core.state.peer_table import Peer
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_DEADLETTER, PUT_EXPRESS, PUT_WANTS, Seen
 from onceq.core.state.state import DEAD_LETTER
@@ -26,7 +27,7 @@ from onceq.model.time import NEVER_S
 from onceq.packet.arrived import ArrivedRun
 
 
-def plain(step: Step, run: ArrivedRun) -> bool:
+def plain(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     """Messages that are not transactional: once, as far as the history reaches (EOD-27); False if
     there is no room for their dead letters."""
     key, queue = arrival_key(step, run.destination, run.sent_to)
@@ -40,7 +41,7 @@ def plain(step: Step, run: ArrivedRun) -> bool:
         every = list(packets)
         packets = Run.of([every[i] for i in new])
     size = len(packets.data)
-    refusal = refusal_of(step, run, queue, size)
+    refusal = refusal_of(step, peer, run, queue, size)
     if refusal and run.dead_letter and not unasked_room(step, DEAD_LETTER, size):
         return False
     for first, part, why in fates(step, queue, packets, refusal):

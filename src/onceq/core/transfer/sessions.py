@@ -52,7 +52,7 @@ def opened(step: Step, item: SessionOpened) -> None:
         step.begin(_in_vain(step, item.outgoing, contact, reason))
         return
     peer = Peer(
-        item.session, item.peer, item.address, extended=item.extended, http=item.http,
+        item.session, item.peer, item.address, item.actor, extended=item.extended, http=item.http,
         life=item.life, stamp=item.stamp,
     )  # fmt: skip
     step.sessions.peers[item.session] = peer

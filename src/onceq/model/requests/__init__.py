@@ -56,6 +56,10 @@ from onceq.model.requests.reading import (
 from onceq.model.requests.request import (
     Request,
 )
+from onceq.model.requests.rights import (
+    ExplainRight,
+    SetRights,
+)
 from onceq.model.requests.transactions import (
     Abort,
     AskOutcome,
@@ -102,6 +106,7 @@ __all__ = [
     "EditDirectory",
     "EndBranch",
     "Enlist",
+    "ExplainRight",
     "Fetch",
     "ForgetBranch",
     "ForgetGroup",
@@ -131,6 +136,7 @@ __all__ = [
     "Send",
     "SendItem",
     "SetQueue",
+    "SetRights",
     "Share",
     "StartBranch",
     "Steer",

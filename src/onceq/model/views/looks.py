@@ -24,6 +24,8 @@ from onceq.model.views.managers import (
 from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
 from onceq.model.views.queues import OutgoingView, QueueView, ReaderView, StreamView
 from onceq.model.views.ranges import RangeView
+from onceq.model.views.rights import GrantView
+from onceq.model.views.trail import ActView
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -69,6 +71,10 @@ DAMAGES: Final = Look("damages", list[DamageView])
 SCRUB: Final = Look("scrub", ScrubView)
 GROUPS: Final = Look("groups", list[GroupView])
 TRANSACTIONS: Final = Look("transactions", list[TransactionView])
+TRAIL: Final = Look("trail", list[ActView])
+"""The next acts of administration behind a number, some at once; none: that was the last."""
+RIGHTS: Final = Look("rights", list[GrantView])
+"""Who was given what; about one queue if one is named."""
 
 LOOKS: Final[Mapping[str, Look[object]]] = {
     look.what: look
@@ -77,7 +83,7 @@ LOOKS: Final[Mapping[str, Look[object]]] = {
         PEERS, EOD_SEND, EOD_RECEIVE, LISTS, LIST, COPIES,
         RESOLVE, MANAGEMENT, BRANCHES, DECISIONS, DAMAGES, SCRUB,
         GROUPS, TRANSACTIONS, QUEUES_BEHIND, OUTGOING_BEHIND,
-        RANGE, READERS,
+        RANGE, READERS, RIGHTS, TRAIL,
     )
 }  # fmt: skip
 """All of them, by their words."""

@@ -25,6 +25,7 @@ from onceq.model.views.branches import GroupResult, RowsView
 from onceq.model.views.looks import LOOKS
 from onceq.model.views.managers import BackupHold, ClockAccepted, ListView, PeerView, Reloaded
 from onceq.model.views.queues import StreamReset
+from onceq.model.views.rights import RightView
 from onceq.model.views.view import plain
 from onceq.packet.batch import Batch
 from onceq.wire.app import frames
@@ -52,6 +53,7 @@ RESULTS: Final[Mapping[type[Request], object]] = {
     requests.ResetStream: StreamReset,
     requests.ForgetPeer: PeerView,
     requests.AcceptClock: ClockAccepted,
+    requests.ExplainRight: RightView,
     requests.CreateQueue: object,
     requests.SetQueue: object,
 }

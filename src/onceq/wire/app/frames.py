@@ -29,9 +29,10 @@ from onceq.model.limits import CLIENT_FRAME_BYTES_MAX, OUTCOME_AGE_S
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 
 VERSION: Final = 1
-REVISION: Final = 2
+REVISION: Final = 3
 """What of that version a queue manager knows; its welcome says so. 1: ``then`` of a commit; 2: the
-requests of readers (``TAKE``, ``RENEW``, ``FORGET``)."""
+requests of readers (``TAKE``, ``RENEW``, ``FORGET``); 3: those about rights (``RIGHTS``,
+``EXPLAIN``)."""
 HEADER = struct.Struct("<IIHHI")
 """Size of what follows, request, code, zero, head size."""
 VIEW_BYTES_MIN: Final = 1 << 18
@@ -75,6 +76,8 @@ class Code(IntEnum):
     TAKE = 32
     RENEW = 33
     FORGET = 34
+    RIGHTS = 35
+    EXPLAIN = 36
 
 
 ANSWER: Final = 0x100

@@ -81,6 +81,8 @@ CODES: Final[dict[type[Request], Code]] = {
     requests.TakeRead: Code.TAKE,
     requests.RenewHold: Code.RENEW,
     requests.ForgetReader: Code.FORGET,
+    requests.SetRights: Code.RIGHTS,
+    requests.ExplainRight: Code.EXPLAIN,
 }
 
 

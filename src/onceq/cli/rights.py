@@ -1,0 +1,139 @@
+"""``onceq grant``, ``revoke``, ``rights`` and ``trail``: who may do what, and who did."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import Json, Where, dumped, manager
+from onceq.model.rights import MEANING
+
+rights_app = typer.Typer(help="Who may do what.", no_args_is_help=True)
+
+Who = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="An account, or token:NAME, certificate:NAME, peer:GUID; '*' stands for any "
+        "characters, and alone for everybody who has a name.",
+    ),
+]
+Rights = Annotated[
+    str, typer.Argument(metavar="RIGHTS", help="One, or several with commas: 'rights list'.")
+]
+Place = Annotated[
+    str,
+    typer.Argument(
+        metavar="[QUEUE]",
+        help="Name or pattern, such as 'private$\\orders*'; none for rights over the whole queue "
+        "manager.",
+        show_default=False,
+    ),
+]
+
+
+def grant(who: Who, rights: Rights, queue: Place = "", qm: Where = None) -> None:
+    """Let somebody do something from now on."""
+    with manager(qm) as connection:
+        connection.grant(who, rights, queue)
+    out.line(f"{who} may {rights}{_at(queue)}")
+
+
+def revoke(who: Who, rights: Rights, queue: Place = "", qm: Where = None) -> None:
+    """Take rights away that were given by these words.
+
+    Receives that wait end if their right is gone; a transaction that is open is judged when it
+    commits.
+    """
+    with manager(qm) as connection:
+        before = {(g.who, g.pattern): set(g.rights) for g in connection.rights()}
+        connection.revoke(who, rights, queue)
+        after = {(g.who, g.pattern): set(g.rights) for g in connection.rights()}
+    if before == after:
+        out.note(f"{who} was not granted {rights}{_at(queue)}: nothing has changed; "
+                 "'onceq rights show' lists the grants")  # fmt: skip
+        return
+    out.line(f"{rights}{_at(queue)} is taken away from {who}")
+
+
+@rights_app.command("show")
+def show(queue: Place = "", qm: Where = None, json: Json = False) -> None:
+    """List the grants, or those that are about a queue."""
+    with manager(qm) as connection:
+        found = connection.rights(queue)
+    if dumped(found, json):
+        return
+    out.table(
+        ("who", "rights", "queues", "why"),
+        [
+            (g.who, ",".join(g.rights), g.pattern or "(queue manager)",
+             "has made it" if g.owner else "granted")
+            for g in sorted(found, key=lambda g: (g.who, g.pattern))
+        ],
+    )  # fmt: skip
+
+
+@rights_app.command("explain")
+def explain(
+    who: Who,
+    right: Annotated[str, typer.Argument(metavar="RIGHT", help="One of 'rights list'.")],
+    queue: Place = "",
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Say in one sentence why somebody may do something, or may not."""
+    with manager(qm) as connection:
+        found = connection.explain_right(right, queue, who=who)
+    if dumped(found, json):
+        return
+    out.line(f"{'yes' if found.allowed else 'no'}: {found.because}")
+
+
+@rights_app.command("list")
+def list_rights(json: Json = False) -> None:
+    """List the rights that there are, and what each allows."""
+    if dumped([{"right": r.value, "allows": text} for r, text in MEANING.items()], json):
+        return
+    out.table(("right", "allows"), [(r.value, text) for r, text in MEANING.items()])
+
+
+def trail(
+    last: Annotated[
+        int, typer.Option("--last", metavar="N", min=0, help="Only the last so many; 0: all.")
+    ] = 50,
+    after: Annotated[
+        int, typer.Option("--after", metavar="NUMBER", min=0, help="Only those behind this one.")
+    ] = 0,
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """List who did what to the queue manager, when, from where, and with what result.
+
+    Acts of administration: rights, queues, purges, branches decided by hand, pauses, backups. What
+    was refused for want of a right stands there, too, once an hour for each kind.
+    """
+    with manager(qm) as connection:
+        found = connection.trail(after)
+    found = found[-last:] if last else found
+    if dumped(found, json):
+        return
+    out.table(
+        ("number", "when", "who", "from", "what", "about", "result"),
+        [
+            (a.number, out.when(a.at), a.who, a.where or "-", a.what, a.about, a.result or "done")
+            for a in found
+        ],
+    )
+
+
+def _at(queue: str) -> str:
+    return f" at {queue}" if queue else ""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands that stand alone."""
+    app.command("grant")(grant)
+    app.command("revoke")(revoke)
+    app.command("trail")(trail)

@@ -1,0 +1,81 @@
+"""Rights through a connection: give them, take them away, look at them, ask why; and the trail of
+who did what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from onceq.client.plans.plan import Plan, ask, do, look
+from onceq.client.session import Session
+from onceq.model import requests
+from onceq.model.rights import Right
+from onceq.model.views import looks
+from onceq.model.views.rights import GrantView, RightView
+from onceq.model.views.trail import ActView
+
+Words = str | Right | Iterable[str | Right]
+"""One right or several: their words, with commas between them or one by one."""
+
+
+def grant(session: Session, who: str, rights: Words, queue: str = "") -> Plan[None]:
+    """Let somebody do something from now on.
+
+    Args:
+        who: Name of an account, or ``token:NAME``, ``certificate:NAME``, ``peer:GUID``; ``*`` in
+            it stands for any characters, and alone for everybody who has a name.
+        rights: Such as ``"send,peek"``; the reference lists them.
+        queue: Its name, or a pattern such as ``private$\\\\orders*``; "" for rights over the whole
+            queue manager.
+
+    Raises:
+        AccessDenied: The caller may not give these rights.
+        InvalidParameter: It is no name, no right, or no place for these rights.
+    """
+    return do(requests.SetRights(who, _words(rights), queue))
+
+
+def revoke(session: Session, who: str, rights: Words, queue: str = "") -> Plan[None]:
+    """Take rights away that were given by these words; see ``grant``.
+
+    What is open is looked at again: receives that wait end, and a transaction is judged when it
+    commits.
+    """
+    return do(requests.SetRights(who, _words(rights), queue, take=True))
+
+
+def rights(session: Session, queue: str = "") -> Plan[list[GrantView]]:
+    """All grants, or those that are about a queue."""
+    return look(looks.RIGHTS, queue)
+
+
+def explain_right(
+    session: Session, right: str | Right, queue: str = "", *, who: str = ""
+) -> Plan[RightView]:
+    """Whether somebody may do something, and why or why not, in one sentence.
+
+    Args:
+        queue: Its name, as patterns have it; "" for the whole queue manager.
+        who: "": the one who asks.
+    """
+    (word,) = _words(right)
+    return ask(requests.ExplainRight(who, word, queue), RightView)
+
+
+def trail(session: Session, after: int = 0) -> Plan[list[ActView]]:
+    """The audit trail: the acts of administration that are kept, in their order.
+
+    Args:
+        after: Only those behind this number.
+    """
+    found: list[ActView] = []
+    while some := (yield from look(looks.TRAIL, str(found[-1].number if found else after))):
+        found += some
+    return found
+
+
+def _words(rights: Words) -> list[str]:
+    if isinstance(rights, Right):
+        return [rights.value]
+    if isinstance(rights, str):
+        return [word for part in rights.split(",") if (word := part.strip())]
+    return [one.value if isinstance(one, Right) else one for one in rights]

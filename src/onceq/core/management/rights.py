@@ -1,0 +1,115 @@
+"""Rights are given and taken away, and it is said why somebody may do something.
+
+Who makes a queue owns it: that is a grant like others, which goes when the queue goes. When rights
+are taken away, receives that wait for a message are looked at again; a transaction that is open is
+judged when it commits.
+
+Upholds: I28.
+"""
+
+from __future__ import annotations
+
+from onceq.core.inputs.inputs import OwnerCame, OwnerGone
+from onceq.core.rights.judge import check
+from onceq.core.rights.places import place_of
+from onceq.core.state.queues import Queue
+from onceq.core.state.setups import RightsGiven, RightsTaken
+from onceq.core.step.step import Step
+from onceq.core.transaction.unit_of_work import owner_gone
+from onceq.errors import InsufficientResources, OnceqError
+from onceq.model.limits import GRANTS_MAX
+from onceq.model.requests import ExplainRight, SetRights
+from onceq.model.rights import (
+    OWNS,
+    Actor,
+    ActorKind,
+    Grant,
+    words_of,
+)
+from onceq.model.views.rights import GrantView, RightView
+
+
+def came(step: Step, item: OwnerCame) -> None:
+    """An application is there, and has said who it is."""
+    step.actors[item.owner] = item.actor
+    step.places[item.owner] = item.where
+    if item.actor.free:
+        step.limited.pop(item.owner, None)
+    else:
+        step.limited[item.owner] = item.actor
+
+
+def gone(step: Step, item: OwnerGone) -> None:
+    """An application is lost or has left."""
+    owner_gone(step, item)
+    step.actors.pop(item.owner, None)
+    step.places.pop(item.owner, None)
+    step.limited.pop(item.owner, None)
+
+
+def set_rights(step: Step, item: SetRights) -> None:
+    """Give rights, or take them away."""
+    policy = step.state.policy
+    before = policy.has(item.who, item.pattern)
+    if item.take:
+        taken = before & item.rights
+        if taken:
+            step.setup(RightsTaken(item.who, words_of(taken), item.pattern))
+            _look_again(step)
+    elif not item.rights <= before:
+        if not before and len(policy) >= GRANTS_MAX:
+            raise InsufficientResources(
+                f"there are {GRANTS_MAX} grants already: use patterns, or revoke some"
+            )
+        step.setup(RightsGiven(item.who, words_of(item.rights), item.pattern))
+    step.answer(item.owner, item.request, None)
+
+
+def own(step: Step, owner: int, queue: Queue) -> None:
+    """An application has made a queue: it is his."""
+    actor = step.actors.get(owner)
+    if actor is None or actor.free or actor.kind is ActorKind.NOBODY:
+        return
+    pattern = place_of(queue).queue
+    step.setup(RightsGiven(str(actor), words_of(OWNS), pattern, owner=True))
+
+
+def _look_again(step: Step) -> None:
+    """Rights were taken away: what waits, or is held open, with a right that is gone, ends."""
+    for key, item in list(step.readers.waiting.items()):
+        actor = step.actors.get(key[0])
+        if actor is None:
+            continue
+        try:
+            check(step, actor, item)
+        except OnceqError as error:
+            step.answer(*key, error)
+            step.readers.leave(key)
+
+
+def explain(step: Step, item: ExplainRight) -> None:
+    """Say why somebody may do something, or not."""
+    asks = step.actors.get(item.owner)
+    actor = asks if not item.who else _named(item.who)
+    if actor is None:
+        actor = Actor(ActorKind.ACCOUNT, "the one that runs this queue manager", free=True)
+    queue = item.queue.casefold()
+    judged = step.state.policy.judge(actor, item.right, queue)
+    shown = RightView(str(actor), item.right.value, queue, judged.allowed, judged.because)
+    step.answer(item.owner, item.request, shown)
+
+
+def _named(who: str) -> Actor:
+    kind, _, name = who.partition(":")
+    return Actor(ActorKind(kind), name)
+
+
+def grants(step: Step, name: str) -> list[GrantView]:
+    """All grants, or those that are about a queue."""
+    queue = name.casefold()
+    policy = step.state.policy
+    return [_view(one) for one in policy if not queue or policy.concerns(one, queue)]
+
+
+def _view(grant: Grant) -> GrantView:
+    return GrantView(grant.who, tuple(words_of(grant.rights)), grant.pattern, grant.owner)

@@ -1,0 +1,307 @@
+"""Which rights each request needs, and where: one table.
+
+What stands in the table decides. A request that does not stand there needs ``administer``: one
+that is added later is closed until somebody thinks about it. What is the owner's own (his
+transactions, handles, cursors) needs no right but to be there.
+
+A unit of work is judged when it is decided: by then everything that it has taken and will send must
+still be allowed. What was promised (a prepared branch) is decided by whoever may do all of its
+work, or by an operator.
+
+Upholds: I28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from onceq.core.rights.places import Place, PlaceKind, place_of, places
+from onceq.core.state.queues import Queue
+from onceq.core.state.state import queue_key_of
+from onceq.core.step.batches import CheckedBatch
+from onceq.core.step.step import Step
+from onceq.core.step.units import Transaction
+from onceq.model import requests
+from onceq.model.fixed import fixed
+from onceq.model.requests import Access, PickBy, Request, SendItem
+from onceq.model.rights import WHOLE, Right
+from onceq.model.views.ranges import RangeAsked
+
+
+@fixed
+class Demand:
+    """One of these rights is needed at a queue, or over the whole queue manager ("").
+
+    Attributes:
+        said: How whoever asks has called the queue; "": by its name.
+    """
+
+    rights: tuple[Right, ...]
+    queue: str = ""
+    said: str = ""
+
+
+NAMED: Final = Demand(())
+"""Only that it is known who asks."""
+_OPERATE: Final = Demand((Right.OPERATE,))
+_MONITOR: Final = Demand((Right.MONITOR,))
+_ADMINISTER: Final = Demand((Right.ADMINISTER,))
+
+Demands = Iterable[Demand]
+
+
+def demands(step: Step, item: Request) -> Demands:
+    """What a request needs; raises OnceqError for a name that is none."""
+    found = TABLE.get(type(item))
+    return (_ADMINISTER,) if found is None else found(step, item)
+
+
+# ---- queues ----------------------------------------------------------------------------------
+
+
+def _to_send(step: Step, name: str) -> Iterator[Demand]:
+    for place in places(step, name, sending=True):
+        yield _sent_to(place)
+
+
+def _sent_to(place: Place) -> Demand:
+    return Demand((Right.SEND,), place.queue, place.said)
+
+
+def _to_take(place: Place) -> Demand:
+    """For taking messages out, or ending them there."""
+    if place.kind is PlaceKind.QUEUE:
+        return Demand((Right.RECEIVE,), place.queue, place.said)
+    if place.kind is PlaceKind.JOURNAL:
+        return Demand((Right.JOURNAL,), place.queue, place.said)
+    return _OPERATE
+
+
+def _to_see(place: Place, *, bodies: bool) -> Demand:
+    """For looking at messages."""
+    if place.kind is PlaceKind.QUEUE:
+        return Demand((Right.PEEK_BODY if bodies else Right.PEEK,), place.queue, place.said)
+    if place.kind is PlaceKind.JOURNAL:
+        return Demand((Right.JOURNAL,), place.queue, place.said)
+    return _OPERATE if bodies else _MONITOR
+
+
+def _takes(step: Step, item: Any) -> Demands:
+    return map(_to_take, places(step, item.queue))
+
+
+def _receives(step: Step, item: requests.Receive) -> Demands:
+    if not item.peek:
+        return _takes(step, item)
+    bodies = item.pick is not PickBy.HEADS
+    return [_to_see(place, bodies=bodies) for place in places(step, item.queue)]
+
+
+def _opens(step: Step, item: requests.OpenQueue) -> Demands:
+    if item.access is Access.SEND:
+        return _to_send(step, item.name)
+    if item.access is Access.PEEK:
+        return [_to_see(place, bodies=False) for place in places(step, item.name)]
+    return map(_to_take, places(step, item.name))
+
+
+def _moves(step: Step, item: requests.MoveMessage) -> Demands:
+    """Between a queue and its subqueues; where it goes is opened before, or is named."""
+    yield from map(_to_take, places(step, item.queue))
+    if item.to:
+        yield from map(_to_take, places(step, item.to))
+
+
+def _creates(step: Step, item: requests.CreateQueue) -> Demands:
+    assert item.properties is not None, "the request was checked"
+    return (Demand((Right.CREATE,), queue_key_of(item.properties)),)
+
+
+def _sets(step: Step, item: requests.SetQueue) -> Demands:
+    return [_at(place, Right.SET_PROPERTIES) for place in places(step, item.name)]
+
+
+def _deletes(step: Step, item: requests.DeleteQueue) -> Demands:
+    return [_at(place, Right.DELETE) for place in places(step, item.name)]
+
+
+def _at(place: Place, right: Right) -> Demand:
+    """A right at a queue of this manager; what is none is the operator's matter."""
+    return Demand((right,), place.queue, place.said) if place.kind is PlaceKind.QUEUE else _OPERATE
+
+
+def _purges(step: Step, item: requests.PurgeQueue) -> Demands:
+    for place in places(step, item.name):
+        needed = _to_take(place)
+        yield (
+            needed
+            if needed is _OPERATE
+            else Demand((*needed.rights, Right.OPERATE), place.queue, place.said)
+        )
+
+
+# ---- units of work ----------------------------------------------------------------------------
+
+
+def _sends(step: Step, items: Iterable[SendItem]) -> Iterator[Demand]:
+    for item in items:
+        yield from _to_send(step, item.destination)
+
+
+def work_of(step: Step, tx: Transaction | None) -> Iterator[Demand]:
+    """What a unit of work needs: everything that it has taken, and everything that it will send."""
+    if tx is None:
+        return
+    for batch in tx.sends:
+        yield from _batch(batch)
+    for held in tx.receives:
+        queue = step.state.all_queues.get(held.queue)
+        if isinstance(queue, Queue):
+            yield _to_take(place_of(queue))
+
+
+def _batch(batch: CheckedBatch) -> Iterator[Demand]:
+    for target in batch.targets:
+        yield _sent_to(place_of(target.queue))
+
+
+def _commits(step: Step, item: requests.Commit) -> Demands:
+    yield from _sends(step, item.items)
+    yield from work_of(step, step.units.transactions.get((item.owner, item.transaction)))
+
+
+def _promises(step: Step, item: requests.PrepareBranch | requests.Promise) -> Demands:
+    yield from _sends(step, item.items)
+    yield from work_of(step, step.units.transactions.get((item.owner, item.transaction)))
+    yield from work_of(step, step.units.branches.get(item.xid))
+
+
+def _decides(step: Step, item: requests.CommitBranch | requests.RollbackBranch) -> Demands:
+    if item.by_hand:
+        yield _OPERATE
+    yield NAMED
+    yield from work_of(step, step.units.branches.get(item.xid))
+
+
+def _decides_group(step: Step, item: requests.CommitGroup) -> Demands:
+    yield NAMED
+    for xid in item.xids:
+        yield from work_of(step, step.units.branches.get(xid))
+
+
+def _gives_group_up(step: Step, item: requests.RollbackGroup) -> Demands:
+    yield NAMED
+    for xid, tx in step.units.branches.items():
+        if xid.gtrid.startswith(item.prefix):
+            yield from work_of(step, tx)
+
+
+# ---- looks and operators -----------------------------------------------------------------------
+
+
+def _looks(step: Step, item: requests.Look) -> Demands:
+    what = item.what.lower()
+    if what in _OPEN_LOOKS:
+        return (NAMED,)
+    if what in ("queue", "readers") and item.name:
+        return [_at_or_monitor(place, Right.GET_PROPERTIES) for place in places(step, item.name)]
+    if what == "range":
+        queue = RangeAsked.of(item.name).queue
+        return [_to_see(place, bodies=False) for place in places(step, queue)]
+    if what == "rights" and item.name:
+        return (Demand((Right.GET_RIGHTS, Right.MONITOR), item.name.casefold()),)
+    return (_MONITOR,)
+
+
+_OPEN_LOOKS: Final = frozenset(
+    ("resolve", "list", "lists", "copies", "branches", "decisions", "groups")
+)
+"""What the directory says is for everybody who has a name; and which branches are prepared, because
+whoever may do all the work of one may decide it, and has to find it after a crash."""
+
+
+def _at_or_monitor(place: Place, right: Right) -> Demand:
+    if place.kind is PlaceKind.QUEUE:
+        return Demand((right, Right.MONITOR), place.queue, place.said)
+    return _MONITOR
+
+
+def _sets_rights(step: Step, item: requests.SetRights) -> Demands:
+    """Who may give rights gives what he has; what is about the whole manager only administrators
+    give."""
+    if item.rights & WHOLE or Right.CREATE in item.rights:
+        return (_ADMINISTER,)
+    wanted = [Demand((Right.SET_RIGHTS,), item.pattern)]
+    if not item.take:
+        wanted += [Demand((right,), item.pattern) for right in item.rights]
+    return wanted
+
+
+def _explains(step: Step, item: requests.ExplainRight) -> Demands:
+    return (NAMED,) if not item.who else (_MONITOR,)
+
+
+def _own(step: Step, item: Request) -> Demands:
+    """It is about what belongs to the owner: transactions, handles, cursors, outcomes."""
+    return ()
+
+
+def _known(step: Step, item: Request) -> Demands:
+    return (NAMED,)
+
+
+def _operates(step: Step, item: Request) -> Demands:
+    return (_OPERATE,)
+
+
+TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
+    requests.Abort: _own,
+    requests.AcceptClock: _operates,
+    requests.AskDecision: _known,
+    requests.AskOutcome: _own,
+    requests.AskRows: _known,
+    requests.Begin: _own,
+    requests.CancelReceive: _own,
+    requests.Claim: _takes,
+    requests.CloseCursor: _own,
+    requests.CloseQueue: _own,
+    requests.Commit: _commits,
+    requests.CommitBranch: _decides,
+    requests.CommitGroup: _decides_group,
+    requests.CreateQueue: _creates,
+    requests.DecisionDone: _known,
+    requests.DeleteQueue: _deletes,
+    requests.EditDirectory: lambda step, item: (_ADMINISTER,),
+    requests.EndBranch: _own,
+    requests.Enlist: _own,
+    requests.ExplainRight: _explains,
+    requests.Fetch: _takes,
+    requests.ForgetBranch: _operates,
+    requests.ForgetGroup: _operates,
+    requests.ForgetPeer: _operates,
+    requests.ForgetReader: _takes,
+    requests.HoldLog: _operates,
+    requests.LeaveDecision: _known,
+    requests.Look: _looks,
+    requests.MoveMessage: _moves,
+    requests.OpenCursor: _own,
+    requests.OpenQueue: _opens,
+    requests.PrepareBranch: _promises,
+    requests.Promise: _promises,
+    requests.PurgeQueue: _purges,
+    requests.Receive: _receives,
+    requests.Reject: _takes,
+    requests.Remove: _takes,
+    requests.RenewHold: _own,
+    requests.ResetStream: _operates,
+    requests.RollbackBranch: _decides,
+    requests.RollbackGroup: _gives_group_up,
+    requests.Send: lambda step, item: _sends(step, item.items),
+    requests.SetQueue: _sets,
+    requests.SetRights: _sets_rights,
+    requests.StartBranch: _known,
+    requests.SteerOutgoing: _operates,
+    requests.TakeRead: _takes,
+}
+"""What each request needs."""

@@ -1,0 +1,112 @@
+"""Who asks, and whether he may have what he asks for: looked at before the rule for a request.
+
+An owner of whom nothing was said is this process itself, which may do everything. What is refused
+has not happened. Whoever may not know whether a queue is there is told the same whether it is or
+not.
+
+Upholds: I28.
+"""
+
+from __future__ import annotations
+
+from onceq.core.rights.demands import NAMED, Demand, demands
+from onceq.core.state.peer_table import Peer
+from onceq.core.step.step import Step
+from onceq.core.step.units import Transaction
+from onceq.errors import AccessDenied, OnceqError, SendFailed
+from onceq.model.doom import dooms
+from onceq.model.identity import guid_text
+from onceq.model.requests import Commit, PrepareBranch, Promise, Request, Send
+from onceq.model.rights import Actor, ActorKind, Right
+
+
+def judge(step: Step, actor: Actor, item: Request) -> None:
+    """Refuse what an actor has no right to. A send that is refused so dooms its transaction, as any
+    other refusal does (S0); the end of one that may not end so is left to its rule, which undoes
+    it and says why.
+
+    Raises:
+        AccessDenied: A right is missing; the text says which, and how it is granted.
+        OnceqError: A name in the request makes no sense.
+    """
+    try:
+        check(step, actor, item)
+    except OnceqError as error:
+        tx = _unit_of(step, item)
+        if tx is None or not dooms(error):
+            raise
+        if tx.doomed is None:
+            tx.doomed = SendFailed(
+                f"nothing of this transaction happened ({error.code}): {error.text}"
+            )
+        if isinstance(item, Send):
+            raise
+
+
+def _unit_of(step: Step, item: Request) -> Transaction | None:
+    """The unit of work in which something is sent, or which ends."""
+    if isinstance(item, (Send, Commit)):
+        return step.units.transactions.get((item.owner, item.transaction))
+    if isinstance(item, (PrepareBranch, Promise)):
+        at_work = step.units.transactions.get((item.owner, item.transaction))
+        return at_work or step.units.branches.get(item.xid)
+    return None
+
+
+def check(step: Step, actor: Actor, item: Request) -> None:
+    """Refuse what an actor has no right to; see ``judge``."""
+    if actor.free:
+        return
+    try:
+        for demand in demands(step, item):
+            _require(step, actor, demand)
+    except AccessDenied:
+        raise
+    except OnceqError:
+        if actor.kind is ActorKind.NOBODY:
+            raise _nobody() from None
+        raise
+
+
+def _require(step: Step, actor: Actor, demand: Demand) -> None:
+    if actor.kind is ActorKind.NOBODY and not _granted(step, actor, demand):
+        raise _nobody()
+    if demand is NAMED or _granted(step, actor, demand):
+        return
+    first, said = demand.rights[0], demand.said or demand.queue
+    judged = step.state.policy.judge(actor, first, demand.queue, said=said)
+    place = f" '{said}'" if said else ""
+    raise AccessDenied(
+        f"access denied: {judged.because}; an administrator can grant it: onceq grant {actor} "
+        f"{first.value}{place}"
+    )
+
+
+def _granted(step: Step, actor: Actor, demand: Demand) -> bool:
+    policy = step.state.policy
+    return any(policy.allows(actor, right, demand.queue) for right in demand.rights)
+
+
+def _nobody() -> AccessDenied:
+    """The same for whatever is asked: nothing is to be learnt from it."""
+    return AccessDenied("access denied: whoever asks has not said who he is, and has no right here")
+
+
+def may_deliver(step: Step, peer: Peer, source: bytes, queue: str) -> bool:
+    """Whether messages of a manager that come on this session may enter a queue here.
+
+    Who speaks on the session is proven, or is on this computer; that it passes on what another
+    manager has sent is looked at before (``passes_on``).
+    """
+    if peer.actor.free:
+        return True
+    actor = peer.actor if source == peer.peer else Actor(ActorKind.PEER, guid_text(source))
+    return step.state.policy.allows(actor, Right.SEND, queue)
+
+
+def passes_on(step: Step, peer: Peer) -> str:
+    """Why a manager may not bring what others have sent; "" if it may."""
+    if peer.actor.free:
+        return ""
+    judged = step.state.policy.judge(peer.actor, Right.FORWARD)
+    return "" if judged.allowed else f"it may pass nothing on: {judged.because}"

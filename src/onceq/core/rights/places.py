@@ -1,0 +1,80 @@
+"""What the names in a request mean for rights: queues here with their names, and all others.
+
+Nothing is made here: no outgoing queue, no subqueue. A name that leads nowhere is a place, too, or
+one could learn by refusals which queues there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from enum import Enum
+
+from onceq.core.names.resolve import is_local, local_queue, members
+from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
+from onceq.core.state.state import JOURNAL_BIT, queue_key_of
+from onceq.core.step.step import Step
+from onceq.errors import QueueNotFound
+from onceq.model.fixed import fixed
+from onceq.model.names import FormatName, Kind, parse_any, queue_key
+from onceq.model.sending import elements_of
+
+
+class PlaceKind(Enum):
+    """Of what kind a place is."""
+
+    QUEUE = "queue"
+    JOURNAL = "journal"
+    SYSTEM = "system"
+    OUTGOING = "outgoing"
+
+
+@fixed
+class Place:
+    """Where something is to be done.
+
+    Attributes:
+        queue: Name that patterns are compared with, case-folded: of a queue here its path
+            (``private$\\orders``), of a journal that of its queue, of any other the format name.
+        said: How whoever asks has called it; "": by that name.
+    """
+
+    queue: str
+    kind: PlaceKind = PlaceKind.QUEUE
+    said: str = ""
+
+
+def place_of(queue: AnyQueue) -> Place:
+    """The place that a queue is."""
+    if isinstance(queue, OutgoingQueue):
+        return Place(str(queue.name).casefold(), PlaceKind.OUTGOING)
+    if not isinstance(queue, Queue):
+        return Place("", PlaceKind.SYSTEM)
+    if queue.parent is not None:
+        return place_of(queue.parent)
+    key = queue_key_of(queue.properties)
+    if not queue.system:
+        return Place(key)
+    # A journal has the properties of its queue.
+    return Place(key, PlaceKind.JOURNAL if queue.number & JOURNAL_BIT else PlaceKind.SYSTEM)
+
+
+def places(step: Step, text: str, *, sending: bool = False) -> Iterator[Place]:
+    """The places that a name means, of a send those of each of its destinations.
+
+    Raises:
+        OnceqError: It is no name, or it needs a directory that is not there.
+    """
+    for name in members(step, elements_of(text)) if sending else parse_any(text):
+        yield _place(step, name)
+
+
+def _place(step: Step, name: FormatName) -> Place:
+    if not is_local(step, name):
+        return Place(str(name).casefold(), PlaceKind.OUTGOING)
+    said = "" if name.kind is Kind.DIRECT else str(name)
+    try:
+        return replace(place_of(local_queue(step, name)), said=said)
+    except QueueNotFound:
+        key = queue_key(name.private, name.queue) if name.queue else str(name).casefold()
+        return Place(key, said=said)

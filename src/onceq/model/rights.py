@@ -1,0 +1,331 @@
+"""Who may do what: actors, rights, grants, and the one answer to a question about them.
+
+An *actor* is whoever asks: an account of this computer, a token, a certificate, another queue
+manager, or somebody of whom nothing is known. A *grant* gives rights to actors, at the queues whose
+names a pattern matches, or over the whole queue manager. What no grant gives is refused. The
+account that a queue manager runs under is its administrator, without a grant.
+
+The words are those of MSMQ's access rights (MS-MQMQ 2.2.25), with two of our own: to see that a
+message is there (``peek``) and to see what it says (``peek-body``) are two things here, and what
+concerns a whole queue manager (``monitor``, ``operate``, ``administer``) is MSMQ's machine object.
+
+Upholds: I28 (nothing happens without a right).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from onceq.errors import InvalidParameter
+from onceq.model.limits import ACTOR_CHARS_MAX, PATTERN_CHARS_MAX
+
+
+class Right(Enum):
+    """What somebody may be allowed to do; the values are the words of commands and views."""
+
+    SEND = "send"
+    RECEIVE = "receive"
+    PEEK = "peek"
+    PEEK_BODY = "peek-body"
+    JOURNAL = "journal"
+    DELETE = "delete"
+    GET_PROPERTIES = "get-properties"
+    SET_PROPERTIES = "set-properties"
+    GET_RIGHTS = "get-rights"
+    SET_RIGHTS = "set-rights"
+    CREATE = "create"
+    FORWARD = "forward"
+    MONITOR = "monitor"
+    OPERATE = "operate"
+    ADMINISTER = "administer"
+
+
+MEANING: Final[Mapping[Right, str]] = {
+    Right.SEND: "send messages there",
+    Right.RECEIVE: "take messages out, and see them",
+    Right.PEEK: "see that messages are there, and their headers",
+    Right.PEEK_BODY: "see what messages say",
+    Right.JOURNAL: "see and take what stands in the queue's journal",
+    Right.DELETE: "delete the queue",
+    Right.GET_PROPERTIES: "see how the queue is made, and how much is in it",
+    Right.SET_PROPERTIES: "change how the queue is made",
+    Right.GET_RIGHTS: "see who may do what there",
+    Right.SET_RIGHTS: "let others do what one may oneself there",
+    Right.CREATE: "make queues of such names, and own them",
+    Right.FORWARD: "for queue managers: send what others have sent, and what is for others",
+    Right.MONITOR: "see the whole queue manager and every queue, but no body",
+    Right.OPERATE: "monitor; and pause, resend, purge, return, decide branches in doubt, back up",
+    Right.ADMINISTER: "everything",
+}
+"""What each right allows, as the documentation and ``onceq rights`` say it."""
+
+WHOLE: Final = frozenset((Right.FORWARD, Right.MONITOR, Right.OPERATE, Right.ADMINISTER))
+"""Rights over a whole queue manager: their grants have no pattern."""
+OWNS: Final = frozenset(Right) - WHOLE - {Right.CREATE}
+"""What the creator of a queue may do there."""
+_IMPLIED: Final[Mapping[Right, frozenset[Right]]] = {
+    Right.RECEIVE: frozenset((Right.PEEK, Right.PEEK_BODY)),
+    Right.PEEK_BODY: frozenset((Right.PEEK,)),
+    Right.SET_PROPERTIES: frozenset((Right.GET_PROPERTIES,)),
+    Right.SET_RIGHTS: frozenset((Right.GET_RIGHTS,)),
+    Right.MONITOR: frozenset((Right.PEEK, Right.GET_PROPERTIES, Right.GET_RIGHTS)),
+    Right.OPERATE: frozenset((Right.MONITOR, Right.PEEK, Right.GET_PROPERTIES, Right.GET_RIGHTS)),
+    Right.ADMINISTER: frozenset(Right),
+}
+ANYWHERE: Final = "*"
+"""The pattern of every queue, and the name of everybody who has one."""
+
+
+class ActorKind(Enum):
+    """How somebody is known; the values stand before the names."""
+
+    ACCOUNT = "account"
+    TOKEN = "token"
+    CERTIFICATE = "certificate"
+    PEER = "peer"
+    NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Whoever asks.
+
+    Attributes:
+        name: Of the account, the token, the certificate; GUID of a queue manager.
+        free: It is the account that the queue manager runs under, which may do everything.
+    """
+
+    kind: ActorKind
+    name: str = ""
+    free: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}:{self.name}" if self.name else self.kind.value
+
+
+NOBODY: Final = Actor(ActorKind.NOBODY)
+"""Somebody who has not said who he is, or could not prove it."""
+
+
+HERE: Final = Actor(ActorKind.PEER, free=True)
+"""A queue manager on this computer, to which nothing has to be proven."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Rights of actors.
+
+    Attributes:
+        who: Actor or pattern of actors as ``actor_pattern`` makes it.
+        pattern: Of queue names; "" for rights over the whole queue manager.
+        owner: It was given to the creator of a queue, and goes with that.
+    """
+
+    who: str
+    rights: frozenset[Right]
+    pattern: str = ""
+    owner: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """The answer to one question: may this actor do that there?
+
+    Attributes:
+        because: Why or why not, one sentence.
+    """
+
+    allowed: bool
+    because: str
+
+
+def actor_pattern(text: str) -> str:
+    """Whom a grant means, in the one spelling that is kept: ``kind:name``.
+
+    Args:
+        text: A name alone is that of an account; ``*`` is everybody who has a name, and ``nobody``
+            whoever has none.
+
+    Raises:
+        InvalidParameter: It is neither.
+    """
+    kind, colon, name = text.partition(":")
+    if not colon:
+        alone = text in (ANYWHERE, ActorKind.NOBODY.value)
+        kind, name = (text, "") if alone else (ActorKind.ACCOUNT.value, text)
+    known = [one.value for one in ActorKind]
+    if kind == ANYWHERE and not name:
+        return ANYWHERE
+    if kind == ActorKind.NOBODY.value and not name:
+        return kind
+    if kind not in known[:-1] or not name:
+        raise InvalidParameter(
+            f"{text[:ACTOR_CHARS_MAX]!r} is nobody who can have rights: write the name of an "
+            "account, or token:NAME, certificate:NAME, peer:GUID, * for all of them, or nobody"
+        )
+    if len(name) > ACTOR_CHARS_MAX or not name.isprintable() or " " in name:
+        raise InvalidParameter(
+            f"a name has 1 to {ACTOR_CHARS_MAX} characters that can be printed, and no space"
+        )
+    return f"{kind}:{name.casefold() if kind == ActorKind.PEER.value else name}"
+
+
+def queue_pattern(text: str) -> str:
+    """The queues that a grant is about, in the one spelling that is kept; raises
+    InvalidParameter."""
+    if not 0 < len(text) <= PATTERN_CHARS_MAX or not text.isprintable():
+        raise InvalidParameter(
+            f"a pattern of queue names has 1 to {PATTERN_CHARS_MAX} characters that can be "
+            "printed, such as private$\\orders*"
+        )
+    return text.casefold()
+
+
+def rights_of(words: Iterable[str]) -> frozenset[Right]:
+    """Rights by their words; raises InvalidParameter for a word that is none."""
+    try:
+        found = frozenset(map(Right, words))
+    except ValueError as error:
+        raise InvalidParameter(f"{error}; rights are {', '.join(r.value for r in Right)}") from None
+    if not found:
+        raise InvalidParameter("no right is named")
+    return found
+
+
+def words_of(rights: Iterable[Right]) -> list[str]:
+    """The words of rights, always in the same order."""
+    given = frozenset(rights)
+    return [right.value for right in Right if right in given]
+
+
+class Policy:
+    """All grants of a queue manager, and what follows from them; see the module.
+
+    A table and no more: who asks, for what and where go in, the answer comes out, and neither the
+    time nor anything else plays a part.
+    """
+
+    __slots__ = ("_grants",)
+
+    def __init__(self) -> None:
+        self._grants: dict[tuple[str, str], Grant] = {}
+
+    def __iter__(self) -> Iterator[Grant]:
+        return iter(self._grants.values())
+
+    def __len__(self) -> int:
+        return len(self._grants)
+
+    def grant(self, grant: Grant) -> None:
+        """Give rights, beside those that were given to the same actors there before."""
+        key = grant.who, grant.pattern
+        before = self._grants.get(key)
+        rights = grant.rights | (before.rights if before is not None else frozenset())
+        owner = grant.owner if before is None else before.owner and grant.owner
+        self._grants[key] = Grant(grant.who, rights, grant.pattern, owner)
+
+    def revoke(self, who: str, rights: frozenset[Right], pattern: str) -> None:
+        """Take rights away that were given by these words; others stay."""
+        before = self._grants.get((who, pattern))
+        if before is None:
+            return
+        left = before.rights - rights
+        if left:
+            self._grants[who, pattern] = Grant(who, left, pattern, before.owner)
+        else:
+            del self._grants[who, pattern]
+
+    def has(self, who: str, pattern: str) -> frozenset[Right]:
+        """What is given by exactly these words."""
+        found = self._grants.get((who, pattern))
+        return found.rights if found is not None else frozenset()
+
+    def forget_queue(self, queue: str) -> None:
+        """A queue is gone, and with it what its owner had by owning it."""
+        for key in [k for k, one in self._grants.items() if one.owner and one.pattern == queue]:
+            del self._grants[key]
+
+    def judge(self, actor: Actor, right: Right, queue: str = "", *, said: str = "") -> Judgment:
+        """May this actor do that?
+
+        Args:
+            queue: Name of the queue, case-folded; "" for the whole queue manager.
+            said: How the queue is called in the reason; "": by its name.
+        """
+        at = f" at {said or queue}" if queue else ""
+        if actor.free:
+            return Judgment(True, f"{actor} runs this queue manager, and may do everything")
+        for grant in self._grants.values():
+            if not _names(grant.who, actor) or not _covers(grant, queue):
+                continue
+            for given in grant.rights:
+                if given is right or right in _IMPLIED.get(given, frozenset()):
+                    return Judgment(True, _why(actor, grant, given, right, at))
+        if actor.kind is ActorKind.NOBODY:
+            return Judgment(
+                False, f"whoever asks has not said who he is, and {right.value} needs a name"
+            )
+        return Judgment(False, f"nobody has granted {right.value}{at} to {actor}")
+
+    def allows(self, actor: Actor, right: Right, queue: str = "") -> bool:
+        """The answer of ``judge``, without its reason."""
+        return actor.free or self.judge(actor, right, queue).allowed
+
+    def concerns(self, grant: Grant, queue: str) -> bool:
+        """Whether a grant is about a queue."""
+        return _covers(grant, queue)
+
+    def dump(self) -> list[list[object]]:
+        """For a checkpoint."""
+        return [[one.who, words_of(one.rights), one.pattern, one.owner] for one in self]
+
+    def load(self, rows: Iterable[Iterable[object]]) -> None:
+        """From a checkpoint."""
+        for who, words, pattern, owner in rows:
+            grant = Grant(str(who), rights_of(words), str(pattern), bool(owner))  # type: ignore[arg-type]
+            self._grants[grant.who, grant.pattern] = grant
+
+
+def _names(who: str, actor: Actor) -> bool:
+    """Whether a grant is about an actor."""
+    if who == ANYWHERE:
+        return actor.kind is not ActorKind.NOBODY
+    return _matches(str(actor), who)
+
+
+def _covers(grant: Grant, queue: str) -> bool:
+    """Whether a grant is about a queue; one of the whole queue manager is about all of them."""
+    if not grant.pattern:
+        return True
+    return bool(queue) and _matches(queue, grant.pattern)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Only ``*`` means something in a pattern: ``?`` and brackets are characters of names."""
+    first, *others = pattern.split(ANYWHERE)
+    if not others:
+        return name == pattern
+    *middle, last = others
+    at, end = len(first), len(name) - len(last)
+    if at > end or not name.startswith(first) or not name.endswith(last):
+        return False
+    for part in middle:
+        found = name.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
+
+
+def _why(actor: Actor, grant: Grant, given: Right, right: Right, at: str) -> str:
+    whom = str(actor) if grant.who == str(actor) else f"{grant.who}, which {actor} is one of,"
+    where = f" at {grant.pattern}" if grant.pattern and f" at {grant.pattern}" != at else at
+    if grant.owner:
+        return f"{actor} has made the queue{at}, and owns it"
+    more = "" if given is right else f", and {given.value} includes {right.value}"
+    return f"{given.value}{where if grant.pattern else ''} was granted to {whom}{more}".replace(
+        ",,", ","
+    )

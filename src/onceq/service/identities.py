@@ -1,0 +1,83 @@
+"""Who is at the other end of a connection of an application, as the system says it.
+
+At the Unix socket the system tells the account of the process that connected (SO_PEERCRED). Of a
+TCP connection over loopback it can be looked up in the table of this computer's connections, where
+there is one. Nobody can say it otherwise: nothing that comes on the connection plays a part.
+
+Upholds: I28.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import pwd
+import socket
+import struct
+from typing import Any, Final
+
+from onceq.model.rights import NOBODY, Actor, ActorKind
+
+_CREDENTIALS: Final = struct.Struct("3i")
+"""Of SO_PEERCRED: process, account, group."""
+_TABLES: Final = {socket.AF_INET: "/proc/net/tcp", socket.AF_INET6: "/proc/net/tcp6"}
+_ACCOUNT_COLUMN: Final = 7
+"""Of the system's table of TCP connections."""
+
+
+def account(uid: int) -> Actor:
+    """The actor that an account is; the one that this process runs under may do everything, and so
+    may the system's administrator."""
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        name = str(uid)
+    return Actor(ActorKind.ACCOUNT, name, free=uid in (os.geteuid(), 0))
+
+
+def actor_of(transport: asyncio.BaseTransport | None) -> Actor:
+    """Who has made a connection; NOBODY where that cannot be known."""
+    own = transport.get_extra_info("socket") if transport is not None else None
+    if own is None:
+        return NOBODY
+    uid = _at_unix(own) if own.family == socket.AF_UNIX else _over_loopback(own)
+    return NOBODY if uid is None else account(uid)
+
+
+def _at_unix(own: Any) -> int | None:
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return None
+    try:
+        raw = own.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
+    except OSError:
+        return None
+    _, uid, _ = _CREDENTIALS.unpack(raw)
+    return int(uid)
+
+
+def _over_loopback(own: Any) -> int | None:
+    """The account of the other end, if it is on this computer."""
+    try:
+        here, there = own.getsockname()[:2], own.getpeername()[:2]
+        if not ipaddress.ip_address(there[0].partition("%")[0]).is_loopback:
+            return None
+        with open(_TABLES[own.family]) as table:
+            next(table)
+            # Seen from the other end: its own address comes first.
+            wanted = [_hexadecimal(*there), _hexadecimal(*here)]
+            for line in table:
+                columns = line.split()
+                if columns[1:3] == wanted:
+                    return int(columns[_ACCOUNT_COLUMN])
+    except (OSError, KeyError, ValueError, StopIteration):
+        pass  # no such table on this system, or the connection is gone
+    return None
+
+
+def _hexadecimal(host: str, port: int) -> str:
+    """An address as the table writes it: words of the machine's own order, in hexadecimal."""
+    packed = ipaddress.ip_address(host).packed
+    words = struct.unpack(f"={len(packed) // 4}I", packed)
+    return "".join(f"{word:08X}" for word in words) + f":{port:04X}"

@@ -1,0 +1,215 @@
+"""What other queue managers may do here: class 0x8004, and everything that follows from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onceq.errors import ReceiveTimeout
+from onceq.model import requests
+from onceq.model.classes import MessageClass as C
+from onceq.model.identity import guid_text
+from onceq.model.message import Acknowledge, Journal
+from onceq.testing.sim.strict import StrictManager
+from tests.conformance.world import Node, World, Worlds, fast
+
+pytestmark = pytest.mark.inside("who a process is, is told by its certificate")
+
+Q = r"DIRECT=OS:B\private$\q"
+LOCAL, ADMIN, DEAD = r"private$\q", r"private$\adm", r"DIRECT=OS:.\SYSTEM$;DEADXACT"
+KEY = "private$\\q"
+ASKS: dict[str, Any] = {
+    "acknowledge": Acknowledge(15), "admin_queue": ADMIN, "journal": Journal.DEADLETTER,
+}  # fmt: skip
+
+
+def classes(node: Node, queue: str) -> list[int]:
+    """Classes of what is in a queue."""
+    try:
+        return [message.message_class for message in node.messages(queue)]
+    except ReceiveTimeout:
+        return []
+
+
+def strict(world: World, *nodes: Node) -> World:
+    """Nodes to which others have to prove who they are."""
+    for node in nodes:
+        node.kill()
+        node.kind = StrictManager
+        node.start()
+    return world
+
+
+def grant(node: Node, words: str, queue: str = "", *, to: Node, take: bool = False) -> None:
+    request = requests.SetRights(
+        f"peer:{guid_text(to.identity.guid)}", words.split(","), queue, take
+    )
+    request.check()
+    node.ask(request)
+
+
+@pytest.fixture
+def world(worlds: Worlds) -> World:
+    made = worlds("A", "B")
+    made["A"].create("adm", transactional=False)
+    made["B"].create("q")
+    return strict(made, made["B"])
+
+
+def test_what_nobody_has_granted_is_refused_and_told(world: World) -> None:
+    a, b = world["A"], world["B"]
+    a.once(Q, b"1", **ASKS)
+    world.run(10)
+    assert b.bodies(LOCAL) == []
+    assert classes(a, ADMIN) == [C.NACK_ACCESS_DENIED]
+    (letter,) = a.messages(DEAD)
+    assert letter.message_class == C.NACK_ACCESS_DENIED
+    assert letter.body == b"1"
+    assert a.look("outgoing-queue", Q).messages == 0, "it is over"
+
+
+def test_what_is_granted_enters(world: World) -> None:
+    a, b = world["A"], world["B"]
+    grant(b, "send", KEY, to=a)
+    a.once(Q, b"1", b"2", **ASKS)
+    world.run(10)
+    assert b.bodies(LOCAL) == [b"1", b"2"]
+    assert classes(a, ADMIN) == [C.ACK_REACH_QUEUE] * 2
+
+
+def test_a_right_at_another_queue_is_none(world: World) -> None:
+    a, b = world["A"], world["B"]
+    b.create("other")
+    grant(b, "send", "private$\\other", to=a)
+    grant(b, "receive,peek,delete", KEY, to=a)
+    a.once(Q, b"1", **ASKS)
+    world.run(10)
+    assert b.bodies(LOCAL) == []
+    assert classes(a, ADMIN) == [C.NACK_ACCESS_DENIED]
+
+
+def test_case_133_a_refused_message_holds_nothing_up_and_is_refused_once(world: World) -> None:
+    """133 as it is published: the message in the middle is refused because a right is missing."""
+    a, b = world["A"], world["B"]
+    link = world.link("A", "B")
+    link.policy = lambda p: [] if p.kind == 2 else [(0, p)] * 2
+    for body, may in ((b"1", True), (b"2", False), (b"3", True)):
+        grant(b, "send", KEY, to=a, take=not may)
+        a.once(Q, body, **ASKS)
+        world.run(10)
+    world.run(200)
+    assert b.bodies(LOCAL) == [b"1", b"3"]
+    assert classes(a, ADMIN).count(C.NACK_ACCESS_DENIED) == 1
+    sent = len([p for p in link.data() if p.number == 2])
+    assert sent <= 4, "not again and again"
+    a.once(Q, b"4")
+    world.run(4000)
+    assert len([p for p in link.data() if p.number == 2]) == sent
+    assert a.look("outgoing-queue", Q).unacknowledged == 0
+    for node in (a, b):
+        node.crash()
+        node.start()
+    b.receive(LOCAL, count=3)
+    world.run(600)
+    assert classes(a, ADMIN).count(C.NACK_ACCESS_DENIED) == 1, "nor after a restart"
+    assert b.bodies(LOCAL) == [], "nor does it come now that the right is there"
+
+
+def test_outside_transactions_it_is_the_same(worlds: Worlds) -> None:
+    world = worlds("A", "B")
+    a, b = world["A"], world["B"]
+    a.create("adm", transactional=False)
+    b.create("q", transactional=False)
+    strict(world, b)
+    a.send(0, Q, b"1", **ASKS)
+    world.run(10)
+    grant(b, "send", KEY, to=a)
+    a.send(0, Q, b"2", **ASKS)
+    world.run(10)
+    assert b.bodies(LOCAL) == [b"2"]
+    assert classes(a, ADMIN) == [C.NACK_ACCESS_DENIED, C.ACK_REACH_QUEUE]
+
+
+def test_without_a_queue_it_is_told_that_there_is_none(world: World) -> None:
+    """A queue that is not there has nobody who could have granted anything."""
+    a = world["A"]
+    a.once(r"DIRECT=OS:B\private$\nowhere", b"1", **ASKS)
+    world.run(10)
+    assert classes(a, ADMIN) == [C.NACK_BAD_DESTINATION_QUEUE]
+
+
+def test_a_right_of_another_manager_is_no_right_of_ones_own(worlds: Worlds) -> None:
+    world = worlds("A", "B", "C")
+    a, b, c = world["A"], world["B"], world["C"]
+    for node in (a, c):
+        node.create("adm", transactional=False)
+    b.create("q")
+    strict(world, b)
+    grant(b, "send", KEY, to=a)
+    for node in (a, c):
+        node.once(Q, node.identity.name.encode(), **ASKS)
+    world.run(10)
+    assert b.bodies(LOCAL) == [b"A"]
+    assert classes(c, ADMIN) == [C.NACK_ACCESS_DENIED]
+
+
+def test_who_passes_on_needs_a_right_for_that(worlds: Worlds) -> None:
+    """What R brings of A's counts as A's, if R may bring it (security of hops)."""
+    world = worlds("A", "R", "B", settings=fast(forward_messages=True))
+    a, r, b = world["A"], world["R"], world["B"]
+    b.create("q")
+    (queue,) = [q for q in b.look("queues") if q.name == "q"]
+    for node, other in ((a, b), (b, a)):
+        node.kill()
+        node.routes[other.identity.guid] = "R"
+        node.start()
+    strict(world, b)
+    grant(b, "send", KEY, to=a)
+    name = f"PRIVATE={guid_text(b.identity.guid)}\\{queue.number:08x}"
+    a.once(name, b"1")
+    world.run(20)
+    assert b.bodies(LOCAL) == [], "R may pass nothing on"
+    grant(b, "forward", to=r)
+    world.run(200)
+    assert b.bodies(LOCAL) == [b"1"], "nothing is lost by the refusal: it comes when R may"
+    grant(b, "send", KEY, to=a, take=True)
+    a.once(name, b"2")
+    world.run(200)
+    assert b.bodies(LOCAL) == [b"1"], "it is A who sends, and R's right is not A's"
+
+
+def test_what_came_too_early_is_judged_when_it_enters(world: World) -> None:
+    a, b = world["A"], world["B"]
+    grant(b, "send", KEY, to=a)
+    link = world.link("A", "B")
+    held: list[Any] = []
+
+    def first_is_late(packet: Any) -> list[tuple[int, Any]]:
+        if packet.number == 1 and not held:
+            held.append(packet)
+            return []
+        return [(0, packet)]
+
+    link.policy = first_is_late
+    a.once(Q, b"1", b"2", **ASKS)
+    grant(b, "send", KEY, to=a, take=True)
+    world.run(200)
+    assert b.bodies(LOCAL) == []
+    assert sorted(classes(a, ADMIN)) == [C.NACK_ACCESS_DENIED] * 2
+
+
+def test_rights_of_others_outlive_a_power_cut(world: World) -> None:
+    a, b = world["A"], world["B"]
+    grant(b, "send", KEY, to=a)
+    b.power_cut()
+    b.start()
+    a.once(Q, b"1", **ASKS)
+    world.run(10)
+    assert b.bodies(LOCAL) == [b"1"]
+    grant(b, "send", KEY, to=a, take=True)
+    b.power_cut()
+    b.start()
+    a.once(Q, b"2", **ASKS)
+    world.run(20)
+    assert classes(a, ADMIN) == [C.ACK_REACH_QUEUE, C.NACK_ACCESS_DENIED]

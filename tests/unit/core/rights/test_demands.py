@@ -1,0 +1,386 @@
+"""Every request, asked by those who may and by those who may not."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, get_args
+
+import pytest
+
+from onceq.core.inputs import inputs
+from onceq.core.inputs.inputs import OwnerCame, OwnerGone
+from onceq.core.rights.demands import TABLE
+from onceq.errors import (
+    AccessDenied,
+    OnceqError,
+    QueueNotFound,
+    SendFailed,
+    TransactionOver,
+)
+from onceq.model import requests
+from onceq.model.message import PLAIN
+from onceq.model.requests import Access, PickBy, Request, Steer
+from onceq.model.results import Sent
+from onceq.model.rights import NOBODY, OWNS, Actor, ActorKind
+from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.views.ranges import RangeAsked
+from onceq.model.views.rights import GrantView, RightView
+from onceq.model.xid import Xid, xid_by_row
+from tests.unit.core.alone import WAITS, Core
+
+RUNS = 1
+"""An owner of whom nothing was said: this process itself."""
+ALICE, STRANGER = 2, 3
+ORDERS = ".\\private$\\orders"
+KEY = "private$\\orders"
+XID = Xid(7, b"g", b"b")
+
+
+def item(queue: str = ORDERS, count: int = 1) -> requests.SendItem:
+    bodies = Run(bytes(count), array(LENGTH_TYPE, [1] * count))
+    return requests.SendItem(queue, PLAIN, bodies=bodies)
+
+
+def core() -> Core:
+    made = Core()
+    made.step(OwnerCame(ALICE, Actor(ActorKind.ACCOUNT, "alice")))
+    made.step(OwnerCame(STRANGER, NOBODY))
+    create(made, RUNS)
+    return made
+
+
+def create(made: Core, owner: int, name: str = "orders") -> object:
+    request = requests.CreateQueue({"name": name, "transactional": True})
+    request.check()
+    request.instance = name.encode().ljust(16, b"\0")
+    return made.ask(request, owner=owner)
+
+
+def grant(made: Core, words: str, pattern: str = "", *, who: str = "alice", take: bool = False,
+          owner: int = RUNS) -> object:  # fmt: skip
+    request = requests.SetRights(who, words.split(","), pattern, take)
+    request.check()
+    return made.ask(request, owner=owner)
+
+
+def denied(answer: object) -> bool:
+    return isinstance(answer, AccessDenied)
+
+
+def test_every_request_stands_in_the_table() -> None:
+    kinds = set(Request.__subclasses__())
+    assert kinds - set(TABLE) == set(), "what needs it, and where?"
+    assert Request in get_args(inputs.Input)
+
+
+NEEDS: list[tuple[Request, str]] = [
+    (requests.Send(0, [item()]), "send"),
+    (requests.Commit(0, [item()]), "send"),
+    (requests.OpenQueue(ORDERS, Access.SEND), "send"),
+    (requests.OpenQueue(ORDERS, Access.RECEIVE), "receive"),
+    (requests.OpenQueue(ORDERS, Access.PEEK), "peek"),
+    (requests.Receive(ORDERS), "receive"),
+    (requests.Receive(ORDERS, peek=True), "peek-body"),
+    (requests.Receive(ORDERS, peek=True, pick=PickBy.HEADS), "peek"),
+    (requests.Receive(ORDERS + ";journal"), "journal"),
+    (requests.Remove(ORDERS, 0, 1, 2), "receive"),
+    (requests.TakeRead(ORDERS, 0, 1, 2), "receive"),
+    (requests.MoveMessage(ORDERS, ORDERS + ";later", 1), "receive"),
+    (requests.Reject(ORDERS, 1, [1]), "receive"),
+    (requests.Claim(ORDERS, 1, [(1, 2)]), "receive"),
+    (requests.Fetch(ORDERS, 1, 1, 2), "receive"),
+    (requests.ForgetReader(ORDERS, "x"), "receive"),
+    (requests.PurgeQueue(ORDERS), "receive"),
+    (requests.SetQueue(ORDERS, {"label": "x"}), "set-properties"),
+    (requests.DeleteQueue(ORDERS), "delete"),
+    (requests.Look("queue", ORDERS), "get-properties"),
+    (requests.Look("range", RangeAsked(ORDERS, 1, 2).text()), "peek"),
+    (requests.Look("readers", ORDERS), "get-properties"),
+    (requests.Look("rights", KEY), "get-rights"),
+]
+
+
+@pytest.mark.parametrize(("request_", "needed"), NEEDS, ids=lambda v: str(v)[:60])
+def test_at_a_queue_exactly_its_right_is_needed(request_: Request, needed: str) -> None:
+    made = core()
+    assert denied(made.ask(request_, owner=ALICE))
+    others = [right.value for right in OWNS]
+    includes = {"receive": ["peek", "peek-body"], "peek-body": ["peek"],
+                "set-properties": ["get-properties"], "set-rights": ["get-rights"]}  # fmt: skip
+    for other in others:
+        if other != needed and needed not in includes.get(other, ()):
+            grant(made, other, KEY)
+            assert denied(made.ask(request_, owner=ALICE)), other
+            grant(made, other, KEY, take=True)
+    grant(made, needed, "private$\\stock")
+    assert denied(made.ask(request_, owner=ALICE)), "at another queue"
+    grant(made, needed, KEY)
+    assert not denied(made.ask(request_, owner=ALICE))
+
+
+OPERATES: list[Request] = [
+    requests.SteerOutgoing("", Steer.DISCONNECT),
+    requests.ResetStream(ORDERS, "beta", "why"),
+    requests.ForgetPeer("os:beta"),
+    requests.AcceptClock("beta", "why"),
+    requests.ForgetGroup("app"),
+    requests.ForgetBranch(XID),
+    requests.CommitBranch(XID, by_hand=True),
+    requests.RollbackBranch(XID, by_hand=True),
+    requests.PurgeQueue(ORDERS),
+    requests.Receive("DIRECT=OS:.\\SYSTEM$;DEADLETTER"),
+]
+
+
+@pytest.mark.parametrize("request_", OPERATES, ids=lambda v: str(v)[:60])
+def test_what_operators_do(request_: Request) -> None:
+    made = core()
+    grant(made, "monitor")
+    assert denied(made.ask(request_, owner=ALICE))
+    grant(made, "operate")
+    assert not denied(made.ask(request_, owner=ALICE))
+
+
+def test_who_may_look_at_everything_sees_no_body() -> None:
+    made = core()
+    made.ask(requests.Commit(0, [item()]))
+    grant(made, "monitor")
+    assert not denied(made.ask(requests.Look("status"), owner=ALICE))
+    heads = requests.Receive(ORDERS, peek=True, pick=PickBy.HEADS)
+    assert not denied(made.ask(heads, owner=ALICE))
+    assert denied(made.ask(requests.Receive(ORDERS, peek=True), owner=ALICE))
+
+
+@pytest.mark.parametrize(
+    "request_", [*(one for one, _ in NEEDS), *OPERATES], ids=lambda v: str(v)[:60]
+)
+def test_a_stranger_gets_nothing_and_learns_nothing(request_: Request) -> None:
+    """The same answer whether a queue is there or not."""
+    made = core()
+    there: Any = made.ask(request_, owner=STRANGER)
+    assert denied(there)
+    assert "orders" not in there.text
+    made.ask(requests.DeleteQueue(ORDERS))
+    gone: Any = made.ask(request_, owner=STRANGER)
+    assert denied(gone)
+    assert gone.text == there.text
+
+
+def test_without_a_right_a_queue_that_is_not_there_looks_like_one_that_is() -> None:
+    made = core()
+    nowhere = requests.Receive(".\\private$\\nowhere")
+    assert denied(made.ask(nowhere, owner=ALICE))
+    grant(made, "receive", "private$\\*")
+    assert isinstance(made.ask(nowhere, owner=ALICE), QueueNotFound)
+
+
+def test_other_queue_managers_are_places_too() -> None:
+    made = core()
+    there = requests.Commit(0, [item("DIRECT=OS:BETA\\private$\\stock")])
+    grant(made, "send", "private$\\*")
+    assert denied(made.ask(there, owner=ALICE))
+    assert not made.manager.state.outgoing, "a refusal makes no outgoing queue"
+    grant(made, "send", "direct=os:beta\\*")
+    assert isinstance(made.ask(there, owner=ALICE), Sent)
+
+
+def test_a_send_to_several_needs_the_right_at_each() -> None:
+    made = core()
+    create(made, RUNS, "stock")
+    both = requests.Commit(0, [item(f"DIRECT=OS:.\\private$\\stock,DIRECT=OS:{ORDERS}")])
+    grant(made, "send", KEY)
+    assert denied(made.ask(both, owner=ALICE))
+    assert not made.present()
+    grant(made, "send", "private$\\stock")
+    assert isinstance(made.ask(both, owner=ALICE), Sent)
+
+
+# ---- what is open when a right goes ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gone", ["send", "receive"])
+def test_a_commit_is_judged_at_its_time_and_undone(gone: str) -> None:
+    made = core()
+    grant(made, "send,receive", KEY)
+    made.ask(requests.Commit(0, [item()]))
+    made.ask(requests.Begin(1), owner=ALICE)
+    made.ask(requests.Send(1, [item(count=2)]), owner=ALICE)
+    made.ask(requests.Receive(ORDERS, 1), owner=ALICE)
+    grant(made, gone, KEY, take=True)
+    answer = made.ask(requests.Commit(1), owner=ALICE)
+    assert isinstance(answer, SendFailed)
+    assert f"granted {gone} at {KEY}" in answer.text
+    assert made.present() == {"orders": 1}, "it is undone"
+    grant(made, gone, KEY)
+    assert isinstance(made.ask(requests.Commit(1), owner=ALICE), TransactionOver)
+
+
+def test_a_commit_of_what_is_still_allowed() -> None:
+    made = core()
+    grant(made, "send,receive", KEY)
+    made.ask(requests.Commit(0, [item()]))
+    made.ask(requests.Begin(1), owner=ALICE)
+    made.ask(requests.Send(1, [item(count=2)]), owner=ALICE)
+    made.ask(requests.Receive(ORDERS, 1), owner=ALICE)
+    grant(made, "send,receive", KEY, take=True)
+    grant(made, "send,receive", "*", who="*")
+    assert isinstance(made.ask(requests.Commit(1), owner=ALICE), Sent)
+    assert made.present() == {"orders": 2}
+
+
+def test_a_send_that_is_refused_dooms_its_transaction() -> None:
+    """S0: whoever does not look at its answer must not commit the rest."""
+    made = core()
+    create(made, RUNS, "stock")
+    grant(made, "send", KEY)
+    made.ask(requests.Begin(1), owner=ALICE)
+    made.ask(requests.Send(1, [item()]), owner=ALICE)
+    assert denied(made.ask(requests.Send(1, [item(".\\private$\\stock")]), owner=ALICE))
+    answer = made.ask(requests.Commit(1), owner=ALICE)
+    assert isinstance(answer, SendFailed)
+    assert "send at private$\\stock" in answer.text
+    assert not made.present()
+
+
+def test_a_receive_that_is_refused_does_not() -> None:
+    made = core()
+    grant(made, "send", KEY)
+    made.ask(requests.Begin(1), owner=ALICE)
+    made.ask(requests.Send(1, [item()]), owner=ALICE)
+    assert denied(made.ask(requests.Receive(ORDERS, 1), owner=ALICE))
+    assert isinstance(made.ask(requests.Commit(1), owner=ALICE), Sent)
+
+
+def test_what_a_commit_brings_along_is_judged_with_it() -> None:
+    made = core()
+    made.ask(requests.Begin(1), owner=ALICE)
+    assert isinstance(made.ask(requests.Commit(1, [item()]), owner=ALICE), SendFailed)
+    assert denied(made.ask(requests.Commit(0, [item()]), owner=ALICE))
+    assert not made.present()
+
+
+def test_a_promise_is_judged_and_whoever_may_do_its_work_decides_it() -> None:
+    made = core()
+    grant(made, "send", KEY)
+    for may in (False, True):
+        made.ask(requests.StartBranch(1, XID), owner=ALICE)
+        made.ask(requests.Send(1, [item()]), owner=ALICE)
+        grant(made, "send", KEY, take=not may)
+        answer = made.ask(requests.PrepareBranch(XID, 1), owner=ALICE)
+        assert isinstance(answer, SendFailed) is not may
+        grant(made, "send", KEY)
+    made.step(OwnerCame(7, Actor(ActorKind.TOKEN, "other")))
+    for request in (requests.CommitBranch(XID), requests.RollbackBranch(XID)):
+        assert denied(made.ask(request, owner=7))
+        assert denied(made.ask(request, owner=STRANGER))
+    assert not isinstance(made.ask(requests.CommitBranch(XID), owner=ALICE), OnceqError)
+    assert made.present() == {"orders": 1}
+
+
+def test_a_promise_of_a_last_agent_is_judged_like_a_commit() -> None:
+    made = core()
+    grant(made, "send", KEY)
+    made.ask(requests.Begin(1), owner=ALICE)
+    made.ask(requests.Send(1, [item()]), owner=ALICE)
+    grant(made, "send", KEY, take=True)
+    xid = xid_by_row(bytes(16), 1, "sqlite:x")
+    assert isinstance(made.ask(requests.Promise(1, xid), owner=ALICE), SendFailed)
+    assert not made.present()
+
+
+def test_a_receive_that_waits_ends_when_its_right_goes() -> None:
+    made = core()
+    grant(made, "receive", KEY)
+    waits = requests.Receive(ORDERS, wait_ms=60_000)
+    waits.wait_until_us = 1 << 60
+    assert made.ask(waits, owner=ALICE) is WAITS
+    number = made.asked
+    grant(made, "receive", KEY, take=True)
+    assert denied(made.answers[number])
+    made.ask(requests.Commit(0, [item()]))
+    assert made.present() == {"orders": 1}, "nobody has taken it"
+
+
+def test_who_was_granted_otherwise_goes_on_waiting() -> None:
+    made = core()
+    grant(made, "receive", KEY)
+    grant(made, "receive", "private$\\*", who="*")
+    waits = requests.Receive(ORDERS, wait_ms=60_000)
+    waits.wait_until_us = 1 << 60
+    made.ask(waits, owner=ALICE)
+    number = made.asked
+    grant(made, "receive", KEY, take=True)
+    assert number not in made.answers
+
+
+# ---- owners, and giving rights on ----------------------------------------------------------------
+
+
+def test_who_makes_a_queue_owns_it_until_it_is_gone() -> None:
+    made = core()
+    assert denied(create(made, ALICE, "mine"))
+    grant(made, "create", "private$\\m*")
+    assert denied(create(made, ALICE, "other"))
+    assert not denied(create(made, ALICE, "mine"))
+    mine = ".\\private$\\mine"
+    assert isinstance(made.ask(requests.Commit(0, [item(mine)]), owner=ALICE), Sent)
+    assert not denied(made.ask(requests.SetQueue(mine, {"label": "x"}), owner=ALICE))
+    assert not denied(made.ask(requests.DeleteQueue(mine), owner=ALICE))
+    create(made, RUNS, "mine")
+    assert denied(made.ask(requests.Receive(mine), owner=ALICE)), "it is another queue"
+
+
+def test_who_may_give_rights_gives_only_what_he_has() -> None:
+    made = core()
+    grant(made, "set-rights,send", KEY)
+    assert not denied(grant(made, "send", KEY, who="token:x", owner=ALICE))
+    assert denied(grant(made, "receive", KEY, who="token:x", owner=ALICE))
+    assert denied(grant(made, "send", "private$\\*", who="token:x", owner=ALICE))
+    assert denied(grant(made, "administer", who="alice", owner=ALICE))
+    assert not denied(grant(made, "send", KEY, who="token:x", take=True, owner=ALICE))
+
+
+def test_grants_are_shown_and_explained() -> None:
+    made = core()
+    grant(made, "send", KEY)
+    assert made.ask(requests.Look("rights")) == [GrantView("account:alice", ("send",), KEY)]
+    assert made.ask(requests.Look("rights", "private$\\stock")) == []
+    asked = requests.ExplainRight("", "send", KEY)
+    asked.check()
+    found = made.ask(asked, owner=ALICE)
+    assert isinstance(found, RightView)
+    assert found.allowed
+    assert found.because == f"send at {KEY} was granted to account:alice"
+    other = requests.ExplainRight("token:x", "send", KEY)
+    other.check()
+    assert denied(made.ask(other, owner=ALICE)), "what others may is for monitors"
+    assert not made.ask(other)["allowed"]  # type: ignore[index]
+
+
+def test_rights_outlive_the_process_and_a_checkpoint() -> None:
+    made = core()
+    grant(made, "send,peek", KEY)
+    grant(made, "peek", KEY, take=True)
+    grant(made, "monitor", who="*")
+    create(made, RUNS, "stock")
+    there = list(made.manager.state.policy)
+    assert list(made.again().state.policy) == there
+
+
+def test_an_owner_that_is_gone_is_nobody_any_more() -> None:
+    made = core()
+    made.step(OwnerGone(ALICE))
+    assert ALICE not in made.manager._step.actors
+
+
+def test_what_is_refused_leaves_no_record_but_that_somebody_has_tried() -> None:
+    made = core()
+    before = len(made.records)
+    for request, _ in NEEDS * 2:
+        made.ask(request, owner=STRANGER)
+    assert len(made.records) == before
+    for request, _ in NEEDS * 2:
+        made.ask(request, owner=ALICE)
+    acts = [act.what for act in made.manager.state.trail]
+    assert acts == ["forget reader", "purge", "set properties", "delete queue"]
+    assert len(made.records) == before + len(acts)
