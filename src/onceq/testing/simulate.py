@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from onceq.service import emptying, upkeep
-from onceq.testing.apps import readers
+from onceq.testing.apps import readers, subjects
 from onceq.testing.faults import beside, lives
 from onceq.testing.sim import marks
 from onceq.testing.sim.trace import Violation
@@ -170,6 +170,7 @@ def describe(result: Result) -> str:
     also = " ARGS=--beside" if beside.SHARE == 1 else ""
     also = " ARGS=--lives" if lives.SHARE == 1 else also
     also = " ARGS=--readers" if readers.SHARE == 1 else also
+    also = " ARGS=--rights" if subjects.SHARE == 1 else also
     seed = f"{result.seed:#x}" + (f"@{result.size:g}" if result.size else "")
     return "\n".join([f"make sim SEED={seed}{also}", f"    {result.violation}", *result.story])
 
@@ -187,13 +188,15 @@ def main(argv: list[str]) -> int:
                         help="in every world two copies of a manager run side by side")  # fmt: skip
     parser.add_argument("--readers", action="store_true",
                         help="in every world readers remove what they have written")  # fmt: skip
+    parser.add_argument("--rights", action="store_true",
+                        help="in every world rights are given and taken away")  # fmt: skip
     arguments = parser.parse_args(argv)
-    if arguments.lives:
-        lives.everywhere()
-    if arguments.beside:
-        beside.everywhere()
-    if arguments.readers:
-        readers.everywhere()
+    for wanted, everywhere in (
+        (arguments.lives, lives.everywhere), (arguments.beside, beside.everywhere),
+        (arguments.readers, readers.everywhere), (arguments.rights, subjects.everywhere),
+    ):  # fmt: skip
+        if wanted:
+            everywhere()
     write = sys.stdout.write
     if arguments.seed is not None:
         return _one(*arguments.seed, whole_story=arguments.log)
@@ -229,6 +232,8 @@ def main(argv: list[str]) -> int:
         required = marks.OF_LIVES if arguments.lives else marks.OF_BESIDE
     if arguments.readers:
         required = marks.OF_READERS
+    if arguments.rights:
+        required = marks.OF_RIGHTS
     for mark in required:
         write(f"    {reached[mark]:8}  {mark}\n")
     repeated = seeds[:REPEATED]

@@ -24,6 +24,7 @@ from onceq.testing.apps.operators import Operators
 from onceq.testing.apps.places import make_lists, make_places
 from onceq.testing.apps.readers import Readers
 from onceq.testing.apps.sends import Sends
+from onceq.testing.apps.subjects import NAMES, Subjects
 from onceq.testing.apps.work import Work
 from onceq.testing.apps.workload import Workload
 from onceq.testing.faults import beside, lives
@@ -44,6 +45,7 @@ from onceq.testing.judge.copied_senders import CopiedSenders
 from onceq.testing.judge.endings import Endings
 from onceq.testing.judge.forgetting import Forgetting
 from onceq.testing.judge.ledger import Ledger
+from onceq.testing.judge.permissions import Permissions
 from onceq.testing.judge.reasons import Reasons
 from onceq.testing.judge.restores import Restores
 from onceq.testing.judge.siblings import Siblings
@@ -57,6 +59,7 @@ from onceq.testing.sim.node import Node, Surroundings
 from onceq.testing.sim.options import HOUR, MINUTE, SECOND, Options, alone, draw, draw_size, sized
 from onceq.testing.sim.packet_faults import OldPackets, PacketFaultEngine
 from onceq.testing.sim.pair import Pair
+from onceq.testing.sim.strict import StrictManager
 
 QUIET_US = 48 * HOUR
 """Within this time everything must have drained once the faults stop (I26)."""
@@ -95,6 +98,9 @@ class World:
         if self.apart:
             kernel.options = alone(kernel.options)
         self.directory = MemoryDirectory() if kernel.options.lists else None
+        self.permissions = Permissions(kernel)
+        self.named = Subjects.drawn(kernel, fit=not self.apart)
+        self.permissions.active = self.named and Subjects.strict(kernel)
         self._make_judges(turns=drawn.copies)
         self._make_computers(keep or _no_history)
         self._make_people()
@@ -112,7 +118,7 @@ class World:
         self.traffic = traffic = Traffic(kernel, books, pair, queues)
         self.restores = restores = Restores(kernel, nodes, books, traffic)
         self.siblings = siblings = Siblings(kernel, books, pair, traffic, queues)
-        reasons = Reasons(kernel, nodes, books, pair, traffic, queues, siblings)
+        reasons = Reasons(kernel, nodes, books, pair, traffic, queues, siblings, self.permissions)
         endings = Endings(kernel, books, traffic, reasons, siblings)
         senders = CopiedSenders(kernel, books, siblings, reasons)
         receivers = CopiedReceivers(kernel, books, pair, queues, reasons, endings)
@@ -120,7 +126,7 @@ class World:
             kernel, books, queues, siblings, restores, reasons, receivers
         )
         self.forgetting = Forgetting(kernel, nodes, books, queues, traffic, reasons, restores)
-        arrivals = Arrivals(kernel, nodes, books, pair)
+        arrivals = Arrivals(kernel, nodes, books, pair, self.permissions)
         self.ledger = Ledger(kernel, nodes, books, queues, arrivals, self.acknowledgments.known)
         self.verdict = Verdict(
             kernel, books, pair, restores, traffic, siblings, reasons, endings, senders, receivers,
@@ -133,7 +139,10 @@ class World:
         self.network = SimNetwork(kernel, self.nodes, self.pair)
         self.network.look, self.network.connected = self.traffic.look, self.queues.connected
         self.old_packets = OldPackets()
-        self._around = Surroundings(self.network, self._engine, self._ends, self.directory, keep)
+        kind = StrictManager if self.permissions.active else Manager
+        self._around = Surroundings(
+            self.network, self._engine, self._ends, self.directory, keep, kind
+        )
         for _ in range(kernel.options.managers):
             self.nodes.append(self._make_node())
         bare = self.pair.of if not self.queues.active else -1
@@ -158,6 +167,7 @@ class World:
         work = Work(kernel, books, self.ledger, Sends(kernel, books, self.ledger, pair, queues))
         self.workload = Workload(kernel, work, apart=self.apart)
         self.readers = Readers(kernel, work)
+        self.subjects = Subjects(kernel, work, self.permissions)
         self.coordinators = Coordinators(kernel, self.nodes, work)
         self.last_agents = LastAgents(kernel, self.nodes, work)
         self.operators = Operators(
@@ -186,6 +196,9 @@ class World:
         self._everybody(self.operators.set_up)
         if not self.kernel.run_until(HOUR, self._made):
             self.kernel.wrong("the queues cannot be made")
+        if self.named:
+            open_ = self._everybody(self.subjects.open_up)
+            self.kernel.run_until(self.kernel.now + HOUR, lambda: _done(open_))
         self.kernel.faulty = True
         begun = self.kernel.now
         apps = self._populate()
@@ -252,6 +265,15 @@ class World:
             app = App(node, self.kernel.options.think_us, self.readers.next)
             app.start(self.readers.rng.randrange(self.kernel.options.think_us + 1))
             apps.append(app)
+        for name in NAMES if self.named else ():
+            app = App(node, self.kernel.options.think_us, self.subjects.next)
+            self.subjects.employ(app, name)
+            app.start(self.subjects.rng.randrange(self.kernel.options.think_us + 1))
+            apps.append(app)
+        if self.named:
+            giver = App(node, self.kernel.options.think_us, self.subjects.give)
+            giver.start(0)
+            apps.append(giver)
         return apps
 
     # ---- the end of all faults ----------------------------------------------------------
@@ -272,6 +294,8 @@ class World:
         # every few seconds for as long as some application sleeps: days of nothing else.
         off = [n for n in self.nodes if n.engine is not None and n.engine.manager.state.offline_s]
         self._everybody(self.operators.reconnect, off)
+        if self.named:
+            self._everybody(self.subjects.open_up)
 
     def _quiet(self, apps: list[App]) -> None:
         """Everything drains (I26)."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from onceq.model.fixed import fixed
 from onceq.model.requests import Request
+from onceq.model.rights import Actor
 from onceq.testing.sim.node import Node
 from onceq.testing.sim.options import MS
 
@@ -97,6 +98,8 @@ class App(Runner):
         self._program: Program | None = None
         self._wanted: Ask | None = None
         self._owner = 0
+        self.actor: Actor | None = None
+        """Who it is; None: the account of its manager."""
         self._request = 0
         self._waiting = 0
         self.begun = False
@@ -149,7 +152,7 @@ class App(Runner):
         if wanted is None or engine is None or engine.stopped:
             return
         if not self._owner:
-            self._owner = engine.owner(self._answered)
+            self._owner = engine.owner(self._answered, actor=self.actor)
         self._request += 1
         self._waiting = self._request
         self._wanted = None

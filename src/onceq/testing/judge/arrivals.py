@@ -4,7 +4,7 @@ The times stand in its packet, which is read here with a few lines of its own. A
 transactions is remembered by its receiver for half an hour, and for so many others: within that it
 must not be accepted again. Who has received nothing can only say so where nothing else explains it.
 
-Watches: I4 (for messages outside transactions), I15.
+Watches: I4 (for messages outside transactions), I15, I28 (for what other managers send).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from onceq.model.limits import DUPLICATE_AGE_S_MAX
 from onceq.model.message import Delivery
 from onceq.model.time import NEVER_S
 from onceq.testing.judge.books import Books, Message, Place
+from onceq.testing.judge.permissions import Permissions
 from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.node import Node
@@ -29,14 +30,19 @@ PATIENCE_S = 1
 class Arrivals:
     """See the module."""
 
-    def __init__(self, kernel: Kernel, nodes: list[Node], books: Books, pair: Pair) -> None:
+    def __init__(
+        self, kernel: Kernel, nodes: list[Node], books: Books, pair: Pair, permissions: Permissions
+    ) -> None:
         self.kernel, self.nodes, self.books, self.pair = kernel, nodes, books, pair
+        self.permissions = permissions
 
     def handed(
         self, place: Place, packet: memoryview, lookup: int, arrived: int, message: Message
     ) -> None:
         """A message was handed out, or shown."""
         self._in_time(place, packet, arrived, message)
+        if message.node != place.node:
+            self.permissions.came(place, message)
         if message.unit is None and place.parent is None:
             self._once(place, lookup, arrived, message)
 

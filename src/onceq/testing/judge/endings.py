@@ -174,6 +174,10 @@ class Endings:
                     message, place, copy, "I11, accepted, and said to be removed unsent"
                 )
             return
+        if reason == MessageClass.NACK_ACCESS_DENIED:
+            self.kernel.marks[marks.ARRIVAL_DENIED] += 1
+            if not self.reasons.without_right(message, place):
+                self.reasons.wrong(message, place, copy, "I28, refused, and the right was there")
         gone_with_queue = reason == 0xC000 and place.deleted_us >= 0
         if copy.received and not gone_with_queue:
             self.reasons.wrong(message, place, copy, f"I11, received and {class_name(reason)}")

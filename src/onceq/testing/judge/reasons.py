@@ -10,6 +10,7 @@ from onceq.model.classes import class_name
 from onceq.model.time import NEVER_S
 from onceq.testing.judge.books import Books, Copy, Message, Place
 from onceq.testing.judge.copied_queues import CopiedQueues
+from onceq.testing.judge.permissions import Permissions
 from onceq.testing.judge.siblings import Siblings
 from onceq.testing.judge.traffic import Traffic
 from onceq.testing.sim.kernel import Kernel
@@ -26,10 +27,11 @@ class Reasons:
 
     def __init__(
         self, kernel: Kernel, nodes: list[Node], books: Books, pair: Pair, traffic: Traffic,
-        queues: CopiedQueues, siblings: Siblings,
+        queues: CopiedQueues, siblings: Siblings, permissions: Permissions,
     ) -> None:  # fmt: skip
         self.kernel, self.nodes, self.books, self.pair = kernel, nodes, books, pair
         self.traffic, self.queues, self.siblings = traffic, queues, siblings
+        self._permissions = permissions
         self._most: dict[tuple[int, str], int] = {}
         self._leaks: dict[tuple[int, str], int] = {}
 
@@ -59,6 +61,8 @@ class Reasons:
             return "no queue"
         if place.deleted_us >= 0:
             return "deleted"
+        if self.without_right(message, place):
+            return "no right"
         if not place.transactional and message.unit is not None:
             other = self.mortal(message) or self.purged_here(message, place)
             return "other kind" if other else ""
@@ -71,6 +75,11 @@ class Reasons:
         if place.purged_us >= message.sent_us:
             return "purged"
         return ""
+
+    def without_right(self, message: Message, place: Place) -> bool:
+        """Whether its sender may have had no right to send there."""
+        away = place.node != message.node
+        return away and self._permissions.may_be_refused(place, message.sent_us)
 
     def purged_here(self, message: Message, place: Place) -> bool:
         purged = self.books.purged

@@ -131,6 +131,13 @@ HOLD_LAPSED = "hold ended because it was not renewed, and somebody wanted the qu
 HOLD_REFUSED = "hold refused, because another reader has the queue"
 HOLD_REPLACED = "reader that was replaced kept from removing"
 HOLD_SLOW = "reader that was slow, and not replaced, goes on"
+SEND_DENIED = "send refused for want of a right"
+RECEIVE_DENIED = "receive refused for want of a right"
+PEEK_DENIED = "look at bodies refused for want of a right"
+COMMIT_DENIED = "commit undone, because a right was taken away before it"
+DENIED_MEANWHILE = "refused, because a right was taken away while it waited"
+ARRIVAL_DENIED = "message of another manager refused for want of a right"
+RIGHT_KEPT = "right used in another life of its manager"
 
 REQUIRED: Final = (
     GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, FORGOTTEN, TORN,
@@ -148,6 +155,7 @@ REQUIRED: Final = (
     EARLY_SHOWN, EARLY_FULL, EARLY_LEFT, EARLY_DELETED, EARLY_CLOSED,
     LIE_IGNORED, STRANGER_REFUSED, FUTURE_REFUSED,
     READ_TWICE, READ_KEPT, HOLD_LAPSED, HOLD_REFUSED, HOLD_REPLACED, HOLD_SLOW,
+    SEND_DENIED, RECEIVE_DENIED, PEEK_DENIED, RIGHT_KEPT,
     HOT_BACKUP, RESTORED, RESTORED_HOT, UNDONE_KNOWN, UNTOLD, TURNS, ROLLED_BACK, RELOADED,
 )  # fmt: skip
 """Each of them in nearly every batch of BATCH seeds: the rarest come in one world of seventy."""
@@ -174,6 +182,13 @@ OF_READERS: Final = (
     READ_KEPT, READERS_FULL, HOLD_LAPSED, HOLD_REFUSED, HOLD_REPLACED, HOLD_SLOW,
 )  # fmt: skip
 """Required of a batch in which every world has readers (``apps/readers.py``)."""
+
+OF_RIGHTS: Final = (
+    SEND_DENIED, RECEIVE_DENIED, PEEK_DENIED, COMMIT_DENIED, DENIED_MEANWHILE, ARRIVAL_DENIED,
+    RIGHT_KEPT,
+)  # fmt: skip
+"""Required of a batch in which every world has applications that are somebody
+(``apps/subjects.py``)."""
 
 BATCH: Final = 300
 

@@ -59,6 +59,7 @@ class Surroundings:
         engine: Makes the engine of a process, of the parts that every engine has.
         ends: Told of the manager whose process ends, before anything of it is gone.
         history: Makes what writes the history of a manager, if anything does.
+        manager: Of which kind managers are.
     """
 
     network: Links
@@ -66,6 +67,7 @@ class Surroundings:
     ends: Callable[[Node, Manager], None]
     directory: Directory | None
     history: Callable[[LogStore, SimFiles, Settings], History | None]
+    manager: type[Manager] = Manager
 
 
 class Node:
@@ -245,7 +247,7 @@ class Node:
             self.kernel.marks[marks.TORN] += 1
         engine = self.around.engine(
             self,
-            manager=Manager(
+            manager=self.around.manager(
                 Identity.unpack(store.identity), self.settings, addresses=self.addresses
             ),
             store=store,

@@ -1,0 +1,85 @@
+"""Mistakes about who may do what, as patches (programme P15).
+
+Every world that looks for them has applications that are somebody, and in half of them managers
+prove to each other who they are; see ``mistakes.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from onceq.core.management import rights
+from onceq.core.rights import demands, judge
+from onceq.core.state import snapshot
+from onceq.core.transfer import admission
+from onceq.model import rights as model
+from onceq.testing.apps import subjects
+from tests.planted.mistakes import Mistake, Plant
+from tests.planted.planted import edited
+
+DOOMED = "S0: a unit of work is committed although a send in it was refused"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A mistake in worlds with applications that are somebody."""
+
+    plant: Plant
+
+    def __call__(self, patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(subjects, "SHARE", 1.0)
+        self.plant(patch)
+
+
+def _named(plant: Plant, *expected: str) -> Mistake:
+    return Mistake(0, Named(plant), frozenset(expected or ("I28",)))
+
+
+RIGHTS_MISTAKES: dict[str, Mistake] = {
+    "a receive needs no right": _named(
+        edited(demands, "return Demand((Right.RECEIVE,), place.queue, place.said)",
+               "return Demand((Right.RECEIVE, Right.PEEK, Right.SEND), place.queue, place.said)"),
+    ),
+    "a right here is a right elsewhere": _named(
+        edited(demands, "return Demand((Right.SEND,), place.queue, place.said)",
+               'return Demand((Right.SEND,), place.queue.rpartition("\\\\")[2] and "*", "")'),
+    ),
+    "a commit is not judged": _named(
+        edited(demands,
+               "    yield from _sends(step, item.items)\n"
+               "    yield from work_of(step, step.units.transactions.get((item.owner, "
+               "item.transaction)))\n\n\ndef _promises",
+               "    yield from _sends(step, item.items)\n\n\ndef _promises"),
+    ),
+    "a refused send does not doom": _named(
+        edited(judge, "        if tx.doomed is None:\n", "        if False:\n"), DOOMED, "I28", "I3"
+    ),
+    "who waits keeps his right": _named(
+        edited(rights, "            _look_again(step)\n", "            pass\n"),
+    ),
+    "what is taken away comes back with a checkpoint": _named(
+        edited(snapshot, '("rights", state.policy.dump(), list)',
+               '("rights", [[w, r, p, o] for w, r, p, o in state.policy.dump() '
+               'if not w.startswith("account")], list)'),
+        "I28", "I22",
+    ),
+    "rights that are taken stay": _named(
+        edited(model, "        left = before.rights - rights\n", "        left = before.rights\n"),
+        "I28", "I22",
+    ),
+    "other managers need no right": _named(
+        edited(admission, "if not peer.actor.free and not may_deliver",
+               "if False and not may_deliver"),
+    ),
+    "other managers are always refused": _named(
+        edited(admission, "if not peer.actor.free and not may_deliver",
+               "if not peer.actor.free or not may_deliver"),
+        "I28", "I1", "I12", "I13", "I26",
+    ),
+    "a pattern covers nothing": _named(
+        edited(model, "    first, *others = pattern.split(ANYWHERE)\n",
+               "    first, *others = [pattern]\n"),
+    ),
+}  # fmt: skip

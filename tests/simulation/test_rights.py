@@ -1,0 +1,24 @@
+"""Programme P4 with ``--rights``: kept worlds in which applications and managers need rights."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.testing.apps import subjects
+from onceq.testing.sim import marks
+from onceq.testing.simulate import describe, run_seed
+
+KEPT = range(1, 31)
+
+
+@pytest.mark.slow
+def test_worlds_in_which_rights_are_given_and_taken_while_messages_flow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subjects, "SHARE", 1.0)
+    reached: marks.Marks = marks.Marks()
+    for seed in KEPT:
+        result = run_seed(seed)
+        assert not result.violation, describe(result)
+        reached += result.marks
+    assert not marks.missing(reached, marks.OF_RIGHTS), dict(reached)
