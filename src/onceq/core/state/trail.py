@@ -9,7 +9,6 @@ Upholds: I22, I24 (TRAIL_MAX), I28 (who did something is known).
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -43,7 +42,7 @@ class Trail:
     __slots__ = ("_acts", "next")
 
     def __init__(self) -> None:
-        self._acts: deque[Act] = deque(maxlen=TRAIL_MAX)
+        self._acts: list[Act] = []
         self.next = 1
         """Number of the next act."""
 
@@ -56,13 +55,14 @@ class Trail:
     def note(self, act: Act) -> None:
         """A record says that something was done."""
         self._acts.append(act)
+        del self._acts[:-TRAIL_MAX]
         self.next = act.number + 1
 
     def behind(self, number: int, count_max: int) -> list[Act]:
         """The next acts behind a number, in their order."""
         first = self.next - len(self._acts)
         skip = max(number + 1 - first, 0)
-        return [self._acts[at] for at in range(skip, min(skip + count_max, len(self._acts)))]
+        return self._acts[skip : skip + count_max]
 
     def dump(self) -> list[list[Any]]:
         """For a checkpoint."""
