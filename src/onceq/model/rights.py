@@ -181,7 +181,9 @@ def queue_pattern(text: str) -> str:
             f"a pattern of queue names has 1 to {PATTERN_CHARS_MAX} characters that can be "
             "printed, such as private$\\orders*"
         )
-    return text.casefold()
+    # As in names of queues, either slash will do; in a URL it cannot be the other one.
+    name = text.casefold()
+    return name if name.startswith("direct=http") else name.replace("/", "\\")
 
 
 def rights_of(words: Iterable[str]) -> frozenset[Right]:

@@ -64,6 +64,7 @@ class Configuration:
         receipt_addresses: Destination (URL, or its beginning and ``*``) to the URL for receipts.
         redirections: URL under which messages arrive to the URL of a queue here, or on another
             host, to which they are passed on.
+        socket_group: Group whose members may connect to the Unix socket; "": nobody else may.
         log_level: What is logged: debug, info, warning or error, and what is worse.
     """
 
@@ -84,6 +85,7 @@ class Configuration:
     http_mapping: str = ""
     receipt_addresses: Mapping[str, str] = field(default_factory=dict)
     redirections: Mapping[str, str] = field(default_factory=dict)
+    socket_group: str = ""
     log_level: str = "info"
     settings: Settings = field(default_factory=Settings)
 
@@ -238,6 +240,7 @@ _PLAIN: dict[str, Callable[[object], str]] = {
     "http_key": _text,
     "http_authorities": _text,
     "http_mapping": _text,
+    "socket_group": _text,
     "log_level": _level,
 }
 

@@ -32,6 +32,7 @@ from onceq.service.network import AsyncNetwork
 from onceq.service.recovering import Recovering
 from onceq.service.reloading import reloading
 from onceq.service.requests import admit
+from onceq.service.socket_group import opened
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 
@@ -197,7 +198,8 @@ class Daemon:
             self._reloading.http, self._reloading.http_at = context, self.http_at
         if configuration.client_listen:
             self.clients_at = await self._network.listen_clients(configuration.client_listen)
-        await self._network.listen_socket(os.path.join(self.path, SOCKET_FILE))
+        group = opened(self.path, configuration.socket_group)
+        await self._network.listen_socket(os.path.join(self.path, SOCKET_FILE), group)
         # After listening: whoever finds these files can connect.
         self._note(PORT_FILE, f"{self.peers_at}\n{self.clients_at}\n{self.http_at}\n")
         self._note(PID_FILE, f"{os.getpid()}\n")

@@ -129,8 +129,11 @@ def bound(family: int, address: Any) -> socket.socket:
     return own
 
 
-def bound_for_owner(path: str) -> socket.socket:
+def bound_for_owner(path: str, group: int | None = None) -> socket.socket:
     """A Unix socket that only its owner may use, in the place of an earlier one.
+
+    Args:
+        group: Number of a group whose members may, too.
 
     Raises:
         ConfigurationError: The path is too long.
@@ -146,6 +149,14 @@ def bound_for_owner(path: str) -> socket.socket:
     try:
         if os.path.exists(path):
             os.unlink(path)
-        return bound(socket.AF_UNIX, path)
+        made = bound(socket.AF_UNIX, path)
     finally:
         os.umask(old)
+    if group is not None:
+        try:
+            os.chown(path, -1, group)
+            os.chmod(path, 0o660)
+        except OSError:
+            made.close()
+            raise
+    return made

@@ -252,10 +252,10 @@ class AsyncNetwork:
             raise ConfigurationError(f"cannot listen at {host}:{port}: {said(error)}") from error
         return listeners[0].where
 
-    async def listen_socket(self, path: str) -> None:
-        """Accept applications at a Unix socket that only its owner may use."""
+    async def listen_socket(self, path: str, group: int | None = None) -> None:
+        """Accept applications at a Unix socket that only its owner, and this group, may use."""
         try:
-            self._listener(bound_for_owner(path), lambda: ClientWire(self, local=True), None)
+            self._listener(bound_for_owner(path, group), lambda: ClientWire(self, local=True), None)
         except OSError as error:
             raise ConfigurationError(f"cannot make the socket {path}: {said(error)}") from error
 

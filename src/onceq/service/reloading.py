@@ -33,7 +33,7 @@ APPLIED: Final = frozenset(
 AT_START: Final = frozenset(
     (
         "name", "listen", "client_listen", "http_listen", "http_mapping", "addresses",
-        "directory", "databases",
+        "directory", "databases", "socket_group",
     )
 )  # fmt: skip
 """Keys of the file that are taken at the start."""

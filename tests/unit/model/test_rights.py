@@ -16,6 +16,7 @@ from onceq.model.rights import (
     Policy,
     Right,
     actor_pattern,
+    queue_pattern,
     rights_of,
     words_of,
 )
@@ -29,7 +30,8 @@ ORDERS = "private$\\orders"
 def policy(*grants: tuple[str, str, str]) -> Policy:
     made = Policy()
     for who, words, pattern in grants:
-        made.grant(Grant(actor_pattern(who), rights_of(words.split(",")), pattern))
+        where = queue_pattern(pattern) if pattern else ""
+        made.grant(Grant(actor_pattern(who), rights_of(words.split(",")), where))
     return made
 
 
@@ -46,6 +48,8 @@ def test_without_a_grant_only_the_account_that_runs_it_may_do_anything() -> None
     ("pattern", "covers", "not_covers"),
     [
         (ORDERS, [ORDERS], [ORDERS + "2", "orders", ""]),
+        ("private$/Orders", [ORDERS], ["private$/orders"]),
+        ("direct=http://beta/msmq/*", ["direct=http://beta/msmq/private$/q"], [ORDERS]),
         ("private$\\orders*", [ORDERS, ORDERS + "-eu"], ["private$\\order", "stock"]),
         ("*\\orders", [ORDERS, "direct=os:beta\\private$\\orders"], ["orders"]),
         ("private$\\*.eu.*", ["private$\\a.eu.b"], ["private$\\a.eu", "private$\\eu."]),

@@ -67,3 +67,4 @@ class ExplainRight(Request):
         if "*" in self.who:
             raise InvalidParameter("ask about one, not about a pattern")
         (self.right,) = rights_of([self.word])
+        self.queue = queue_pattern(self.queue) if self.queue else ""
