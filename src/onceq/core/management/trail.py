@@ -78,8 +78,9 @@ def acts(step: Step, after: str) -> list[ActView]:
 
 
 def _created(item: requests.CreateQueue) -> Told:
-    name = item.properties.name if item.properties is not None else str(item.values.get("name"))
-    return "create queue", name
+    made = item.properties
+    assert made is not None, "the request was checked"
+    return "create queue", f"private$\\{made.name}" if made.private else made.name
 
 
 def _rights(item: requests.SetRights) -> Told:

@@ -47,7 +47,7 @@ def test_who_did_what_from_where_and_with_what_result() -> None:
     made.ask(requests.DeleteQueue(ORDERS), owner=ALICE)
     made.ask(requests.PurgeQueue(ORDERS), owner=ADMIN)
     assert told(made) == [
-        ("account:mq", "local", "create queue", "orders", ""),
+        ("account:mq", "local", "create queue", "private$\\orders", ""),
         ("account:mq", "local", "grant", "token:alice send,peek at private$\\orders", ""),
         ("token:alice", "10.1.2.3", "delete queue", ORDERS, "access-denied"),
         ("account:mq", "local", "purge", ORDERS, ""),
