@@ -23,14 +23,14 @@ NAMES = {
     "resolve": FAR, "copies": FAR, "queues-behind": "0", "outgoing-behind": "0",
     "range": f"0 {1 << 63} 0 0 {Q}",
 }  # fmt: skip
-NOT_HERE = {"lists", "list"}
-"""These need a directory."""
+NOT_HERE = {"lists", "list", "trail"}
+"""The first need a directory; what a process does to the queue manager in it stands in no trail."""
 OWN = {
     "id", "name", "life", "instance", "created", "modified", "log_position", "began", "owner",
     "trouble", "trouble_since", "trouble_last", "attempts", "retry_in_s", "state", "history",
     "paused_since",
     "resend_at", "resend_in_s", "expires_next", "since", "stream", "xid", "gtrid",
-    "format_name", "bytes", "seq_id", "stopped", "ended",
+    "format_name", "bytes", "seq_id", "stopped", "ended", "total",
 }  # fmt: skip
 """What another manager, at another time, has of its own; only its class is compared."""
 

@@ -123,6 +123,15 @@ class Histories(RuleBasedStateMachine):
         tx = self.open[-1] if inner and self.open else 0
         self.ask(self.a, requests.TakeRead(queue, tx, first, last, 0, reader, query, "w", keep))
 
+    @rule(
+        who=st.sampled_from(["alice", "token:*"]), word=st.sampled_from(["send", "peek"]),
+        queue=st.sampled_from(["*", "private$\\in"]), take=st.booleans(),
+    )  # fmt: skip
+    def right(self, who: str, word: str, queue: str, take: bool) -> None:
+        request = requests.SetRights(who, [word], queue, take)
+        request.check()
+        self.ask(self.a, request)
+
     @rule(queue=st.sampled_from(QUEUES), reader=st.sampled_from(["", "one"]))
     def forget_reader(self, queue: str, reader: str) -> None:
         self.ask(self.a, requests.ForgetReader(queue, reader))
@@ -356,6 +365,11 @@ def busy() -> Node:
     a.enlist(tx := a.begin(), b"shared")
     a.ask(requests.Commit(tx, (item(inside, b"shared"),)))
     setup(a, "offline", since_s=START_S)
+    for owner, pattern in ((False, "private$\\in*"), (True, "private$\\in")):
+        given = {"who": "account:alice", "rights": ["send", "peek"], "pattern": pattern}
+        setup(a, "rights-given", owner=owner, **given)
+    setup(a, "act", number=1, at_s=START_S, who="account:alice", where="10.0.0.1", what="purge",
+          about="private$\\in", result="access-denied")  # fmt: skip
     assert a.engine is not None
     a.engine.store.sync()
     return a

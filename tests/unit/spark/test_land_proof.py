@@ -66,7 +66,7 @@ def test_the_verdict_says_what_is_wrong() -> None:
     good = Proof(5, 4, 1, 0, "pyarrow")
     assert good.holds
     assert good.sentence() == (
-        "5 committed, 4 rows and 1 bad rows, none twice (read back by pyarrow)"
+        "5 committed, 4 rows and 1 bad row, none twice (read back by pyarrow)"
     )
     assert Proof(5, 5, 0, 0, "x").sentence() == "5 committed, 5 rows, none twice (read back by x)"
     twice = Proof(5, 6, 0, 1, "x")

@@ -69,9 +69,9 @@ def _write(
 
 def acts(step: Step, after: str) -> list[ActView]:
     """The next acts behind a number."""
-    if not after.isdecimal() or not after.isascii():
+    if after and not (after.isdecimal() and after.isascii()):
         raise InvalidParameter(f"{after[:40]!r} is not the number of an act")
-    return [ActView(*act) for act in step.state.trail.behind(int(after), VIEWS_AT_ONCE)]
+    return [ActView(*act) for act in step.state.trail.behind(int(after or 0), VIEWS_AT_ONCE)]
 
 
 # ---- in which words ----------------------------------------------------------------------------
