@@ -291,6 +291,14 @@ def setup(node: Node, verb: str, **values: Any) -> None:
     engine.settle([engine.manager._wrapped(node.clock.read(), lambda step: step.setup(rare))])
 
 
+def somebody_has_rights(node: Node) -> None:
+    for owner, pattern in ((False, "private$\\in*"), (True, "private$\\in")):
+        given = {"who": "account:alice", "rights": ["send", "peek"], "pattern": pattern}
+        setup(node, "rights-given", owner=owner, **given)
+    setup(node, "act", number=1, at_s=START_S, who="account:alice", where="10.0.0.1", what="purge",
+          about="private$\\in", result="access-denied")  # fmt: skip
+
+
 def somebody_reads(node: Node) -> None:
     """A reader removes what he has read."""
     queue = r"private$\read"
@@ -365,11 +373,7 @@ def busy() -> Node:
     a.enlist(tx := a.begin(), b"shared")
     a.ask(requests.Commit(tx, (item(inside, b"shared"),)))
     setup(a, "offline", since_s=START_S)
-    for owner, pattern in ((False, "private$\\in*"), (True, "private$\\in")):
-        given = {"who": "account:alice", "rights": ["send", "peek"], "pattern": pattern}
-        setup(a, "rights-given", owner=owner, **given)
-    setup(a, "act", number=1, at_s=START_S, who="account:alice", where="10.0.0.1", what="purge",
-          about="private$\\in", result="access-denied")  # fmt: skip
+    somebody_has_rights(a)
     assert a.engine is not None
     a.engine.store.sync()
     return a
