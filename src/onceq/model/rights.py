@@ -213,7 +213,7 @@ class Policy:
     __slots__ = ("_grants",)
 
     def __init__(self) -> None:
-        self._grants: dict[tuple[str, str], Grant] = {}
+        self._grants: dict[tuple[str, str, bool], Grant] = {}
 
     def __iter__(self) -> Iterator[Grant]:
         return iter(self._grants.values())
@@ -222,27 +222,24 @@ class Policy:
         return len(self._grants)
 
     def grant(self, grant: Grant) -> None:
-        """Give rights, beside those that were given to the same actors there before."""
-        key = grant.who, grant.pattern
+        """Give rights, beside those that were given to the same actors there before. What somebody
+        has by owning a queue is kept apart from what he was granted, because it goes with it."""
+        key = grant.who, grant.pattern, grant.owner
         before = self._grants.get(key)
         rights = grant.rights | (before.rights if before is not None else frozenset())
-        owner = grant.owner if before is None else before.owner and grant.owner
-        self._grants[key] = Grant(grant.who, rights, grant.pattern, owner)
+        self._grants[key] = Grant(grant.who, rights, grant.pattern, grant.owner)
 
     def revoke(self, who: str, rights: frozenset[Right], pattern: str) -> None:
-        """Take rights away that were given by these words; others stay."""
-        before = self._grants.get((who, pattern))
-        if before is None:
-            return
-        left = before.rights - rights
-        if left:
-            self._grants[who, pattern] = Grant(who, left, pattern, before.owner)
-        else:
-            del self._grants[who, pattern]
+        """Take rights away that were given by these words, or by owning the queue; others stay."""
+        for owner in (False, True):
+            before = self._grants.pop((who, pattern, owner), None)
+            left = before.rights - rights if before is not None else frozenset()
+            if left:
+                self._grants[who, pattern, owner] = Grant(who, left, pattern, owner)
 
-    def has(self, who: str, pattern: str) -> frozenset[Right]:
-        """What is given by exactly these words."""
-        found = self._grants.get((who, pattern))
+    def has(self, who: str, pattern: str, *, owner: bool) -> frozenset[Right]:
+        """What is given by exactly these words, or (``owner``) by owning the queue."""
+        found = self._grants.get((who, pattern, owner))
         return found.rights if found is not None else frozenset()
 
     def forget_queue(self, queue: str) -> None:
@@ -288,7 +285,7 @@ class Policy:
         """From a checkpoint."""
         for who, words, pattern, owner in rows:
             grant = Grant(str(who), rights_of(words), str(pattern), bool(owner))  # type: ignore[arg-type]
-            self._grants[grant.who, grant.pattern] = grant
+            self._grants[grant.who, grant.pattern, grant.owner] = grant
 
 
 def _names(who: str, actor: Actor) -> bool:

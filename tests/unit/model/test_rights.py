@@ -131,11 +131,20 @@ def test_what_an_owner_has_goes_with_the_queue_and_a_grant_stays() -> None:
     assert one.allows(ALICE, Right.SEND, ORDERS)
 
 
-def test_what_an_owner_was_granted_as_well_stays() -> None:
+def test_what_an_owner_was_granted_as_well_stays_and_nothing_else() -> None:
     one = policy(("alice", "send", ORDERS))
     one.grant(Grant("account:alice", frozenset((Right.DELETE,)), ORDERS, owner=True))
     one.forget_queue(ORDERS)
     assert one.allows(ALICE, Right.SEND, ORDERS)
+    assert not one.allows(ALICE, Right.DELETE, ORDERS), "he does not own the next one of that name"
+
+
+def test_what_is_revoked_is_gone_however_it_was_had() -> None:
+    one = policy(("alice", "send", ORDERS))
+    one.grant(Grant("account:alice", frozenset((Right.SEND, Right.DELETE)), ORDERS, owner=True))
+    one.revoke("account:alice", frozenset((Right.SEND,)), ORDERS)
+    assert not one.allows(ALICE, Right.SEND, ORDERS)
+    assert one.allows(ALICE, Right.DELETE, ORDERS)
 
 
 def test_every_answer_says_why() -> None:

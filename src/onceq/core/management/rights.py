@@ -10,7 +10,9 @@ Upholds: I28.
 from __future__ import annotations
 
 from onceq.core.inputs.inputs import OwnerCame, OwnerGone
-from onceq.core.rights.judge import check
+from onceq.core.receive.handles import close_handle
+from onceq.core.rights.demands import held
+from onceq.core.rights.judge import check, granted
 from onceq.core.rights.places import place_of
 from onceq.core.state.queues import Queue
 from onceq.core.state.setups import RightsGiven, RightsTaken
@@ -50,9 +52,9 @@ def gone(step: Step, item: OwnerGone) -> None:
 def set_rights(step: Step, item: SetRights) -> None:
     """Give rights, or take them away."""
     policy = step.state.policy
-    before = policy.has(item.who, item.pattern)
+    before = policy.has(item.who, item.pattern, owner=False)
     if item.take:
-        taken = before & item.rights
+        taken = (before | policy.has(item.who, item.pattern, owner=True)) & item.rights
         if taken:
             step.setup(RightsTaken(item.who, words_of(taken), item.pattern))
             _look_again(step)
@@ -77,7 +79,7 @@ def own(step: Step, owner: int, queue: Queue) -> None:
 def _look_again(step: Step) -> None:
     """Rights were taken away: what waits, or is held open, with a right that is gone, ends."""
     for key, item in list(step.readers.waiting.items()):
-        actor = step.actors.get(key[0])
+        actor = step.limited.get(key[0])
         if actor is None:
             continue
         try:
@@ -85,6 +87,10 @@ def _look_again(step: Step) -> None:
         except OnceqError as error:
             step.answer(*key, error)
             step.readers.leave(key)
+    for number, handle in list(step.readers.handles.items()):
+        actor = step.limited.get(handle.owner)
+        if actor is not None and not all(granted(step, actor, one) for one in held(step, handle)):
+            close_handle(step, number)
 
 
 def explain(step: Step, item: ExplainRight) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from onceq.core.rights.places import Place, PlaceKind, place_of, places
-from onceq.core.state.queues import Queue
+from onceq.core.state.queues import Handle, Queue
 from onceq.core.state.state import queue_key_of
 from onceq.core.step.batches import CheckedBatch
 from onceq.core.step.step import Step
@@ -104,6 +104,17 @@ def _opens(step: Step, item: requests.OpenQueue) -> Demands:
     if item.access is Access.PEEK:
         return [_to_see(place, bodies=False) for place in places(step, item.name)]
     return map(_to_take, places(step, item.name))
+
+
+def held(step: Step, handle: Handle) -> Demands:
+    """What a queue that is held open goes on needing; of several it is looked at with each send."""
+    queue = step.state.all_queues.get(handle.queue)
+    if queue is None:
+        return ()
+    place = place_of(queue)
+    if handle.access is Access.SEND:
+        return (_sent_to(place),)
+    return (_to_see(place, bodies=False) if handle.access is Access.PEEK else _to_take(place),)
 
 
 def _moves(step: Step, item: requests.MoveMessage) -> Demands:

@@ -69,9 +69,9 @@ def check(step: Step, actor: Actor, item: Request) -> None:
 
 
 def _require(step: Step, actor: Actor, demand: Demand) -> None:
-    if actor.kind is ActorKind.NOBODY and not _granted(step, actor, demand):
+    if actor.kind is ActorKind.NOBODY and not granted(step, actor, demand):
         raise _nobody()
-    if demand is NAMED or _granted(step, actor, demand):
+    if demand is NAMED or granted(step, actor, demand):
         return
     first, said = demand.rights[0], demand.said or demand.queue
     judged = step.state.policy.judge(actor, first, demand.queue, said=said)
@@ -82,7 +82,8 @@ def _require(step: Step, actor: Actor, demand: Demand) -> None:
     )
 
 
-def _granted(step: Step, actor: Actor, demand: Demand) -> bool:
+def granted(step: Step, actor: Actor, demand: Demand) -> bool:
+    """Whether one of the rights that would do is there."""
     policy = step.state.policy
     return any(policy.allows(actor, right, demand.queue) for right in demand.rights)
 

@@ -15,12 +15,13 @@ from onceq.errors import (
     OnceqError,
     QueueNotFound,
     SendFailed,
+    SharingViolation,
     TransactionOver,
 )
 from onceq.model import requests
 from onceq.model.message import PLAIN
 from onceq.model.requests import Access, PickBy, Request, Steer
-from onceq.model.results import Sent
+from onceq.model.results import Opened, Sent
 from onceq.model.rights import NOBODY, OWNS, Actor, ActorKind
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.views.ranges import RangeAsked
@@ -299,6 +300,16 @@ def test_a_receive_that_waits_ends_when_its_right_goes() -> None:
     assert denied(made.answers[number])
     made.ask(requests.Commit(0, [item()]))
     assert made.present() == {"orders": 1}, "nobody has taken it"
+
+
+def test_a_queue_that_is_held_is_let_go_when_the_right_goes() -> None:
+    made = core()
+    grant(made, "receive", KEY)
+    alone = requests.OpenQueue(ORDERS, Access.RECEIVE, requests.Share.DENY_RECEIVE)
+    assert isinstance(made.ask(alone, owner=ALICE), Opened)
+    assert isinstance(made.ask(requests.Receive(ORDERS)), SharingViolation)
+    grant(made, "receive", KEY, take=True)
+    assert not isinstance(made.ask(requests.Receive(ORDERS)), SharingViolation)
 
 
 def test_who_was_granted_otherwise_goes_on_waiting() -> None:
