@@ -66,7 +66,7 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         "I28", "I22",
     ),
     "rights that are taken stay": _named(
-        edited(model, "        left = before.rights - rights\n", "        left = before.rights\n"),
+        edited(model, "left = before.rights - rights if", "left = before.rights if"),
         "I28", "I22",
     ),
     "other managers need no right": _named(

@@ -231,7 +231,7 @@ def test_the_command_lands_until_it_is_stopped(
         assert cli(arguments) == 130
     said = capsys.readouterr().out
     assert "stopped; the same command goes on" in said
-    assert "4 committed, 3 rows and 1 bad rows, none twice (read back by pyarrow)" in said
+    assert "4 committed, 3 rows and 1 bad row, none twice (read back by pyarrow)" in said
     assert pier.left == 0, "the last batch is removed, too"
     pier.send(GOOD[0])
     assert cli([*arguments, "--until-empty", "--json"]) == 0
@@ -350,7 +350,7 @@ def test_an_audit_proves_the_table_from_the_histories(
         hub.stop()
     audit = ["audit", str(path), "--landed", str(pier.to), "--settled"]
     assert cli(audit) == 0
-    assert "3 committed, 2 rows and 1 bad rows, none twice" in capsys.readouterr().out
+    assert "3 committed, 2 rows and 1 bad row, none twice" in capsys.readouterr().out
     landed = next(path for path in pier.to.glob("*.parquet"))
     landed.unlink()
     assert cli([*audit, "--json"]) == 8
