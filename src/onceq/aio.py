@@ -13,6 +13,7 @@ from os import PathLike, fspath
 
 from onceq.client.address import parse
 from onceq.client.async_link import AsyncLink
+from onceq.client.credentials import Credentials, Tls
 from onceq.client.tasks import letters
 from onceq.client.tasks.branches import AsyncBranch, AsyncGroups, AsyncXa
 from onceq.client.tasks.manager import AsyncQueueManager
@@ -37,11 +38,19 @@ __all__ = [
 ]
 
 
-async def connect(where: str = ".", *, timeout: float = 10.0) -> AsyncQueueManager:
+async def connect(
+    where: str = ".",
+    *,
+    timeout: float = 10.0,
+    token: str | None = None,
+    token_file: str | PathLike[str] | None = None,
+    tls: Tls | None = None,
+) -> AsyncQueueManager:
     """Connect to a queue manager that runs as a daemon; see ``onceq.connect``."""
+    shown = Credentials(token=token, token_file=token_file, tls=tls)
 
     async def again() -> AsyncLink:
-        return await AsyncLink.connect(parse(where), timeout)
+        return await AsyncLink.connect(parse(where), timeout, credentials=shown)
 
     return AsyncQueueManager(await again(), again)
 

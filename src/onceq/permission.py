@@ -43,12 +43,16 @@ def _account(uid: int) -> str:
         return str(uid)
 
 
-def there(path: str) -> bool:
-    """Whether there is such a file; AccessDenied if that cannot be seen."""
+def there(path: str, *, instead: str = "") -> bool:
+    """Whether there is such a file; AccessDenied if that cannot be seen.
+
+    Args:
+        instead: See ``denied``.
+    """
     try:
         os.stat(path)
     except PermissionError:
-        raise denied(path) from None
+        raise denied(path, instead=instead) from None
     except OSError:
         return False
     return True

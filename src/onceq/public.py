@@ -1,6 +1,7 @@
 """The names that ``import onceq`` gives; see there."""
 
 from onceq import directory, errors
+from onceq.client.credentials import Tls
 from onceq.client.opening import connect
 from onceq.client.plans.sender_transaction import SenderTransaction
 from onceq.client.plans.tracking import Ending
@@ -46,6 +47,7 @@ from onceq.model.views.queues import (
     StreamReset,
     StreamView,
 )
+from onceq.model.views.tokens import TokenMade, TokenView
 from onceq.model.views.view import View
 from onceq.model.xid import Xid
 from onceq.packet.batch import Batch
@@ -99,6 +101,9 @@ __all__ = [
     "StatusView",
     "StreamReset",
     "StreamView",
+    "Tls",
+    "TokenMade",
+    "TokenView",
     "Tracked",
     "Transaction",
     "TransactionId",

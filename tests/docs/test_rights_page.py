@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from onceq.model.limits import TRAIL_MAX
+from onceq.client import credentials
+from onceq.model.limits import TRAIL_MAX, WRONG_TOKENS_A_S, WRONG_TOKENS_AT_ONCE
 from onceq.model.rights import MEANING, WHOLE, Right
 from onceq.service.socket_group import OPEN
 
@@ -22,7 +23,17 @@ def test_the_table_of_rights_is_that_of_the_code() -> None:
     assert len(WHOLE) == 4
 
 
+def test_the_variables_are_those_that_are_looked_at() -> None:
+    said = set(re.findall(r"`(ONCEQ_[A-Z_]+)`", PAGE))
+    assert said == {
+        credentials.TOKEN, credentials.TOKEN_FILE, credentials.AUTHORITIES,
+        credentials.CERTIFICATE, credentials.KEY,
+    }  # fmt: skip
+
+
 def test_the_numbers_are_those_of_the_code() -> None:
     words = " ".join(PAGE.split())
+    assert f"After {WRONG_TOKENS_AT_ONCE} wrong ones" in words
+    assert f"{WRONG_TOKENS_A_S:g} a second are looked at" in words
     assert f"mode {OPEN:04o}" in words
     assert f"last {TRAIL_MAX:,} are kept" in words

@@ -27,8 +27,10 @@ from onceq.model.limits import Settings
 from onceq.model.manager_identity import Identity
 from onceq.model.message import PLAIN
 from onceq.model.requests import SendItem
+from onceq.model.rights import NOBODY
 from onceq.model.run import Buffer, Run
 from onceq.model.time import Now
+from onceq.model.tokens import Token, digest_of, text_of
 from onceq.model.views.looks import LOOKS
 from onceq.model.views.managers import BackupHold, Reloaded
 from onceq.packet.batch import Batch
@@ -324,6 +326,9 @@ asking = st.one_of(
     single(Code.PURGE, names),
     single(Code.STEER, names, st.sampled_from(["pause", "resume", "resend", "x"])),
     single(Code.LOOK, names, names),
+    single(Code.TOKEN, st.one_of(st.sampled_from(["a", "b"]), words), numbers,
+           st.lists(st.tuples(words, names), max_size=3)),
+    single(Code.UNTOKEN, st.one_of(st.sampled_from(["a", "b"]), words)),
 )  # fmt: skip
 
 
@@ -356,6 +361,58 @@ def test_heads_of_any_shape(asked: list[tuple[int, Any]]) -> None:
         world.number += 1
         size = frames.HEADER.size - 4 + len(raw)
         world.feed(frames.HEADER.pack(size, world.number, code, 0, len(raw)) + raw)
+    world.leave()
+
+
+# ---- a stranger who says who he is ------------------------------------------------------------
+
+secrets = st.one_of(
+    st.sampled_from([bytes(32), bytes(range(32))]), st.binary(min_size=32, max_size=32)
+)
+shown = st.one_of(
+    st.builds(text_of, st.sampled_from(["billing", "a_b", "x"]), secrets),
+    st.builds(lambda text, at: text[:at], st.just(text_of("billing", bytes(32))),
+              st.integers(0, 90)),
+    st.text(max_size=100),
+    st.sampled_from(["onceqt_" * 5_000, "\0" * 60_000, "onceqt__", "_" * 200]),
+)  # fmt: skip
+
+
+@FUZZ
+@given(
+    st.lists(st.one_of(shown, anything), min_size=1, max_size=15),
+    st.lists(anything, max_size=3),
+    st.booleans(),
+)
+def test_no_token_but_the_right_one_lets_anybody_in(
+    tokens: list[Any], more: list[Any], private: bool
+) -> None:
+    """Whatever stands in its place, and behind it: it is refused, and nothing has happened."""
+    world = World()
+    salt, secret = b"s" * 16, b"right" * 6 + b"!!"
+    world.manager.state.tokens.put(Token("billing", salt, digest_of(salt, secret), 0))
+    actors = len(world.manager._step.actors)
+    before = world.store.position
+    for token in [*tokens, text_of("billing", secret)]:
+        stranger = Transport()
+        api = ApiConnection(
+            world.engine, stranger, random=bytes, actor=NOBODY, private=private,
+            address="10.1.1.1" if token in tokens else "10.1.1.2",
+        )  # fmt: skip
+        with contextlib.suppress(OverflowError):
+            raw = msgspec.msgpack.encode([frames.VERSION, "x", token, *more])
+            size = frames.HEADER.size - 4 + len(raw)
+            api.data_received(frames.HEADER.pack(size, 1, Code.HELLO, 0, len(raw)) + raw)
+        world.pump()
+        right = private and token == text_of("billing", secret)
+        assert api.greeted is right
+        for request, code, head, _ in stranger.sent:
+            assert (code == Code.HELLO | ANSWER) is right
+            assert right or (request == 0 and b"ALPHA" not in head), "he learns nothing"
+        api.connection_lost()
+        world.pump()
+    assert len(world.manager._step.actors) == actors
+    assert world.store.position == before
     world.leave()
 
 

@@ -297,6 +297,8 @@ def somebody_has_rights(node: Node) -> None:
         setup(node, "rights-given", owner=owner, **given)
     setup(node, "act", number=1, at_s=START_S, who="account:alice", where="10.0.0.1", what="purge",
           about="private$\\in", result="access-denied")  # fmt: skip
+    setup(node, "token", name="billing", salt="73" * 16, digest="64" * 32, made_s=START_S,
+          expires_s=START_S + 60, grants=[[["send"], "private$\\in"]])  # fmt: skip
 
 
 def somebody_reads(node: Node) -> None:

@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, dumped, where
+from onceq.cli.common import DryRun, Json, Where, connected, dumped, where
 from onceq.client.address import is_data_directory
-from onceq.client.opening import connect
 from onceq.client.reports import BackupReport, RestoreReport
 from onceq.embedded import data_directory
 from onceq.errors import ServiceNotAvailable
@@ -81,7 +80,7 @@ def backup_command(directory: Target, qm: Where = None, json: Json = False) -> N
 def _made(directory: str, qm: str) -> BackupReport:
     told = _Told("copied")
     try:
-        with connect(qm, timeout=CONNECT_S_MAX) as connection:
+        with connected(qm) as connection:
             return connection.backup(directory, progress=told)
     except ServiceNotAvailable:
         if not is_data_directory(qm):

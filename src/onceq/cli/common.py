@@ -14,6 +14,7 @@ import typer
 
 from onceq.cli import out
 from onceq.client.address import is_data_directory
+from onceq.client.credentials import TOKEN, TOKEN_FILE
 from onceq.client.opening import connect
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import ConfigurationError, OnceqError, QueueNotFound, UsageError
@@ -28,12 +29,22 @@ Where = Annotated[
         "--qm",
         "-q",
         metavar="WHERE",
-        help="Queue manager: its data directory, its socket, or onceq://host:port "
+        help="Queue manager: its data directory, its socket, onceq://host:port or tls://host:port "
         f"[else {QM_VARIABLE}, else this directory].",
         show_default=False,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", show_default=False)]
+TokenFile = Annotated[
+    str | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="Say by the token in this file who you are; no other account may read it "
+        f"[else {TOKEN} or {TOKEN_FILE}].",
+        show_default=False,
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -44,6 +55,11 @@ class Chosen:
 
     qm: str | None = None
     json: bool = False
+    token_file: str | None = None
+
+    def forget(self) -> None:
+        """Nothing was said."""
+        self.qm, self.json, self.token_file = None, False, None
 
 
 TOP = Chosen()
@@ -74,6 +90,11 @@ def where(option: str | None) -> str:
     )
 
 
+def connected(option: str | None) -> QueueManager:
+    """A connection to the queue manager that the options name, as whom they say."""
+    return connect(where(option), timeout=CONNECT_S_MAX, token_file=TOP.token_file)
+
+
 @contextmanager
 def manager(option: str | None, *, name: str = "") -> Iterator[QueueManager]:
     """Talk to the queue manager that the options name.
@@ -82,7 +103,7 @@ def manager(option: str | None, *, name: str = "") -> Iterator[QueueManager]:
         name: A queue or destination that the command is about; if it turns out that there is
             none of that name, the error says which names are like it.
     """
-    with connect(where(option), timeout=CONNECT_S_MAX) as qm:
+    with connected(option) as qm:
         try:
             yield qm
         except QueueNotFound as error:

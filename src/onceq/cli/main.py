@@ -31,9 +31,10 @@ from onceq.cli import (
     sending,
     spark,
     streams,
+    tokens,
     transactions,
 )
-from onceq.cli.common import TOP, Json, Where
+from onceq.cli.common import TOP, Json, TokenFile, Where
 from onceq.cli.out import failure, line
 from onceq.errors import InDoubt, OnceqError
 
@@ -62,6 +63,7 @@ app.add_typer(outgoing.app, name="outgoing")
 app.add_typer(streams.stream_app, name="stream")
 app.add_typer(streams.peer_app, name="peer")
 app.add_typer(rights.rights_app, name="rights")
+app.add_typer(tokens.token_app, name="token")
 groups.add_to(transactions.tx_app)
 app.add_typer(transactions.tx_app, name="tx")
 app.add_typer(letters.dead_app, name="dead")
@@ -87,6 +89,7 @@ def _version(wanted: bool) -> None:
 def top(
     qm: Where = None,
     json: Json = False,
+    token_file: TokenFile = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -95,11 +98,12 @@ def top(
     is told why not."""
     TOP.qm = qm
     TOP.json = json
+    TOP.token_file = token_file
 
 
 def run(arguments: Sequence[str]) -> int:
     """Carry out one command line; returns the exit code."""
-    TOP.qm, TOP.json = None, False
+    TOP.forget()
     as_json = "--json" in arguments
     try:
         result = app(args=list(arguments), prog_name="onceq", standalone_mode=False)
@@ -122,7 +126,7 @@ def run(arguments: Sequence[str]) -> int:
         _forget_stdout()
         return INTERRUPTED
     finally:
-        TOP.qm, TOP.json = None, False
+        TOP.forget()
     return result if isinstance(result, int) else 0
 
 

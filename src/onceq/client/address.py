@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 from dataclasses import dataclass
 
 from onceq.errors import ConfigurationError, OnceqError, ServiceNotAvailable, WrongAddress
@@ -11,18 +12,21 @@ from onceq.model.data_directory import SOCKET_FILE, STORE_FILE
 from onceq.permission import denied, there
 
 SCHEME = "onceq://"
+TLS_SCHEME = "tls://"
+_LET_IN = "or have other accounts let in (socket_group, client_listen)"
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A Unix socket (``path``), or a host and a port."""
+    """A Unix socket (``path``), or a host and a port, spoken with in TLS or plainly."""
 
     path: str = ""
     host: str = ""
     port: int = 0
+    tls: bool = False
 
     def __str__(self) -> str:
-        return self.path or f"{SCHEME}{self.host}:{self.port}"
+        return self.path or f"{TLS_SCHEME if self.tls else SCHEME}{self.host}:{self.port}"
 
     @property
     def _doubt(self) -> str:
@@ -31,6 +35,7 @@ class Address:
         return (
             "; is that the port for other queue managers (listen, mostly 1801)? Applications "
             "connect to the one that client_listen names"
+            + ("" if self.tls else f", by {TLS_SCHEME}host:port if it speaks TLS")
         )
 
     # What every link says of somebody there who does not greet it.
@@ -42,11 +47,32 @@ class Address:
             why: In words; "": the words of the error.
         """
         if isinstance(error, PermissionError) and self.path:
-            return denied(self.path, instead="or use its client_listen")
+            return denied(self.path, instead=_LET_IN)
+        if isinstance(error, ssl.SSLError):
+            return self._untrusted(error)
         kind = WrongAddress if isinstance(error, socket.gaierror) else ServiceNotAvailable
         return kind(
             f"no queue manager answers at {self} ({why or error.strerror or error}); is it "
             "running? 'onceq qm run' starts one"
+        )
+
+    def _untrusted(self, error: ssl.SSLError) -> OnceqError:
+        """TLS was not agreed on."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return WrongAddress(
+                f"{self} does not prove that it is {self.host} ({error.verify_message}); name the "
+                "authority that has signed its certificate: tls=, or ONCEQ_TLS_AUTHORITIES"
+            )
+        reason = (error.reason or str(error)).replace("_", " ").lower()
+        return WrongAddress(
+            f"TLS with {self} did not come about ({reason}): it may speak no TLS, or may not take "
+            "the certificate that was shown"
+        )
+
+    def speaks_other_tls(self) -> ServiceNotAvailable:
+        """TLS was agreed on, and not what is spoken in it."""
+        return WrongAddress(
+            f"{self} speaks TLS, but not as a queue manager does with applications{self._doubt}"
         )
 
     def closed_at_once(self) -> ServiceNotAvailable:
@@ -59,7 +85,8 @@ class Address:
 
 
 def parse(where: str) -> Address:
-    """Read ``onceq://host:port``, ``unix:///path``, ``host:port``, a socket or a directory.
+    """Read ``onceq://host:port``, ``tls://host:port``, ``unix:///path``, ``host:port``, a socket or
+    a directory.
 
     Raises:
         ConfigurationError: It is none of these.
@@ -69,9 +96,11 @@ def parse(where: str) -> Address:
         return Address(path=where.removeprefix("unix:").replace("//", "", 1))
     if where.startswith(SCHEME):
         return _tcp(where.removeprefix(SCHEME).rstrip("/"), where)
+    if where.startswith(TLS_SCHEME):
+        return _tcp(where.removeprefix(TLS_SCHEME).rstrip("/"), where, tls=True)
     if os.path.isdir(where):
         path = os.path.join(where, SOCKET_FILE)
-        if not there(path):
+        if not there(path, instead=_LET_IN):
             if not is_data_directory(where):
                 raise ConfigurationError(
                     f"{where} is not the directory of a queue manager; 'onceq qm init' makes one"
@@ -90,10 +119,10 @@ def is_data_directory(path: str) -> bool:
     return there(os.path.join(path, STORE_FILE))
 
 
-def _tcp(text: str, where: str) -> Address:
+def _tcp(text: str, where: str, *, tls: bool = False) -> Address:
     host, separator, port = text.rpartition(":")
     if not separator or not port.isdigit() or not host or int(port) > 65535:
         raise ConfigurationError(
             f"{where!r} is neither a directory nor an address such as onceq://host:1802"
         )
-    return Address(host=host.strip("[]"), port=int(port))
+    return Address(host=host.strip("[]"), port=int(port), tls=tls)

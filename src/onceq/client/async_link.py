@@ -5,11 +5,18 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
+import ssl
 from typing import cast
 
 from onceq.client.address import Address
+from onceq.client.credentials import Credentials, Hello, check_protocol
 from onceq.client.link import Greeting, Request, greeting
-from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
+from onceq.errors import (
+    LinkLost,
+    OnceqError,
+    ServiceNotAvailable,
+    UnknownVersion,
+)
 from onceq.model import requests
 from onceq.model.run import Buffer
 from onceq.wire.app import frames
@@ -28,8 +35,10 @@ WRITE_BYTES_MAX = 4 << 20
 class AsyncLink(asyncio.Protocol):
     """See the module. Belongs to the loop that made it."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, credentials: Credentials | None = None) -> None:
         self._address = address
+        self._shown = credentials or Credentials()
+        self._hello: Hello | None = None
         self._loop = asyncio.get_running_loop()
         self._parser = frames.Parser()
         self._transport: asyncio.Transport | None = None
@@ -44,15 +53,24 @@ class AsyncLink(asyncio.Protocol):
         self.greeting = Greeting("", b"", 0)
 
     @classmethod
-    async def connect(cls, address: Address, timeout: float) -> AsyncLink:
-        """Connect and greet; raises ServiceNotAvailable, UnknownVersion."""
-        link = cls(address)
+    async def connect(
+        cls, address: Address, timeout: float, *, credentials: Credentials | None = None
+    ) -> AsyncLink:
+        """Connect and greet; raises ServiceNotAvailable, UnknownVersion, AccessDenied.
+
+        Args:
+            credentials: What it shows; None: what the environment says.
+        """
+        link = cls(address, credentials)
         try:
+            context = link._shown.context() if address.tls else None
             async with asyncio.timeout(timeout):
                 if address.path:
                     await link._loop.create_unix_connection(lambda: link, address.path)
                 else:
-                    await link._loop.create_connection(lambda: link, address.host, address.port)
+                    await link._loop.create_connection(
+                        lambda: link, address.host, address.port, ssl=context
+                    )
                 said = await link._greeted
         except (OSError, TimeoutError) as error:
             link.close()
@@ -99,9 +117,14 @@ class AsyncLink(asyncio.Protocol):
 
     def _ungreeted(self, error: Exception | None) -> None:
         """The other side has ended the connection; perhaps before it said who it is."""
-        if not self._greeted.done():
+        if self._greeted.done():
+            return
+        said: OnceqError
+        if isinstance(error, ssl.SSLError):
+            said = self._address.unreachable(error)
+        else:
             said = self._address.broke_at_once(error) if error else self._address.closed_at_once()
-            self._greeted.set_result(said)
+        self._greeted.set_result(said)
 
     def close(self) -> None:
         """See Link."""
@@ -183,7 +206,21 @@ class AsyncLink(asyncio.Protocol):
         self._poll.register(plain.fileno(), select.POLLIN)
         if not self._address.path:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        own.writelines(frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "onceq")))
+        try:
+            self._hello = self._greets(own)
+        except OnceqError as error:
+            self._greeted.set_result(error)
+            own.abort()
+            return
+        own.writelines(frames.frame(1, Code.HELLO, self._hello.head))
+
+    def _greets(self, own: asyncio.Transport) -> Hello:
+        """What to say first; raises OnceqError."""
+        tls = own.get_extra_info("ssl_object")
+        if tls is not None:
+            check_protocol(self._address, tls.selected_alpn_protocol())
+        peer = own.get_extra_info("peername")
+        return self._shown.greeting(self._address, str(peer[0]) if isinstance(peer, tuple) else "")
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
@@ -195,10 +232,8 @@ class AsyncLink(asyncio.Protocol):
 
     def _take(self, number: int, code: int, head: memoryview, rest: memoryview) -> None:
         if not self._greeted.done():
-            if code & FAILED:
-                self._greeted.set_result(failure(head))
-            elif code == Code.HELLO | ANSWER:
-                self._greeted.set_result(greeting(head))
+            if code & FAILED or code == Code.HELLO | ANSWER:
+                self._greeted.set_result(self._heard(code, head))
             return
         if number == 0:
             error = failure(head)
@@ -218,6 +253,16 @@ class AsyncLink(asyncio.Protocol):
             request.missed(result)
         else:
             future.set_result(result)
+
+    def _heard(self, code: int, head: memoryview) -> Greeting | OnceqError:
+        """What answers the hello; raises MalformedPacket."""
+        assert self._hello is not None, "it was said"
+        if code & FAILED:
+            return self._hello.refused(failure(head))
+        try:
+            return self._hello.accepted(greeting(head))
+        except UnknownVersion as error:
+            return error
 
     def pause_writing(self) -> None:
         """See asyncio."""

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import struct
 import threading
 import time
 from collections.abc import Collection, Iterable, Sequence
 
 from onceq.client.address import Address
+from onceq.client.credentials import Credentials, check_protocol
 from onceq.client.link import Greeting, Request, greeting
 from onceq.client.pause import acquire, wait_readable
+from onceq.client.tls_socket import PartlyWritten, TlsSocket
 from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
 from onceq.model.run import Buffer
 from onceq.wire.app import frames
@@ -61,17 +64,24 @@ class SocketLink:
     """See the module. Any thread may call."""
 
     def __init__(
-        self, address: Address, timeout: float, answer_timeout: float | None = None
+        self,
+        address: Address,
+        timeout: float,
+        answer_timeout: float | None = None,
+        *,
+        credentials: Credentials | None = None,
     ) -> None:
-        """Connect and greet; raises ServiceNotAvailable, UnknownVersion.
+        """Connect and greet; raises ServiceNotAvailable, UnknownVersion, AccessDenied.
 
         Args:
             timeout: Seconds for that.
             answer_timeout: Seconds for each answer afterwards; None: for ever.
+            credentials: What it shows; None: what the environment says.
         """
         self._address = address
         self._answer_timeout = answer_timeout
-        self._socket = _connected(address, timeout)
+        shown = credentials or Credentials()
+        self._socket = _connected(address, timeout, shown)
         self._parser = frames.Parser()
         self._writing = threading.Lock()
         self._reading = threading.Lock()
@@ -80,7 +90,7 @@ class SocketLink:
         self._number = 0
         self._lost: ServiceNotAvailable | None = None
         try:
-            self.greeting = self._greet()
+            self.greeting = self._greet(shown)
             self._socket.settimeout(None)
             if answer_timeout is not None:
                 # By the kernel: a timeout of Python's would let ``look`` wait as well. (What is
@@ -91,21 +101,24 @@ class SocketLink:
             self._socket.close()
             raise
 
-    def _greet(self) -> Greeting:
-        hello = frames.Hello(frames.VERSION, "onceq")
+    def _greet(self, shown: Credentials) -> Greeting:
         try:
-            self._socket.sendall(b"".join(frames.frame(1, Code.HELLO, hello)))
+            peer = "" if self._address.path else str(self._socket.getpeername()[0])
+            hello = shown.greeting(self._address, peer)
+            self._socket.sendall(b"".join(frames.frame(1, Code.HELLO, hello.head)))
             while True:
                 data = self._socket.recv(READ_BYTES_MIN)
                 if not data:
                     raise self._address.closed_at_once()
                 for _, code, head, _ in self._parser.feed(data):
                     if code & FAILED:
-                        raise failure(head)
+                        raise hello.refused(failure(head))
                     if code == Code.HELLO | ANSWER:
-                        return greeting(head)
+                        return hello.accepted(greeting(head))
         except ConnectionError as error:
             raise self._address.broke_at_once(error) from error
+        except ssl.SSLError as error:
+            raise self._address.unreachable(error) from error
         except OSError as error:
             raise ServiceNotAvailable(f"{self._address} does not answer: {error}") from error
 
@@ -137,7 +150,7 @@ class SocketLink:
         """Something came although nobody waits: the queue manager says that it stops."""
         if self._reading.acquire(blocking=False):
             try:
-                self._read()
+                self._read(wait=False)
             finally:
                 self._reading.release()
                 self._hand_on()
@@ -211,6 +224,9 @@ class SocketLink:
             pieces = _few(pieces)
             try:
                 done = self._socket.sendmsg(pieces)
+            except PartlyWritten as error:
+                self._lose(f"the connection to {self._address} broke: {error}")
+                return
             except OSError as error:
                 self._unsent(slots, f"the connection to {self._address} broke: {error}")
                 return
@@ -285,10 +301,11 @@ class SocketLink:
         else:
             self._lose(f"the queue manager at {self._address} ended the connection: {error}")
 
-    def _read(self) -> None:
+    def _read(self, *, wait: bool = True) -> None:
+        """Hand out what has come; if nothing has, wait for it."""
         size = min(max(self._parser.wanted, READ_BYTES_MIN), READ_BYTES_MAX)
         try:
-            data = self._received(size)
+            data = self._received(size) if wait else self._socket.recv(size, socket.MSG_DONTWAIT)
             if not data:
                 raise ConnectionError("the queue manager closed it")
             answers = self._parser.feed(data)
@@ -300,7 +317,8 @@ class SocketLink:
                 if slot is not None:
                     slot.put(_result(slot.request, code, head, rest))
         except BlockingIOError:
-            self._lose(f"the queue manager at {self._address} gave no answer in time")
+            if wait:
+                self._lose(f"the queue manager at {self._address} gave no answer in time")
         except (OSError, OnceqError) as error:
             self._lose(f"the connection to {self._address} broke: {error}")
 
@@ -316,7 +334,9 @@ class SocketLink:
             if left is not None and left <= 0:
                 raise BlockingIOError
             if wait_readable(self._socket.fileno(), left):
-                return self._socket.recv(size, socket.MSG_DONTWAIT)
+                # What has come over TLS may be TLS's own.
+                with contextlib.suppress(BlockingIOError):
+                    return self._socket.recv(size, socket.MSG_DONTWAIT)
 
 
 def _few(pieces: list[Buffer]) -> list[Buffer]:
@@ -331,8 +351,12 @@ def _result(request: Request, code: int, head: memoryview, rest: memoryview) -> 
         return error
 
 
-def _connected(address: Address, timeout: float) -> socket.socket:
+def _connected(
+    address: Address, timeout: float, shown: Credentials
+) -> socket.socket | TlsSocket:  # fmt: skip
     """A socket; raises ServiceNotAvailable."""
+    # Before anybody is bothered: a file may be missing.
+    context = shown.context() if address.tls else None
     made = socket.socket(socket.AF_UNIX) if address.path else None
     try:
         if made is not None:
@@ -346,8 +370,16 @@ def _connected(address: Address, timeout: float) -> socket.socket:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        if context is None:
+            return made
+        tls = TlsSocket(made, context, address.host)
+        check_protocol(address, tls.protocol())
     except OSError as error:
         if made is not None:
             made.close()
         raise address.unreachable(error) from error
-    return made
+    except BaseException:
+        if made is not None:
+            made.close()
+        raise
+    return tls

@@ -47,6 +47,7 @@ from onceq.core.management import (
     restore,
     rights,
     sparse_segments,
+    tokens,
     trail,
     views,
 )
@@ -108,6 +109,7 @@ from onceq.model.requests import (
     CommitBranch,
     CommitGroup,
     CreateQueue,
+    CreateToken,
     DecisionDone,
     DeleteQueue,
     EditDirectory,
@@ -134,6 +136,7 @@ from onceq.model.requests import (
     RenewHold,
     Request,
     ResetStream,
+    RevokeToken,
     RollbackBranch,
     RollbackGroup,
     Send,
@@ -143,6 +146,7 @@ from onceq.model.requests import (
     SteerOutgoing,
     TakeRead,
 )
+from onceq.model.rights import ActorKind
 from onceq.model.run import Extent
 from onceq.model.time import NEVER_S, SECOND_US, Now
 
@@ -271,6 +275,8 @@ class Manager:
         """Look whether who asks may have that; raises OnceqError if not."""
         actor = self._step.limited.get(getattr(item, "owner", 0))
         if actor is not None and isinstance(item, Request):
+            if actor.kind is ActorKind.TOKEN:
+                tokens.check(self._step, item.owner, actor)
             judge.judge(self._step, actor, item)
 
     def _wrapped(self, now: Now, work: Callable[[Step], None]) -> Decision:
@@ -332,9 +338,33 @@ class Manager:
 
 def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
     """The rule for each input."""
+    return _requests() | {
+        Arrived: arrival.arrived,
+        Compose: acknowledgments.pay,
+        ConnectFailed: sessions.connect_failed,
+        DirectoryChanged: directory_rules.changed,
+        OwnerCame: tokens.came,
+        OwnerGone: rights.gone,
+        PutBack: restore.put_back,
+        Reconfigure: reconfigure,
+        Relocate: _relocate,
+        Room: transmit.room,
+        Scrubbed: damage_views.scrubbed,
+        SessionAcked: sessions.acked,
+        SessionClosed: sessions.closed,
+        SessionOpened: sessions.opened,
+        Space: _space,
+        Spoiled: damage.spoiled,
+        Tick: _tick,
+        Witnessed: trail.witnessed,
+    }
+
+
+def _requests() -> dict[type[Any], Callable[[Step, Any], None]]:
+    """Those for what applications ask."""
     return {
         Abort: unit_of_work.abort,
-        Arrived: arrival.arrived,
+        AcceptClock: peer_operations.accept_clock,
         AskDecision: xa_branch.decision,
         AskOutcome: unit_of_work.outcome,
         AskRows: last_agent.rows,
@@ -346,58 +376,42 @@ def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
         Commit: unit_of_work.commit,
         CommitBranch: xa_branch.commit,
         CommitGroup: groups.commit,
-        Compose: acknowledgments.pay,
-        ConnectFailed: sessions.connect_failed,
         CreateQueue: operations.create,
+        CreateToken: tokens.create,
         DecisionDone: xa_branch.done,
         DeleteQueue: purges.delete,
-        DirectoryChanged: directory_rules.changed,
         EditDirectory: directory_rules.edit,
         EndBranch: xa_branch.end,
         Enlist: xa_branch.enlist,
         ExplainRight: rights.explain,
         Fetch: receive_exact.fetch,
-        HoldLog: operations.hold,
         ForgetBranch: xa_branch.forget,
         ForgetGroup: groups.forget,
+        ForgetPeer: peer_operations.forget_peer,
         ForgetReader: reading.forget,
+        HoldLog: operations.hold,
         LeaveDecision: xa_branch.leave,
         Look: views.look,
         MoveMessage: move_message.move,
         OpenCursor: cursors.open_cursor,
         OpenQueue: handles.open_queue,
-        OwnerCame: rights.came,
-        OwnerGone: rights.gone,
         PrepareBranch: xa_branch.prepare,
         Promise: last_agent.promise,
         PurgeQueue: purges.purge,
-        PutBack: restore.put_back,
         Receive: receive.receive,
-        Reconfigure: reconfigure,
         Reject: receive_exact.reject,
-        Relocate: _relocate,
         Remove: _remove,
         RenewHold: handles.renew,
-        AcceptClock: peer_operations.accept_clock,
-        ForgetPeer: peer_operations.forget_peer,
         ResetStream: peer_operations.reset_stream,
+        RevokeToken: tokens.revoke,
         RollbackBranch: xa_branch.rollback,
         RollbackGroup: groups.rollback,
-        Room: transmit.room,
-        Scrubbed: damage_views.scrubbed,
         Send: unit_of_work.send,
         SetQueue: operations.set_queue,
         SetRights: rights.set_rights,
-        SessionAcked: sessions.acked,
-        SessionClosed: sessions.closed,
-        SessionOpened: sessions.opened,
-        Space: _space,
         StartBranch: xa_branch.start,
-        TakeRead: reading.take,
-        Spoiled: damage.spoiled,
         SteerOutgoing: operations.steer,
-        Tick: _tick,
-        Witnessed: trail.witnessed,
+        TakeRead: reading.take,
     }
 
 
@@ -455,6 +469,7 @@ _TIMERS: dict[Timer, Callable[[Step, Any], None]] = {
     Timer.IDLE: idle_timeout.on_timer,
     Timer.UNDECIDED: abandoned_branches.on_timer,
     Timer.ENDS: untold.on_timer,
+    Timer.TOKENS: tokens.on_timer,
 }
 
 

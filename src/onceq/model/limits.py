@@ -79,6 +79,32 @@ TRAIL_MAX: Final = 10_000
 TRAIL_CHARS_MAX: Final = 400
 """Characters of what an act was about: names are long."""
 
+TOKENS_MAX: Final = 10_000
+"""Tokens of one queue manager; as many as it has grants, of which each needs one to be of use."""
+
+TOKEN_NAME_CHARS_MAX: Final = 64
+"""Characters of the name of a token, which stands in its text."""
+
+TOKEN_AGE_S_MAX: Final = 100 * 366 * 86_400
+"""The longest time that a token is good for (seconds): longer is for ever."""
+
+TOKEN_GRANTS_MAX: Final = 100
+"""Grants that are made together with a token: they are one record."""
+
+TOKEN_LOOK_S: Final = 3_600.0
+"""Connections whose tokens expire are looked at at least so often (seconds): the wall clock may
+have been set. A request on one is looked at each time."""
+
+WRONG_TOKENS_AT_ONCE: Final = 10
+"""Wrong tokens of one address (or account, at the Unix socket) that are looked at one after
+another: a mistake in a service of ten processes."""
+
+WRONG_TOKENS_A_S: Final = 2.0
+"""And from then on so many a second: strangers cannot make it hash more."""
+
+TOKEN_ADDRESSES_MAX: Final = 4_096
+"""Addresses of which wrong tokens are remembered; those with the oldest are forgotten."""
+
 TRACKING_AGE_S: Final = 7 * 86_400
 """Acknowledgments of tracked messages are removed after this time: longer than messages live."""
 

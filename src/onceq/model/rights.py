@@ -247,6 +247,11 @@ class Policy:
         for key in [k for k, one in self._grants.items() if one.owner and one.pattern == queue]:
             del self._grants[key]
 
+    def forget_actor(self, who: str) -> None:
+        """Whoever was meant by exactly these words is gone: another of that name starts anew."""
+        for key in [key for key in self._grants if key[0] == who]:
+            del self._grants[key]
+
     def judge(self, actor: Actor, right: Right, queue: str = "", *, said: str = "") -> Judgment:
         """May this actor do that?
 

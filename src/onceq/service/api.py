@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from onceq.core.decision import Handed
+from onceq.core.inputs.inputs import OwnerCame
 from onceq.errors import (
     InsufficientResources,
     MalformedPacket,
@@ -36,11 +37,12 @@ from onceq.model.limits import (
     PACKET_BYTES_MAX,
 )
 from onceq.model.requests import CancelReceive, Fetch, HoldLog, Receive, Request
-from onceq.model.rights import Actor
+from onceq.model.rights import NOBODY, Actor
 from onceq.model.run import Buffer
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
 from onceq.service.requests import admit
+from onceq.service.tokens import actor_of, unproven
 from onceq.wire.app import answers, frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 from onceq.wire.app.requests import read
@@ -107,7 +109,8 @@ class ApiConnection:
         random: Callable[[int], bytes],
         local: bool = True,
         actor: Actor | None = None,
-        where: str = "local",
+        address: str = "",
+        private: bool = True,
     ) -> None:
         """Register an application.
 
@@ -115,14 +118,18 @@ class ApiConnection:
             random: Gives so many random bytes (for the identifiers of new queues).
             local: Whether it is on this computer, and may read the data directory.
             actor: Who it is; None: this process itself.
-            where: Its address, or "local".
+            address: Where it is; "": its actor says it.
+            private: Whether nobody between can read what it says: it may show a token.
         """
         self._local = local
+        self._actor = actor
+        self._address = address or str(actor)
+        self._private = private
         self._engine = engine
         self._transport = transport
         self._random = random
         self._parser = frames.Parser()
-        self._owner = engine.owner(self._answer, self._takes, actor=actor, where=where)
+        self._owner = engine.owner(self._answer, self._takes, actor=actor, where=address or "local")
         self._asked: dict[int, tuple[int, int]] = {}
         self._bytes = 0
         self._receives = 0
@@ -271,6 +278,7 @@ class ApiConnection:
                 f"the client speaks version {head.version} of the client protocol, this queue "
                 f"manager {frames.VERSION}; use the same version of onceq on both sides"
             )
+        self._prove(head.token)
         self.greeted = True
         identity = self._engine.manager.identity
         welcome = frames.Welcome(
@@ -278,6 +286,18 @@ class ApiConnection:
             outcome_age_s=self._engine.settings.outcome_age_s, revision=frames.REVISION,
         )  # fmt: skip
         self._transport.writelines(frames.frame(request, Code.HELLO | ANSWER, welcome))
+
+    def _prove(self, token: str) -> None:
+        """See who it is; raises AccessDenied, ServiceNotAvailable.
+
+        A stranger does not even hear which queue manager this is.
+        """
+        door = self._engine.tokens
+        if token:
+            found = door.proven(token, self._address, private=self._private)
+            self._engine.submit(OwnerCame(self._owner, actor_of(found), found.digest))
+        elif self._actor == NOBODY and not door.admits_nobody():
+            raise unproven()
 
     def _refuse(self, error: OnceqError) -> None:
         """Say why, and end the connection: nothing more of it can be trusted."""
@@ -287,6 +307,10 @@ class ApiConnection:
         self.connection_lost()
 
     def _answer(self, request: int, result: object) -> None:
+        if not request:  # it is about the connection itself
+            if isinstance(result, OnceqError) and not self._gone:
+                self._refuse(result)
+            return
         if self._withdrawn and request in self._withdrawn:
             self._withdrawn.discard(request)
             if isinstance(result, OperationCancelled) and not self._gone:

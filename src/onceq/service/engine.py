@@ -61,6 +61,7 @@ from onceq.service.naming import Naming
 from onceq.service.portions import Kind, Portions
 from onceq.service.scrub import Scrubbing
 from onceq.service.sessions import Network, Sessions
+from onceq.service.tokens import TokenDoor
 from onceq.service.upkeep import Upkeep
 
 OWED_BYTES = 4 << 20
@@ -118,6 +119,7 @@ class Engine(Committer):
         self.unsaid = False
         """Whether the host has collected something since ``said`` was called; the host's."""
         self.answers = Answers()
+        self.tokens = TokenDoor(manager, clock, self.rates)
         self._next_owner = 1
         self.stopped = False
         self._portions = Portions()
@@ -238,7 +240,7 @@ class Engine(Committer):
         if takes is not None:
             self._asking[owner] = takes
         if actor is not None:
-            self.submit(OwnerCame(owner, actor, where))
+            self.submit(OwnerCame(owner, actor, where=where))
         return owner
 
     def owner_gone(self, owner: int) -> None:

@@ -2,7 +2,9 @@
 
 At the Unix socket the system tells the account of the process that connected (SO_PEERCRED). Of a
 TCP connection over loopback it can be looked up in the table of this computer's connections, where
-there is one. Nobody can say it otherwise: nothing that comes on the connection plays a part.
+there is one. Over TLS a certificate says it that was checked in the handshake. Nobody can say it
+otherwise here; a token, which the hello of an application may bring, is looked at elsewhere
+(``tokens.py``).
 
 Upholds: I28.
 """
@@ -15,9 +17,13 @@ import os
 import pwd
 import socket
 import struct
+from collections.abc import Mapping
 from typing import Any, Final
 
-from onceq.model.rights import NOBODY, Actor, ActorKind
+from onceq.errors import InvalidParameter
+from onceq.model.identity import NO_GUID, guid_text
+from onceq.model.rights import ANYWHERE, NOBODY, Actor, ActorKind, actor_pattern
+from onceq.tls.identity import guid_of, name_of
 
 _CREDENTIALS: Final = struct.Struct("3i")
 """Of SO_PEERCRED: process, account, group."""
@@ -39,10 +45,45 @@ def account(uid: int) -> Actor:
 def actor_of(transport: asyncio.BaseTransport | None) -> Actor:
     """Who has made a connection; NOBODY where that cannot be known."""
     own = transport.get_extra_info("socket") if transport is not None else None
-    if own is None:
+    if transport is None or own is None:
         return NOBODY
+    tls = transport.get_extra_info("ssl_object")
+    shown = certified(tls.getpeercert()) if tls is not None else None
+    if shown is not None:
+        return shown
     uid = _at_unix(own) if own.family == socket.AF_UNIX else _over_loopback(own)
     return NOBODY if uid is None else account(uid)
+
+
+def certified(certificate: Mapping[str, Any] | None) -> Actor | None:
+    """Whom a certificate is for, as ``getpeercert`` returns one that was checked; None: for nobody.
+
+    That of a queue manager names it by its GUID, and any other its holder by the common name. One
+    whose name could be read as a pattern is for nobody.
+    """
+    guid = guid_of(certificate)
+    if guid != NO_GUID:
+        return Actor(ActorKind.PEER, guid_text(guid))
+    name = name_of(certificate)
+    try:
+        known = actor_pattern(f"{ActorKind.CERTIFICATE.value}:{name}")
+    except InvalidParameter:
+        return None
+    return Actor(ActorKind.CERTIFICATE, name) if ANYWHERE not in known else None
+
+
+def is_private(transport: asyncio.BaseTransport | None) -> bool:
+    """Whether nobody on the way can read what comes on a TCP connection."""
+    own = transport.get_extra_info("socket") if transport is not None else None
+    if transport is None or own is None:
+        return False
+    if transport.get_extra_info("ssl_object") is not None:
+        return True
+    try:
+        there = own.getpeername()[0]
+        return ipaddress.ip_address(there.partition("%")[0]).is_loopback
+    except (OSError, ValueError, IndexError):
+        return False
 
 
 def _at_unix(own: Any) -> int | None:

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onceq.model.identity import GUID_BYTES
-from onceq.model.requests import CreateQueue, EditDirectory, Receive, Request
+from onceq.model.requests import CreateQueue, CreateToken, EditDirectory, Receive, Request
 from onceq.model.time import FOR_EVER_US
+from onceq.model.tokens import SALT_BYTES, SECRET_BYTES
 from onceq.service.clock import Clock
 
 
@@ -41,3 +42,5 @@ def admit(
         request.instance = random(GUID_BYTES)
     elif isinstance(request, EditDirectory):
         request.guid = random(GUID_BYTES)
+    elif isinstance(request, CreateToken):
+        request.salt, request.secret = random(SALT_BYTES), random(SECRET_BYTES)

@@ -24,7 +24,8 @@ from onceq.model.run import Buffer
 from onceq.service.admission import Kind, Place
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
-from onceq.service.identities import actor_of
+from onceq.service.identities import actor_of, is_private
+from onceq.tls.contexts import APPLICATIONS
 
 HIGH_WATER_BYTES = 4 << 20
 """Bytes waiting to be sent on one connection; no more is asked for above."""
@@ -322,12 +323,18 @@ class ClientWire(Wire):
 
     def begin(self, address: str) -> None:
         """See Wire."""
-        network = self._network
+        network, transport = self._network, self._transport
+        tls = transport.get_extra_info("ssl_object") if transport is not None else None
+        if tls is not None and tls.selected_alpn_protocol() != APPLICATIONS:
+            # Bytes that were meant for somebody else do not come as far as the parser.
+            network.turn_away(self, f"it speaks TLS, but not {APPLICATIONS} in it")
+            return
+        here = address == LOCAL
 
         def work() -> None:
             self.api = ApiConnection(
-                network.engine, self, random=os.urandom, local=address == LOCAL,
-                actor=actor_of(self._transport), where=address,
+                network.engine, self, random=os.urandom, local=here, actor=actor_of(transport),
+                address="" if here else address, private=here or is_private(transport),
             )  # fmt: skip
 
         network.use(self, work)

@@ -52,8 +52,8 @@ OPTIONS: Final = (
     Option(
         "queueManager", "addresses", "(required)",
         "Where the queue manager accepts applications: `host:port`, `onceq://host:port`, "
-        "`unix:///path/onceq.sock`, or its data directory. Several are separated by commas. Driver "
-        "and executors connect to it.",
+        "`tls://host:port`, `unix:///path/onceq.sock`, or its data directory. Several are "
+        "separated by commas. Driver and executors connect to it.",
     ),
     Option(
         "executorQueueManager", "addresses", "as `queueManager`",

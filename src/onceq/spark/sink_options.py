@@ -30,9 +30,9 @@ SINK_OPTIONS: Final = (
     Option(
         "queueManager", "addresses", "(required)",
         "Where the queue manager accepts applications: `host:port`, `onceq://host:port`, "
-        "`unix:///path/onceq.sock`, or its data directory. Driver and executors connect to it. "
-        "Several are separated by commas: a write goes to all of them or to none, and the first "
-        "decides.",
+        "`tls://host:port`, `unix:///path/onceq.sock`, or its data directory. Driver and executors "
+        "connect to it. Several are separated by commas: a write goes to all of them or to "
+        "none, and the first decides.",
     ),
     Option(
         "queue", "destination", "(column `queue`)",

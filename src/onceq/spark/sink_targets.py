@@ -17,9 +17,11 @@ from typing import Final
 
 from onceq.errors import IllegalFormatName, OnceqError
 from onceq.model.names import parse_any
-from onceq.spark.targets import SCHEME, parts_of, wrong
+from onceq.spark.targets import SCHEME, parts_of, scheme_of, wrong
 
-_ADDRESS: Final = re.compile(r"(?:onceq://[^/\\]*|unix://.*?|[^/\\=,\s]+:\d+)[/\\]", re.DOTALL)
+_ADDRESS: Final = re.compile(
+    r"(?:(?:onceq|tls)://[^/\\]*|unix://.*?|[^/\\=,\s]+:\d+)[/\\]", re.DOTALL
+)
 """What a name begins with whose writer means a queue manager, and no computer."""
 _PLACE: Final = re.compile(r"[:/\\.]")
 _PORT: Final = re.compile(r"[^:\[\]]+:\d+|\[[^\]]*\]:\d+")
@@ -37,11 +39,12 @@ def sink_of(managers: str, queue: str) -> tuple[tuple[str, ...], str]:
         ConfigurationError: They do not say which queue manager, or name one that they do not have.
     """
     addresses = tuple(dict.fromkeys(parts_of(managers)))
-    if not addresses and queue.startswith(SCHEME):
-        address, _, name = queue.removeprefix(SCHEME).partition("/")
+    scheme = scheme_of(queue)
+    if not addresses and scheme:
+        address, _, name = queue.removeprefix(scheme).partition("/")
         if not address or not name:
-            raise wrong(f"{queue!r} is not onceq://host:port/queue")
-        return (SCHEME + address,), name
+            raise wrong(f"{queue!r} is not {scheme}host:port/queue")
+        return (scheme + address,), name
     if not addresses:
         raise wrong('say where the queue manager is: .option("queueManager", "host:port")')
     try:
@@ -99,9 +102,10 @@ def _possible(name: str) -> bool:
 
 def _own(address: str, name: str) -> str:
     """What stands behind that address and a slash; empty: the name does not begin so."""
-    bare = address.removeprefix(SCHEME)
+    scheme = scheme_of(address) or SCHEME
+    bare = address.removeprefix(scheme)
     # A directory of one word could be a computer as well, and is.
-    for own in (SCHEME + bare, bare) if _PLACE.search(bare) else ():
+    for own in (scheme + bare, bare) if _PLACE.search(bare) else ():
         if name.startswith(f"{own}/"):
             return name.removeprefix(f"{own}/")
     return ""

@@ -24,6 +24,8 @@ LATEST: Final = -1
 LOOKUP_MAX: Final = (1 << 63) - 1
 QUEUES_MAX: Final = 256
 SCHEME: Final = "onceq://"
+SCHEMES: Final = (SCHEME, "tls://")
+"""Of an address with a port: plainly, and in TLS."""
 
 
 def wrong(text: str) -> ConfigurationError:
@@ -146,13 +148,19 @@ def word_of(text: str, name: str, *, ending: bool) -> Everywhere:
 
 
 def _url(entry: str) -> tuple[str, str] | None:
-    """Address and name of ``onceq://host:port/name``."""
-    if not entry.startswith(SCHEME):
+    """Address and name of ``onceq://host:port/name`` or ``tls://host:port/name``."""
+    scheme = scheme_of(entry)
+    if not scheme:
         return None
-    address, slash, queue = entry.removeprefix(SCHEME).partition("/")
+    address, slash, queue = entry.removeprefix(scheme).partition("/")
     if not slash or not address or not queue:
-        raise wrong(f"{entry!r} is not onceq://host:port/queue")
-    return SCHEME + address, queue
+        raise wrong(f"{entry!r} is not {scheme}host:port/queue")
+    return scheme + address, queue
+
+
+def scheme_of(text: str) -> str:
+    """Which of SCHEMES a text begins with; "": none."""
+    return next((scheme for scheme in SCHEMES if text.startswith(scheme)), "")
 
 
 def _places(entry: str, addresses: Sequence[str]) -> list[tuple[str, str]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import socket
+import threading
 from array import array
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from onceq.client.address import Address
 from onceq.model.run import Run
@@ -13,8 +16,23 @@ from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 from onceq.wire.app.requests import read
 
+T = TypeVar("T")
 WAIT_S = 20.0
 """Longest wait for what must come; only a defect makes a test wait so long."""
+
+
+def begun(work: Callable[[], T]) -> Future[T]:
+    """Do something in a thread."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever asks for it
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
 
 
 class Scripted:

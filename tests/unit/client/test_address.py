@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from onceq.client.address import Address, is_data_directory, parse
 from onceq.embedded import data_directory
-from onceq.errors import ConfigurationError, ServiceNotAvailable
+from onceq.errors import AccessDenied, ConfigurationError, ServiceNotAvailable
 
 
 @pytest.mark.parametrize(
@@ -41,3 +43,19 @@ def test_a_directory_says_what_it_lacks(tmp_path: Path) -> None:
         parse(path)
     (tmp_path / "a" / "onceq.sock").touch()
     assert parse(path) == Address(path=f"{path}/onceq.sock")
+
+
+def test_who_is_not_let_in_hears_how_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.stat
+
+    def stat(path: str, *args: Any, **more: Any) -> os.stat_result:
+        if str(path).endswith("onceq.sock"):
+            raise PermissionError(13, "Permission denied")
+        return real(path, *args, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", stat)
+        with pytest.raises(AccessDenied, match="socket_group"):
+            parse(str(tmp_path))

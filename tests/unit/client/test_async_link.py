@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import select
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +14,7 @@ import pytest
 
 from onceq.client.address import Address
 from onceq.client.async_link import AsyncLink
+from onceq.client.credentials import Credentials
 from onceq.client.link import Request
 from onceq.errors import LinkLost, QueueNotFound, ServiceNotAvailable, UnknownVersion
 from onceq.model import requests
@@ -19,6 +22,7 @@ from onceq.model.results import Sent
 from onceq.packet.batch import Batch
 from onceq.wire.app.frames import ANSWER, Code
 from tests.unit.client.scripted import WAIT_S, Scripted
+from tests.unit.client.tls_door import Authority, Door
 
 T = TypeVar("T")
 Body = Callable[[AsyncLink, Scripted], Awaitable[None]]
@@ -38,8 +42,34 @@ async def soon(work: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
+_SECURE: dict[Path, Authority] = {}
+"""By folder of a test that runs over TLS: who signs there."""
+
+
+@pytest.fixture(params=["plain", "tls"])
+def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """The folder of a test; everything here holds over TLS as well."""
+    if request.param == "tls":
+        _SECURE[tmp_path] = Authority(tmp_path)
+    yield tmp_path
+    _SECURE.pop(tmp_path, None)
+
+
 def run(tmp_path: Path, body: Body) -> None:
-    """A test with a connected link; loud about exceptions that nobody took."""
+    """A test with a connected link."""
+    authority = _SECURE.get(tmp_path)
+    if authority is None:
+        _run(tmp_path, body)
+        return
+    door = Door(str(tmp_path / "app.sock"), authority.server("127.0.0.1"))
+    with contextlib.closing(door):
+        _run(tmp_path, body, door.address, Credentials(tls=authority.client()))
+
+
+def _run(
+    tmp_path: Path, body: Body, at: Address | None = None, shown: Credentials | None = None
+) -> None:
+    """Loud about exceptions that nobody took."""
     loud: list[dict[str, Any]] = []
 
     async def main() -> None:
@@ -47,7 +77,7 @@ def run(tmp_path: Path, body: Body) -> None:
         with Scripted(tmp_path) as server:
             greeting = threading.Thread(target=server.greet)
             greeting.start()
-            link = await AsyncLink.connect(server.address, WAIT_S)
+            link = await AsyncLink.connect(at or server.address, WAIT_S, credentials=shown)
             greeting.join()
             async with asyncio.timeout(WAIT_S):
                 await body(link, server)
@@ -101,6 +131,9 @@ def test_a_look_notices_that_the_other_side_has_gone(tmp_path: Path) -> None:
         assert await link.look()
         server.hang_up()
         assert link.alive
+        assert link._transport is not None
+        plain = link._transport.get_extra_info("socket")
+        assert select.select([plain.fileno()], [], [], WAIT_S)[0]
         assert not await link.look()
 
     run(tmp_path, body)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -15,6 +14,7 @@ import pytest
 
 from onceq.client.address import Address
 from onceq.client.async_link import AsyncLink
+from onceq.client.credentials import AUTHORITIES
 from onceq.client.link import Request
 from onceq.client.socket_link import SocketLink
 from onceq.errors import (
@@ -34,7 +34,8 @@ from onceq.model.results import Sent
 from onceq.model.run import Run
 from onceq.packet.batch import Batch
 from onceq.wire.app.frames import ANSWER, Code
-from tests.unit.client.scripted import WAIT_S, Scripted
+from tests.unit.client.scripted import WAIT_S, Scripted, begun
+from tests.unit.client.tls_door import Authority, Door
 
 T = TypeVar("T")
 
@@ -47,24 +48,27 @@ def receive() -> Request:
     return Request(requests.Receive("q", wait_ms=-1))
 
 
-def begun(work: Callable[[], T]) -> Future[T]:
-    """Do something in a thread."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever asks for it
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Scripted]:
+@pytest.fixture(params=["plain", "tls"])
+def server(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Scripted]:
+    """Everything here holds over TLS as well."""
     with Scripted(tmp_path) as made:
+        if request.param == "plain":
+            yield made
+            return
+        authority = Authority(tmp_path)
+        monkeypatch.setenv(AUTHORITIES, authority.file)
+        door = Door(made.address.path, authority.server("127.0.0.1"))
+        made.address = door.address
         yield made
+        door.close()
+
+
+def arrived(link: SocketLink) -> None:
+    """Wait until something is there to be read."""
+    found, _, _ = select.select([link._socket.fileno()], [], [], WAIT_S)
+    assert found
 
 
 @pytest.fixture
@@ -287,6 +291,7 @@ def test_a_look_notices_that_the_other_side_has_gone(server: Scripted, link: Soc
     assert link.look()
     server.hang_up()
     assert link.alive, "nobody has looked yet"
+    arrived(link)
     assert not link.look()
     assert not link.alive
 
@@ -331,11 +336,13 @@ def test_a_farewell_that_nobody_waited_for_is_noticed_by_a_look(
 ) -> None:
     server.fail(*FAREWELL)
     assert link.alive
+    arrived(link)
     assert not link.look()
     with pytest.raises(ServiceNotAvailable):
         link.call(look())
 
 
+@pytest.mark.parametrize("server", ["plain"], indirect=True)
 def test_what_could_not_be_written_has_not_happened(server: Scripted, link: SocketLink) -> None:
     """Between the look and the first byte: the manager can know nothing of it."""
     server.hang_up()

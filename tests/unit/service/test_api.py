@@ -9,18 +9,27 @@ from typing import Any, cast
 
 import pytest
 
-from onceq.errors import InsufficientResources, OperationCancelled, QueueNotFound, ReceiveTimeout
+from onceq.errors import (
+    AccessDenied,
+    InsufficientResources,
+    OperationCancelled,
+    QueueNotFound,
+    ReceiveTimeout,
+)
 from onceq.model import limits, requests
 from onceq.model.message import PLAIN
 from onceq.model.results import Opened, Sent
+from onceq.model.rights import NOBODY, Actor, ActorKind, Grant, Policy, Right
 from onceq.model.run import Buffer, Run
 from onceq.model.time import Now
+from onceq.model.tokens import Token, Tokens, digest_of, text_of
 from onceq.packet.batch import Batch
 from onceq.service import api
 from onceq.service.answers import Answers
 from onceq.service.api import ApiConnection
 from onceq.service.committer import Takes
 from onceq.service.engine import Engine
+from onceq.service.tokens import TokenDoor
 from onceq.wire.app import answers, frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 from onceq.wire.app.requests import written
@@ -38,12 +47,20 @@ class FakeEngine:
         self.answer: Callable[[int, object], None] = lambda request, result: None
         self.clock = SimpleNamespace(read=lambda: Now(50_000_000, 1_000_000))
         identity = SimpleNamespace(name="ALPHA", guid=bytes(range(16)))
-        self.manager = SimpleNamespace(identity=identity)
+        self.state = SimpleNamespace(tokens=Tokens(), policy=Policy())
+        self.manager = SimpleNamespace(identity=identity, state=self.state)
         self.settings = limits.Settings(outcome_age_s=77)
         self.answers = Answers()
+        self.logged: list[tuple[str, dict[str, object]]] = []
+        rates = SimpleNamespace(event=lambda what, **more: self.logged.append((what, more)))
+        parts: Any = (self.manager, self.clock, rates)
+        self.tokens = TokenDoor(*parts)
 
-    def owner(self, answer: Callable[[int, object], None], takes: Takes, **who: object) -> int:
-        self.answer, self.takes = answer, takes
+    def owner(
+        self, answer: Callable[[int, object], None], takes: Takes, *, actor: Actor | None = None,
+        where: str = "",
+    ) -> int:  # fmt: skip
+        self.answer, self.takes, self.actor = answer, takes, actor
         return 5
 
     def turn(self) -> None:
@@ -90,12 +107,15 @@ class Talk:
         """Whether it reads nothing more for now."""
         return self.api.full
 
-    def __init__(self, *, greet: bool = True) -> None:
+    def __init__(
+        self, *, greet: bool = True, actor: Actor | None = None, private: bool = True
+    ) -> None:
         self.engine = FakeEngine()
         self.transport = FakeTransport()
         self.api = ApiConnection(
-            cast(Engine, self.engine), self.transport, random=lambda size: bytes(size)
-        )
+            cast(Engine, self.engine), self.transport, random=lambda size: bytes(size),
+            actor=actor, address="10.1.1.1", private=private,
+        )  # fmt: skip
         if greet:
             self.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
             self.transport.sent.clear()
@@ -135,6 +155,82 @@ def test_another_version_is_named(version: int) -> None:
     talk = Talk(greet=False)
     talk.frame(1, Code.HELLO, frames.Hello(version))
     assert talk.refused() == "unknown-version"
+
+
+SECRET = bytes(range(32))
+SHOWN = text_of("billing", SECRET)
+WRONG = [
+    "", "x", text_of("billing", bytes(32)), text_of("other", SECRET), SHOWN + "0", SHOWN.upper(),
+    "\0" * 5_000,
+]  # fmt: skip
+
+
+def with_token(talk: Talk, expires_s: int = 0) -> Talk:
+    salt = b"s" * 16
+    talk.engine.state.tokens.put(
+        Token("billing", salt, digest_of(salt, SECRET), made_s=40, expires_s=expires_s)
+    )
+    return talk
+
+
+def test_whoever_shows_a_token_is_known_by_its_name() -> None:
+    talk = with_token(Talk(greet=False, actor=NOBODY), expires_s=51)
+    talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "x", SHOWN))
+    assert talk.api.greeted
+    assert not talk.transport.closed
+    ((_, code, _),) = talk.transport.sent
+    assert code == Code.HELLO | ANSWER
+    (came,) = talk.engine.items
+    assert (came.owner, came.actor) == (5, Actor(ActorKind.TOKEN, "billing"))
+    assert came.proof == digest_of(b"s" * 16, SECRET)
+
+
+@pytest.mark.parametrize("shown", WRONG, ids=range(len(WRONG)))
+def test_a_wrong_token_and_none_are_refused_in_the_same_words(shown: str) -> None:
+    said = []
+    for expires_s, text in ((0, shown), (50, SHOWN), (0, "")):
+        talk = with_token(Talk(greet=False, actor=NOBODY), expires_s=expires_s)
+        talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "x", text))
+        assert talk.refused() == "access-denied"
+        assert not talk.api.greeted
+        assert not talk.engine.items
+        said.append(talk.transport.sent)
+        assert SHOWN not in repr(talk.engine.logged), "it would stand in a log"
+        assert len(talk.engine.logged) == bool(text)
+    assert said[0] == said[1] == said[2]
+
+
+def test_a_token_that_others_could_read_on_its_way_is_refused() -> None:
+    talk = with_token(Talk(greet=False, actor=NOBODY, private=False))
+    talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "x", SHOWN))
+    assert talk.refused() == "access-denied"
+    ((what, values),) = talk.engine.logged
+    assert (what, values["address"]) == ("wrong token", "10.1.1.1")
+
+
+def test_whoever_has_an_account_and_shows_a_wrong_token_is_refused() -> None:
+    talk = with_token(Talk(greet=False, actor=Actor(ActorKind.ACCOUNT, "me", free=True)))
+    talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "x", SHOWN[:-1]))
+    assert talk.refused() == "access-denied"
+
+
+def test_strangers_hear_nothing_where_nothing_is_granted_to_them() -> None:
+    talk = Talk(greet=False, actor=NOBODY)
+    talk.engine.state.policy.grant(Grant("*", frozenset((Right.SEND,)), "*"))
+    talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
+    assert talk.refused() == "access-denied"
+    other = Talk(greet=False, actor=NOBODY)
+    other.engine.state.policy.grant(Grant("nobody", frozenset((Right.SEND,)), "*"))
+    other.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
+    assert other.api.greeted
+
+
+def test_a_connection_is_ended_with_the_reason_when_the_core_says_so() -> None:
+    talk = Talk()
+    talk.engine.answer(0, AccessDenied("access denied: the token 'billing' was revoked"))
+    assert talk.refused() == "access-denied"
+    talk.engine.answer(0, AccessDenied("again"))
+    assert len(talk.transport.sent) == 1
 
 
 def test_nothing_comes_before_the_hello_and_it_comes_once() -> None:

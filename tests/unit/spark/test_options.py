@@ -74,6 +74,7 @@ def test_urls_say_all_by_themselves() -> None:
     assert keys("", r"onceq://one:1/private$\a") == [
         (r"private$\a", "onceq://one:1", r"private$\a")
     ]
+    assert keys("", r"tls://one:1/private$\a") == [(r"private$\a", "tls://one:1", r"private$\a")]
     assert keys("", "onceq://one:1/a,onceq://two:2/a") == [
         ("onceq://one:1/a", "onceq://one:1", "a"), ("onceq://two:2/a", "onceq://two:2", "a"),
     ]  # fmt: skip
@@ -194,6 +195,7 @@ def test_patience() -> None:
         ({"queueManager": MANY, "queue": "a,one:1/A"}, True, "named twice"),
         ({"queueManager": MANY, "executorQueueManager": "x:1"}, True, "has 1 addresses"),
         ({"queueManager": "", "queue": "onceq://one:1"}, True, "is not onceq://host:port/queue"),
+        ({"queueManager": "", "queue": "tls://one:1"}, True, "is not tls://host:port/queue"),
         ({"queueManager": "", "queue": "onceq://one:1/a,b"}, True, "does not say on which"),
         ({"numRetries": "-1"}, True, "from 0 to"),
         ({"timeoutMs": "0"}, True, "from 1 to"),

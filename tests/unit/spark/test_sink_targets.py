@@ -18,6 +18,8 @@ Q = r"private$\orders"
         (HERE, f"{HERE}/{Q}"),
         (HERE, f"onceq://{HERE}/{Q}"),
         (f"onceq://{HERE}", f"{HERE}/{Q}"),
+        (f"tls://{HERE}", f"tls://{HERE}/{Q}"),
+        (f"tls://{HERE}", f"{HERE}/{Q}"),
         ("./hub", f"./hub/{Q}"),
         ("unix:///run/onceq.sock", f"unix:///run/onceq.sock/{Q}"),
         (HERE, Q),
@@ -49,6 +51,7 @@ def test_names_of_queue_managers_are_left_alone(name: str) -> None:
         r"127.0.0.1:2813/private$\s3",
         r"127.0.0.1:2813\private$\s3",
         r"onceq://10.0.0.1:2812/private$\s3",
+        r"tls://10.0.0.1:2812/private$\s3",
         r"beta:1801/private$\s3",
         r"DIRECT=OS:beta:1801\private$\s3",
         r"DIRECT=OS:.\private$\a,DIRECT=OS:beta:1801\private$\s3",
@@ -83,8 +86,11 @@ def test_several_queue_managers_and_which_of_them_is_meant() -> None:
 def test_a_url_says_it_alone() -> None:
     options = parse_sink({"path": rf"onceq://{HERE}/{Q}"}, stream=False)
     assert (options.manager, options.queue) == (f"onceq://{HERE}", Q)
-    for bad in (f"onceq://{HERE}", "onceq:///x", f"onceq://{HERE}/"):
-        with pytest.raises(ConfigurationError, match="is not onceq://host:port/queue"):
-            sink_of("", bad)
+    secure = parse_sink({"path": rf"tls://{HERE}/{Q}"}, stream=False)
+    assert (secure.manager, secure.queue) == (f"tls://{HERE}", Q)
+    for scheme in ("onceq", "tls"):
+        for bad in (f"{scheme}://{HERE}", f"{scheme}:///x", f"{scheme}://{HERE}/"):
+            with pytest.raises(ConfigurationError, match=f"is not {scheme}://host:port/queue"):
+                sink_of("", bad)
     with pytest.raises(ConfigurationError, match="say where the queue manager is"):
         sink_of("", rf"{HERE}/{Q}")

@@ -31,7 +31,7 @@ def grant(session: Session, who: str, rights: Words, queue: str = "") -> Plan[No
         AccessDenied: The caller may not give these rights.
         InvalidParameter: It is no name, no right, or no place for these rights.
     """
-    return do(requests.SetRights(who, _words(rights), queue))
+    return do(requests.SetRights(who, words_of(rights), queue))
 
 
 def revoke(session: Session, who: str, rights: Words, queue: str = "") -> Plan[None]:
@@ -40,7 +40,7 @@ def revoke(session: Session, who: str, rights: Words, queue: str = "") -> Plan[N
     What is open is looked at again: receives that wait end, and a transaction is judged when it
     commits.
     """
-    return do(requests.SetRights(who, _words(rights), queue, take=True))
+    return do(requests.SetRights(who, words_of(rights), queue, take=True))
 
 
 def rights(session: Session, queue: str = "") -> Plan[list[GrantView]]:
@@ -57,7 +57,7 @@ def explain_right(
         queue: Its name, as patterns have it; "" for the whole queue manager.
         who: "": the one who asks.
     """
-    (word,) = _words(right)
+    (word,) = words_of(right)
     return ask(requests.ExplainRight(who, word, queue), RightView)
 
 
@@ -73,7 +73,8 @@ def trail(session: Session, after: int = 0) -> Plan[list[ActView]]:
     return found
 
 
-def _words(rights: Words) -> list[str]:
+def words_of(rights: Words) -> list[str]:
+    """The words of one right or several."""
     if isinstance(rights, Right):
         return [rights.value]
     if isinstance(rights, str):

@@ -19,6 +19,7 @@ from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
 from onceq.client.plans import rights as rights_plans
 from onceq.client.plans import send as sending
+from onceq.client.plans import tokens as token_plans
 from onceq.client.plans import xa as verbs
 from onceq.client.plans.tracking import Trail, given
 from onceq.client.reports import BackupReport, Progress
@@ -122,6 +123,9 @@ class AsyncQueueManager(AsyncConsuming):
     rights = tasks(rights_plans.rights)
     explain_right = tasks(rights_plans.explain_right)
     trail = tasks(rights_plans.trail)
+    create_token = tasks(token_plans.create_token)
+    tokens = tasks(token_plans.tokens)
+    revoke_token = tasks(token_plans.revoke_token)
     eod_send_info = tasks(operate.eod_send_info)
     eod_receive_info = tasks(operate.eod_receive_info)
     management = tasks(operate.management)

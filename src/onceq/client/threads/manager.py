@@ -18,6 +18,7 @@ from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
 from onceq.client.plans import rights as rights_plans
 from onceq.client.plans import send as sending
+from onceq.client.plans import tokens as token_plans
 from onceq.client.plans import xa as verbs
 from onceq.client.plans.tracking import Trail, given
 from onceq.client.reports import BackupReport, Progress
@@ -118,6 +119,9 @@ class QueueManager(Consuming):
     rights = threads(rights_plans.rights)
     explain_right = threads(rights_plans.explain_right)
     trail = threads(rights_plans.trail)
+    create_token = threads(token_plans.create_token)
+    tokens = threads(token_plans.tokens)
+    revoke_token = threads(token_plans.revoke_token)
     eod_send_info = threads(operate.eod_send_info)
     eod_receive_info = threads(operate.eod_receive_info)
     management = threads(operate.management)

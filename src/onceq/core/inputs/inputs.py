@@ -21,12 +21,17 @@ from onceq.packet.arrived import ArrivedRun
 
 @dataclass(frozen=True, slots=True)
 class OwnerCame:
-    """A client is there, and this is who it is; before anything that it asks."""
+    """A client is there, and this is who it is; before anything that it asks.
+
+    Attributes:
+        proof: Of one that came with a token: what the queue manager keeps of that token's secret.
+        where: Its address, or "local"; "": as was said before.
+    """
 
     owner: int
     actor: Actor
+    proof: bytes = b""
     where: str = ""
-    """From where: an address, or "local"."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ Upholds: I28.
 
 from __future__ import annotations
 
-from onceq.core.inputs.inputs import OwnerCame, OwnerGone
+from onceq.core.inputs.inputs import OwnerGone
 from onceq.core.receive.handles import close_handle
 from onceq.core.rights.demands import held
 from onceq.core.rights.judge import check, granted
@@ -29,16 +29,6 @@ from onceq.model.rights import (
     words_of,
 )
 from onceq.model.views.rights import GrantView, RightView
-
-
-def came(step: Step, item: OwnerCame) -> None:
-    """An application is there, and has said who it is."""
-    step.actors[item.owner] = item.actor
-    step.places[item.owner] = item.where
-    if item.actor.free:
-        step.limited.pop(item.owner, None)
-    else:
-        step.limited[item.owner] = item.actor
 
 
 def gone(step: Step, item: OwnerGone) -> None:

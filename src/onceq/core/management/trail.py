@@ -106,6 +106,7 @@ TABLE: Final[dict[type[Request], Callable[[Any], Told]]] = {
     requests.AcceptClock: lambda item: ("accept clock", f"{item.source}: {item.reason}"),
     requests.CommitBranch: _decided,
     requests.CreateQueue: _created,
+    requests.CreateToken: lambda item: ("create token", item.name),
     requests.DeleteQueue: lambda item: ("delete queue", item.name),
     requests.EditDirectory: lambda item: (f"{item.what} list", item.name),
     requests.ForgetBranch: lambda item: ("forget branch", str(item.xid)),
@@ -117,6 +118,7 @@ TABLE: Final[dict[type[Request], Callable[[Any], Told]]] = {
     requests.ResetStream: lambda item: (
         "reset stream", f"{item.source} at {item.queue}: {item.reason}"
     ),
+    requests.RevokeToken: lambda item: ("revoke token", item.name),
     requests.RollbackBranch: _decided,
     requests.SetQueue: lambda item: ("set properties", f"{item.name}: {', '.join(item.values)}"),
     requests.SetRights: _rights,

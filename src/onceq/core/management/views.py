@@ -18,6 +18,7 @@ from onceq.core.management import (
     peer_operations,
     range_views,
     rights,
+    tokens,
     trail,
 )
 from onceq.core.management.stream_views import stream_view
@@ -299,6 +300,7 @@ _SHOWN: Final[Mapping[str, Shown]] = dict(
         _named(looks.TRANSACTIONS, _transactions),
         _named(looks.RIGHTS, rights.grants),
         _named(looks.TRAIL, trail.acts),
+        _whole(looks.TOKENS, tokens.listed),
     )
 )
 """How each look is answered (``model/views/looks.py``)."""

@@ -215,6 +215,8 @@ def _looks(step: Step, item: requests.Look) -> Demands:
     what = item.what.lower()
     if what in _OPEN_LOOKS:
         return (NAMED,)
+    if what == "tokens":
+        return (_ADMINISTER,)
     if what in ("queue", "readers") and item.name:
         return [_at_or_monitor(place, Right.GET_PROPERTIES) for place in places(step, item.name)]
     if what == "range":
@@ -266,6 +268,10 @@ def _operates(step: Step, item: Request) -> Demands:
     return (_OPERATE,)
 
 
+def _administers(step: Step, item: Request) -> Demands:
+    return (_ADMINISTER,)
+
+
 TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.Abort: _own,
     requests.AcceptClock: _operates,
@@ -281,9 +287,10 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.CommitBranch: _decides,
     requests.CommitGroup: _decides_group,
     requests.CreateQueue: _creates,
+    requests.CreateToken: _administers,
     requests.DecisionDone: _known,
     requests.DeleteQueue: _deletes,
-    requests.EditDirectory: lambda step, item: (_ADMINISTER,),
+    requests.EditDirectory: _administers,
     requests.EndBranch: _own,
     requests.Enlist: _own,
     requests.ExplainRight: _explains,
@@ -306,6 +313,7 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.Remove: _takes,
     requests.RenewHold: _own,
     requests.ResetStream: _operates,
+    requests.RevokeToken: _administers,
     requests.RollbackBranch: _decides,
     requests.RollbackGroup: _gives_group_up,
     requests.Send: lambda step, item: _sends(step, item.items),

@@ -14,6 +14,7 @@ from onceq.core.state.queue_properties import journal_of
 from onceq.core.state.state import State, queue_key_of
 from onceq.core.state.trail import Act
 from onceq.model.rights import Grant, rights_of
+from onceq.model.tokens import Token
 from onceq.model.views.managers import Restored
 
 
@@ -208,6 +209,23 @@ def _group(state: State, setup: setups.GroupCommitted) -> None:
     state.groups.committed(setup, prepared)
 
 
+# ---- rights ------------------------------------------------------------------------------
+
+
+def _token(state: State, setup: setups.TokenCreated) -> None:
+    token = Token(setup.name, setup.salt, setup.digest, setup.made_s, setup.expires_s)
+    state.tokens.put(token)
+    for words, pattern in setup.grants:
+        state.policy.grant(Grant(token.actor, rights_of(words), pattern))
+
+
+def _token_revoked(state: State, setup: setups.TokenRevoked) -> None:
+    token = state.tokens.get(setup.name)
+    if token is not None:
+        state.tokens.drop(setup.name)
+        state.policy.forget_actor(token.actor)
+
+
 _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.AliasJoined: lambda state, setup: state.join_outgoing(setup.number, setup.name),
     setups.BranchForgotten: lambda state, setup: state.branches.drop(
@@ -252,6 +270,8 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.RightsTaken: lambda state, setup: state.policy.revoke(
         setup.who, rights_of(setup.rights), setup.pattern
     ),
+    setups.TokenCreated: _token,
+    setups.TokenRevoked: _token_revoked,
     setups.StorePutBack: _restored,
     setups.StreamClaimed: _claim,
     setups.StreamMoved: lambda state, setup: state.move_stream(

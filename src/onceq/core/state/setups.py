@@ -474,6 +474,31 @@ class RightsTaken(Setup):
     pattern: str = ""
 
 
+@_setup("token")
+class TokenCreated(Setup):
+    """A token is good from now on, and has these rights.
+
+    Attributes:
+        digest: Of salt and secret (``model/tokens.py``); the secret is nowhere.
+        expires_s: 0: it does not expire.
+        grants: Pairs of the words of rights and a pattern.
+    """
+
+    name: str
+    salt: bytes
+    digest: bytes
+    made_s: int
+    expires_s: int = 0
+    grants: list[list[Any]] | tuple[()] = ()
+
+
+@_setup("token-revoked")
+class TokenRevoked(Setup):
+    """A token is no longer good, and what was granted to it by its name is taken away."""
+
+    name: str
+
+
 # ---- branches ----------------------------------------------------------------------------
 
 

@@ -245,6 +245,7 @@ def _long(state: State) -> list[_Member]:
         ("readings", state.readings.dump(), list),
         ("rights", state.policy.dump(), list),
         ("trail", state.trail.dump(), list),
+        ("tokens", state.tokens.dump(), list),
     ]
 
 
@@ -355,6 +356,7 @@ def _restore_tables(state: State, head: dict[str, Any]) -> None:
     state.groups.load(head.get("groups", []))
     state.readings.load(head.get("readings", []))
     state.policy.load(head.get("rights", []))
+    state.tokens.load(head.get("tokens", []))
     state.trail.load(head.get("trail", []))
     state.damages.load(head.get("damages", {}))
 

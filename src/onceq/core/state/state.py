@@ -57,6 +57,7 @@ from onceq.model.queue import QueueProperties
 from onceq.model.rights import Policy
 from onceq.model.run import InTwoParts, starts_of
 from onceq.model.time import NEVER_S
+from onceq.model.tokens import Tokens
 from onceq.model.views.managers import Restored
 from onceq.packet.settle import Memory
 
@@ -124,6 +125,7 @@ class State:
         self.policy = Policy()
         """Who may do what."""
         self.trail = Trail()
+        self.tokens = Tokens()
         self.receipts = Receipts()
         """Where receipts of streams go that came over HTTP (HTTP-5)."""
         self.seen: OrderedDict[tuple[bytes, str, int, int], int] = OrderedDict()

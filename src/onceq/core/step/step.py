@@ -30,7 +30,7 @@ from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX, Settings
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.manager_identity import Identity
 from onceq.model.rights import Actor
-from onceq.model.time import NEVER_S, Now
+from onceq.model.time import FOR_EVER_US, NEVER_S, Now
 from onceq.model.views.managers import ScrubView
 
 
@@ -47,6 +47,7 @@ class Timer(IntEnum):
     UNDECIDED = 8
     ENDS = 9
     CONTACT = 10
+    TOKENS = 11
 
 
 class Step:
@@ -58,6 +59,7 @@ class Step:
             names.
         actors, places: Owners that are not this process itself: who they are, and from where.
         limited: Those of them that may not do everything.
+        tokens_due_us: When connections are looked at whose tokens expire.
         position: Where the next record will begin.
         timers: Heap of (monotonic us, what, whom); whoever is woken looks whether it still holds.
         touched: Numbers of queues and outgoing queues in which something has become available.
@@ -88,6 +90,7 @@ class Step:
         self.actors: dict[int, Actor] = {}
         self.limited: dict[int, Actor] = {}
         self.places: dict[int, str] = {}
+        self.tokens_due_us = FOR_EVER_US
         self.position, self.now = 0, Now(0, 0)
         self.decision = Decision()
         self.timers: list[tuple[int, Timer, object]] = []
@@ -218,6 +221,16 @@ class Step:
         work = self.works.popleft()
         if _goes_on(work):
             self.works.append(work)
+
+    # ---- who asks -------------------------------------------------------------------------
+
+    def known_as(self, owner: int, actor: Actor) -> None:
+        """An owner is somebody from now on."""
+        self.actors[owner] = actor
+        if actor.free:
+            self.limited.pop(owner, None)
+        else:
+            self.limited[owner] = actor
 
     # ---- timers -------------------------------------------------------------------------
 

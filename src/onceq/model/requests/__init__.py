@@ -60,6 +60,10 @@ from onceq.model.requests.rights import (
     ExplainRight,
     SetRights,
 )
+from onceq.model.requests.tokens import (
+    CreateToken,
+    RevokeToken,
+)
 from onceq.model.requests.transactions import (
     Abort,
     AskOutcome,
@@ -101,6 +105,7 @@ __all__ = [
     "CommitBranch",
     "CommitGroup",
     "CreateQueue",
+    "CreateToken",
     "DecisionDone",
     "DeleteQueue",
     "EditDirectory",
@@ -130,6 +135,7 @@ __all__ = [
     "RenewHold",
     "Request",
     "ResetStream",
+    "RevokeToken",
     "RollbackBranch",
     "RollbackGroup",
     "Seek",

@@ -25,6 +25,7 @@ from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
 from onceq.model.views.queues import OutgoingView, QueueView, ReaderView, StreamView
 from onceq.model.views.ranges import RangeView
 from onceq.model.views.rights import GrantView
+from onceq.model.views.tokens import TokenView
 from onceq.model.views.trail import ActView
 
 T_co = TypeVar("T_co", covariant=True)
@@ -75,6 +76,7 @@ TRAIL: Final = Look("trail", list[ActView])
 """The next acts of administration behind a number, some at once; none: that was the last."""
 RIGHTS: Final = Look("rights", list[GrantView])
 """Who was given what; about one queue if one is named."""
+TOKENS: Final = Look("tokens", list[TokenView])
 
 LOOKS: Final[Mapping[str, Look[object]]] = {
     look.what: look
@@ -83,7 +85,7 @@ LOOKS: Final[Mapping[str, Look[object]]] = {
         PEERS, EOD_SEND, EOD_RECEIVE, LISTS, LIST, COPIES,
         RESOLVE, MANAGEMENT, BRANCHES, DECISIONS, DAMAGES, SCRUB,
         GROUPS, TRANSACTIONS, QUEUES_BEHIND, OUTGOING_BEHIND,
-        RANGE, READERS, RIGHTS, TRAIL,
+        RANGE, READERS, RIGHTS, TRAIL, TOKENS,
     )
 }  # fmt: skip
 """All of them, by their words."""

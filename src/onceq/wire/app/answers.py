@@ -26,6 +26,7 @@ from onceq.model.views.looks import LOOKS
 from onceq.model.views.managers import BackupHold, ClockAccepted, ListView, PeerView, Reloaded
 from onceq.model.views.queues import StreamReset
 from onceq.model.views.rights import RightView
+from onceq.model.views.tokens import TokenMade
 from onceq.model.views.view import plain
 from onceq.packet.batch import Batch
 from onceq.wire.app import frames
@@ -54,6 +55,7 @@ RESULTS: Final[Mapping[type[Request], object]] = {
     requests.ForgetPeer: PeerView,
     requests.AcceptClock: ClockAccepted,
     requests.ExplainRight: RightView,
+    requests.CreateToken: TokenMade,
     requests.CreateQueue: object,
     requests.SetQueue: object,
 }

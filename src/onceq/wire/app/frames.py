@@ -29,10 +29,12 @@ from onceq.model.limits import CLIENT_FRAME_BYTES_MAX, OUTCOME_AGE_S
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 
 VERSION: Final = 1
-REVISION: Final = 3
+REVISION_TOKENS: Final = 4
+"""From this one on a queue manager looks at the token of a hello."""
+REVISION: Final = REVISION_TOKENS
 """What of that version a queue manager knows; its welcome says so. 1: ``then`` of a commit; 2: the
 requests of readers (``TAKE``, ``RENEW``, ``FORGET``); 3: those about rights (``RIGHTS``,
-``EXPLAIN``)."""
+``EXPLAIN``); 4: tokens (``TOKEN``, ``UNTOKEN``, ``token`` of a hello)."""
 HEADER = struct.Struct("<IIHHI")
 """Size of what follows, request, code, zero, head size."""
 VIEW_BYTES_MIN: Final = 1 << 18
@@ -78,6 +80,8 @@ class Code(IntEnum):
     FORGET = 34
     RIGHTS = 35
     EXPLAIN = 36
+    TOKEN = 37
+    UNTOKEN = 38
 
 
 ANSWER: Final = 0x100
@@ -85,14 +89,20 @@ FAILED: Final = 0x200
 
 
 class Hello(msgspec.Struct, array_like=True):
-    """First frame of a client: which version it speaks.
+    """First frame of a client: which version it speaks, and what it proves by who it is.
 
     Later versions may say more, so fields behind the known ones are passed over: a client of
-    another version hears UnknownVersion, not that its frame is malformed.
+    another version hears UnknownVersion, not that its frame is malformed. A queue manager below
+    REVISION_TOKENS passes over the token so.
     """
 
     version: int
     program: str = ""
+    token: str = ""
+
+    def __repr__(self) -> str:
+        """Without the token."""
+        return f"Hello({self.version}, {self.program!r})"
 
 
 class Welcome(msgspec.Struct, array_like=True):

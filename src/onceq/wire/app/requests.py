@@ -83,6 +83,8 @@ CODES: Final[dict[type[Request], Code]] = {
     requests.ForgetReader: Code.FORGET,
     requests.SetRights: Code.RIGHTS,
     requests.ExplainRight: Code.EXPLAIN,
+    requests.CreateToken: Code.TOKEN,
+    requests.RevokeToken: Code.UNTOKEN,
 }
 
 

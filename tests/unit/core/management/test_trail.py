@@ -22,9 +22,9 @@ ORDERS = ".\\private$\\orders"
 
 def core() -> Core:
     made = Core()
-    made.step(OwnerCame(ADMIN, Actor(ActorKind.ACCOUNT, "mq", free=True), "local"))
-    made.step(OwnerCame(ALICE, Actor(ActorKind.TOKEN, "alice"), "10.1.2.3"))
-    made.step(OwnerCame(STRANGER, NOBODY, "10.9.9.9"))
+    made.step(OwnerCame(ADMIN, Actor(ActorKind.ACCOUNT, "mq", free=True), where="local"))
+    made.step(OwnerCame(ALICE, Actor(ActorKind.ACCOUNT, "alice"), where="10.1.2.3"))
+    made.step(OwnerCame(STRANGER, NOBODY, where="10.9.9.9"))
     return made
 
 
@@ -49,7 +49,7 @@ def test_who_did_what_from_where_and_with_what_result() -> None:
     assert told(made) == [
         ("account:mq", "local", "create queue", "private$\\orders", ""),
         ("account:mq", "local", "grant", "token:alice send,peek at private$\\orders", ""),
-        ("token:alice", "10.1.2.3", "delete queue", ORDERS, "access-denied"),
+        ("account:alice", "10.1.2.3", "delete queue", ORDERS, "access-denied"),
         ("account:mq", "local", "purge", ORDERS, ""),
     ]
     assert [act.number for act in made.manager.state.trail] == [1, 2, 3, 4]
@@ -97,10 +97,10 @@ def test_of_refusals_one_in_an_hour_is_noted_and_none_of_strangers() -> None:
     for _ in range(5):
         made.ask(requests.DeleteQueue(ORDERS), owner=ALICE)
         made.ask(requests.DeleteQueue(ORDERS), owner=STRANGER)
-    assert [act[0] for act in told(made)] == ["account:mq", "token:alice"]
+    assert [act[0] for act in told(made)] == ["account:mq", "account:alice"]
     made.pass_time(NOTICE_EVERY_S + 1)
     made.ask(requests.DeleteQueue(ORDERS), owner=ALICE)
-    assert [act[0] for act in told(made)] == ["account:mq", "token:alice", "token:alice"]
+    assert [act[0] for act in told(made)] == ["account:mq", "account:alice", "account:alice"]
 
 
 def test_what_is_wrong_in_itself_is_no_act() -> None:

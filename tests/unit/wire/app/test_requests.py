@@ -90,6 +90,8 @@ SAID: dict[str, Request] = {
     "take-read": requests.TakeRead("q", 3, 17, 20, 4, "orders", "q1", "a stream", True),
     "renew-hold": requests.RenewHold(4, 10_000),
     "forget-reader": requests.ForgetReader("q", "orders"),
+    "token": requests.CreateToken("billing", 3600, [("send,peek", "private$\\q*")]),
+    "untoken": requests.RevokeToken("billing"),
     "grant": requests.SetRights("account:alice", ["send", "peek"], "private$\\q*"),
     "revoke": requests.SetRights("token:x", ["monitor"], "", take=True),
     "explain": requests.ExplainRight("account:alice", "send", "private$\\q"),

@@ -1,0 +1,104 @@
+"""``onceq token``: by what applications prove over a network who they are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from onceq.cli import out
+from onceq.cli.common import Json, Where, dumped, manager
+from onceq.cli.letters import age
+from onceq.errors import InvalidParameter
+from onceq.model.wording import plural
+
+token_app = typer.Typer(help="Who applications are over a network.", no_args_is_help=True)
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="Rights are granted to token:NAME; letters, digits, '.', '_', '-'."
+    ),
+]
+Expires = Annotated[
+    str,
+    typer.Option(
+        "--expires", metavar="AGE", show_default=False,
+        help="After which it is no longer good: 12h, 30d [never].",
+    ),
+]  # fmt: skip
+Grants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--grant", metavar="RIGHTS@QUEUE", show_default=False,
+        help="Such as 'send,peek@private$\\orders*', or RIGHTS alone for the whole queue manager; "
+        "may be given several times.",
+    ),
+]  # fmt: skip
+
+
+@token_app.command("create")
+def create(
+    name: Name, expires: Expires = "", grant: Grants = None, qm: Where = None, json: Json = False
+) -> None:
+    """Make a token, and print it: this once, and never again.
+
+    Put it into a file that only its application can read, and name that in ONCEQ_TOKEN_FILE.
+    """
+    seconds = age(expires) if expires else None
+    grants = _grants(grant or [])
+    with manager(qm) as connection:
+        made = connection.create_token(name, expires=seconds, grants=grants)
+    if dumped(made, json):
+        return
+    out.line(made.token)
+    until = f"until {out.when(made.expires_s)}" if made.expires_s else "until it is revoked"
+    out.note(f"good {until}; nobody can be shown it again" + ("" if grants else "; it has no "
+             f"rights yet: onceq grant token:{name} RIGHTS QUEUE"))  # fmt: skip
+
+
+@token_app.command("list")
+def list_tokens(qm: Where = None, json: Json = False) -> None:
+    """List the tokens; what they may do is shown by 'rights show'."""
+    with manager(qm) as connection:
+        found = connection.tokens()
+    if dumped(found, json):
+        return
+    if not found:
+        out.line("there are no tokens")
+        return
+    out.table(
+        ("token", "made", "expires", "connections"),
+        [
+            (t.name, out.when(t.made_s), _expires(t.expires_s, expired=t.expired), t.connections)
+            for t in found
+        ],
+    )
+
+
+@token_app.command("revoke")
+def revoke(name: Name, qm: Where = None) -> None:
+    """Take a token back, with what was granted to it by its name.
+
+    Connections that came with it are cut at once; what was open on them is undone.
+    """
+    with manager(qm) as connection:
+        cut = connection.revoke_token(name)
+    what = f"; {plural(cut, 'connection')} that came with it {'is' if cut == 1 else 'are'} cut"
+    out.line(f"the token {name} is revoked{what if cut else ''}")
+
+
+def _expires(seconds: int, *, expired: bool) -> str:
+    return f"{out.when(seconds)} (expired)" if expired else out.when(seconds)
+
+
+def _grants(given: list[str]) -> dict[str, str]:
+    """By queue its rights; raises InvalidParameter."""
+    found: dict[str, str] = {}
+    for text in given:
+        # Queues can have an @ in their names, rights cannot.
+        rights, _, queue = text.partition("@")
+        if not rights:
+            raise InvalidParameter(f"{text!r} is no grant such as send,peek@private$\\orders")
+        found[queue] = f"{found[queue]},{rights}" if queue in found else rights
+    return found

@@ -1,0 +1,186 @@
+"""A connection in TLS that reads and writes as a plain socket does, in two threads at once.
+
+One thread may be stuck in writing while another one reads, as ``SocketLink`` needs it: TLS is
+worked off in memory under a lock that nobody holds while he waits for the network. A look whether
+there is something to read takes nothing out of the connection.
+
+What has come may be TLS's own (an alert, new keys), with nothing in it for the reader: he waits on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Sequence
+from typing import Final
+
+from onceq.model.run import Buffer
+
+WRITE_BYTES: Final = 1 << 18
+"""Encrypted at once: nobody reads meanwhile."""
+READ_BYTES_MIN: Final = 1 << 15
+"""More than one record."""
+
+
+class PartlyWritten(OSError):
+    """The connection broke when some of what was written was on its way."""
+
+
+class TlsSocket:
+    """See the module. It belongs to one reader and one writer at a time."""
+
+    def __init__(self, plain: socket.socket, context: ssl.SSLContext, host: str) -> None:
+        """Shake hands, within the timeout of the socket, which belongs to this one if that works.
+
+        Raises:
+            OSError: It does not (``ssl.SSLError``: the other side is not who it should be).
+        """
+        self._plain = plain
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._in, self._out, server_hostname=host)
+        self._lock = threading.Lock()
+        self._sending = threading.Lock()
+        self._broken: ssl.SSLError | None = None
+        """What was wrong with what came behind the last that was whole."""
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                self._flush()
+                self._feed(plain.recv(READ_BYTES_MIN))
+            except ssl.SSLError:
+                with contextlib.suppress(OSError):
+                    self._flush()  # why, for the other side
+                raise
+            else:
+                break
+        self._flush()
+
+    def protocol(self) -> str | None:
+        """What is spoken in it, as both sides have agreed."""
+        return self._tls.selected_alpn_protocol()
+
+    # ---- as a plain socket has them ---------------------------------------------------------
+
+    def fileno(self) -> int:
+        """Its descriptor."""
+        return self._plain.fileno()
+
+    def getpeername(self) -> tuple[str, int]:
+        """Address of the other side; raises OSError."""
+        host, port, *_ = self._plain.getpeername()
+        return host, port
+
+    def settimeout(self, seconds: float | None) -> None:
+        """For each call; None: for ever."""
+        self._plain.settimeout(seconds)
+
+    def setsockopt(self, level: int, option: int, value: bytes) -> None:
+        """An option of the plain socket."""
+        self._plain.setsockopt(level, option, value)
+
+    def shutdown(self, how: int) -> None:
+        """End it; whoever waits for it is woken."""
+        self._plain.shutdown(how)
+
+    def close(self) -> None:
+        """Give it up."""
+        self._plain.close()
+
+    def sendall(self, data: Buffer) -> None:
+        """Write all of it; raises OSError."""
+        self.sendmsg((data,))
+
+    def sendmsg(self, pieces: Sequence[Buffer]) -> int:
+        """Write all of them, and return how many bytes that are.
+
+        Raises:
+            PartlyWritten: Some of it may be on its way.
+            OSError: Nothing of it is.
+        """
+        size, begun = 0, False
+        with self._sending:
+            for piece in pieces:
+                view = memoryview(piece).cast("B")
+                for at in range(0, len(view), WRITE_BYTES):
+                    with self._lock:
+                        self._tls.write(view[at : at + WRITE_BYTES])
+                        raw = self._out.read()
+                    try:
+                        done = 0 if begun else self._plain.send(raw)
+                        begun = True
+                        if done < len(raw):
+                            self._plain.sendall(memoryview(raw)[done:])
+                    except OSError as error:
+                        if not begun:
+                            raise
+                        raise PartlyWritten(*error.args) from error
+                size += len(view)
+        return size
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        """What has come, as far as it is whole; b"" at the end.
+
+        Raises:
+            BlockingIOError: Nothing, and the flags say not to wait (MSG_DONTWAIT). With MSG_PEEK
+                one byte says that something is there, though maybe nothing for the reader.
+        """
+        if flags & socket.MSG_PEEK:
+            with self._lock:
+                there = self._tls.pending() or self._in.pending
+            return b"\0" if there else self._plain.recv(1, flags)
+        while True:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                return self._decrypted(size)
+            self._feed(self._plain.recv(max(size, READ_BYTES_MIN), flags))
+
+    # ---- TLS in memory --------------------------------------------------------------------
+
+    def _decrypted(self, size: int) -> bytes:
+        """All that is there, up to a size; raises SSLWantReadError if nothing is whole yet."""
+        found: list[bytes] = []
+        try:
+            with self._lock:
+                while size > 0:
+                    try:
+                        piece = self._tls.read(size)
+                    except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                        break
+                    except ssl.SSLWantReadError:
+                        if not found:
+                            raise
+                        break
+                    except ssl.SSLError as error:
+                        self._broken = self._broken or error
+                        break
+                    if not piece:
+                        break
+                    found.append(piece)
+                    size -= len(piece)
+                if self._broken is not None and not found:
+                    raise self._broken
+            return b"".join(found)
+        finally:
+            # An answer to the other side's TLS; who writes takes it along, and hears of it if that
+            # does not work.
+            if self._out.pending and self._sending.acquire(blocking=False):
+                try:
+                    with contextlib.suppress(OSError):
+                        self._flush()
+                finally:
+                    self._sending.release()
+
+    def _feed(self, raw: bytes) -> None:
+        with self._lock:
+            if raw:
+                self._in.write(raw)
+            else:
+                self._in.write_eof()
+
+    def _flush(self) -> None:
+        with self._lock:
+            raw = self._out.read()
+        if raw:
+            self._plain.sendall(raw)

@@ -1,0 +1,63 @@
+"""Requests about tokens: make one, and take one back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from onceq.errors import InvalidParameter
+from onceq.model.limits import TOKEN_AGE_S_MAX, TOKEN_GRANTS_MAX
+from onceq.model.requests.request import Request
+from onceq.model.requests.rights import SetRights
+from onceq.model.rights import ActorKind
+from onceq.model.tokens import token_name
+
+
+@dataclass(slots=True)
+class CreateToken(Request):
+    """Make a token. Answer: a TokenMade, once durable; nobody can be told its secret later.
+
+    Attributes:
+        name: Of the token; grants to it are made to ``token:NAME``.
+        age_s: Seconds after which it is no longer good; 0: it does not expire.
+        grants: Rights that it has from the first moment on: their words with commas, and the
+            names of queues as ``SetRights`` has them.
+        salt, secret: Random bytes.
+        given: What the grants say.
+    """
+
+    name: str
+    age_s: int = 0
+    grants: Sequence[tuple[str, str]] = ()
+    salt: bytes = field(default=b"", kw_only=True, repr=False)
+    secret: bytes = field(default=b"", kw_only=True, repr=False)
+    given: Sequence[SetRights] = field(default=(), kw_only=True)
+
+    def check(self) -> None:
+        """See Request."""
+        self.name = token_name(self.name)
+        if not 0 <= self.age_s <= TOKEN_AGE_S_MAX:
+            raise InvalidParameter(
+                f"a token is good for 1 to {TOKEN_AGE_S_MAX} seconds, or for ever (0)"
+            )
+        if len(self.grants) > TOKEN_GRANTS_MAX:
+            raise InvalidParameter(
+                f"more than {TOKEN_GRANTS_MAX} grants with a token; use patterns, or grant later"
+            )
+        who = f"{ActorKind.TOKEN.value}:{self.name}"
+        self.given = [SetRights(who, words.split(","), queue) for words, queue in self.grants]
+        for one in self.given:
+            one.check()
+
+
+@dataclass(slots=True)
+class RevokeToken(Request):
+    """Take a token back, and what was granted to it by its name. Connections that came with it are
+    cut. Answer: how many those were, once durable.
+    """
+
+    name: str
+
+    def check(self) -> None:
+        """See Request."""
+        self.name = token_name(self.name)

@@ -1,0 +1,38 @@
+"""What a queue manager tells of tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from onceq.model.views.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class TokenView(View):
+    """A token, as everybody may see it who administers.
+
+    Attributes:
+        made_s, expires_s: Seconds since 1970; ``expires_s`` 0: it does not expire.
+        expired: It is no longer good.
+        connections: Applications that are connected with it now.
+    """
+
+    name: str = ""
+    made_s: int = 0
+    expires_s: int = 0
+    expired: bool = False
+    connections: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMade(View):
+    """A new token, and the only time that its secret is told.
+
+    Attributes:
+        token: What its holder shows to the queue manager; it does not stand in a ``repr``.
+        expires_s: Seconds since 1970; 0: it does not expire.
+    """
+
+    name: str = ""
+    token: str = field(default="", repr=False)
+    expires_s: int = 0

@@ -1,0 +1,166 @@
+"""TLS as onceq speaks it: version 1.3, 1.2 only where that is asked for, and a protocol by name.
+
+Between queue managers both sides have a certificate that an authority of the other one has signed;
+which queue manager that is stands in it (``identity.py``), so names of hosts are not compared.
+A context is never changed: other files are other contexts, for connections from then on.
+Between a queue manager and an application the server's certificate must be for the host that was
+asked for, and the application may have one, too.
+
+What is spoken inside is agreed on in the handshake (ALPN), so that bytes of one protocol never
+reach the parser of another.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from onceq.errors import ConfigurationError
+from onceq.permission import denied
+
+PEERS: Final = "onceq/1"
+"""Protocol between queue managers: MS-MQQB."""
+JOIN: Final = "onceq-join/1"
+"""Protocol by which a queue manager gets a certificate (``service/joining.py``)."""
+APPLICATIONS: Final = "onceq-app/1"
+"""Protocol between applications and queue managers."""
+VERSIONS: Final = {"1.3": ssl.TLSVersion.TLSv1_3, "1.2": ssl.TLSVersion.TLSv1_2}
+"""What may be the oldest version, as it is written in the configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where what proves an identity is, and whom it trusts.
+
+    Attributes:
+        certificate: File with the own certificate, then those between it and its authority; PEM.
+        key: File with its private key.
+        authorities: File with the certificates of the authorities that are trusted.
+        minimum: The oldest version of TLS that is spoken: "1.3" or "1.2".
+    """
+
+    certificate: str
+    key: str
+    authorities: str
+    minimum: str = "1.3"
+
+
+def server_context(
+    files: Files, *, peers: bool, alpn: Sequence[str] = (), certificates: bool | None = None
+) -> ssl.SSLContext:
+    """For whoever takes connections.
+
+    Args:
+        peers: Whether queue managers connect, which must have a certificate; applications may.
+        alpn: The protocols that are spoken; (): the one that ``peers`` says.
+        certificates: Whether whoever connects must have a certificate, if ``peers`` does not say
+            it. One that is shown is checked in any case.
+
+    Raises:
+        ConfigurationError, AccessDenied: A file cannot be used; it is named.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    must = peers if certificates is None else certificates
+    context.verify_mode = ssl.CERT_REQUIRED if must else ssl.CERT_OPTIONAL
+    # No session of before is taken up again: its certificate may not be good any more.
+    context.options |= ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    context.minimum_version = version(files.minimum)
+    _show(context, files.certificate, files.key)
+    _trust(context, files.authorities)
+    context.set_alpn_protocols(list(alpn) or [PEERS if peers else APPLICATIONS])
+    return context
+
+
+def client_context(
+    authorities: str,
+    *,
+    certificate: str = "",
+    key: str = "",
+    minimum: str = "1.3",
+    peers: bool = False,
+    alpn: str = "",
+) -> ssl.SSLContext:
+    """For whoever connects: the server must show a certificate of one of these authorities.
+
+    Args:
+        authorities: File with their certificates; "": those that the system trusts.
+        certificate: File with the own certificate; "": none is shown.
+        key: File with its private key; "": it stands in the same file.
+        minimum: The oldest version of TLS that is spoken.
+        peers: Whether this is between queue managers: then the GUID in the certificate says who
+            the other side is (the caller compares it), and not the name of the host.
+        alpn: The protocol that is spoken; "": the one that ``peers`` says.
+
+    Raises:
+        ConfigurationError, AccessDenied: A file cannot be used; it is named.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = not peers
+    context.minimum_version = version(minimum)
+    if authorities:
+        _trust(context, authorities)
+    else:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    if certificate:
+        _show(context, certificate, key)
+    context.set_alpn_protocols([alpn or (PEERS if peers else APPLICATIONS)])
+    return context
+
+
+def version(text: str) -> ssl.TLSVersion:
+    """A version of TLS as it is written in the configuration; raises ConfigurationError."""
+    if text not in VERSIONS:
+        raise ConfigurationError(f"TLS {text!r} is not spoken here; it is {' or '.join(VERSIONS)}")
+    return VERSIONS[text]
+
+
+def _show(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    _readable(certificate, "certificate")
+    if key:
+        _readable(key, "private key")
+    try:
+        context.load_cert_chain(certificate, key or None, password=_no_password)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"{certificate} and {key or 'the key in it'} cannot be used for TLS: {_said(error)}"
+        ) from None
+
+
+def _trust(context: ssl.SSLContext, authorities: str) -> None:
+    _readable(authorities, "file of authorities")
+    try:
+        context.load_verify_locations(authorities)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"{authorities} holds no certificates of authorities that can be used: {_said(error)}"
+        ) from None
+
+
+def _no_password() -> str:
+    """Else the library asks for it at the terminal, and a daemon waits there for ever."""
+    raise ValueError(
+        "it is encrypted; onceq needs a key without a password, in a file of mode 0600"
+    )
+
+
+def _readable(name: str, what: str) -> None:
+    """The library does not say which file it is, so each is looked at before."""
+    try:
+        with open(name, "rb"):
+            pass
+    except PermissionError:
+        raise denied(name) from None
+    except OSError as error:
+        raise ConfigurationError(
+            f"the {what} {name} cannot be read: {(error.strerror or str(error)).lower()}"
+        ) from None
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or str(error)).replace("_", " ").lower()
+        return {"no start line": "there is no such thing in it", "": str(error)}.get(reason, reason)
+    return str(error)

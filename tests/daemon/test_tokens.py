@@ -1,0 +1,356 @@
+"""Who an application is, to a real daemon: tokens and accounts, and what they may do then.
+
+Upholds: I28.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+import onceq
+from onceq import aio
+from onceq.cli.main import run
+from onceq.errors import AccessDenied, InvalidParameter, OnceqError, ServiceNotAvailable
+from onceq.model.limits import WRONG_TOKENS_AT_ONCE
+from onceq.model.rights import WHOLE, Right
+from onceq.model.tokens import SECRET_BYTES, text_of
+from tests.daemon.applications import WAIT_S, Daemon
+from tests.daemon.process import ROOT, Process
+
+pytestmark = pytest.mark.slow
+Q = r"private$\orders"
+T = TypeVar("T")
+WRONG = text_of("billing", bytes(SECRET_BYTES))
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    with Daemon(tmp_path / "a", tcp=True) as made:
+        with onceq.connect(made.where) as qm:
+            qm.create_queue(Q, transactional=True)
+        yield made
+
+
+@pytest.fixture
+def admin(daemon: Daemon) -> Iterator[onceq.QueueManager]:
+    with onceq.connect(daemon.where) as made:
+        yield made
+
+
+def log_of(daemon: Daemon) -> str:
+    return (daemon.path.parent / f"{daemon.path.name}.log").read_text()
+
+
+@pytest.mark.parametrize("by", ["socket", "loopback"])
+def test_a_token_says_who_it_is_and_grants_what_it_may(
+    daemon: Daemon, admin: onceq.QueueManager, by: str, tmp_path: Path
+) -> None:
+    made = admin.create_token("billing", grants={Q: "send,peek"})
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    file.write_text(made.token)
+    where = daemon.where if by == "socket" else daemon.tcp
+    with onceq.connect(where, token_file=file) as qm:
+        qm.send(Q, "one", transactional=True)
+        why = qm.explain_right("send", Q)
+        assert why.allowed
+        assert why.who == "token:billing"
+        with pytest.raises(AccessDenied, match=r"onceq grant token:billing receive"):
+            qm.receive(Q, timeout=0.0)
+        with pytest.raises(AccessDenied):
+            qm.create_token("another")
+        admin.grant("token:billing", "receive", Q)
+        assert qm.receive(Q, timeout=WAIT_S).text == "one"
+        (shown,) = admin.tokens()
+        assert (shown.name, shown.connections, shown.expired) == ("billing", 1, False)
+    assert made.token not in log_of(daemon)
+    assert made.token.rpartition("_")[2] not in log_of(daemon)
+
+
+def test_a_token_outlives_a_restart_and_so_does_its_end(daemon: Daemon) -> None:
+    with onceq.connect(daemon.where) as admin:
+        kept, gone = (admin.create_token(name, grants={Q: "send"}).token for name in ("a", "b"))
+        admin.revoke_token("b")
+    daemon.kill()
+    daemon.start()
+    with onceq.connect(daemon.tcp, token=kept) as qm:
+        qm.send(Q, "x", transactional=True)
+    with pytest.raises(AccessDenied, match="wrong, was revoked, or has expired"):
+        onceq.connect(daemon.tcp, token=gone)
+
+
+def test_wrong_tokens_learn_nothing_and_are_counted(daemon: Daemon) -> None:
+    with onceq.connect(daemon.where) as admin:
+        admin.create_token("billing")
+    said = set()
+    for name in ("billing", "nobody"):
+        with pytest.raises(AccessDenied) as caught:
+            onceq.connect(daemon.tcp, token=text_of(name, bytes(SECRET_BYTES)))
+        said.add(caught.value.text)
+    assert len(said) == 1
+    log = log_of(daemon)
+    assert "wrong token: address=127.0.0.1" in log
+    assert WRONG not in log
+    assert "0" * 64 not in log
+
+
+def test_too_many_wrong_ones_keep_nobody_waiting_at_other_addresses(daemon: Daemon) -> None:
+    with onceq.connect(daemon.where) as admin:
+        token = admin.create_token("billing").token
+    refused: list[type[OnceqError]] = []
+    for _ in range(2 * WRONG_TOKENS_AT_ONCE):
+        with pytest.raises((AccessDenied, ServiceNotAvailable)) as caught:
+            onceq.connect(daemon.tcp, token=WRONG)
+        refused.append(type(caught.value))
+    assert refused[:WRONG_TOKENS_AT_ONCE] == [AccessDenied] * WRONG_TOKENS_AT_ONCE
+    assert ServiceNotAvailable in refused
+    onceq.connect(daemon.where, token=token).close()  # at the socket
+
+
+def begun(work: Callable[[], T]) -> Future[T]:
+    """Do something in a thread."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever asks for it
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+@pytest.fixture
+def holder(daemon: Daemon) -> Iterator[Callable[[str], tuple[Any, Future[Any]]]]:
+    """Connects with a token, and begins to wait for a message."""
+    with contextlib.ExitStack() as stack:
+
+        def make(token: str) -> tuple[Any, Future[Any]]:
+            qm = stack.enter_context(onceq.connect(daemon.tcp, token=token))
+            return qm, begun(lambda: qm.receive(Q, timeout=None))
+
+        yield make
+
+
+def waits(admin: onceq.QueueManager, count: int) -> None:
+    """Until so many connections are there with tokens."""
+    for _ in range(10_000):
+        if sum(token.connections for token in admin.tokens()) == count:
+            return
+    raise AssertionError(admin.tokens())
+
+
+def test_one_that_is_revoked_in_use_is_cut_with_the_reason(
+    daemon: Daemon, admin: onceq.QueueManager, holder: Callable[[str], tuple[Any, Future[Any]]]
+) -> None:
+    token = admin.create_token("billing", grants={Q: "send,receive"}).token
+    qm, waiting = holder(token)
+    waits(admin, 1)
+    open_tx = qm.transaction()
+    open_tx.send(Q, "never")
+    assert admin.revoke_token("billing") == 1
+    with pytest.raises(OnceqError, match="'billing' was revoked"):
+        waiting.result(WAIT_S)
+    with pytest.raises(OnceqError):
+        open_tx.commit()
+    with pytest.raises(AccessDenied, match="the token that was given: it is wrong"):
+        qm.send(Q, "no", transactional=True)
+    waits(admin, 0)
+    assert admin.queue(Q).messages == 0
+    assert admin.rights() == []
+
+
+def test_one_that_expires_in_use_is_cut_with_the_reason(
+    daemon: Daemon, admin: onceq.QueueManager, holder: Callable[[str], tuple[Any, Future[Any]]]
+) -> None:
+    token = admin.create_token("billing", expires=1, grants={Q: "receive"}).token
+    qm, waiting = holder(token)
+    with pytest.raises(OnceqError, match="has expired"):
+        waiting.result(WAIT_S)
+    with pytest.raises(AccessDenied, match="has expired"):
+        qm.send(Q, "no", transactional=True)
+    (shown,) = admin.tokens()
+    assert shown.expired
+    assert not shown.connections
+
+
+def test_a_task_that_waits_hears_that_its_token_was_revoked(daemon: Daemon) -> None:
+    async def work() -> None:
+        async with await aio.connect(daemon.where) as admin:
+            made = await admin.create_token("billing", grants={Q: "receive"})
+            qm = await aio.connect(daemon.tcp, token=made.token)
+            waiting = asyncio.create_task(qm.receive(Q, timeout=None))
+            await asyncio.sleep(0)  # it is asked
+            assert await admin.revoke_token("billing") == 1
+            with pytest.raises(OnceqError, match=r"revoked|access denied"):
+                await waiting
+            with pytest.raises(AccessDenied):
+                await qm.status()
+            await qm.close()
+
+    asyncio.run(work())
+
+
+# ---- what a token may -------------------------------------------------------------------------
+
+Operation = Callable[[onceq.QueueManager], object]
+
+OPERATIONS: dict[str, Operation] = {
+    "send": lambda qm: qm.send(Q, "x", transactional=True),
+    "receive": lambda qm: qm.receive(Q, timeout=0.0),
+    "peek": lambda qm: qm.peek(Q, timeout=0.0),
+    "look": lambda qm: qm.queue(Q),
+    "journal": lambda qm: qm.receive(f"{Q};journal", timeout=0.0),
+    "set": lambda qm: qm.set_queue(Q, label="x"),
+    "grant": lambda qm: qm.grant("carol", "peek", Q),
+    "create": lambda qm: qm.create_queue(r"private$\new"),
+    "purge": lambda qm: qm.purge(Q),
+    "status": lambda qm: qm.status(),
+    "disconnect": lambda qm: qm.disconnect(),
+    "tokens": lambda qm: qm.tokens(),
+    "revoke": lambda qm: qm.revoke_token("carol"),
+    "delete": lambda qm: qm.delete_queue(Q),
+}
+
+MAY: dict[Right, set[str]] = {
+    Right.SEND: {"send"},
+    Right.RECEIVE: {"receive", "peek", "purge"},
+    Right.PEEK: set(),
+    Right.PEEK_BODY: {"peek"},
+    Right.JOURNAL: {"journal"},
+    Right.DELETE: {"delete"},
+    Right.GET_PROPERTIES: {"look"},
+    Right.SET_PROPERTIES: {"look", "set"},
+    Right.GET_RIGHTS: set(),
+    Right.SET_RIGHTS: set(),
+    Right.CREATE: {"create"},
+    Right.FORWARD: set(),
+    Right.MONITOR: {"look", "status"},
+    Right.OPERATE: {"look", "status", "purge", "disconnect"},
+    Right.ADMINISTER: set(OPERATIONS),
+}
+"""What a token with one right may do; to grant a right one has it oneself."""
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """One daemon for all rows."""
+    with Daemon(tmp_path_factory.mktemp("shared") / "a", tcp=True) as made:
+        yield made
+
+
+@pytest.fixture
+def table(shared: Daemon) -> Iterator[onceq.QueueManager]:
+    """An administrator there; the queue is new, and empty."""
+    with onceq.connect(shared.where) as made:
+        made.create_queue(Q, transactional=True)
+        yield made
+        for queue in made.queues():
+            if not queue.system:
+                made.delete_queue(queue.path)
+        for token in made.tokens():
+            made.revoke_token(token.name)
+
+
+@pytest.mark.parametrize("right", Right, ids=lambda right: right.value)
+def test_a_token_may_what_its_right_says(
+    shared: Daemon, table: onceq.QueueManager, right: Right
+) -> None:
+    where = "" if right in WHOLE else Q if right is not Right.CREATE else "private$\\*"
+    made = table.create_token("one", grants={where: right})
+    table.create_token("carol")
+    allowed = set()
+    with onceq.connect(shared.tcp, token=made.token) as qm:
+        for name, operation in OPERATIONS.items():
+            try:
+                operation(qm)
+            except AccessDenied:
+                continue
+            except OnceqError:
+                pass  # it was let in, and found nothing
+            allowed.add(name)
+    assert allowed == MAY[right]
+
+
+# ---- accounts ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def alice(tmp_path: Path) -> Iterator[Process]:
+    """A daemon to which whoever connects is alice, who may send and nothing else."""
+    path = tmp_path / "a"
+    with onceq.open(path, name="A", create=True) as qm:
+        qm.create_queue(Q, transactional=True)
+        qm.grant("alice", "send", Q)
+        qm.grant("account:bob", "administer")
+        (tmp_path / "token").touch(mode=0o600)
+        token = qm.create_token("carol", grants={"": "administer"}).token
+        (tmp_path / "token").write_text(token)
+    program = (str(ROOT / "tests" / "daemon" / "as_somebody.py"),)
+    options = ("--listen", "", "--client-listen", "127.0.0.1:0")
+    process = Process(path, *options, program=program, ONCEQ_TEST_ACCOUNT="alice")
+    yield process.started()
+    process.end()
+
+
+def test_another_account_has_exactly_its_rights(alice: Process, tmp_path: Path) -> None:
+    tcp = "onceq://" + alice.ready.rpartition(" ")[2]
+    for where in (str(alice.path), tcp):
+        with onceq.connect(where) as qm:
+            assert qm.explain_right("send", Q).who == "account:alice"
+            qm.send(Q, "x", transactional=True)
+            for name, operation in OPERATIONS.items():
+                if name != "send":
+                    with pytest.raises(AccessDenied):
+                        operation(qm)
+    with onceq.connect(str(alice.path), token_file=tmp_path / "token") as carol:
+        assert carol.queue(Q).messages == 2, "a token goes before the account"
+        assert carol.purge(Q) == 2
+
+
+# ---- by command -------------------------------------------------------------------------------
+
+
+def test_the_commands(daemon: Daemon, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def said(*words: str, code: int = 0) -> str:
+        capfd.readouterr()
+        assert run(["--qm", daemon.where, *words]) == code
+        found = capfd.readouterr()
+        return found.out + (found.err if code else "")
+
+    grants = ("--grant", rf"send,peek@{Q}", "--grant", "monitor")
+    token = said("token", "create", "billing", "--expires", "30d", *grants).strip()
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    file.write_text(token)
+    assert "token:billing" in said("rights", "show")
+    assert said("token", "list").splitlines()[1].split()[0] == "billing"
+    (view,) = json.loads(said("token", "list", "--json"))
+    assert view["expires_s"] - view["made_s"] == 30 * 86_400
+    assert token not in said("token", "list", "--json")
+    shown = ("--token-file", str(file))
+    said(*shown, "send", Q, "x", "--transactional")
+    said(*shown, "qm", "status")
+    assert "token:billing" in said(*shown, "receive", Q, code=AccessDenied.exit_code)
+    assert said("token", "revoke", "billing") == "the token billing is revoked\n"
+    refused = said(*shown, "qm", "status", code=AccessDenied.exit_code)
+    assert str(file) in refused
+    assert token not in refused
+    assert said("token", "list") == "there are no tokens\n"
+    wrong = (
+        ("revoke", "billing"), ("create", "b", "--grant", "@x"),
+        ("create", "b", "--expires", "soon"), ("create", "b", "--grant", "fly@x"),
+    )  # fmt: skip
+    for words in wrong:
+        answer = said("token", *words, code=InvalidParameter.exit_code)
+        assert "error (invalid-parameter)" in answer

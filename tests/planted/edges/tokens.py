@@ -1,0 +1,125 @@
+"""Mistakes about who an application is: tokens, credentials, TLS, and the socket's group."""
+
+from __future__ import annotations
+
+from onceq.client import credentials, tls_socket
+from onceq.core.management import tokens as core_tokens
+from onceq.core.state import setup_effects
+from onceq.model import tokens
+from onceq.service import api, identities, socket_group
+from onceq.service import tokens as door
+from tests.planted.planted import Planted, edited
+
+CORE = "tests/unit/core/management/test_tokens.py::"
+MODEL = "tests/unit/model/test_tokens.py::"
+API = "tests/unit/service/test_api.py::"
+DOOR = "tests/unit/service/test_tokens.py::"
+CLIENT = "tests/unit/client/test_credentials.py::"
+TLS = "tests/unit/client/test_tls_socket.py::"
+
+PLANTED = (
+    Planted(
+        "expired-tokens-are-good",
+        edited(tokens, "and not token.over(now_s) else None", "else None"),
+        MODEL + "test_a_token_is_good_until_its_second",
+    ),
+    Planted(
+        "unknown-names-are-not-hashed",
+        edited(
+            tokens,
+            "        same = hmac",
+            "        if token is None:\n            return None\n        same = hmac",
+        ),
+        MODEL + "test_as_much_is_hashed_for_a_name_that_is_not_there",
+    ),
+    Planted(
+        "what-was-granted-to-a-token-stays",
+        edited(setup_effects, "        state.policy.forget_actor(token.actor)\n", ""),
+        CORE + "test_what_was_granted_to_a_token_goes_with_it",
+    ),
+    Planted(
+        "revoking-forgets-who-is-connected",
+        edited(core_tokens, "    for owner in holders:\n", "    for owner in ():\n"),
+        CORE + "test_a_connection_is_nobodys_and_ends_when_its_token_is_revoked",
+    ),
+    Planted(
+        "the-revoked-go-on-waiting",
+        edited(core_tokens, "        step.readers.leave(key)\n", "        continue\n"),
+        CORE + "test_a_connection_is_nobodys_and_ends_when_its_token_is_revoked",
+    ),
+    Planted(
+        "a-new-token-of-the-name-is-the-old-one",
+        edited(core_tokens, "token is None or token.digest != item.proof", "token is None"),
+        CORE + "test_a_token_that_was_made_anew_on_the_way_is_another_one",
+    ),
+    Planted(
+        "each-connection-sets-a-timer",
+        edited(core_tokens, "    if due_us < step.tokens_due_us:\n", "    if due_us:\n"),
+        CORE + "test_a_timer_stands_for_the_first_of_many_and_no_more_than_an_hour",
+    ),
+    Planted(
+        "strangers-are-greeted",
+        edited(api, "elif self._actor == NOBODY and not", "elif self._actor is None and not"),
+        API + "test_strangers_hear_nothing_where_nothing_is_granted_to_them",
+    ),
+    Planted(
+        "tokens-are-taken-in-the-clear",
+        edited(door, "now.wall_s) if private else None", "now.wall_s)"),
+        API + "test_a_token_that_others_could_read_on_its_way_is_refused",
+    ),
+    Planted(
+        "wrong-tokens-are-hashed-for-ever",
+        edited(door, "if count >= WRONG_TOKENS_AT_ONCE:", "if count > 1 << 40:"),
+        DOOR + "test_wrong_ones_cost_only_so_much",
+    ),
+    Planted(
+        "addresses-are-remembered-for-ever",
+        edited(
+            door,
+            "            if len(self._wrong) > TOKEN_ADDRESSES_MAX:\n",
+            "            if not self._wrong:\n",
+        ),
+        DOOR + "test_what_is_remembered_of_addresses_is_bounded",
+    ),
+    Planted(
+        "names-of-certificates-may-be-patterns",
+        edited(identities, "if ANYWHERE not in known else None", "if known else None"),
+        DOOR + "test_a_name_that_is_none_or_could_be_a_pattern_is_nobodys",
+    ),
+    Planted(
+        "tokens-are-shown-in-the-clear",
+        edited(credentials, "or _is_loopback(peer)):", "or peer):"),
+        CLIENT + "test_it_is_not_shown_where_others_can",
+    ),
+    Planted(
+        "old-managers-are-believed",
+        edited(credentials, "said.revision < frames.REVISION_TOKENS", "said.revision < 0"),
+        CLIENT + "test_a_manager_that_looks_at_no_tokens_is_not_believed",
+    ),
+    Planted(
+        "files-of-tokens-may-be-anybodys",
+        edited(credentials, "if mode & (stat.S_IRWXO | stat.S_IWGRP):", "if not mode:"),
+        CLIENT + "test_a_file_that_others_can_read_or_change_is_refused",
+    ),
+    Planted(
+        "any-protocol-in-tls-will-do",
+        edited(credentials, "if chosen != APPLICATIONS:", "if chosen is Ellipsis:"),
+        CLIENT + "test_one_that_speaks_something_else_in_tls_is_not_talked_to",
+    ),
+    Planted(
+        "what-is-left-in-tls-is-not-seen",
+        edited(tls_socket, "self._tls.pending() or self._in.pending", "False"),
+        TLS + "test_many_records_come_at_once_and_what_is_left_over_is_seen",
+    ),
+    Planted(
+        "changed-bytes-are-an-end",
+        edited(tls_socket, "if self._broken is not None and not found:", "if False:"),
+        TLS + "test_bytes_that_were_changed_on_their_way_end_it",
+    ),
+    Planted(
+        "the-group-reads-what-lies-there",
+        edited(socket_group, "    _close_files(path)\n", ""),
+        "tests/unit/service/test_socket_group.py::"
+        "test_a_group_may_pass_through_and_nothing_is_readable",
+    ),
+)

@@ -1,0 +1,404 @@
+"""What an application shows, where it was found, and where it is not shown."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from onceq import aio
+from onceq.client.address import Address, parse
+from onceq.client.async_link import AsyncLink
+from onceq.client.credentials import (
+    AUTHORITIES,
+    CERTIFICATE,
+    KEY,
+    TOKEN,
+    TOKEN_FILE,
+    Credentials,
+    Tls,
+)
+from onceq.client.link import Greeting
+from onceq.client.opening import connect
+from onceq.client.socket_link import SocketLink
+from onceq.errors import (
+    AccessDenied,
+    ConfigurationError,
+    OnceqError,
+    ServiceNotAvailable,
+    UnknownVersion,
+    WrongAddress,
+)
+from onceq.model.tokens import SECRET_BYTES, text_of
+from onceq.wire.app import frames
+from onceq.wire.app.frames import ANSWER, FAILED, Code
+from tests.unit.client.scripted import WAIT_S, Scripted, begun
+from tests.unit.client.tls_door import Authority, Door
+
+SHOWN = text_of("billing", bytes(range(SECRET_BYTES)))
+OTHER = text_of("other", bytes(SECRET_BYTES))
+SOCKET = Address(path="/run/a.sock")
+PLAIN, SECURE = Address(host="far", port=1), Address(host="far", port=1, tls=True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (TOKEN, TOKEN_FILE, AUTHORITIES, CERTIFICATE, KEY):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "token"
+    made.write_text(SHOWN + "\n")
+    made.chmod(0o600)
+    return made
+
+
+def shown(credentials: Credentials, address: Address = SOCKET, peer: str = "") -> str:
+    return credentials.greeting(address, peer).head.token
+
+
+# ---- where it is found ------------------------------------------------------------------------
+
+
+def test_what_the_programme_says_goes_before_the_environment(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shown(Credentials()) == ""
+    monkeypatch.setenv(TOKEN_FILE, str(file))
+    assert shown(Credentials()) == SHOWN
+    monkeypatch.delenv(TOKEN_FILE)
+    monkeypatch.setenv(TOKEN, f" {OTHER}\n")
+    assert shown(Credentials()) == OTHER
+    assert shown(Credentials(token=SHOWN)) == SHOWN
+    assert shown(Credentials(token_file=file)) == SHOWN
+    assert shown(Credentials(token="")) == "", "it wants to be nobody in particular"
+
+
+def test_a_file_is_read_anew_for_each_connection(file: Path) -> None:
+    credentials = Credentials(token_file=file)
+    assert shown(credentials) == SHOWN
+    file.write_text(OTHER)
+    assert shown(credentials) == OTHER
+
+
+def test_two_things_said_at_once_are_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match="not both"):
+        Credentials(token=SHOWN, token_file=file)
+    monkeypatch.setenv(TOKEN, SHOWN)
+    monkeypatch.setenv(TOKEN_FILE, str(file))
+    with pytest.raises(ConfigurationError, match="unset one"):
+        shown(Credentials())
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o620, 0o602, 0o601, 0o666])
+def test_a_file_that_others_can_read_or_change_is_refused(file: Path, mode: int) -> None:
+    file.chmod(mode)
+    with pytest.raises(AccessDenied, match=f"chmod 600 {file}") as caught:
+        shown(Credentials(token_file=file))
+    assert SHOWN not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o600, 0o640])
+def test_a_group_may_read_it_as_mounted_secrets_are(file: Path, mode: int) -> None:
+    file.chmod(mode)
+    assert shown(Credentials(token_file=file)) == SHOWN
+
+
+def _directory(path: Path) -> None:
+    path.mkdir()
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path, 0o600)
+
+
+def _text(text: str) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        path.write_text(text)
+        path.chmod(0o600)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: None, "cannot be read: no such file"),
+        (_directory, "no plain file|is a directory"),
+        (_pipe, "no plain file"),
+        (_text(""), "is none"),
+        (_text("se" + "cret" * 500_000), "is none"),
+        (_text(f"{SHOWN} {SHOWN}"), "is none"),
+        (_text("\u00e9" * 20), "is none"),
+    ],
+    ids=["missing", "directory", "pipe", "empty", "huge", "two", "letters"],
+)
+def test_what_holds_no_token_is_named_and_not_repeated(
+    tmp_path: Path, make: Callable[[Path], None], words: str
+) -> None:
+    path = tmp_path / "token"
+    make(path)
+    with pytest.raises(ConfigurationError, match=words) as caught:
+        shown(Credentials(token_file=path))
+    assert str(path) in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert SHOWN not in str(caught.value)
+
+
+def test_what_is_no_token_is_refused_at_once_and_not_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ConfigurationError, match="begins with onceqt_") as caught:
+        Credentials(token="hunter2")
+    assert "hunter2" not in str(caught.value)
+    monkeypatch.setenv(TOKEN, "hunter2")
+    with pytest.raises(ConfigurationError, match=TOKEN) as caught:
+        shown(Credentials())
+    assert "hunter2" not in str(caught.value)
+
+
+# ---- where it is shown ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "peer"),
+    [
+        (SOCKET, ""),
+        (SECURE, "10.1.1.1"),
+        (PLAIN, "127.0.0.1"),
+        (PLAIN, "::1"),
+        (PLAIN, "127.9.9.9"),
+    ],
+)
+def test_it_is_shown_where_nobody_can_read_it(address: Address, peer: str) -> None:
+    assert shown(Credentials(token=SHOWN), address, peer) == SHOWN
+
+
+@pytest.mark.parametrize("peer", ["10.1.1.1", "fe80::1%eth0", "::ffff:10.1.1.1", "", "far"])
+def test_it_is_not_shown_where_others_can(peer: str) -> None:
+    with pytest.raises(ConfigurationError, match="tls://host:port") as caught:
+        shown(Credentials(token=SHOWN), PLAIN, peer)
+    assert SHOWN not in str(caught.value)
+    assert shown(Credentials(), PLAIN, peer) == "", "without one there is nothing to hide"
+
+
+def test_no_text_of_ours_has_it(file: Path) -> None:
+    for credentials in (Credentials(token=SHOWN), Credentials(token_file=file)):
+        hello = credentials.greeting(SOCKET, "")
+        for one in (credentials, hello, hello.head, hello._found):
+            assert SHOWN not in repr(one)
+            assert SHOWN not in str(one)
+
+
+# ---- what is answered -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Scripted]:
+    with Scripted(tmp_path) as made:
+        yield made
+
+
+def by_both(
+    server: Scripted, answer: Callable[[int], None], credentials: Credentials
+) -> list[OnceqError]:
+    """What threads and tasks raise when a hello is answered so."""
+
+    def work() -> None:
+        for _ in range(2):
+            server.accept()
+            answer(server.read()[0])
+
+    answering = begun(work)
+    found: list[OnceqError] = []
+    for kind in (by_thread, by_task):
+        with pytest.raises(OnceqError) as caught:
+            kind(server.address, credentials)
+        found.append(caught.value)
+    answering.result(WAIT_S)
+    return found
+
+
+def by_thread(address: Address, credentials: Credentials) -> None:
+    SocketLink(address, WAIT_S, credentials=credentials)
+
+
+def by_task(address: Address, credentials: Credentials) -> None:
+    asyncio.run(AsyncLink.connect(address, WAIT_S, credentials=credentials))
+
+
+def test_the_hello_has_the_token_behind_the_fields_of_before(server: Scripted) -> None:
+    answering = begun(server.accept)
+    making = begun(lambda: by_thread(server.address, Credentials(token=SHOWN)))
+    answering.result(WAIT_S)
+    request, code, head, _ = server.read()
+    assert (head.version, head.program, head.token) == (frames.VERSION, "onceq", SHOWN)
+    server.write(
+        request, code | ANSWER, frames.Welcome(1, "A", bytes(16), 0, revision=frames.REVISION)
+    )
+    making.result(WAIT_S)
+
+
+def test_one_that_is_not_taken_is_named_by_its_place(server: Scripted, file: Path) -> None:
+    def refuse(request: int) -> None:
+        server.fail(0, "access-denied", "access denied: whoever asks ...")
+
+    for error in by_both(server, refuse, Credentials(token_file=file)):
+        assert type(error) is AccessDenied
+        assert f"the token in {file}" in error.text
+        assert "wrong, was revoked, or has expired" in error.text
+        assert SHOWN not in error.text
+
+
+def test_who_shows_nothing_hears_what_he_could_show(server: Scripted) -> None:
+    def refuse(request: int) -> None:
+        server.fail(0, "access-denied", "access denied: whoever asks ...")
+
+    for error in by_both(server, refuse, Credentials()):
+        assert type(error) is AccessDenied
+        assert TOKEN_FILE in error.text
+        assert CERTIFICATE in error.text
+
+
+def test_other_refusals_are_as_they_are(server: Scripted) -> None:
+    def refuse(request: int) -> None:
+        server.fail(0, "service-not-available", "too many wrong tokens")
+
+    for error in by_both(server, refuse, Credentials(token=SHOWN)):
+        assert type(error) is ServiceNotAvailable
+        assert error.text == "too many wrong tokens"
+
+
+def test_a_manager_that_looks_at_no_tokens_is_not_believed(server: Scripted) -> None:
+    """It passes over the field, and would take whoever asks for somebody else."""
+
+    def welcome(request: int) -> None:
+        old = frames.Welcome(1, "A", bytes(16), 0, revision=frames.REVISION_TOKENS - 1)
+        server.write(request, Code.HELLO | ANSWER, old)
+
+    for error in by_both(server, welcome, Credentials(token=SHOWN)):
+        assert type(error) is UnknownVersion
+        assert "knows no tokens" in error.text
+        assert "the token that was given" in error.text
+    told = Greeting("A", bytes(16), 0, revision=0)
+    assert Credentials().greeting(SOCKET, "").accepted(told) is told
+
+
+def test_an_older_manager_passes_over_the_token() -> None:
+    """Its hello had two fields; see the docstring of ``Hello``."""
+    import msgspec
+
+    class OldHello(msgspec.Struct, array_like=True):
+        version: int
+        program: str = ""
+
+    raw = msgspec.msgpack.encode(frames.Hello(frames.VERSION, "onceq", SHOWN))
+    assert msgspec.msgpack.decode(raw, type=OldHello) == OldHello(1, "onceq")
+
+
+# ---- TLS ----------------------------------------------------------------------------------------
+
+
+def test_addresses_in_tls_are_read() -> None:
+    assert parse("tls://host:1802/") == Address(host="host", port=1802, tls=True)
+    assert str(parse("tls://[::1]:1802")) == "tls://::1:1802"
+    with pytest.raises(ConfigurationError, match="neither a directory nor an address"):
+        parse("tls://host")
+
+
+def test_a_certificate_and_its_authority_come_from_the_environment(
+    tmp_path: Path, server: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path)
+    door = Door(server.address.path, authority.server("127.0.0.1"))
+    monkeypatch.setenv(AUTHORITIES, authority.file)
+    monkeypatch.setenv(CERTIFICATE, authority.issue("app.example", common_name="billing"))
+    greeting = begun(server.greet)
+    with connect(str(door.address), timeout=WAIT_S) as qm:
+        assert qm.name == "ALPHA"
+    greeting.result(WAIT_S)
+    (certificate,) = door.shown
+    assert "billing" in str(certificate)
+    door.close()
+
+
+def test_a_server_that_is_not_believed_hears_nothing(tmp_path: Path, server: Scripted) -> None:
+    (tmp_path / "o").mkdir()
+    other = Authority(tmp_path / "o")
+    authority = Authority(tmp_path)
+    door = Door(server.address.path, authority.server("127.0.0.1"))
+    for kind in (by_thread, by_task):
+        with pytest.raises(WrongAddress, match=f"does not prove .* {AUTHORITIES}") as caught:
+            kind(door.address, Credentials(token=SHOWN, tls=Tls(other.file)))
+        assert SHOWN not in str(caught.value)
+    assert not door.shown
+    door.close()
+
+
+def test_a_port_that_speaks_no_tls_says_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def talk() -> None:
+            for _ in range(2):
+                peer, _ = listening.accept()
+                peer.recv(1 << 16)
+                peer.sendall(b"".join(frames.frame(0, FAILED, frames.Failure("x", "y"))))
+                peer.close()
+
+        talking = begun(talk)
+        address = Address(host="127.0.0.1", port=listening.getsockname()[1], tls=True)
+        for kind in (by_thread, by_task):
+            with pytest.raises(WrongAddress, match="may speak no TLS"):
+                kind(address, Credentials(token=SHOWN))
+        talking.result(WAIT_S)
+
+
+def test_one_that_speaks_something_else_in_tls_is_not_talked_to(
+    tmp_path: Path, server: Scripted
+) -> None:
+    authority = Authority(tmp_path)
+    context = authority.server("127.0.0.1")
+    context.set_alpn_protocols(["h2"])
+    door = Door(server.address.path, context)
+    for kind in (by_thread, by_task):
+        with pytest.raises(WrongAddress, match="speaks TLS, but not as a queue manager"):
+            kind(door.address, Credentials(token=SHOWN, tls=authority.client()))
+    door.close()
+
+
+def test_a_file_that_is_missing_is_named_before_anybody_is_connected_to(tmp_path: Path) -> None:
+    missing = str(tmp_path / "none.pem")
+    nowhere = Address(host="127.0.0.1", port=1, tls=True)
+    for tls in (Tls(missing), Tls("", missing)):
+        for kind in (by_thread, by_task):
+            with pytest.raises(ConfigurationError, match=r"none\.pem"):
+                kind(nowhere, Credentials(tls=tls))
+
+
+def test_connecting_takes_them_for_threads_and_for_tasks(server: Scripted, file: Path) -> None:
+    def greet() -> list[str]:
+        tokens = []
+        for _ in range(2):
+            server.accept()
+            request, _, head, _ = server.read()
+            tokens.append(head.token)
+            welcome = frames.Welcome(1, "A", bytes(16), 0, revision=frames.REVISION)
+            server.write(request, Code.HELLO | ANSWER, welcome)
+        return tokens
+
+    greeting = begun(greet)
+    with connect(server.address.path, token_file=file) as qm:
+        assert SHOWN not in repr(qm)
+
+    async def work() -> None:
+        async with await aio.connect(server.address.path, token=OTHER) as other:
+            assert OTHER not in repr(other)
+
+    asyncio.run(work())
+    assert greeting.result(WAIT_S) == [SHOWN, OTHER]
