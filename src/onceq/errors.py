@@ -600,10 +600,10 @@ class ProtocolState(PeerError):
 
 
 class IdentityClash(PeerError):
-    """Two queue managers claim one identity."""
+    """Two claim one identity: a copy runs, or a certificate is for another queue manager."""
 
     code = "identity-clash"
-    cure = "Give the copy a new identity: two managers never share a data directory's copy."
+    cure = "Give the copy a new identity; each has its own certificate (`onceq tls show`)."
 
 
 # ---- nobody knows yet --------------------------------------------------------------------

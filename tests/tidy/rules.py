@@ -72,7 +72,7 @@ BANS = (
         ("store/files.py", "store/spares.py", "service/config.py", "service/daemon.py",
          "service/directory.py", "service/identities.py", "service/listening.py",
          "service/mappings.py", "directory/file.py",
-         "client/", "cli/",
+         "client/", "cli/", "tls/",
          "spark/", "testing/", "__init__.py", "aio.py"),
         PRODUCT),
     Ban(("print",), "prints; only cli/ talks to people", ("cli/",), PRODUCT),

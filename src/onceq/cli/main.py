@@ -31,6 +31,7 @@ from onceq.cli import (
     sending,
     spark,
     streams,
+    tls,
     tokens,
     transactions,
 )
@@ -64,6 +65,7 @@ app.add_typer(streams.stream_app, name="stream")
 app.add_typer(streams.peer_app, name="peer")
 app.add_typer(rights.rights_app, name="rights")
 app.add_typer(tokens.token_app, name="token")
+app.add_typer(tls.app, name="tls")
 groups.add_to(transactions.tx_app)
 app.add_typer(transactions.tx_app, name="tx")
 app.add_typer(letters.dead_app, name="dead")

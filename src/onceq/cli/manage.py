@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Annotated
 
 import typer
@@ -13,6 +14,8 @@ from onceq.client.why import why
 from onceq.embedded import data_directory
 from onceq.errors import ConfigurationError, DamagedRecord, UsageError
 from onceq.model.identity import guid_text
+from onceq.model.limits import CERTIFICATE_WARN_DAYS
+from onceq.model.time import DAY_S
 from onceq.model.views.managers import Restored, StatusView
 from onceq.model.views.queues import OutgoingView
 from onceq.model.wording import plural
@@ -147,6 +150,7 @@ def status(qm: Where = None, json: Json = False) -> None:
             ),
             ("stored", out.size(view.bytes)),
             ("sessions", view.sessions),
+            ("other queue managers", doors(view)),
             ("streams", view.streams),
             ("transactions", view.transactions),
             ("waiting readers", view.waiting_readers),
@@ -163,6 +167,13 @@ def status(qm: Where = None, json: Json = False) -> None:
         )
     for text in attention:
         out.line(f"! {text}")
+
+
+def doors(view: StatusView) -> str:
+    """How others come in, in a few words."""
+    if view.certificate_ends:
+        return f"TLS; certificate good until {out.when(view.certificate_ends)}"
+    return "TLS" if view.tls else "this computer alone" if not view.plain_peers else "no TLS"
 
 
 def put_back(restored: Restored) -> str:
@@ -189,6 +200,7 @@ def troubles(view: StatusView, outgoing: list[OutgoingView]) -> list[str]:
         f"(noticed since {out.when(c.since)}); end one of them"
         for c in view.clashes
     ]
+    found += doors_troubles(view, time.time())
     if view.space_low:
         found.append("the disk is nearly full: sends are refused until there is room")
     found += [
@@ -215,6 +227,25 @@ def troubles(view: StatusView, outgoing: list[OutgoingView]) -> list[str]:
         for o in outgoing
         if o.messages and (o.paused_since or o.trouble or o.state == "LOCKED")
     ]
+    return found
+
+
+def doors_troubles(view: StatusView, now_s: float) -> list[str]:
+    """Sentences about how others come in."""
+    found = []
+    if view.tls and not now_s < view.certificate_ends:
+        found.append(
+            "no other queue manager believes this one: "
+            f"{view.certificate_problem or 'its certificate has expired'}; 'onceq tls renew'"
+        )
+    elif view.tls and view.certificate_ends < now_s + CERTIFICATE_WARN_DAYS * DAY_S:
+        days = int((view.certificate_ends - now_s) // DAY_S)
+        found.append(f"the certificate ends in {plural(days, 'day')}: 'onceq tls renew'")
+    if view.plain_peers:
+        found.append(
+            "who has one of these addresses is believed without proof (plain_peers): "
+            f"{', '.join(view.plain_peers)}"
+        )
     return found
 
 

@@ -35,7 +35,7 @@ from onceq.core.inputs.inputs import (
     Tick,
     Witnessed,
 )
-from onceq.core.inputs.settings import Reconfigure
+from onceq.core.inputs.settings import Reconfigure, TellDoors
 from onceq.core.management import (
     damage,
     damage_views,
@@ -51,7 +51,7 @@ from onceq.core.management import (
     trail,
     views,
 )
-from onceq.core.management.change_settings import reconfigure
+from onceq.core.management.change_settings import reconfigure, tell_doors
 from onceq.core.names.resolve import find_source
 from onceq.core.receive import (
     cursors,
@@ -355,6 +355,7 @@ def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
         SessionOpened: sessions.opened,
         Space: _space,
         Spoiled: damage.spoiled,
+        TellDoors: tell_doors,
         Tick: _tick,
         Witnessed: trail.witnessed,
     }

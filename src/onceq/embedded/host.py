@@ -31,6 +31,7 @@ from onceq.service import descriptors, web
 from onceq.service.clock import SystemClock
 from onceq.service.config import Configuration
 from onceq.service.directory import directory_of, manager_of
+from onceq.service.doors import doors_of
 from onceq.service.engine import Engine
 from onceq.service.history import history_of
 from onceq.service.mappings import folder_of
@@ -86,7 +87,7 @@ class EmbeddedHost:
         self._loop = asyncio.new_event_loop()
         self._network = AsyncNetwork(
             self._loop, self, configuration.peers, configuration.http_authorities,
-            budget=descriptors.shared_process(),
+            budget=descriptors.shared_process(), doors=doors_of(path, store, configuration),
         )  # fmt: skip
         self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
         self._pumping = threading.Lock()
@@ -134,11 +135,12 @@ class EmbeddedHost:
         self._recovering.start(self.id)
 
     def _listen(self, configuration: Configuration) -> None:
+        self._network.in_loop(self._network.watch_doors)
         if configuration.listen:
             self.peers_at = self._await(self._network.listen_peers(configuration.listen))
             self.engine.naming.listening(self.peers_at)
         if configuration.http_listen:
-            context = web.server_context(configuration)
+            context = web.server_context(configuration, self._network.doors.files)
             where = self._network.listen_http(configuration.http_listen, context)
             self.http_at = self._await(where)
             self._reloading.http, self._reloading.http_at = context, self.http_at

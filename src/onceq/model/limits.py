@@ -516,6 +516,21 @@ HANDSHAKE_S_MAX: Final = 5
 HANDSHAKE_BYTES_MAX: Final = 16 << 10
 """And so is one that has sent more than this before."""
 
+CERTIFICATE_WARN_DAYS: Final = 30
+"""So long before a certificate ends the log and the status say so: time for people to act."""
+
+CERTIFICATE_DAYS: Final = 397
+"""A certificate that ``onceq tls`` makes is good for so long: what others take at most."""
+
+AUTHORITY_DAYS: Final = 3_653
+"""And the authority that signs them for ten years: another one has to be brought to everybody."""
+
+INVITE_S_MAX: Final = 7 * 24 * 3_600
+"""An invitation is good for so long at most (seconds): whoever reads it may use it."""
+
+INVITES_MAX: Final = 1_024
+"""Invitations that are kept, used and expired ones among them: so many files."""
+
 LOCAL_HANDSHAKE_S_MAX: Final = 60
 """An application of this computer may take longer (seconds): only its own user may open the
 socket."""

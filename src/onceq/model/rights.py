@@ -76,7 +76,7 @@ _IMPLIED: Final[Mapping[Right, frozenset[Right]]] = {
     Right.ADMINISTER: frozenset(Right),
 }
 ANYWHERE: Final = "*"
-"""The pattern of every queue, and the name of everybody who has one."""
+"""The pattern of every queue, and the name of everybody who has proven one."""
 
 
 class ActorKind(Enum):
@@ -86,6 +86,7 @@ class ActorKind(Enum):
     TOKEN = "token"
     CERTIFICATE = "certificate"
     PEER = "peer"
+    ADDRESS = "address"
     NOBODY = "nobody"
 
 
@@ -94,7 +95,9 @@ class Actor:
     """Whoever asks.
 
     Attributes:
-        name: Of the account, the token, the certificate; GUID of a queue manager.
+        name: Of the account, the token, the certificate; GUID of a queue manager; address of a
+            computer whose queue managers may speak without proving who they are
+            (``plain_peers``).
         free: It is the account that the queue manager runs under, which may do everything.
     """
 
@@ -105,6 +108,11 @@ class Actor:
     def __str__(self) -> str:
         return f"{self.kind.value}:{self.name}" if self.name else self.kind.value
 
+
+UNPROVEN: Final = frozenset((ActorKind.ADDRESS, ActorKind.NOBODY))
+"""Kinds of which nothing is proven: what is given to all does not reach them."""
+RUNS: Final = frozenset((Right.MONITOR, Right.OPERATE, Right.ADMINISTER))
+"""Rights to run a queue manager, which no address has: whoever can use it would have them."""
 
 NOBODY: Final = Actor(ActorKind.NOBODY)
 """Somebody who has not said who he is, or could not prove it."""
@@ -142,12 +150,16 @@ class Judgment:
     because: str
 
 
+_FOLDED: Final = frozenset((ActorKind.PEER.value, ActorKind.ADDRESS.value))
+"""Kinds whose names are written in any case."""
+
+
 def actor_pattern(text: str) -> str:
     """Whom a grant means, in the one spelling that is kept: ``kind:name``.
 
     Args:
-        text: A name alone is that of an account; ``*`` is everybody who has a name, and ``nobody``
-            whoever has none.
+        text: A name alone is that of an account; ``*`` is everybody who has proven a name, and
+            ``nobody`` whoever has none.
 
     Raises:
         InvalidParameter: It is neither.
@@ -164,13 +176,14 @@ def actor_pattern(text: str) -> str:
     if kind not in known[:-1] or not name:
         raise InvalidParameter(
             f"{text[:ACTOR_CHARS_MAX]!r} is nobody who can have rights: write the name of an "
-            "account, or token:NAME, certificate:NAME, peer:GUID, * for all of them, or nobody"
+            "account, or token:NAME, certificate:NAME, peer:GUID, * for all of them, or "
+            "address:ADDRESS, or nobody"
         )
     if len(name) > ACTOR_CHARS_MAX or not name.isprintable() or " " in name:
         raise InvalidParameter(
             f"a name has 1 to {ACTOR_CHARS_MAX} characters that can be printed, and no space"
         )
-    return f"{kind}:{name.casefold() if kind == ActorKind.PEER.value else name}"
+    return f"{kind}:{name.casefold() if kind in _FOLDED else name}"
 
 
 def queue_pattern(text: str) -> str:
@@ -265,7 +278,7 @@ class Policy:
         for grant in self._grants.values():
             if not _names(grant.who, actor) or not _covers(grant, queue):
                 continue
-            for given in grant.rights:
+            for given in grant.rights - RUNS if actor.kind is ActorKind.ADDRESS else grant.rights:
                 if given is right or right in _IMPLIED.get(given, frozenset()):
                     return Judgment(True, _why(actor, grant, given, right, at))
         if actor.kind is ActorKind.NOBODY:
@@ -296,7 +309,7 @@ class Policy:
 def _names(who: str, actor: Actor) -> bool:
     """Whether a grant is about an actor."""
     if who == ANYWHERE:
-        return actor.kind is not ActorKind.NOBODY
+        return actor.kind not in UNPROVEN
     return _matches(str(actor), who)
 
 

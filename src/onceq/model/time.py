@@ -7,6 +7,7 @@ never goes back while the process runs, and starts anywhere).
 from __future__ import annotations
 
 SECOND_US = 1_000_000
+DAY_S = 86_400
 NEVER_S = 0xFFFF_FFFF
 """A lifetime or a deadline in wire seconds that never ends."""
 FOR_EVER_US = 1 << 62

@@ -8,6 +8,7 @@ file, the line and what to write instead. ``docs/reference/configuration.md`` li
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import os
 import re
 import tomllib
@@ -21,6 +22,7 @@ from onceq.model.identity import guid_bytes
 from onceq.model.limits import SETTING_NAMES, Settings
 from onceq.permission import denied
 from onceq.service.logs import LEVELS
+from onceq.tls.contexts import version
 
 PORT_FILE = "onceq.port"
 PID_FILE = "onceq.pid"
@@ -65,6 +67,11 @@ class Configuration:
         redirections: URL under which messages arrive to the URL of a queue here, or on another
             host, to which they are passed on.
         socket_group: Group whose members may connect to the Unix socket; "": nobody else may.
+        tls_certificate, tls_key, tls_authorities: Files of an own identity, and of those who sign
+            the certificates of other queue managers; "": those in ``tls/`` of the data directory,
+            if there are any.
+        tls_minimum: The oldest version of TLS that is spoken: "1.3" or "1.2".
+        plain_peers: Addresses of computers whose queue managers may speak without TLS.
         log_level: What is logged: debug, info, warning or error, and what is worse.
     """
 
@@ -86,6 +93,11 @@ class Configuration:
     receipt_addresses: Mapping[str, str] = field(default_factory=dict)
     redirections: Mapping[str, str] = field(default_factory=dict)
     socket_group: str = ""
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_authorities: str = ""
+    tls_minimum: str = "1.3"
+    plain_peers: tuple[str, ...] = ()
     log_level: str = "info"
     settings: Settings = field(default_factory=Settings)
 
@@ -151,18 +163,25 @@ def _configuration(values: Mapping[str, Any]) -> Configuration:
     for key, check in _PLAIN.items():
         if key in values:
             found[key] = _checked("", key, values[key], check)
-    for key, example in _LISTS.items():
+    for key, (example, one_of) in _LISTS.items():
         if key in values:
             listed = values[key]
             if not isinstance(listed, list):
                 raise _Bad("", key, f"must be a list such as {example}")
-            found[key] = tuple(_checked("", key, one, _text) for one in listed)
+            found[key] = tuple(_checked("", key, one, one_of) for one in listed)
     for key in ("receipt_addresses", "redirections"):
         found[key] = _table(values, key, _url)
         for given in found[key]:
             _checked(key, given, given, _url)
     if found.get("http_key") and not found.get("http_certificate"):
         raise _Bad("", "http_key", "needs http_certificate, the certificate that it is the key of")
+    for key, other in (
+        ("tls_certificate", "tls_authorities"),
+        ("tls_authorities", "tls_certificate"),
+        ("tls_key", "tls_certificate"),
+    ):
+        if found.get(key) and not found.get(other):
+            raise _Bad("", key, f"needs {other}, too")
     found["peers"] = _table(values, "peers", _endpoint)
     found["routes"] = _table(values, "routes", _text)
     for guid in found["routes"]:
@@ -222,6 +241,25 @@ def _url(value: object) -> str:
     return url
 
 
+def _address(value: object) -> str:
+    """An IP address, written as the system writes those of connections."""
+    text = _text(value)
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        raise ValueError(
+            f"must be an IP address such as 10.1.2.3, not {value!r}: a name could lead anywhere"
+        ) from None
+    if found.is_unspecified:
+        raise ValueError(f"must be the address of one computer; {text} stands for all of them")
+    return str(found)
+
+
+def _version(value: object) -> str:
+    version(_text(value))
+    return _text(value)
+
+
 def _level(value: object) -> str:
     level = _text(value).lower()
     if level not in LEVELS:
@@ -241,14 +279,19 @@ _PLAIN: dict[str, Callable[[object], str]] = {
     "http_authorities": _text,
     "http_mapping": _text,
     "socket_group": _text,
+    "tls_certificate": _text,
+    "tls_key": _text,
+    "tls_authorities": _text,
+    "tls_minimum": _version,
     "log_level": _level,
 }
 
 
-_LISTS = {
-    "addresses": '["host.example", "10.0.0.7"]',
-    "databases": '["postgresql://user@host/name"]',
-    "http_names": '["host.example", "10.0.0.7"]',
+_LISTS: dict[str, tuple[str, Callable[[object], str]]] = {
+    "addresses": ('["host.example", "10.0.0.7"]', _text),
+    "databases": ('["postgresql://user@host/name"]', _text),
+    "http_names": ('["host.example", "10.0.0.7"]', _text),
+    "plain_peers": ('["10.1.2.3"]', _address),
 }
 
 

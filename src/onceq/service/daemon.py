@@ -24,6 +24,7 @@ from onceq.service import descriptors, web
 from onceq.service.clock import Clock, SystemClock
 from onceq.service.config import PID_FILE, PORT_FILE, Configuration
 from onceq.service.directory import directory_of, manager_of
+from onceq.service.doors import doors_of
 from onceq.service.engine import Engine
 from onceq.service.history import history_of
 from onceq.service.logs import event
@@ -62,7 +63,7 @@ class Daemon:
         self._recovering = Recovering(self._clock, self._ask, configuration.databases)
         self._network = AsyncNetwork(
             loop, self, configuration.peers, configuration.http_authorities,
-            budget=descriptors.own_process(),
+            budget=descriptors.own_process(), doors=doors_of(path, store, configuration),
         )  # fmt: skip
         self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
         self.engine = Engine(
@@ -192,7 +193,7 @@ class Daemon:
             self.peers_at = await self._network.listen_peers(configuration.listen)
             self.engine.naming.listening(self.peers_at)
         if configuration.http_listen:
-            context = web.server_context(configuration)
+            context = web.server_context(configuration, self._network.doors.files)
             self.http_at = await self._network.listen_http(configuration.http_listen, context)
             self.engine.http = web.names_of(configuration, name, self.http_at)
             self._reloading.http, self._reloading.http_at = context, self.http_at
@@ -206,6 +207,7 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.stop)
         self._loop.add_signal_handler(signal.SIGHUP, self._hung_up)
+        self._network.watch_doors()
         self._wake()
         self._recovering.start(self.engine.manager.identity.guid)
         event(

@@ -56,11 +56,12 @@ from onceq.service.committer import AnswerTo, Background, Committer, OpenStore, 
 from onceq.service.due import NEVER, at, soonest
 from onceq.service.history import History
 from onceq.service.holding import Holding
+from onceq.service.links import Network
 from onceq.service.mappings import MappingFolder
 from onceq.service.naming import Naming
 from onceq.service.portions import Kind, Portions
 from onceq.service.scrub import Scrubbing
-from onceq.service.sessions import Network, Sessions
+from onceq.service.sessions import Sessions
 from onceq.service.tokens import TokenDoor
 from onceq.service.upkeep import Upkeep
 

@@ -1,4 +1,5 @@
-"""Who is at the other end of a connection of an application, as the system says it.
+"""Who is at the other end of a connection: what is known of a queue manager (``Shown``; how, is the
+matter of ``doors.py``), and of an application what the system says.
 
 At the Unix socket the system tells the account of the process that connected (SO_PEERCRED). Of a
 TCP connection over loopback it can be looked up in the table of this computer's connections, where
@@ -18,11 +19,12 @@ import pwd
 import socket
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from onceq.errors import InvalidParameter
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.model.rights import ANYWHERE, NOBODY, Actor, ActorKind, actor_pattern
+from onceq.model.rights import ANYWHERE, HERE, NOBODY, Actor, ActorKind, actor_pattern
 from onceq.tls.identity import guid_of, name_of
 
 _CREDENTIALS: Final = struct.Struct("3i")
@@ -30,6 +32,23 @@ _CREDENTIALS: Final = struct.Struct("3i")
 _TABLES: Final = {socket.AF_INET: "/proc/net/tcp", socket.AF_INET6: "/proc/net/tcp6"}
 _ACCOUNT_COLUMN: Final = 7
 """Of the system's table of TCP connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is known of the other side of a connection between queue managers.
+
+    Attributes:
+        guid: The queue manager that it has proven to be; NO_GUID: it has proven nothing.
+        actor: Who it is for rights.
+    """
+
+    guid: bytes
+    actor: Actor
+
+
+ON_THIS_COMPUTER: Final = Shown(NO_GUID, HERE)
+"""Nothing is asked of it."""
 
 
 def account(uid: int) -> Actor:

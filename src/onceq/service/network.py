@@ -18,29 +18,31 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 from onceq.errors import ConfigurationError, PortInUse
-from onceq.model.connection import ConnectionStatus
 from onceq.model.directory import Snapshot
-from onceq.model.http import DEFAULT_PORTS
-from onceq.model.identity import guid_text
 from onceq.model.limits import HANDSHAKE_S_MAX, SPARE_DESCRIPTORS
-from onceq.service import web
+from onceq.model.time import DAY_S
 from onceq.service.admission import LOCAL, Admission, Kind
 from onceq.service.config import split_address
 from onceq.service.descriptors import Budget
+from onceq.service.doors import Doors
 from onceq.service.engine import Engine
+from onceq.service.identities import Shown
 from onceq.service.listening import Listener, addresses, bound, bound_for_owner
-from onceq.service.reasons import said, status_of
+from onceq.service.reaching import PORT, Reaching
+from onceq.service.reasons import said
 from onceq.service.wires import CLOSE_S_MAX, ClientWire, PeerWire, Wire
 from onceq.store.spares import SPARES
+from onceq.tls.granting import Granting
 
 log = logging.getLogger("onceq")
 
-PORT = 1801
-CONNECT_S_MAX = 10.0
-"""A connection that is not there by then counts as failed."""
+
+Door = Callable[[str], ssl.SSLContext | str | None]
+"""How whoever comes from an address is spoken with: in TLS, plainly (None), or why not at all."""
 
 
 class Gate(Protocol):
@@ -64,10 +66,12 @@ class AsyncNetwork:
         authorities: str = "",
         *,
         budget: Budget,
+        doors: Doors | None = None,
     ) -> None:
         """Prepare.
 
         Args:
+            doors: How other queue managers come in; None: there is no identity.
             budget: How many connections there may be.
             peers: Address book: computer name, address or GUID (any case), or ``http://host``, to
                 "host:port".
@@ -76,9 +80,8 @@ class AsyncNetwork:
         self.loop = loop
         self.gate = gate
         self.engine: Engine
-        self.reconfigure(peers, authorities)
-        self._known: dict[str, str] = {}
-        """What the directory says of where queue managers take connections."""
+        self.doors = doors or Doors()
+        self._reaching = Reaching(self, peers, authorities)
         self._listeners: list[Listener] = []
         self._open: dict[Wire, None] = {}
         self.admission = Admission(budget, self._known_address)
@@ -86,6 +89,7 @@ class AsyncNetwork:
         self._tasks: set[asyncio.Task[None]] = set()
         self._empty: asyncio.Event | None = None
         self._tell: asyncio.TimerHandle | None = None
+        self._watch: asyncio.TimerHandle | None = None
 
     def attach(self, engine: Engine) -> None:
         """Work for an engine."""
@@ -96,10 +100,7 @@ class AsyncNetwork:
 
     def reconfigure(self, peers: Mapping[str, str], authorities: str) -> None:
         """Use this address book, and these certificates, for connections from now on."""
-        # GUIDs are written with and without braces, names in any case.
-        self._peers = {name.strip("{}").casefold(): where for name, where in peers.items()}
-        self._hosts = {split_address(where, PORT)[0] for where in peers.values()}
-        self._authorities = authorities
+        self._reaching.reconfigure(peers, authorities)
 
     # ---- for wires --------------------------------------------------------------------------
 
@@ -155,6 +156,19 @@ class AsyncNetwork:
         self._open[wire] = None
         return True
 
+    def shown(
+        self, transport: asyncio.BaseTransport | None, address: str, *, http: bool
+    ) -> Shown | str:
+        """Who is at the other side of a connection, or why it cannot stay."""
+        return (self.doors.shown_http if http else self.doors.shown)(transport, address)
+
+    def granting(self, transport: asyncio.BaseTransport | None, address: str) -> Granting | None:
+        """What speaks with whoever has come for a certificate; None: he has come as a peer."""
+        now_s = self.engine.clock.read().wall_s
+        return self.doors.granting(
+            transport, address, now_s, partial(self.engine.rates.event, "joining")
+        )
+
     def dismiss(self, wire: Wire) -> None:
         """A connection that was admitted is gone."""
         del self._open[wire]
@@ -172,7 +186,7 @@ class AsyncNetwork:
 
     def turn_away(self, wire: Wire, reason: str) -> None:
         """A connection cannot stay."""
-        if not (wire.seen and isinstance(wire, PeerWire)):  # of those the session tells
+        if not (isinstance(wire, PeerWire) and wire.told):  # of those the session tells
             self._turned_away(wire.kind, wire.place.address if wire.place else "", reason)
         wire.refuse(reason)
 
@@ -217,30 +231,45 @@ class AsyncNetwork:
         if not engine.stopped:
             self.use(None, lambda: engine.answers.look(engine.clock.read().mono_us))
 
+    def watch_doors(self) -> None:
+        """Tell how others come in, and each day whether the certificate ends soon."""
+        if self.engine.stopped:
+            return
+        self.use(None, lambda: self.engine.submit(self.doors.told()))
+        self.doors.tell(self.engine.clock.read().wall_s)
+        self._watch = self.loop.call_later(DAY_S, self.watch_doors)
+
     # ---- listening --------------------------------------------------------------------------
 
     async def listen_peers(self, where: str) -> str:
         """Accept other managers at "host:port"; returns the address with its real port."""
         host, port = split_address(where, PORT)
-        return await self._listen(lambda: PeerWire(self, 0), host, port)
+        return await self._listen(lambda: PeerWire(self, 0), host, port, self._door)
+
+    def _door(self, address: str) -> ssl.SSLContext | str | None:
+        return self.doors.way_in(address, self.engine.clock.read().wall_s)
 
     async def listen_http(self, where: str, context: ssl.SSLContext | None) -> str:
         """Accept messages over HTTP at "host:port"; returns the address with its real port."""
         host, port = split_address(where, None)
-        return await self._listen(lambda: PeerWire(self, 0, http=True), host, port, context)
+
+        def door(address: str) -> ssl.SSLContext | str | None:
+            return context or self.doors.way_in_by_http(address)
+
+        return await self._listen(lambda: PeerWire(self, 0, http=True), host, port, door)
 
     async def listen_clients(self, where: str) -> str:
         """Accept applications over TCP at "host:port"; returns the address with its real port."""
         host, port = split_address(where, None)
-        return await self._listen(lambda: ClientWire(self), host, port)
+        return await self._listen(lambda: ClientWire(self), host, port, self._door_of_applications)
 
-    async def _listen(
-        self, factory: Callable[[], Wire], host: str, port: int,
-        context: ssl.SSLContext | None = None,
-    ) -> str:  # fmt: skip
+    def _door_of_applications(self, address: str) -> ssl.SSLContext | None:
+        return self.doors.for_applications()
+
+    async def _listen(self, factory: Callable[[], Wire], host: str, port: int, door: Door) -> str:
         try:
             listeners = [
-                self._listener(bound(family, address), factory, context)
+                self._listener(bound(family, address), factory, door)
                 for family, address in await addresses(self.loop, host, port)
             ]
         except OSError as error:
@@ -255,15 +284,14 @@ class AsyncNetwork:
     async def listen_socket(self, path: str, group: int | None = None) -> None:
         """Accept applications at a Unix socket that only its owner, and this group, may use."""
         try:
-            self._listener(bound_for_owner(path, group), lambda: ClientWire(self, local=True), None)
+            made = bound_for_owner(path, group)
+            self._listener(made, lambda: ClientWire(self, local=True), lambda address: None)
         except OSError as error:
             raise ConfigurationError(f"cannot make the socket {path}: {said(error)}") from error
 
-    def _listener(
-        self, own: socket.socket, factory: Callable[[], Wire], context: ssl.SSLContext | None
-    ) -> Listener:
+    def _listener(self, own: socket.socket, factory: Callable[[], Wire], door: Door) -> Listener:
         def take(made: socket.socket, address: str) -> None:
-            self._take(made, address or LOCAL, factory(), context)
+            self._take(made, address or LOCAL, factory(), door(address))
 
         try:
             listener = Listener(self.loop, own, take, self._accept_short)
@@ -280,16 +308,23 @@ class AsyncNetwork:
         )
 
     def _take(
-        self, made: socket.socket, address: str, wire: Wire, context: ssl.SSLContext | None
+        self, made: socket.socket, address: str, wire: Wire, context: ssl.SSLContext | str | None
     ) -> None:
-        """Let somebody in who was accepted, or turn him away before anything is made for him."""
+        """Let somebody in who was accepted, or turn him away before anything is made for him.
 
+        Args:
+            context: How he is spoken with: in TLS, plainly (None), or why not at all.
+        """
+        if isinstance(context, str):
+            made.close()
+            self._turned_away(wire.kind, address, context)
+            return
         found = self.admission.enter(wire.kind, address, made.fileno(), wire.make_room)
         if isinstance(found, str):
             made.close()
             self._turned_away(wire.kind, address, found)
             return
-        wire.place = found
+        wire.place, wire.came_s = found, self.loop.time()
         wire.coming = self.loop.create_task(self._bring(made, wire, context))
         self._tasks.add(wire.coming)
         wire.coming.add_done_callback(lambda task: self._brought(task, made, wire))
@@ -325,6 +360,9 @@ class AsyncNetwork:
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()
+        self._reaching.stop()
+        if self._watch is not None:
+            self._watch.cancel()
         for task in self._tasks:
             task.cancel()
 
@@ -361,80 +399,11 @@ class AsyncNetwork:
 
     def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
         """See Network."""
-        self.in_loop(lambda: self._connect(outgoing, protocol, host, peer))
-
-    def _connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
-        task = self.loop.create_task(self._connecting(outgoing, protocol, host, peer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def _known_address(self, address: str) -> bool:
-        return address in self._hosts or address in self.engine.sessions.known
+        self.in_loop(lambda: self._reaching.connect(outgoing, protocol, host, peer))
 
     def learn(self, snapshot: Snapshot) -> None:
         """The directory says where queue managers are; the configured address book goes before."""
-        self._known = {
-            name.casefold(): computer.endpoint
-            for computer in snapshot.computers
-            if computer.endpoint
-            for name in (computer.name, guid_text(computer.guid), *computer.addresses)
-        }
+        self._reaching.learn(snapshot)
 
-    async def _connecting(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
-        if protocol in ("HTTP", "HTTPS"):
-            await self._connecting_http(outgoing, protocol, host)
-            return
-        name = host if protocol else guid_text(peer)
-        where = self._peers.get(name.casefold()) or self._known.get(name.casefold())
-        if where is None and not protocol:
-            self._failed(
-                outgoing,
-                f"no address is known for queue manager {name}",
-                ConnectionStatus.NO_ROUTING_DATA,
-            )
-            return
-        address, port = split_address(where, PORT) if where is not None else (host, PORT)
-        await self._make(outgoing, name, address, port)
-
-    async def _connecting_http(self, outgoing: int, protocol: str, host: str) -> None:
-        if not web.available():
-            reason = "messages over HTTP need the library h11: pip install 'onceq[http]'"
-            self._failed(outgoing, reason, ConnectionStatus.CONNECT_FAILURE)
-            return
-        name, port = split_address(host, int(DEFAULT_PORTS[protocol.lower()]))
-        where = self._peers.get(f"{protocol}://{host}".casefold())
-        address, at = split_address(where, port) if where is not None else (name, port)
-        secure = name if protocol == "HTTPS" else None
-        await self._make(outgoing, host, address, at, secure=secure)
-
-    async def _make(
-        self, outgoing: int, name: str, address: str, port: int, *, secure: str | None = None
-    ) -> None:
-        """Make a connection; one that cannot be made is reported.
-
-        Args:
-            name: What the reason calls the other side.
-            secure: For TLS: whose certificate it must be.
-        """
-        wire = PeerWire(self, outgoing)
-        # Number 0: there is no descriptor yet, and connections that we make count by their number
-        # alone.
-        found = self.admission.enter(Kind.MADE, address, 0, wire.abort)
-        if isinstance(found, str):
-            self._failed(outgoing, f"{name}: {found}", ConnectionStatus.LOW_RESOURCES)
-            return
-        wire.place = found
-        try:
-            context = web.client_context(self._authorities) if secure else None
-            async with asyncio.timeout(CONNECT_S_MAX):
-                await self.loop.create_connection(
-                    lambda: wire, address, port, ssl=context, server_hostname=secure
-                )
-        except (OSError, TimeoutError, UnicodeError) as error:
-            self._failed(outgoing, f"{name} at {address}:{port}: {said(error)}", status_of(error))
-        finally:
-            if not wire.seen:
-                self.admission.leave(found)
-
-    def _failed(self, outgoing: int, reason: str, status: ConnectionStatus) -> None:
-        self.use(None, lambda: self.engine.sessions.connect_failed(outgoing, reason, status))
+    def _known_address(self, address: str) -> bool:
+        return address in self._reaching.hosts or address in self.engine.sessions.known

@@ -21,6 +21,27 @@ def status_of(error: Exception) -> ConnectionStatus:
     return ConnectionStatus.CONNECT_FAILURE
 
 
+_NO_TLS = (
+    "it does not speak TLS: give it an identity (onceq tls join), or, if it cannot, name its "
+    "address in plain_peers"
+)
+_TLS = {
+    "WRONG_VERSION_NUMBER": _NO_TLS,
+    "HTTP_REQUEST": _NO_TLS,
+    "PACKET_LENGTH_TOO_LONG": _NO_TLS,
+    "RECORD_LAYER_FAILURE": _NO_TLS,
+    "TLSV1_ALERT_UNKNOWN_CA": "it does not trust the authority of our certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "our certificate has expired: onceq tls renew",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "it does not take our certificate",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not take our certificate",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it asks for a certificate, and we have none",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it has shown no certificate",
+    "UNSUPPORTED_PROTOCOL": "it speaks an older TLS than tls_minimum allows",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "it asks for a newer TLS (its tls_minimum)",
+}
+"""What OpenSSL calls what has happened, for people."""
+
+
 def said(error: Exception) -> str:
     """What happened, for people."""
     if isinstance(error, TimeoutError):
@@ -28,7 +49,8 @@ def said(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate cannot be trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
-        return f"TLS: {error.reason or error}"
+        reason = error.reason or str(error)
+        return _TLS.get(reason, f"TLS: {reason}")
     if isinstance(error, OSError) and error.errno and error.errno > 0:
         return os.strerror(error.errno).lower()
     return str(error)

@@ -18,6 +18,7 @@ from onceq.model.limits import Settings
 from onceq.model.views.managers import Reloaded
 from onceq.service import logs, web
 from onceq.service.config import Configuration
+from onceq.service.doors import Doors
 from onceq.service.logs import event
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ APPLIED: Final = frozenset(
     (
         "peers", "routes", "log_level", "http_names", "http_receipts", "http_certificate",
         "http_key", "http_authorities", "receipt_addresses", "redirections", "settings",
+        "tls_certificate", "tls_key", "tls_authorities", "tls_minimum", "plain_peers",
     )
 )  # fmt: skip
 """Keys of the file that hold from a reload on."""
@@ -44,6 +46,8 @@ _PLAIN: Final = (str, int, float, bool)
 
 class Reconfigured(Protocol):
     """What takes other addresses."""
+
+    doors: Doors
 
     def reconfigure(self, peers: Mapping[str, str], authorities: str) -> None:
         """Use this address book, and these certificates, for connections from now on."""
@@ -89,6 +93,7 @@ class Reloading:
             )
         applied, changed, restart = _compared(self.now, wanted)
         names = web.names_of(applied, own, self.http_at or applied.http_listen)
+        hold = self.network.doors.prepared(applied)
         # The last thing that can fail comes before the first that changes anything.
         if self.http is not None and applied.http_certificate:
             web.take_certificate(self.http, applied)
@@ -100,8 +105,14 @@ class Reloading:
                 {guid_bytes(guid): via for guid, via in applied.routes.items()},
             )
         )
+        before = self.network.doors.own
+        hold()
+        if self.network.doors.own != before:
+            changed.append("the certificate for other queue managers")
+        self.engine.submit(self.network.doors.told())
         self.network.reconfigure(applied.peers, applied.http_authorities)
         logs.change_level(applied.log_level)
+        self.network.doors.tell(self.engine.clock.read().wall_s)
         self.now = applied
         event(
             "configuration reloaded", changed="; ".join(changed) or "nothing",

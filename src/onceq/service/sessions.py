@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from onceq.core.decision import CloseSession, Connect, Declined, Persisted, Ready, Transmit
 from onceq.core.inputs.inputs import (
@@ -26,69 +26,25 @@ from onceq.core.inputs.inputs import (
 from onceq.model.connection import ConnectionStatus
 from onceq.model.http import HttpNames
 from onceq.model.identity import NO_GUID, guid_text
+from onceq.model.rights import Actor
 from onceq.model.run import Buffer
 from onceq.model.time import Now
 from onceq.packet import layout
 from onceq.packet.decode import set_places, set_previous
 from onceq.service.committer import Committer
+from onceq.service.identities import ON_THIS_COMPUTER, Shown
 from onceq.service.known import KnownPeers
+from onceq.service.links import Connection, Link, Network
 from onceq.wire.mqqb import session as protocol
 from onceq.wire.mqqb.internal import Life
 
 if TYPE_CHECKING:
-    from onceq.wire.srmp.session import Posting, Taking
-
-    AnySession = protocol.Session | Posting | Taking
+    from onceq.service.links import AnySession
 
 ROOM_BYTES = 1 << 20
 """Bytes of packets asked for at a time."""
 UNPERSISTED_BYTES_MAX = 64 << 20
 """Bytes read from peers that no pump has seen; above, one is made before more is read."""
-
-
-class Connection(Protocol):
-    """A connection, as the engine uses it."""
-
-    def write(self, pieces: Sequence[Buffer]) -> None:
-        """Send bytes; never blocks."""
-
-    def close(self) -> None:
-        """Send what was written, then close."""
-
-    @property
-    def writable(self) -> bool:
-        """Whether little enough is still to be sent."""
-
-
-class Network(Protocol):
-    """Makes connections."""
-
-    def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
-        """Begin to connect; ``Sessions.connected`` or ``connect_failed`` follows."""
-
-
-@dataclass(slots=True)
-class _Link:
-    """One session and what carries it.
-
-    Attributes:
-        told: Whether the core knows of the session.
-        wants: Whether the core has something to transmit on it.
-        armed: When its timer was last set to ring; 0: not at all.
-        peer: The GUID of the other side, once it is open.
-        exchanged: Whether messages went across it.
-    """
-
-    number: int
-    session: AnySession
-    connection: Connection
-    address: str
-    outgoing: int
-    told: bool = False
-    wants: bool = False
-    armed: int = 0
-    peer: bytes = NO_GUID
-    exchanged: bool = False
 
 
 @dataclass(slots=True)
@@ -101,11 +57,11 @@ class Sessions:
     """The addresses of this manager for others over HTTP, as they are now."""
     pump: Callable[[], bool]
     """Lets the engine work off what has come."""
-    _links: dict[int, _Link] = field(default_factory=dict)
+    _links: dict[int, Link] = field(default_factory=dict)
     _next: int = 1
     wanting: dict[int, None] = field(default_factory=dict)
     """Sessions for which the core has something to transmit, by number."""
-    dirty: dict[int, _Link] = field(default_factory=dict)
+    dirty: dict[int, Link] = field(default_factory=dict)
     """Sessions that have something to write, by number."""
     _now_us: int = 0  # when bytes came, or a pump that transmits began
     _timers: list[tuple[int, int]] = field(default_factory=list)
@@ -117,8 +73,10 @@ class Sessions:
 
     # ---- from the network -----------------------------------------------------------------
 
-    def accepted_http(self, connection: Connection, address: str) -> int:
-        """Somebody has connected to the HTTP address."""
+    def accepted_http(
+        self, connection: Connection, address: str, shown: Shown = ON_THIS_COMPUTER
+    ) -> int:
+        """Somebody has connected to the HTTP address; ``shown``: what is known of him."""
         from onceq.wire.srmp.session import Taking
 
         committer = self.committer
@@ -126,19 +84,23 @@ class Sessions:
             own_id=committer.manager.identity.guid, names=self.http,
             settings=committer.settings, now_us=committer.clock.read().mono_us,
         )  # fmt: skip
-        return self._add(session, connection, address, 0)
+        return self._add(session, connection, address, 0, shown.actor)
 
-    def accepted(self, connection: Connection, address: str) -> int:
+    def accepted(
+        self, connection: Connection, address: str, shown: Shown = ON_THIS_COMPUTER
+    ) -> int:
         """Another manager has connected."""
-        return self._begin(connection, address, 0, NO_GUID, initiator=False)
+        return self._begin(connection, address, 0, NO_GUID, shown)
 
-    def connected(self, outgoing: int, connection: Connection, address: str) -> int:
+    def connected(
+        self, outgoing: int, connection: Connection, address: str, shown: Shown = ON_THIS_COMPUTER
+    ) -> int:
         """A connection asked for is there."""
         peer = self._peers_wanted.pop(outgoing, NO_GUID)
         url = self._urls.pop(outgoing, "")
         if url:
-            return self._begin_http(connection, address, outgoing, url)
-        return self._begin(connection, address, outgoing, peer, initiator=True)
+            return self._begin_http(connection, address, outgoing, url, shown.actor)
+        return self._begin(connection, address, outgoing, peer, shown)
 
     def connect_failed(
         self,
@@ -156,7 +118,9 @@ class Sessions:
         rates.event("peer not reached", level=level, outgoing=outgoing, reason=reason)
         self.committer.submit(ConnectFailed(outgoing, reason, status))
 
-    def _begin_http(self, connection: Connection, address: str, outgoing: int, url: str) -> int:
+    def _begin_http(
+        self, connection: Connection, address: str, outgoing: int, url: str, actor: Actor
+    ) -> int:
         from onceq.wire.srmp.session import Posting
 
         committer = self.committer
@@ -166,26 +130,30 @@ class Sessions:
             announced=committer.manager.state.receipts.of_stream,
         )  # fmt: skip
         session.start()
-        return self._add(session, connection, address, outgoing)
+        return self._add(session, connection, address, outgoing, actor)
 
-    def _add(self, session: AnySession, connection: Connection, address: str, outgoing: int) -> int:
-        link = _Link(self._next, session, connection, address, outgoing)
+    def _add(
+        self, session: AnySession, connection: Connection, address: str, outgoing: int,
+        actor: Actor,
+    ) -> int:  # fmt: skip
+        link = Link(self._next, session, connection, address, outgoing, actor)
         self._next += 1
         self._links[link.number] = link
         self._write(link)
         return link.number
 
     def _begin(
-        self, connection: Connection, address: str, outgoing: int, peer: bytes, *, initiator: bool
+        self, connection: Connection, address: str, outgoing: int, peer: bytes, shown: Shown
     ) -> int:
         session = protocol.Session(
-            initiator=initiator, own_id=self.committer.manager.identity.guid,
-            expected_peer=peer, direct=peer == NO_GUID, settings=self.committer.settings,
-            now_us=self.committer.clock.read().mono_us, life=Life(*self.committer.manager.life),
+            initiator=bool(outgoing), own_id=self.committer.manager.identity.guid,
+            expected_peer=peer, proven=shown.guid, direct=peer == NO_GUID,
+            settings=self.committer.settings, now_us=self.committer.clock.read().mono_us,
+            life=Life(*self.committer.manager.life),
         )  # fmt: skip
-        if initiator:
+        if outgoing:
             session.start()
-        return self._add(session, connection, address, outgoing)
+        return self._add(session, connection, address, outgoing, shown.actor)
 
     def data(self, number: int, data: Buffer) -> None:
         """Bytes have come."""
@@ -228,12 +196,12 @@ class Sessions:
         link = self._links.get(number)
         return link is not None and (link.peer in self.known or link.address in self.known)
 
-    def _exchanged(self, link: _Link) -> None:
+    def _exchanged(self, link: Link) -> None:
         """Messages went across: whoever comes from there is no stranger any more."""
         link.exchanged = True
         self.known.exchanged(link.address, *([link.peer] if link.peer != NO_GUID else ()))
 
-    def _handle(self, link: _Link, events: Sequence[protocol.Event]) -> None:
+    def _handle(self, link: Link, events: Sequence[protocol.Event]) -> None:
         submit = self.committer.submit
         for happened in events:
             if isinstance(happened, protocol.Arrived):
@@ -259,6 +227,7 @@ class Sessions:
                     SessionOpened(
                         link.number, happened.peer_id, link.address, link.outgoing,
                         happened.extended, happened.http, happened.life.id, happened.life.stamp,
+                        link.actor,
                     )
                 )  # fmt: skip
             else:
@@ -266,7 +235,7 @@ class Sessions:
                 self._over(link, happened.reason)
                 link.connection.close()
 
-    def _over(self, link: _Link, reason: str) -> None:
+    def _over(self, link: Link, reason: str) -> None:
         self.wanting.pop(link.number, None)
         self.dirty.pop(link.number, None)
         link.session.close(reason)
@@ -284,7 +253,7 @@ class Sessions:
                 "peer turned away", session=link.number, address=link.address, reason=reason
             )
 
-    def _of(self, link: _Link) -> str:
+    def _of(self, link: Link) -> str:
         """Lines about known managers are not lost among those about strangers."""
         known = link.outgoing or link.peer in self.known or link.address in self.known
         return "known" if known else "strangers"
@@ -401,7 +370,7 @@ class Sessions:
             self.wanting[link.number] = None
         self.dirty[link.number] = link
 
-    def _write(self, link: _Link) -> None:
+    def _write(self, link: Link) -> None:
         """Hand on what the session has to say, and note when it wants to look at the time."""
         session = link.session
         if session.output:
@@ -411,7 +380,7 @@ class Sessions:
 
     # ---- time -----------------------------------------------------------------------------
 
-    def _arm(self, link: _Link) -> None:
+    def _arm(self, link: Link) -> None:
         due = link.session.next_timer()
         if due is not None and (not link.armed or due < link.armed):
             link.armed = due
@@ -436,7 +405,7 @@ class Sessions:
 
     def tick(self, now: Now) -> None:
         """Let the sessions whose time has come look at it."""
-        rung: list[_Link] = []
+        rung: list[Link] = []
         while (due := self.next_timer()) is not None and due <= now.mono_us:
             link = self._links[heappop(self._timers)[1]]
             link.armed = 0

@@ -9,6 +9,7 @@ from onceq.errors import ConfigurationError
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames, host_of
 from onceq.service.config import Configuration, split_address
 from onceq.service.mappings import tables_of
+from onceq.tls.contexts import Files
 
 
 def available() -> bool:
@@ -38,8 +39,14 @@ def names_of(configuration: Configuration, name: str, where: str) -> HttpNames:
     return HttpNames(frozenset(own), receipts, tables_of(configuration), forward)
 
 
-def server_context(configuration: Configuration) -> ssl.SSLContext | None:
+def server_context(
+    configuration: Configuration, identity: Files | None = None
+) -> ssl.SSLContext | None:
     """For listening; None for plain HTTP.
+
+    Args:
+        identity: Of this queue manager: whoever posts may show a certificate, too, and one that
+            he shows must be of an authority that is trusted there.
 
     Raises:
         ConfigurationError: Certificate or key cannot be used, or the library is missing.
@@ -53,6 +60,9 @@ def server_context(configuration: Configuration) -> ssl.SSLContext | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     take_certificate(context, configuration)
+    if identity is not None:
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(identity.authorities)
     return context
 
 
@@ -70,8 +80,14 @@ def take_certificate(context: ssl.SSLContext, configuration: Configuration) -> N
         ) from None
 
 
-def client_context(authorities: str) -> ssl.SSLContext:
-    """For connecting; raises OSError if the file of authorities cannot be read."""
+def client_context(authorities: str, identity: Files | None = None) -> ssl.SSLContext:
+    """For connecting; raises OSError if the file of authorities cannot be read.
+
+    Args:
+        identity: Shown to servers that ask who we are.
+    """
     context = ssl.create_default_context(cafile=authorities or None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if identity is not None:
+        context.load_cert_chain(identity.certificate, identity.key or None)
     return context

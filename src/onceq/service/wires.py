@@ -24,9 +24,12 @@ from onceq.model.run import Buffer
 from onceq.service.admission import Kind, Place
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
-from onceq.service.identities import actor_of, is_private
+from onceq.service.identities import Shown, actor_of, is_private
+from onceq.service.reasons import said
 from onceq.tls.contexts import APPLICATIONS
+from onceq.tls.granting import Granting
 
+CLOSED = "the other side closed the connection"
 HIGH_WATER_BYTES = 4 << 20
 """Bytes waiting to be sent on one connection; no more is asked for above."""
 CLOSE_S_MAX = 5.0
@@ -50,6 +53,14 @@ class Host(Protocol):
 
     def admit(self, wire: Wire) -> bool:
         """A connection is there; False if it must not stay."""
+
+    def shown(
+        self, transport: asyncio.BaseTransport | None, address: str, *, http: bool
+    ) -> Shown | str:
+        """Who is at the other side, which was let in; or why it cannot stay."""
+
+    def granting(self, transport: asyncio.BaseTransport | None, address: str) -> Granting | None:
+        """What speaks with whoever has come for a certificate; None: he has come as a peer."""
 
     def dismiss(self, wire: Wire) -> None:
         """A connection that was admitted is gone."""
@@ -80,6 +91,8 @@ class Wire(ABC, asyncio.Protocol):
         """Where it is counted."""
         self.coming: asyncio.Task[None] | None = None
         """Sets it up."""
+        self.came_s = 0.0
+        """When it was accepted, by the loop's clock; 0: it was made here."""
         self.seen = False
         """Whether it was ever there."""
         self._refused = ""
@@ -182,7 +195,9 @@ class Wire(ABC, asyncio.Protocol):
     # ---- until it is known who this is ----------------------------------------------------
 
     def _await_name(self, seconds: float) -> None:
-        self._deadline = self._network.loop.call_later(seconds, self._too_late)
+        """From when it was accepted: setting TLS up is a part of it."""
+        loop = self._network.loop
+        self._deadline = loop.call_at((self.came_s or loop.time()) + seconds, self._too_late)
 
     def _too_late(self) -> None:
         self._deadline = None
@@ -206,7 +221,7 @@ class Wire(ABC, asyncio.Protocol):
         if self._transport is not None:
             self._transport = None
             self._network.dismiss(self)
-            lost = f"connection lost: {exc}" if exc else "the other side closed the connection"
+            lost = f"connection lost: {said(exc)}" if exc else CLOSED
             self.end(self._refused or lost)
 
     @abstractmethod
@@ -224,6 +239,14 @@ class PeerWire(Wire):
         """The outgoing queue that it was made for; 0: the other side has made it."""
         self._session = 0
         self._blocked = False
+        self._granting: Granting | None = None
+        self._silent = True
+        """Whether nothing has come yet."""
+
+    @property
+    def told(self) -> bool:
+        """Whether there is a session, which says by itself how it ends."""
+        return self._session != 0
 
     @property
     def writable(self) -> bool:
@@ -242,27 +265,46 @@ class PeerWire(Wire):
 
     def begin(self, address: str) -> None:
         """See Wire."""
-        engine = self._network.engine
+        engine, transport = self._network.engine, self._transport
+        if not self.outgoing and not self._http:
+            self._await_name(HANDSHAKE_S_MAX)
+            self._granting = self._network.granting(transport, address)
+            if self._granting is not None:
+                return
+        shown = self._network.shown(transport, address, http=self._http)
+        if isinstance(shown, str):
+            self._network.turn_away(self, shown)
+            return
 
         def work() -> None:
             if self.outgoing:
-                self._session = engine.sessions.connected(self.outgoing, self, address)
+                self._session = engine.sessions.connected(self.outgoing, self, address, shown)
             elif self._http:
-                self._session = engine.sessions.accepted_http(self, address)
+                self._session = engine.sessions.accepted_http(self, address, shown)
             else:
-                self._session = engine.sessions.accepted(self, address)
+                self._session = engine.sessions.accepted(self, address, shown)
 
         self._network.use(self, work)
-        if not self.outgoing and not self._http:
-            self._await_name(HANDSHAKE_S_MAX)
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
+        self._silent = False
+        if self._granting is not None:
+            self._network.use(self, partial(self._grant, self._granting, data))
+            return
         sessions = self._network.engine.sessions
         self._network.use(self, partial(sessions.data, self._session, data))
         if not (self.spoken or self.outgoing):
             spoken = sessions.spoken(self._session)
             self._heard(len(data), spoken=spoken, known=sessions.is_known(self._session))
+
+    def _grant(self, granting: Granting, data: bytes) -> None:
+        """Somebody asks for a certificate; the deadline of strangers is his, too."""
+        answer = granting.data(data)
+        self._heard(len(data), spoken=False)
+        if answer:
+            self.write([answer])
+            self.close()
 
     def pause_writing(self) -> None:
         """See asyncio."""
@@ -278,9 +320,14 @@ class PeerWire(Wire):
 
     def end(self, reason: str) -> None:
         """See Wire."""
+        sessions = self._network.engine.sessions
         if self._session:
-            sessions = self._network.engine.sessions
+            if self.outgoing and self._silent and reason == CLOSED:
+                reason += " without a word: it may ask for TLS, or not know this computer"
             self._network.use(self, partial(sessions.gone, self._session, reason))
+        elif self.outgoing:
+            failed = partial(sessions.connect_failed, self.outgoing, reason)
+            self._network.use(self, failed)
 
 
 class ClientWire(Wire):

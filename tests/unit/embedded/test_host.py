@@ -462,7 +462,9 @@ def test_a_port_in_use_is_said_and_everything_given_back(make: Make, tmp_path: P
 def test_an_address_that_is_not_ours(tmp_path: Path) -> None:
     store = init(str(tmp_path), name="X")
     with pytest.raises(ConfigurationError, match=r"cannot listen at 192\.0\.2\.1:0"):
-        EmbeddedHost(str(tmp_path), store, replace(QUIET, listen="192.0.2.1:0"))
+        EmbeddedHost(
+            str(tmp_path), store, replace(QUIET, listen="192.0.2.1:0", plain_peers=("192.0.2.2",))
+        )
     store.close()
 
 

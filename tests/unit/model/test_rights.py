@@ -72,6 +72,13 @@ def test_patterns_of_queues(pattern: str, covers: list[str], not_covers: list[st
         ("account:a*e", [ALICE], [Actor(ActorKind.ACCOUNT, "alicia")]),
         ("*", [ALICE, BILLING, Actor(ActorKind.PEER, "00")], [NOBODY]),
         ("nobody", [NOBODY], [ALICE, BILLING]),
+        ("*", [Actor(ActorKind.CERTIFICATE, "x")], [Actor(ActorKind.ADDRESS, "10.1.2.3")]),
+        (
+            "address:10.1.2.*",
+            [Actor(ActorKind.ADDRESS, "10.1.2.3")],
+            [Actor(ActorKind.ADDRESS, "10.1.20.3"), Actor(ActorKind.PEER, "10.1.2.3"), NOBODY],
+        ),
+        ("address:FE80::A", [Actor(ActorKind.ADDRESS, "fe80::a")], [NOBODY]),
         ("peer:ABCD", [Actor(ActorKind.PEER, "abcd")], [Actor(ActorKind.PEER, "abce")]),
     ],
 )
@@ -109,6 +116,15 @@ def test_what_is_given_over_the_whole_queue_manager() -> None:
     }
     administrator = policy(("alice", "administer", ""))
     assert all(administrator.allows(ALICE, right, ORDERS) for right in Right)
+
+
+def test_an_address_runs_nothing_whatever_it_was_granted() -> None:
+    windows = Actor(ActorKind.ADDRESS, "10.1.2.3")
+    one = policy(*((str(windows), right.value, "") for right in WHOLE))
+    assert {right for right in Right if one.allows(windows, right, ORDERS)} == {Right.FORWARD}
+    one = policy((str(windows), "send", ORDERS))
+    assert one.allows(windows, Right.SEND, ORDERS)
+    assert not one.allows(windows, Right.RECEIVE, ORDERS)
 
 
 def test_grants_add_up_and_are_taken_by_their_own_words() -> None:

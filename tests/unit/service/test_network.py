@@ -17,7 +17,7 @@ from onceq.errors import ConfigurationError, PortInUse
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, LOG_LINES_AT_ONCE, Settings
 from onceq.model.run import Buffer
 from onceq.service import network as network_module
-from onceq.service import wires
+from onceq.service import reaching, wires
 from onceq.service.sessions import Sessions
 from onceq.service.wires import PeerWire
 from onceq.wire.mqqb.session import Session
@@ -85,7 +85,7 @@ def test_a_connection_that_takes_too_long_has_failed(monkeypatch: pytest.MonkeyP
         async def never(*_: Any, **__: Any) -> None:
             await asyncio.Event().wait()
 
-        monkeypatch.setattr(network_module, "CONNECT_S_MAX", 0.01)
+        monkeypatch.setattr(reaching, "CONNECT_S_MAX", 0.01)
         monkeypatch.setattr(alpha.network.loop, "create_connection", never)
         alpha.network.connect(9, "OS", "SLOW", b"")
         await until(lambda: alpha.seen(ConnectFailed))

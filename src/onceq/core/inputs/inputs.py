@@ -190,4 +190,5 @@ Input = (
     | Compose
     | backup.PutBack
     | settings.Reconfigure
+    | settings.TellDoors
 )

@@ -9,7 +9,7 @@ Upholds: I26 (nothing waits for a timer that the old settings would have set).
 from __future__ import annotations
 
 from onceq.core.ending.portions import numbered, some_at_a_time
-from onceq.core.inputs.settings import Reconfigure
+from onceq.core.inputs.settings import Reconfigure, TellDoors
 from onceq.core.state.queues import OutgoingQueue
 from onceq.core.step.step import Step
 from onceq.core.transaction import abandoned_branches, idle_timeout
@@ -32,3 +32,8 @@ def reconfigure(step: Step, item: Reconfigure) -> None:
     idle_timeout.watch(step)
     for tx in list(step.units.branches.values()):
         abandoned_branches.watch(step, tx)
+
+
+def tell_doors(step: Step, item: TellDoors) -> None:
+    """How others come in has changed, for the status."""
+    step.doors = item

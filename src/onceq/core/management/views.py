@@ -80,6 +80,10 @@ def status(step: Step) -> StatusView:
         disbelieved=dict(step.sessions.disbelieved),
         life=guid_text(state.lives.id),
         clashes=clash_views(step),
+        tls=step.doors.identity,
+        certificate_ends=step.doors.ends_s,
+        certificate_problem=step.doors.problem,
+        plain_peers=step.doors.plain_peers,
     )
 
 

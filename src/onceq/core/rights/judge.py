@@ -97,11 +97,13 @@ def may_deliver(step: Step, peer: Peer, source: bytes, queue: str) -> bool:
     """Whether messages of a manager that come on this session may enter a queue here.
 
     Who speaks on the session is proven, or is on this computer; that it passes on what another
-    manager has sent is looked at before (``passes_on``).
+    manager has sent is looked at before (``passes_on``). Over HTTP the source is what the message
+    says, which proves nothing: who has posted it counts.
     """
     if peer.actor.free:
         return True
-    actor = peer.actor if source == peer.peer else Actor(ActorKind.PEER, guid_text(source))
+    own = peer.http or source == peer.peer
+    actor = peer.actor if own else Actor(ActorKind.PEER, guid_text(source))
     return step.state.policy.allows(actor, Right.SEND, queue)
 
 

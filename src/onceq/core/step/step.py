@@ -13,6 +13,7 @@ from enum import IntEnum
 from heapq import heappush
 
 from onceq.core.decision import Action, Answer, Decision, Notice, Record
+from onceq.core.inputs.settings import TellDoors
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.position_states import GIVES_BACK
 from onceq.core.state.queues import Queue
@@ -71,6 +72,7 @@ class Step:
         told: What the operator was told of, and until when (seconds) not again.
         scrub: How far the last look at every stored byte has come.
         space_low: Whether the disk is nearly full.
+        doors: How other queue managers come in.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class Step:
         self.told: dict[tuple[str, str], int] = {}
         self.scrub = ScrubView()
         self.space_low = False
+        self.doors = TellDoors()
         self._passing = 0
 
     # ---- the decision -------------------------------------------------------------------

@@ -99,6 +99,10 @@ class StatusView(View):
             often.
         life: A GUID that is another one after each start.
         clashes: Identities, its own or others', that two queue managers use.
+        tls: Whether it has an identity, and speaks TLS with other queue managers.
+        certificate_ends: Until when its certificate is good; 0: it has none that is good now.
+        certificate_problem: Why nobody believes its certificate; "" if there is no reason.
+        plain_peers: Addresses that may speak without proving who they are.
     """
 
     name: str = ""
@@ -123,6 +127,10 @@ class StatusView(View):
     disbelieved: dict[str, int] = field(default_factory=dict)
     life: str = ""
     clashes: tuple[ClashView, ...] = ()
+    tls: bool = False
+    certificate_ends: int = 0
+    certificate_problem: str = ""
+    plain_peers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

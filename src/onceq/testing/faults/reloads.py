@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from onceq.errors import OnceqError
 from onceq.model.requests import Steer, SteerOutgoing
 from onceq.service.config import Configuration
+from onceq.service.doors import Doors
 from onceq.service.engine import Engine
 from onceq.service.reloading import reloading
 from onceq.testing.sim import marks
@@ -54,6 +55,8 @@ class Reloads:
 
 class _NoAddresses:
     """A network whose addresses do not change."""
+
+    doors = Doors()
 
     def reconfigure(self, peers: Mapping[str, str], authorities: str) -> None:
         """See ``service.reloading.Reconfigured``."""

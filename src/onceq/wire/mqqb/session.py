@@ -21,6 +21,7 @@ from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import Settings
 from onceq.model.run import Buffer, Run
 from onceq.packet.arrived import LastShape, cut
+from onceq.wire.mqqb.counts import COUNTER, agree, durable
 from onceq.wire.mqqb.cutter import Cutter, InternalPacket, UserPackets
 from onceq.wire.mqqb.events import Acked, Arrived, Closed, Event, Opened
 from onceq.wire.mqqb.internal import UNTOLD, Establish, Life, Parameters, SessionHeader, mark, parse
@@ -28,7 +29,6 @@ from onceq.wire.mqqb.session_states import BEGIN, TAKES, State
 
 __all__ = ["Acked", "Arrived", "Closed", "Event", "Opened", "Session"]
 
-COUNTER: Final = 0x10000
 FLAG_BITS: Final = 32
 ACK_MS: Final = (20_000, 120_000)
 RECOVERABLE_ACK_MS: Final = (500, 120_000)
@@ -46,6 +46,7 @@ class Session:
         initiator: bool,
         own_id: bytes,
         expected_peer: bytes = NO_GUID,
+        proven: bytes = NO_GUID,
         direct: bool = True,
         settings: Settings,
         now_us: int,
@@ -55,6 +56,8 @@ class Session:
 
         Args:
             expected_peer: GUID that the peer must have; zero: whichever it has.
+            proven: GUID that its certificate is for, which it may speak for alone; zero: none is
+                asked for here.
             direct: Whether the destination was named directly (the wait for acknowledgments is
                 doubled then).
             now_us: Monotonic microseconds, as in every call.
@@ -64,6 +67,7 @@ class Session:
         self._initiator = initiator
         self._own = own_id
         self._expected = expected_peer
+        self._proven = proven
         self._wait_factor = 2 if direct else 1
         self._settings = settings
         self._state = BEGIN[initiator]
@@ -146,6 +150,7 @@ class Session:
     def _establish(self, packet: Establish, after: State) -> list[Event]:
         if self._initiator:
             return self._establish_answered(packet, after)
+        self._prove(packet.client)
         self.peer_id = packet.client
         clash = packet.client == self._own
         refused = clash or packet.server not in (NO_GUID, self._own)
@@ -163,7 +168,16 @@ class Session:
         self._state = after
         return []
 
+    def _prove(self, said: bytes) -> None:
+        """A queue manager speaks for itself alone: what it says is looked at before it counts."""
+        if self._proven not in (NO_GUID, said):
+            raise IdentityClash(
+                f"it says that it is queue manager {guid_text(said)}, and its certificate is for "
+                f"{guid_text(self._proven)}"
+            )
+
     def _establish_answered(self, packet: Establish, after: State) -> list[Event]:
+        self._prove(packet.server)
         if packet.server == self._own:
             self._extend(packet)
             told = [Opened(self._own, self.extended, life=self.peer_life)]
@@ -331,7 +345,7 @@ class Session:
                 f"{self._sent} were sent, {self._acked} acknowledged before"
             )
         self._acked = acked
-        self._durable(header)
+        self._acked_recoverable = durable(header, self._sent_recoverable, self._acked_recoverable)
         self._peer_window = header.window
         if self._sent == self._acked:
             self._wait_due = 0
@@ -341,33 +355,7 @@ class Session:
             if events and isinstance(events[-1], Acked):
                 events.pop()
             events.append(Acked(self._acked, self._acked_recoverable))
-        self._compare(header, carrying)
-
-    def _durable(self, header: SessionHeader) -> None:
-        """Recoverable messages that the peer has on disk: the base, by definition all before it,
-        and those after it as far as the flags have no hole.
-
-        A base of 0 says "none", and after a wrap with flags it may be number 65536.
-        """
-        if not header.base and (not header.flags or self._sent_recoverable < COUNTER):
-            return
-        run = (~header.flags & (header.flags + 1)).bit_length() - 1
-        known = self._acked_recoverable
-        durable = known + (header.base + max(run, 1) - 1 - known) % COUNTER
-        # Else it speaks of what was never sent, and is not believed.
-        if durable <= self._sent_recoverable:
-            self._acked_recoverable = durable
-
-    def _compare(self, header: SessionHeader, carrying: tuple[int, int]) -> None:
-        theirs = (header.sent, header.sent_recoverable)
-        received, recoverable = self._received, self._received_recoverable
-        after = (received % COUNTER, recoverable % COUNTER)
-        before = ((received - carrying[0]) % COUNTER, (recoverable - carrying[1]) % COUNTER)
-        if theirs not in (after, before):
-            raise ProtocolState(
-                f"the peer counts {theirs[0]} messages sent, {theirs[1]} of them recoverable; "
-                f"{after[0]} and {after[1]} have come"
-            )
+        agree(header, (self._received, self._received_recoverable), carrying)
 
     # ---- sending --------------------------------------------------------------------------
 

@@ -1,0 +1,276 @@
+"""Through which door another queue manager comes in, and through which we go out to it: one rule.
+
+With an identity (``tls/`` in the data directory, or files that the configuration names) every
+connection with another queue manager is TLS, in which both sides prove who they are, and nothing is
+parsed before. ``plain_peers`` names the addresses of computers that cannot do that: with those, and
+with them alone, both sides speak as they are, and whoever is there is known by its address.
+
+Without an identity there is only this computer (loopback), to which nothing has to be proven, and
+``plain_peers``. So no address that others can reach is listened at without one of the two.
+
+The doors are judged for each connection, by what holds then: other files, or other addresses, are
+taken by a reload, and connections that are there go on.
+
+Upholds: I28.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from onceq.core.inputs.settings import TellDoors
+from onceq.errors import ConfigurationError
+from onceq.model.identity import NO_GUID, guid_text
+from onceq.model.limits import CERTIFICATE_WARN_DAYS
+from onceq.model.manager_identity import Identity
+from onceq.model.rights import NOBODY, Actor, ActorKind
+from onceq.model.time import DAY_S
+from onceq.service.config import Configuration, split_address
+from onceq.service.identities import ON_THIS_COMPUTER, Shown
+from onceq.service.logs import event
+from onceq.store.log import LogStore
+from onceq.tls.contexts import APPLICATIONS, JOIN, PEERS, Files, client_context, server_context
+from onceq.tls.folder import files_of, folder_of
+from onceq.tls.granting import Asking, Granting, Note
+from onceq.tls.identity import guid_of
+from onceq.tls.invites import Invites
+from onceq.tls.own import Own, look
+
+SAY: Final = (
+    "give this queue manager an identity (onceq tls init, or onceq tls join on the invitation of "
+    "another one), or, for hosts that cannot speak TLS, name their addresses in plain_peers"
+)
+"""The ways out."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Contexts:
+    """Contexts of one set of files."""
+
+    files: Files
+    own: Own
+    peers: ssl.SSLContext
+    inviting: ssl.SSLContext
+    """For peers, and whoever has an invitation, who has no certificate yet."""
+    applications: ssl.SSLContext
+    going: ssl.SSLContext
+
+
+class Doors:
+    """The doors of one queue manager; see the module."""
+
+    def __init__(self, path: str = "", guid: bytes = NO_GUID) -> None:
+        """Doors of a queue manager without an identity.
+
+        Args:
+            path: Its data directory.
+            guid: Its GUID.
+        """
+        self.path = path
+        self._guid = guid
+        self._tls: _Contexts | None = None
+        self._plain: frozenset[str] = frozenset()
+        self.invites = Invites(folder_of(path))
+
+    # ---- what holds ---------------------------------------------------------------------------
+
+    def prepared(self, configuration: Configuration) -> Callable[[], None]:
+        """Read what a configuration says, and the files; what it returns makes it hold.
+
+        Raises:
+            ConfigurationError, AccessDenied: A file cannot be used, or an address would be open
+                to whoever reaches it; nothing has changed.
+        """
+        files = files_of(
+            self.path,
+            certificate=configuration.tls_certificate,
+            key=configuration.tls_key,
+            authorities=configuration.tls_authorities,
+            minimum=configuration.tls_minimum,
+        )
+        made = self._made(files) if files is not None else None
+        plain = frozenset(configuration.plain_peers)
+        self._check(configuration, tls=made is not None, plain=bool(plain))
+
+        def hold() -> None:
+            self._tls, self._plain = made, plain
+
+        return hold
+
+    def _made(self, files: Files) -> _Contexts:
+        own = look(files, self._guid)
+        return _Contexts(
+            files, own,
+            peers=server_context(files, peers=True, alpn=(PEERS, JOIN)),
+            inviting=server_context(files, peers=True, alpn=(PEERS, JOIN), certificates=False),
+            applications=server_context(files, peers=False, alpn=(APPLICATIONS,)),
+            going=client_context(
+                files.authorities, certificate=files.certificate, key=files.key,
+                minimum=files.minimum, peers=True,
+            ),
+        )  # fmt: skip
+
+    @staticmethod
+    def _check(configuration: Configuration, *, tls: bool, plain: bool) -> None:
+        """Nothing but loopback without an identity."""
+        closed = tls or plain
+        for key, guarded in (
+            ("listen", closed),
+            ("client_listen", tls),
+            ("http_listen", closed or bool(configuration.http_certificate)),
+        ):
+            where = getattr(configuration, key)
+            if where and not guarded and not is_loopback(split_address(where, 0)[0]):
+                raise ConfigurationError(
+                    f"{key}: {where} can be reached from other computers, and whoever reaches it "
+                    f"would be believed whatever he says: {SAY if key != 'client_listen' else _TLS}"
+                )
+
+    @property
+    def files(self) -> Files | None:
+        """What proves who this is; None: nothing does."""
+        return self._tls.files if self._tls is not None else None
+
+    @property
+    def own(self) -> Own | None:
+        """The own certificate; None: there is no identity."""
+        return self._tls.own if self._tls is not None else None
+
+    def told(self) -> TellDoors:
+        """For the status."""
+        own = self.own or Own()
+        return TellDoors(
+            identity=self._tls is not None, ends_s=own.ends_s, problem=own.problem,
+            plain_peers=tuple(sorted(self._plain)),
+        )  # fmt: skip
+
+    def tell(self, now_s: int) -> None:
+        """Log who may come in without proof, and whether the certificate ends soon."""
+        if self._plain:
+            event(
+                "these addresses may speak without proving who they are", level=logging.WARNING,
+                plain_peers=",".join(sorted(self._plain)),
+            )  # fmt: skip
+        own = self.own
+        if own is None:
+            return
+        if own.problem or own.ends_s <= now_s:
+            event(
+                "nobody believes the certificate of this queue manager", level=logging.ERROR,
+                reason=own.problem or "it has expired", cure="onceq tls renew",
+            )  # fmt: skip
+        elif own.ends_s - now_s < CERTIFICATE_WARN_DAYS * DAY_S:
+            event(
+                "the certificate of this queue manager ends soon", level=logging.WARNING,
+                days=(own.ends_s - now_s) // DAY_S, cure="onceq tls renew",
+            )  # fmt: skip
+
+    # ---- other queue managers -----------------------------------------------------------------
+
+    def way_in(self, address: str, now_s: int) -> ssl.SSLContext | str | None:
+        """How whoever has connected from an address is spoken with: in TLS, plainly (None), or
+        not at all, and why."""
+        if address in self._plain:
+            return None
+        if self._tls is not None:
+            return self._tls.inviting if self.invites.expected(now_s) else self._tls.peers
+        return None if is_loopback(address) else "its address is not among plain_peers"
+
+    def way_out(self, address: str) -> ssl.SSLContext | str | None:
+        """How we speak with whoever is at an address: the same."""
+        if address in self._plain:
+            return None
+        if self._tls is not None:
+            return self._tls.going
+        if is_loopback(address):
+            return None
+        return f"{address} is another computer, and nothing would prove who is there: {SAY}"
+
+    def shown(self, transport: asyncio.BaseTransport | None, address: str) -> Shown | str:
+        """Who is at the other side of a connection between queue managers, or why it cannot
+        stay."""
+        tls = transport.get_extra_info("ssl_object") if transport is not None else None
+        if tls is None:
+            return self.plainly(address)
+        if tls.selected_alpn_protocol() != PEERS:
+            return f"it speaks TLS, but not {PEERS} in it"
+        return proven(tls.getpeercert())
+
+    def way_in_by_http(self, address: str) -> str | None:
+        """Why whoever posts from an address without TLS is not spoken with; None: he is."""
+        known = address in self._plain or is_loopback(address)
+        return None if known else "its address is not among plain_peers, and it speaks no TLS"
+
+    def shown_http(self, transport: asyncio.BaseTransport | None, address: str) -> Shown | str:
+        """Who posts: over HTTPS one may show a certificate, and who shows none is nobody unless
+        he is on this computer."""
+        tls = transport.get_extra_info("ssl_object") if transport is not None else None
+        shown = proven(tls.getpeercert()) if tls is not None else ""
+        if isinstance(shown, Shown):
+            return shown
+        if tls is None or address in self._plain or is_loopback(address):
+            return self.plainly(address)
+        return Shown(NO_GUID, NOBODY)
+
+    def plainly(self, address: str) -> Shown:
+        """Who speaks without TLS from an address; it was let in."""
+        if address in self._plain:
+            return Shown(NO_GUID, Actor(ActorKind.ADDRESS, address))
+        return ON_THIS_COMPUTER
+
+    def granting(
+        self, transport: asyncio.BaseTransport | None, address: str, now_s: int, note: Note
+    ) -> Granting | None:
+        """What speaks with whoever has come for a certificate; None: he has come as a peer."""
+        tls = transport.get_extra_info("ssl_object") if transport is not None else None
+        if tls is None or tls.selected_alpn_protocol() != JOIN:
+            return None
+        who = Asking(address, guid_of(tls.getpeercert()))
+        return Granting(folder_of(self.path), self._guid, who, now_s, note)
+
+    # ---- others -------------------------------------------------------------------------------
+
+    def for_applications(self) -> ssl.SSLContext | None:
+        """How applications over TCP are spoken with; None: plainly, on this computer alone."""
+        return self._tls.applications if self._tls is not None else None
+
+
+def doors_of(path: str, store: LogStore, configuration: Configuration) -> Doors:
+    """The doors of the queue manager that lives in a data directory.
+
+    Raises:
+        ConfigurationError, AccessDenied: See ``Doors.prepared``; it must not start.
+    """
+    doors = Doors(path, Identity.unpack(store.identity).guid)
+    doors.prepared(configuration)()
+    return doors
+
+
+def proven(certificate: dict[str, object] | None) -> Shown | str:
+    """Which queue manager has shown a certificate that was checked, or why it is none."""
+    guid = guid_of(certificate)
+    if guid == NO_GUID:
+        return "it has shown no certificate of a queue manager"
+    return Shown(guid, Actor(ActorKind.PEER, guid_text(guid)))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this computer reaches an address; a name but ``localhost`` may be any."""
+    if host.casefold() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+_TLS: Final = (
+    "give this queue manager an identity (onceq tls init, or onceq tls join on the invitation of "
+    "another one); applications on this computer use its socket, or an address of loopback"
+)

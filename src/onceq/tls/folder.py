@@ -1,0 +1,115 @@
+"""What lies in ``tls/`` of a data directory: the identity of its queue manager, and whom it trusts.
+
+The certificate is written last, and a file is replaced whole: without ``certificate.pem`` there is
+no identity, and with it there is all of it. Only its owner may read the folder.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Final
+
+from onceq.errors import ConfigurationError
+from onceq.permission import denied, there
+from onceq.tls.contexts import Files
+
+FOLDER: Final = "tls"
+CERTIFICATE: Final = "certificate.pem"
+KEY: Final = "key.pem"
+AUTHORITIES: Final = "authorities.pem"
+AUTHORITY: Final = "authority.pem"
+"""Certificate of an authority of our own, where there is one."""
+AUTHORITY_KEY: Final = "authority-key.pem"
+ISSUED: Final = "issued.json"
+"""What that authority has signed."""
+JOINED: Final = "joined.json"
+"""Whose authority signed the certificate, where it is another queue manager's."""
+INVITES: Final = "invites"
+
+
+def folder_of(path: str) -> str:
+    """The folder of a data directory."""
+    return os.path.join(path, FOLDER)
+
+
+def files_of(
+    path: str, *, certificate: str = "", key: str = "", authorities: str = "", minimum: str = ""
+) -> Files | None:
+    """The files that prove who a queue manager is; None if there are none.
+
+    Args:
+        path: Its data directory; "": it has none.
+        certificate, key, authorities, minimum: As the configuration has them, where it has: names
+            of files, those without a leading slash from the data directory on.
+
+    Raises:
+        ConfigurationError, AccessDenied: They cannot be used; they are named.
+    """
+    oldest = minimum or "1.3"
+    if certificate:
+        named = [os.path.join(path, name) if name else "" for name in (certificate, key)]
+        _secret(named[1] or named[0], allowed=0o770)
+        return Files(named[0], named[1], os.path.join(path, authorities), oldest)
+    own = folder_of(path)
+    if not path or not there(os.path.join(own, CERTIFICATE)):
+        return None
+    key = os.path.join(own, KEY)
+    _secret(key, allowed=0o700)
+    return Files(os.path.join(own, CERTIFICATE), key, os.path.join(own, AUTHORITIES), oldest)
+
+
+def write(name: str, data: bytes) -> None:
+    """Put a file that only its owner may read in the place of what is there, or of nothing.
+
+    Raises:
+        AccessDenied, ConfigurationError: It cannot be written.
+    """
+    new = f"{name}.new"
+    try:
+        os.makedirs(os.path.dirname(name), mode=0o700, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        with open(os.open(new, flags, 0o600), "wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, name)
+        sync(os.path.dirname(name))
+    except PermissionError:
+        raise denied(name) from None
+    except OSError as error:
+        raise ConfigurationError(f"{name} cannot be written: {error.strerror}") from None
+
+
+def sync(folder: str) -> None:
+    """Make what was renamed or removed in a folder durable; raises OSError."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def read(name: str) -> bytes:
+    """What a file says; raises ConfigurationError, AccessDenied."""
+    try:
+        with open(name, "rb") as file:
+            return file.read()
+    except PermissionError:
+        raise denied(name) from None
+    except OSError as error:
+        raise ConfigurationError(f"{name} cannot be read: {error.strerror}") from None
+
+
+def _secret(key: str, *, allowed: int) -> None:
+    """A key that others can read proves nothing."""
+    try:
+        mode = stat.S_IMODE(os.stat(key).st_mode)
+    except OSError:
+        return  # whoever uses it says why it cannot be
+    if mode & ~allowed & 0o077:
+        raise ConfigurationError(
+            f"others may read the private key {key} (mode {mode:o}): chmod 600 it; who has it can "
+            "speak as this queue manager"
+        )

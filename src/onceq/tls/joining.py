@@ -1,0 +1,146 @@
+"""The side that gets a certificate: with an invitation, or in the place of the one that it has.
+
+Blocking, with plain sockets: a command does it. The secret of an invitation leaves this computer
+only on a connection that was checked with the authority whose fingerprint stands in the code, and
+by a certificate for the GUID that stands there, too; so who answers in another one's place gets
+nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import ssl
+import tempfile
+from typing import Any, Final
+
+from onceq.errors import AccessDenied, ConfigurationError, ServiceNotAvailable
+from onceq.model.identity import guid_text
+from onceq.tls import authority
+from onceq.tls.contexts import JOIN, Files, client_context
+from onceq.tls.identity import guid_of
+from onceq.tls.invites import Code
+
+WAIT_S: Final = 15.0
+ANSWER_BYTES_MAX: Final = 64 << 10
+
+
+def join(code: Code, request: bytes, now_s: int) -> tuple[bytes, bytes]:
+    """Use an invitation; returns the certificate and that of its authority, PEM.
+
+    Args:
+        request: To sign, PEM.
+
+    Raises:
+        AccessDenied: The code is not good any more, or whoever answers is not who it names.
+        ServiceNotAvailable: Nobody answers there.
+    """
+    if code.expires_s <= now_s:
+        raise AccessDenied("this invitation has expired; ask for another one")
+    unchecked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    unchecked.check_hostname = False
+    unchecked.verify_mode = ssl.CERT_NONE  # nothing secret is said, and the answer is compared
+    unchecked.minimum_version = ssl.TLSVersion.TLSv1_3
+    unchecked.set_alpn_protocols([JOIN])
+    found = _asked(code.address, unchecked, {"want": "authority"})
+    own = _text(found, "authority")
+    if authority.fingerprint(own) != code.fingerprint:
+        raise AccessDenied(
+            f"{code.address} has another authority than the invitation says: this is not the "
+            "queue manager that invites, or somebody stands between; nothing secret was said"
+        )
+    with tempfile.NamedTemporaryFile(suffix=".pem") as file:
+        file.write(own)
+        file.flush()
+        checked = client_context(file.name, peers=True, alpn=JOIN)
+    secret = base64.b64encode(code.secret).decode()
+    asked = {"want": "certificate", "secret": secret, "request": request.decode()}
+    return _text(_asked(code.address, checked, asked, code.guid), "certificate"), own
+
+
+def renew(address: str, guid: bytes, files: Files, request: bytes) -> bytes:
+    """Another certificate in the place of the own one, which must still be good; PEM.
+
+    Args:
+        address, guid: Of the queue manager whose authority has signed it.
+        files: What proves who this is.
+
+    Raises:
+        AccessDenied, ServiceNotAvailable: It is refused, or nobody answers.
+    """
+    context = client_context(
+        files.authorities, certificate=files.certificate, key=files.key, minimum=files.minimum,
+        peers=True, alpn=JOIN,
+    )  # fmt: skip
+    asked = {"want": "certificate", "request": request.decode()}
+    return _text(_asked(address, context, asked, guid), "certificate")
+
+
+def _asked(
+    address: str, context: ssl.SSLContext, asked: dict[str, str], guid: bytes | None = None
+) -> dict[str, Any]:
+    """Ask, and read the answer.
+
+    Args:
+        guid: Of the queue manager that must answer; None: it is not known yet.
+    """
+    host, _, port = address.rpartition(":")
+    try:
+        with (
+            socket.create_connection((host.strip("[]"), int(port)), WAIT_S) as plain,
+            context.wrap_socket(plain) as connection,
+        ):
+            _check(connection, address, guid)
+            connection.sendall(json.dumps(asked).encode() + b"\n")
+            raw = _read(connection)
+    except ssl.SSLCertVerificationError as error:
+        raise AccessDenied(
+            f"{address} cannot be believed: {error.verify_message}; nothing secret was said"
+        ) from None
+    except ssl.SSLError as error:
+        raise ServiceNotAvailable(
+            f"{address} does not take this (TLS: {error.reason}): has it an identity, is an "
+            "invitation open there, and is the own certificate still good?"
+        ) from None
+    except OSError as error:
+        raise ServiceNotAvailable(
+            f"{address} cannot be reached: {(error.strerror or str(error)).lower()}"
+        ) from None
+    try:
+        found = json.loads(raw)
+        refused = found.get("error")
+    except (ValueError, AttributeError, RecursionError):
+        raise ServiceNotAvailable(
+            f"{address} gave no answer that can be read: is an invitation open there?"
+        ) from None
+    if refused is not None:
+        raise AccessDenied(f"{address}: {str(refused)[:500]}")
+    return dict(found)
+
+
+def _check(connection: ssl.SSLSocket, address: str, guid: bytes | None) -> None:
+    if connection.selected_alpn_protocol() != JOIN:
+        raise ServiceNotAvailable(f"{address} speaks TLS, but not as a queue manager that invites")
+    if guid is not None and guid_of(connection.getpeercert()) != guid:
+        raise AccessDenied(
+            f"another queue manager than {guid_text(guid)} answers at {address}; nothing secret "
+            "was said"
+        )
+
+
+def _read(connection: ssl.SSLSocket) -> bytes:
+    found = bytearray()
+    while b"\n" not in found and len(found) <= ANSWER_BYTES_MAX:
+        piece = connection.recv(1 << 14)
+        if not piece:
+            break
+        found += piece
+    return bytes(found)
+
+
+def _text(found: dict[str, Any], key: str) -> bytes:
+    value = found.get(key)
+    if not isinstance(value, str) or not value.isascii():
+        raise ConfigurationError(f"the answer has no {key} in it")
+    return value.encode()

@@ -1,0 +1,97 @@
+"""What the own certificate says: for whom it is, until when, under which names.
+
+The standard library reads a certificate only after a handshake has checked it; so the files shake
+hands with themselves, in memory. That is the whole check at a start: they can be read, belong
+together, and are an identity at this time.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from dataclasses import dataclass
+from typing import Any, Final
+
+from onceq.errors import ConfigurationError
+from onceq.model.identity import NO_GUID, guid_text
+from onceq.tls.contexts import Files, server_context
+from onceq.tls.identity import guid_of, urn_of
+
+_EXPIRED, _NOT_YET = 10, 9
+"""How OpenSSL's check ends (X509_V_ERR_CERT_HAS_EXPIRED, _NOT_YET_VALID)."""
+_TURNS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What is to be said of the own certificate.
+
+    Attributes:
+        guid: The queue manager that it is for; NO_GUID if its time is not now.
+        ends_s: Until when, seconds since 1970; 0 if its time is not now.
+        hosts: Names and addresses of hosts that it is for, too.
+        problem: Why nobody will believe it; "": it is good.
+    """
+
+    guid: bytes = NO_GUID
+    ends_s: int = 0
+    hosts: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def look(files: Files, guid: bytes) -> Own:
+    """What the own certificate says.
+
+    Args:
+        guid: Of the queue manager, which it must be for.
+
+    Raises:
+        ConfigurationError, AccessDenied: The files cannot be used, or belong to another one.
+    """
+    server = server_context(files, peers=False)
+    server.verify_mode = ssl.CERT_NONE
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    # Itself is its anchor here: whose authority signed it is the matter of those who are shown it.
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    client.load_verify_locations(files.certificate)
+    try:
+        found = _shaken(client, server)
+    except ssl.SSLCertVerificationError as error:
+        if error.verify_code in (_EXPIRED, _NOT_YET):
+            return Own(problem=f"{files.certificate}: {error.verify_message}")
+        raise ConfigurationError(
+            f"{files.certificate} cannot be used: {error.verify_message}"
+        ) from None
+    except ssl.SSLError as error:
+        raise ConfigurationError(f"{files.certificate} cannot be used: {error.reason}") from None
+    named = guid_of(found)
+    if named != guid:
+        whose = f"queue manager {guid_text(named)}" if named != NO_GUID else "no queue manager"
+        raise ConfigurationError(
+            f"{files.certificate} is for {whose}; the one here needs the alternative name "
+            f"URI:{urn_of(guid)} in its certificate: onceq tls init, or have one made with it"
+        )
+    names: Any = found.get("subjectAltName", ())
+    hosts = [str(value) for kind, value in names if kind == "DNS"]
+    hosts += [str(ipaddress.ip_address(value)) for kind, value in names if kind == "IP Address"]
+    return Own(named, int(ssl.cert_time_to_seconds(str(found["notAfter"]))), tuple(hosts))
+
+
+def _shaken(client: ssl.SSLContext, server: ssl.SSLContext) -> dict[str, object]:
+    """The server's certificate, as its client sees it; raises ssl.SSLError."""
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [
+        client.wrap_bio(down, up),
+        server.wrap_bio(up, down, server_side=True),
+    ]
+    for _ in range(_TURNS):
+        for side in sides:
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+        found = sides[0].getpeercert() if sides[0].version() else None
+        if found:
+            return dict(found)
+    raise AssertionError("a handshake has so many turns")

@@ -1,0 +1,373 @@
+"""TLS between real daemons: set up by the commands, attacked, renewed while they run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import onceq
+from onceq.cli.main import run
+from onceq.errors import AccessDenied, ConfigurationError, InvalidParameter, ServiceNotAvailable
+from onceq.model.data_directory import CONFIGURATION_FILE
+from onceq.model.identity import guid_bytes
+from onceq.tls import folder
+from onceq.tls.contexts import PEERS, client_context
+from onceq.tls.invites import Code
+from tests.certificates import BETA, LONG_AGO_S, Authority
+from tests.daemon.process import WAIT_S, Process
+
+pytestmark = pytest.mark.slow
+
+Q = r"private$\q"
+THERE = rf"DIRECT=OS:ALPHA\{Q}"
+CONFIGURATION = ConfigurationError.exit_code
+DENIED, AWAY = AccessDenied.exit_code, ServiceNotAvailable.exit_code
+WRONG = InvalidParameter.exit_code
+SETTINGS = "[settings]\nconnect_retry_s = 0.1\norder_ack_delay_s = 0.02\nresend_first_s = 0.3\n"
+
+
+class Mesh:
+    """ALPHA, which is an authority, and BETA: data directories, and daemons on them."""
+
+    def __init__(self, path: Path, capture: pytest.CaptureFixture[str]) -> None:
+        self.path, self._capture = path, capture
+        self.running: list[Process] = []
+        for name in ("alpha", "beta"):
+            self.cli("qm", "init", str(path / name), "--name", name.upper())
+            self.configure(name)
+
+    def configure(self, name: str, more: str = "") -> None:
+        (self.path / name / CONFIGURATION_FILE).write_text(
+            f'listen = "127.0.0.1:0"\n{more}\n{SETTINGS}'
+        )
+
+    def cli(self, *arguments: str, code: int = 0) -> str:
+        """A command; what it prints, errors behind that."""
+        self._capture.readouterr()
+        ended = run(arguments)
+        said = self._capture.readouterr()
+        assert ended == code, said
+        assert "Traceback" not in said.err
+        return said.out + said.err
+
+    def tls(self, name: str, *arguments: str, code: int = 0) -> str:
+        return self.cli("tls", *arguments, "-d", str(self.path / name), code=code)
+
+    def shown(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.tls(name, "show", "--json"))
+        return found
+
+    def start(self, name: str, *options: str) -> Process:
+        made = Process(self.path / name, *options).started()
+        self.running.append(made)
+        return made
+
+    def invited(self, name: str = "BETA") -> str:
+        found = json.loads(self.tls("alpha", "invite", name, "--json"))
+        return str(found["code"])
+
+    def joined(self) -> tuple[Process, Process]:
+        """Both run and know each other; BETA may send to ALPHA."""
+        self.tls("alpha", "init")
+        alpha = self.start("alpha")
+        self.tls("beta", "join", self.invited())
+        beta = self.start("beta", "--peer", f"ALPHA={alpha.peers_at}")
+        with onceq.connect(str(alpha.path)) as qm:
+            qm.create_queue(Q, transactional=True)
+            qm.grant(f"peer:{self.shown('beta')['id']}", "send", "*")
+        return alpha, beta
+
+
+@pytest.fixture
+def mesh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Mesh]:
+    made = Mesh(tmp_path, capsys)
+    yield made
+    for one in made.running:
+        if one.popen.poll() is None:
+            assert one.end(signal.SIGTERM) == 0, one.said
+
+
+def send(mesh: Mesh, text: str) -> None:
+    with onceq.connect(str(mesh.path / "beta")) as qm, qm.transaction() as tx:
+        tx.send(THERE, text)
+
+
+def received(mesh: Mesh) -> str:
+    with onceq.connect(str(mesh.path / "alpha")) as qm:
+        return qm.receive(Q, timeout=WAIT_S).text
+
+
+class Tap:
+    """Passes bytes on to a port, and keeps them."""
+
+    def __init__(self, to: str) -> None:
+        self._host, _, port = to.rpartition(":")
+        self._port = int(port)
+        self.heard = bytearray()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.where = f"127.0.0.1:{self._server.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                here, _ = self._server.accept()
+            except OSError:
+                return
+            try:
+                there = socket.create_connection((self._host, self._port))
+            except OSError:
+                here.close()
+                continue
+            for one, other in ((here, there), (there, here)):
+                threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
+
+    def _pass(self, one: socket.socket, other: socket.socket) -> None:
+        try:
+            while data := one.recv(1 << 16):
+                self.heard += data
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        self._server.close()
+
+
+@pytest.mark.parametrize("tls", [True, False])
+def test_two_commands_and_no_byte_of_a_message_can_be_read_between(mesh: Mesh, tls: bool) -> None:
+    """Without TLS the same look at the wire sees it: else this would find nothing."""
+    if tls:
+        alpha, beta = mesh.joined()
+        beta.end()
+    else:
+        alpha = mesh.start("alpha")
+        with onceq.connect(str(alpha.path)) as qm:
+            qm.create_queue(Q, transactional=True)
+    tap = Tap(alpha.peers_at)
+    mesh.start("beta", "--peer", f"ALPHA={tap.where}")
+    send(mesh, "what nobody may read")
+    assert received(mesh) == "what nobody may read"
+    said = ("what nobody may read".encode("utf-16-le"), b"LIOR", b"what nobody may read")
+    assert any(part in tap.heard for part in said) is not tls
+    assert len(tap.heard) > 1000
+    tap.close()
+    with onceq.connect(str(alpha.path)) as qm:
+        assert qm.status().tls is tls
+
+
+def test_a_code_is_used_once_and_says_by_whom(mesh: Mesh) -> None:
+    mesh.tls("alpha", "init")
+    mesh.start("alpha")
+    code = mesh.invited("the-first")
+    assert "the-first" not in mesh.tls("alpha", "show")
+    mesh.tls("beta", "join", code)
+    said = mesh.tls("beta", "join", code, code=DENIED)
+    assert "used already" in said
+    assert "the-first" in mesh.tls("alpha", "show")
+    assert "used already" not in mesh.tls("beta", "show"), "what was there before still is"
+
+
+def test_what_is_wrong_with_a_code_is_told(mesh: Mesh, tmp_path: Path) -> None:
+    assert "no authority of its own" in mesh.tls("alpha", "invite", "BETA", code=CONFIGURATION)
+    mesh.tls("alpha", "init")
+    alpha = mesh.start("alpha")
+    code = Code.parse(mesh.invited())
+    for change, says in (
+        ({"expires_s": 1}, "has expired"),
+        ({"fingerprint": b"x" * 32}, "another authority than the invitation says"),
+        ({"guid": BETA}, "another queue manager than"),
+        ({"secret": b"x" * 16}, "no such invitation"),
+        ({"address": "127.0.0.1:1"}, "cannot be reached"),
+    ):
+        said = {name: getattr(code, name) for name in Code.__slots__} | change
+        found = mesh.tls(
+            "beta", "join", str(Code(**said)), code=AWAY if "reached" in says else DENIED
+        )
+        assert says in found
+    assert "a part of one" in mesh.tls("beta", "join", str(code)[:-4], code=WRONG)
+    assert not mesh.shown("beta")["identity"]
+    mesh.tls("beta", "join", str(code))
+    assert "is an authority itself" in mesh.tls("alpha", "join", str(code), code=CONFIGURATION)
+    assert "has an identity already" in mesh.tls("alpha", "init", code=CONFIGURATION)
+    assert "x" * 16 not in alpha.said
+
+
+def test_nothing_that_others_reach_is_listened_at_without_an_identity(mesh: Mesh) -> None:
+    for options, key in ((("--listen", "0.0.0.0:0"), "listen"),
+                         (("--client-listen", "0.0.0.0:0"), "client_listen")):  # fmt: skip
+        process = Process(mesh.path / "alpha", *options)
+        assert process.ended() == CONFIGURATION
+        assert f"{key}: 0.0.0.0:0 can be reached" in process.said
+        assert "onceq tls init" in process.said
+    mesh.configure("alpha", 'plain_peers = ["10.1.2.3"]')
+    alpha = mesh.start("alpha", "--listen", "0.0.0.0:0")
+    assert "these addresses may speak without proving who they are" in alpha.said
+    assert "10.1.2.3" in mesh.cli("qm", "status", "--qm", str(alpha.path))
+    alpha.end()
+    mesh.configure("alpha")
+    mesh.tls("alpha", "init")
+    alpha = mesh.start("alpha", "--listen", "0.0.0.0:0")
+    assert "certificate good until" in mesh.cli("qm", "status", "--qm", str(alpha.path))
+
+
+@pytest.mark.parametrize("which", [folder.AUTHORITIES, folder.KEY, folder.CERTIFICATE])
+def test_a_file_that_cannot_be_used_is_named_at_the_start_and_nothing_is_lost(
+    mesh: Mesh, which: str
+) -> None:
+    alpha, beta = mesh.joined()
+    send(mesh, "kept")
+    assert received(mesh) == "kept"
+    assert alpha.end() == 0
+    send(mesh, "kept, too")
+    name = alpha.path / "tls" / which
+    good = name.read_bytes()
+    name.write_bytes(b"nonsense\n")
+    process = Process(alpha.path)
+    assert process.ended() == CONFIGURATION
+    assert str(name) in process.said
+    assert "Traceback" not in process.said
+    name.write_bytes(good)
+    mesh.start("alpha", "--listen", alpha.peers_at)
+    assert received(mesh) == "kept, too"
+    assert beta.end() == 0
+
+
+def certificate_at(where: str, files: Any) -> bytes:
+    """What a daemon shows whoever connects now."""
+    context = client_context(
+        files["authorities"], certificate=files["certificate"],
+        key=os.path.join(os.path.dirname(files["certificate"]), folder.KEY), peers=True,
+    )  # fmt: skip
+    host, _, port = where.rpartition(":")
+    with (
+        socket.create_connection((host, int(port))) as plain,
+        context.wrap_socket(plain) as connection,
+    ):
+        assert connection.selected_alpn_protocol() == PEERS
+        found = connection.getpeercert(binary_form=True)
+        assert found
+        return found
+
+
+@pytest.mark.parametrize("by", ["signal", "command"])
+def test_a_new_certificate_is_taken_while_connections_live(mesh: Mesh, by: str) -> None:
+    alpha, beta = mesh.joined()
+    send(mesh, "before")
+    assert received(mesh) == "before"
+    shown = mesh.shown("beta")
+    old = certificate_at(alpha.peers_at, shown)
+    mesh.tls("alpha", "renew")
+    assert certificate_at(alpha.peers_at, shown) == old, "it is taken by a reload"
+    if by == "signal":
+        alpha.popen.send_signal(signal.SIGHUP)
+        with onceq.connect(str(alpha.path)) as qm:
+            while "the certificate for other queue managers" not in alpha.said:
+                qm.status()
+    else:
+        said = mesh.cli("qm", "reload", "--qm", str(alpha.path))
+        assert "changed: the certificate for other queue managers" in said
+    assert certificate_at(alpha.peers_at, shown) != old
+    mesh.tls("beta", "renew")
+    assert mesh.shown("beta")["signed_by"] == alpha.peers_at
+    mesh.cli("qm", "reload", "--qm", str(beta.path))
+    send(mesh, "after")
+    assert received(mesh) == "after"
+    assert alpha.said.count(f"session opened: session=1 peer={shown['id']}") == 1
+    assert "session closed" not in alpha.said, "the session of before goes on"
+
+
+def test_a_reload_with_a_file_that_cannot_be_used_changes_nothing(mesh: Mesh) -> None:
+    alpha, _ = mesh.joined()
+    (alpha.path / "tls" / folder.AUTHORITIES).write_bytes(b"")
+    said = mesh.cli("qm", "reload", "--qm", str(alpha.path), code=CONFIGURATION)
+    assert folder.AUTHORITIES in said
+    send(mesh, "still there")
+    assert received(mesh) == "still there"
+
+
+def test_own_files_and_authorities_instead_of_the_commands(mesh: Mesh) -> None:
+    """As a company's own authority makes them; two of them trust each other's."""
+    one, other = Authority("ONE"), Authority("OTHER")
+    both = one.certificate + other.certificate
+    for name, signs in (("alpha", one), ("beta", other)):
+        guid = guid_bytes(mesh.shown(name)["id"])
+        made, key = signs.issue(guid)
+        (mesh.path / name / "own.pem").write_bytes(made + key)
+        (mesh.path / name / "own.pem").chmod(0o600)
+        (mesh.path / name / "trusted.pem").write_bytes(both)
+        mesh.configure(name, 'tls_certificate = "own.pem"\ntls_authorities = "trusted.pem"')
+    alpha = mesh.start("alpha")
+    mesh.start("beta", "--peer", f"ALPHA={alpha.peers_at}")
+    with onceq.connect(str(alpha.path)) as qm:
+        qm.create_queue(Q, transactional=True)
+        qm.grant(f"peer:{mesh.shown('beta')['id']}", "send", "*")
+    send(mesh, "by two authorities")
+    assert received(mesh) == "by two authorities"
+    assert "others make the certificate" in mesh.tls("alpha", "renew", code=CONFIGURATION)
+
+
+def test_the_certificate_of_another_directory_starts_nothing(mesh: Mesh) -> None:
+    mesh.tls("alpha", "init")
+    os.rename(mesh.path / "alpha" / "tls", mesh.path / "beta" / "tls")
+    process = Process(mesh.path / "beta")
+    assert process.ended() == CONFIGURATION
+    assert f"is for queue manager {mesh.shown('alpha')['id']}" in process.said
+
+
+def test_an_expired_certificate_stops_no_application(mesh: Mesh) -> None:
+    guid = guid_bytes(mesh.shown("alpha")["id"])
+    Authority().identity(mesh.path / "alpha", guid, ago_s=LONG_AGO_S)
+    alpha = mesh.start("alpha")
+    assert "nobody believes the certificate of this queue manager" in alpha.said
+    with onceq.connect(str(alpha.path)) as qm:
+        qm.create_queue(Q)
+        qm.send(Q, "here")
+        assert qm.receive(Q, timeout=WAIT_S).text == "here"
+        assert "has expired" in qm.status().certificate_problem
+    said = mesh.cli("qm", "status", "--qm", str(alpha.path))
+    assert "no other queue manager believes this one" in said
+    assert "certificate has expired" in mesh.tls("alpha", "show", code=CONFIGURATION)
+
+
+def test_who_may_deliver_is_who_was_granted_it(mesh: Mesh) -> None:
+    """A proven identity is a name, not a right."""
+    alpha, _ = mesh.joined()
+    with onceq.connect(str(alpha.path)) as qm, onceq.connect(str(mesh.path / "beta")) as there:
+        qm.revoke(f"peer:{mesh.shown('beta')['id']}", "send", "*")
+        with there.transaction() as tx:
+            tx.send(THERE, "not wanted")
+        qm.create_queue(r"private$\other", transactional=True)
+        qm.grant(f"peer:{mesh.shown('beta')['id']}", "send", r"private$\other")
+        with there.transaction() as tx:
+            tx.send(r"DIRECT=OS:ALPHA\private$\other", "wanted")
+        assert qm.receive(r"private$\other", timeout=WAIT_S).text == "wanted"
+        assert qm.queue(Q).messages == 0, "what came before it was refused"
+
+
+def test_an_unchecked_tls_client_learns_nothing(mesh: Mesh) -> None:
+    mesh.tls("alpha", "init")
+    alpha = mesh.start("alpha")
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    host, _, port = alpha.peers_at.rpartition(":")
+    for _ in range(3):
+        with socket.create_connection((host, int(port))) as plain:
+            plain.settimeout(WAIT_S)
+            try:
+                with context.wrap_socket(plain) as connection:
+                    connection.sendall(b"\x10\x00LIOR" + bytes(600))
+                    assert connection.recv(100) == b""
+            except OSError:
+                pass
+    assert "session opened" not in alpha.said
