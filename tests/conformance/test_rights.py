@@ -213,3 +213,34 @@ def test_rights_of_others_outlive_a_power_cut(world: World) -> None:
     a.once(Q, b"2", **ASKS)
     world.run(20)
     assert classes(a, ADMIN) == [C.ACK_REACH_QUEUE, C.NACK_ACCESS_DENIED]
+
+
+def test_acknowledgments_are_written_where_the_sender_may_send(world: World) -> None:
+    """A refusal has the body of what is refused: who may send to one queue would write to all."""
+    a, b = world["A"], world["B"]
+    b.create("boss", transactional=False)
+    grant(b, "send", KEY, to=a)
+    asks = ASKS | {"admin_queue": r"DIRECT=OS:B\private$\boss"}
+    a.once(Q, b"1", **asks)
+    world.run(10)
+    assert b.bodies(LOCAL) == []
+    assert classes(b, r"private$\boss") == []
+    assert [letter.message_class for letter in a.messages(DEAD)] == [C.NACK_ACCESS_DENIED]
+    grant(b, "send", "private$\\boss", to=a)
+    a.once(Q, b"2", **asks)
+    world.run(10)
+    assert b.bodies(LOCAL) == [b"2"]
+    assert classes(b, r"private$\boss") == [C.ACK_REACH_QUEUE]
+
+
+def test_outside_transactions_acknowledgments_are_judged_too(worlds: Worlds) -> None:
+    world = worlds("A", "B")
+    a, b = world["A"], world["B"]
+    for name in ("q", "boss"):
+        b.create(name, transactional=False)
+    strict(world, b)
+    grant(b, "send", KEY, to=a)
+    a.send(0, Q, b"1", **ASKS | {"admin_queue": r"DIRECT=OS:B\private$\boss"})
+    world.run(10)
+    assert b.bodies(LOCAL) == []
+    assert classes(b, r"private$\boss") == []

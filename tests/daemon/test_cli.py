@@ -19,6 +19,18 @@ from tests.daemon.shell import ONCEQ, STOCK, Shell, running
 
 
 @pytest.mark.slow
+def test_a_queue_is_made_for_other_queue_managers(onceq_: Shell) -> None:
+    onceq_("queue", "create", "private$/From-Others", "--transactional", "--remote")
+    shown = onceq_.json("rights", "show", "private$\\from-others")
+    assert isinstance(shown, list)
+    assert ("peer:*", ["send"]) in [(one["who"], one["rights"]) for one in shown]
+    some = "peer:01234567-89ab-cdef-0123-456789abcdef"
+    assert "yes:" in onceq_("rights", "explain", some, "send", "private$\\from-others")
+    assert "no:" in onceq_("rights", "explain", some, "receive", "private$\\from-others")
+    assert "no:" in onceq_("rights", "explain", "nobody", "send", "private$\\from-others")
+
+
+@pytest.mark.slow
 def test_queues_from_making_to_deleting(onceq_: Shell) -> None:
     said = onceq_("queue", "create", "private$/one", "--transactional", "--label", "my [queue]")
     assert "transactional queue private$\\one" in said

@@ -11,6 +11,7 @@ from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, dumped
 from onceq.client.threads.manager import QueueManager
 from onceq.client.why import why
 from onceq.errors import QueueNotFound, UnsupportedFormatName, UsageError
+from onceq.model.names import parse_any, queue_key
 from onceq.model.views.queues import QueueView
 from onceq.model.wording import plural
 
@@ -94,12 +95,19 @@ def create(
         bool,
         typer.Option("--public", help="Registered in the directory; QUEUE has no private$/ then."),
     ] = False,
+    remote: Annotated[
+        bool,
+        typer.Option(
+            "--remote", help="Every queue manager that proves who it is may send to it: as 'grant "
+            "peer:* send' does."
+        ),
+    ] = False,
     exist_ok: Annotated[
         bool, typer.Option("--exist-ok", help="It may be there already, if it is of this kind.")
     ] = False,
     qm: Where = None,
     json: Json = False,
-) -> None:
+) -> None:  # fmt: skip
     """Make a queue."""
     if public is name.replace("/", "\\").lower().startswith((".\\private$\\", "private$\\")):
         raise UsageError(
@@ -113,6 +121,9 @@ def create(
             exist_ok=exist_ok, journal=journal, journal_quota_kb=journal_quota_kb, type=type_,
             base_priority=base_priority, authenticate=authenticate, priv_level=priv_level,
         )  # fmt: skip
+        if remote:
+            (named,) = parse_any(made.path)
+            connection.grant("peer:*", "send", queue_key(named.private, named.queue))
     if dumped(made, json):
         return
     kind = "transactional queue" if made.transactional else "queue"

@@ -58,6 +58,8 @@ class ArrivedRun:
             stays here.
         sent_to: URL to which they were sent, where a redirection has led them to their destination;
             "" if none has.
+        barred: Whether they ask for acknowledgments at a queue here that their sender may not send
+            to.
     """
 
     packets: Run
@@ -84,6 +86,7 @@ class ArrivedRun:
     receipts: str = ""
     sent_to: str = ""
     onward: str = ""
+    barred: bool = False
 
     @property
     def first_message(self) -> int:

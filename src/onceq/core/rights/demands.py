@@ -158,6 +158,18 @@ def _purges(step: Step, item: requests.PurgeQueue) -> Demands:
 def _sends(step: Step, items: Iterable[SendItem]) -> Iterator[Demand]:
     for item in items:
         yield from _to_send(step, item.destination)
+        yield from _answered(step, item)
+
+
+def _answered(step: Step, item: SendItem) -> Iterator[Demand]:
+    """Acknowledgments and dead letters are messages, too, and may have the body of this one. Who
+    names a queue for them needs what a send there needs: or the queue manager would write for him
+    where he may not."""
+    wanted = item.properties
+    if wanted.admin_queue and wanted.acknowledge:
+        yield from _to_send(step, wanted.admin_queue)
+    if wanted.dead_letter_queue:
+        yield from _to_send(step, wanted.dead_letter_queue)
 
 
 def work_of(step: Step, tx: Transaction | None) -> Iterator[Demand]:
@@ -165,16 +177,18 @@ def work_of(step: Step, tx: Transaction | None) -> Iterator[Demand]:
     if tx is None:
         return
     for batch in tx.sends:
-        yield from _batch(batch)
+        yield from _batch(step, batch)
     for held in tx.receives:
         queue = step.state.all_queues.get(held.queue)
         if isinstance(queue, Queue):
             yield _to_take(place_of(queue))
 
 
-def _batch(batch: CheckedBatch) -> Iterator[Demand]:
+def _batch(step: Step, batch: CheckedBatch) -> Iterator[Demand]:
     for target in batch.targets:
         yield _sent_to(place_of(target.queue))
+    if batch.written is None:  # of a promised one its packets are left, and they were judged
+        yield from _answered(step, batch.item)
 
 
 def _commits(step: Step, item: requests.Commit) -> Demands:

@@ -12,18 +12,22 @@ from onceq.core.ending.report_flags import quiet
 from onceq.core.ending.table import Ending
 from onceq.core.peers.strangers import answer_room, known, quota_for, unasked_room
 from onceq.core.rights.judge import may_deliver
-from onceq.core.rights.places import place_of
+from onceq.core.rights.places import PlaceKind, place_of, places
 from onceq.core.send.quota import computer_full, over_quota, queue_full
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.queues import Queue
 from onceq.core.state.state import DEAD_XACT
 from onceq.core.step.step import Step
+from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass
-from onceq.model.limits import STRANGERS_SHARE, STREAMS_MAX
+from onceq.model.identity import guid_text
+from onceq.model.limits import ANSWER_QUEUES_MAX, STRANGERS_SHARE, STREAMS_MAX
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet.arrived import ArrivedRun
+from onceq.packet.decode import message_of
+from onceq.packet.headers import headers
 
 
 def room_for(step: Step, run: ArrivedRun) -> bool:
@@ -90,6 +94,8 @@ def refusal_of(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, siz
         return MessageClass.NACK_BAD_DESTINATION_QUEUE
     if not peer.actor.free and not may_deliver(step, peer, run.source, place_of(queue).queue):
         return MessageClass.NACK_ACCESS_DENIED
+    if run.barred:
+        return MessageClass.NACK_ACCESS_DENIED
     if queue.properties.transactional != run.transactional:
         if run.transactional:
             return MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
@@ -115,11 +121,35 @@ def _too_late(step: Step, run: ArrivedRun) -> bool:
     return lifetime < NEVER_S - 1 and age > lifetime
 
 
-def unheard(step: Step, run: ArrivedRun, queue: Queue | None) -> ArrivedRun:
-    """Without what its destination gives no answer to (Q-17)."""
-    if queue is None or not quiet(step, queue.properties.name):
+def heard(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None) -> ArrivedRun:
+    """Without what its destination gives no answer to (Q-17), and without what this manager would
+    write for the sender where he may not: acknowledgments have the bodies of what is refused."""
+    silent = step.settings.quiet_system_queues
+    if queue is not None and silent and quiet(step, queue.properties.name):
+        run = replace(run, acknowledge=0, wants=0, dead_letter=False)
+    if peer.actor.free:
         return run
-    return replace(run, acknowledge=0, wants=0, dead_letter=False)
+    if run.acknowledge and not _may_be_answered(step, peer, run):
+        run = replace(run, acknowledge=0, barred=True)
+    if run.trace and not _may_write(step, peer, run, f"PUBLIC={guid_text(run.trace)}"):
+        run = replace(run, trace=b"")
+    return run
+
+
+def _may_be_answered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
+    """Whether the sender may send to the administration queues that its messages name, as far as
+    they are here; those of others are judged there."""
+    asked = message_of(headers(next(iter(run.packets)))).admin_queue
+    names = asked.split(",")[:ANSWER_QUEUES_MAX]
+    return all(_may_write(step, peer, run, name) for name in names)
+
+
+def _may_write(step: Step, peer: Peer, run: ArrivedRun, name: str) -> bool:
+    try:
+        found = [p.queue for p in places(step, name, sending=True) if p.kind is PlaceKind.QUEUE]
+    except OnceqError:
+        return True  # it leads nowhere, so that nothing is written
+    return all(may_deliver(step, peer, run.source, queue) for queue in found)
 
 
 def ending_of(refusal: int) -> Ending:

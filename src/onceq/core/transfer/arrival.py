@@ -25,7 +25,7 @@ from onceq.core.rights.judge import passes_on
 from onceq.core.state.link_states import Link
 from onceq.core.state.peer_table import Peer
 from onceq.core.step.step import Step
-from onceq.core.transfer.admission import refusal_of, room_for
+from onceq.core.transfer.admission import heard, refusal_of, room_for
 from onceq.core.transfer.connecting import connect
 from onceq.core.transfer.duplicates import new_places
 from onceq.core.transfer.forward import forward
@@ -134,6 +134,7 @@ def _http_takes(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     if not room_for(step, run):
         step.act(Declined(peer.session, 500, "no room for more messages now"))
         return False
+    run = heard(step, peer, run, queue)
     refusal = refusal_of(step, peer, run, queue, len(run.packets.data))
     if refusal == MessageClass.NACK_QUEUE_EXCEED_QUOTA:
         step.act(Declined(peer.session, 500, "the queue is full"))

@@ -30,11 +30,11 @@ from onceq.core.step.step import Step
 from onceq.core.transfer.admission import (
     ending_of,
     fates,
+    heard,
     refusal_of,
     refusal_room,
     room_for,
     stream_room,
-    unheard,
 )
 from onceq.core.transfer.filter import Judgment, contradicted, judge
 from onceq.core.transfer.incoming_states import ANSWERS, Verdict
@@ -79,8 +79,8 @@ def show_early(step: Step, peer: Peer, source: bytes, key: str) -> bool:
 
 def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | None) -> bool:
     """Judge a run and store or refuse what is next; False if there is no place."""
-    if step.settings.quiet_system_queues:
-        run = unheard(step, run, queue)
+    if not peer.actor.free or step.settings.quiet_system_queues:
+        run = heard(step, peer, run, queue)
     direct = run.destination.kind == DIRECT
     address = peer.address if direct and peer.peer == run.source else ""
     if step.sessions.return_to.get(run.source, "") != address:

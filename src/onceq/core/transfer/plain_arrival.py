@@ -20,7 +20,7 @@ from onceq.core.state.records import PUT_DEADLETTER, PUT_EXPRESS, PUT_WANTS, See
 from onceq.core.state.state import DEAD_LETTER
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
-from onceq.core.transfer.admission import ending_of, fates, refusal_of, unheard
+from onceq.core.transfer.admission import ending_of, fates, heard, refusal_of
 from onceq.core.transfer.duplicates import new_places
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
@@ -31,8 +31,8 @@ def plain(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     """Messages that are not transactional: once, as far as the history reaches (EOD-27); False if
     there is no room for their dead letters."""
     key, queue = arrival_key(step, run.destination, run.sent_to)
-    if step.settings.quiet_system_queues:
-        run = unheard(step, run, queue)
+    if not peer.actor.free or step.settings.quiet_system_queues:
+        run = heard(step, peer, run, queue)
     new = new_places(step, run, key)
     if not new:
         return True

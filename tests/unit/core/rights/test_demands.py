@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -19,7 +20,7 @@ from onceq.errors import (
     TransactionOver,
 )
 from onceq.model import requests
-from onceq.model.message import PLAIN
+from onceq.model.message import PLAIN, Acknowledge, Journal
 from onceq.model.requests import Access, PickBy, Request, Steer
 from onceq.model.results import Opened, Sent
 from onceq.model.rights import NOBODY, OWNS, Actor, ActorKind
@@ -197,6 +198,36 @@ def test_a_send_to_several_needs_the_right_at_each() -> None:
 
 
 # ---- what is open when a right goes ------------------------------------------------------------
+
+
+ANSWERED = [
+    {"admin_queue": ".\\private$\\boss", "acknowledge": Acknowledge.NEGATIVE_ARRIVAL},
+    {"dead_letter_queue": ".\\private$\\boss", "journal": Journal.DEADLETTER},
+]
+
+
+@pytest.mark.parametrize("values", ANSWERED, ids=["acknowledgments", "dead letters"])
+def test_what_the_queue_manager_writes_for_him_is_judged_as_if_he_sent_it(
+    values: dict[str, Any],
+) -> None:
+    """Both may have the body of the message in them."""
+    made = core()
+    create(made, RUNS, "boss")
+    grant(made, "send", KEY)
+    asks = replace(item(), properties=replace(PLAIN, **values))
+    assert denied(made.ask(requests.Send(0, [asks]), owner=ALICE))
+    made.ask(requests.Begin(1), owner=ALICE)
+    grant(made, "send", "private$\\boss")
+    assert not isinstance(made.ask(requests.Send(1, [asks]), owner=ALICE), OnceqError)
+    grant(made, "send", "private$\\boss", take=True)
+    assert isinstance(made.ask(requests.Commit(1), owner=ALICE), SendFailed)
+
+
+def test_an_administration_queue_that_is_asked_for_nothing_needs_no_right() -> None:
+    made = core()
+    grant(made, "send", KEY)
+    silent = replace(item(), properties=replace(PLAIN, admin_queue=".\\private$\\boss"))
+    assert not isinstance(made.ask(requests.Send(0, [silent]), owner=ALICE), OnceqError)
 
 
 @pytest.mark.parametrize("gone", ["send", "receive"])
