@@ -22,6 +22,7 @@ from onceq.core.inputs.inputs import Input
 from onceq.core.manager import Manager
 from onceq.errors import DamagedPiece, DamagedRecord
 from onceq.model.limits import Settings
+from onceq.model.requests import Receive
 from onceq.service.clock import Clock
 from onceq.service.delivered import delivered
 from onceq.service.due import NEVER, Due
@@ -186,9 +187,18 @@ class Committer:
             takes = self._asking.get(action.owner)
             if takes is not None and not takes(action.request, result):
                 return
+            handed = result
             try:
-                result = delivered(result, self.fetch)
+                result = delivered(handed, self.fetch)
             except DamagedRecord as error:
                 # It was whole a moment ago; whoever asks again finds it set aside.
+                self._unread(action.owner, handed)
                 result = error
         to(action.request, result)
+
+    def _unread(self, owner: int, handed: Handed) -> None:
+        """What was decided to be handed out cannot be: a transaction that has taken it must not
+        commit that."""
+        asked = handed.asked
+        untold = asked.transaction if isinstance(asked, Receive) else 0
+        self.submit(Spoiled(self.verifying.damaged(handed.pieces), owner, untold=untold))

@@ -15,7 +15,7 @@ Upholds: I23.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from onceq.core.decision import Answer, CloseSession, Decision, Handed, Piece, Transmit
@@ -166,35 +166,49 @@ class Verifying:
         self, decision: Decision, at: int, action: Answer, handed: Handed, more: list[Decision]
     ) -> None:
         """Answer with those that are whole; or ask again, if none is."""
-        places = _places(handed)
-        bad: dict[int, tuple[DamagedPiece, ...]] = {}
-        for index, place in enumerate(places):
-            damaged = self.damaged(place)
-            if damaged:
-                bad[index] = damaged
         asked = handed.asked
+        for _ in range(TRIES_MAX):
+            bad = self._bad(_places(handed))
+            good = [index for index in range(len(handed.lengths)) if index not in bad]
+            done = self._set_these_aside(action.owner, handed, bad)
+            more.append(done)
+            if not good:
+                break
+            handed = _only(handed, _places(handed), good)
+            # Kept for the answer, which is made after the sync. What was whole by a read that is
+            # remembered is read anew here, and may not be.
+            if self._try(handed.pieces):
+                decision.actions[at] = replace(action, result=handed)
+                return
+        if not good and isinstance(asked, Receive) and done.records:
+            decision.actions[at] = replace(action, owner=0)
+            # All were damaged and are set aside: it is asked again, and its answer is that of the
+            # repetition.
+            self._submit(asked)
+            return
+        if good and isinstance(asked, Receive):
+            more.append(self._step(Spoiled((), action.owner, untold=asked.transaction)))
+        pieces = tuple(dict.fromkeys(piece for found in bad.values() for piece in found))
+        error = DamagedRecord("these messages are damaged, and were set aside", pieces)
+        decision.actions[at] = replace(action, result=error)
+
+    def _bad(self, places: Places) -> dict[int, tuple[DamagedPiece, ...]]:
+        """Which of some messages are damaged, and where."""
+        found = ((index, self.damaged(place)) for index, place in enumerate(places))
+        return {index: damaged for index, damaged in found if damaged}
+
+    def _set_these_aside(
+        self, owner: int, handed: Handed, bad: Mapping[int, tuple[DamagedPiece, ...]]
+    ) -> Decision:
+        """Set some of what was to be handed out aside."""
+        asked, places = handed.asked, _places(handed)
         removed = isinstance(asked, Receive) and not asked.transaction and not asked.peek
         gone = tuple(
             (handed.queue, handed.lookups[index], handed.lengths[index], places[index][0].address)
             for index in (bad if removed else ())
         )
         pieces = tuple(dict.fromkeys(piece for found in bad.values() for piece in found))
-        done = self._step(Spoiled(pieces, action.owner, gone=gone))
-        more.append(done)
-        good = [index for index in range(len(places)) if index not in bad]
-        if good:
-            left = _only(handed, places, good)
-            decision.actions[at] = replace(action, result=left)
-            # Kept for the answer, which is made after the sync.
-            self._try(left.pieces)
-        elif isinstance(asked, Receive) and done.records:
-            decision.actions[at] = replace(action, owner=0)
-            # All were damaged and are set aside: it is asked again, and its answer is that of the
-            # repetition.
-            self._submit(asked)
-        else:
-            error = DamagedRecord("these messages are damaged, and were set aside", pieces)
-            decision.actions[at] = replace(action, result=error)
+        return self._step(Spoiled(pieces, owner, gone=gone))
 
 
 Places = Sequence[tuple[Extent, ...]]

@@ -11,6 +11,7 @@ from onceq.core.management import damage
 from onceq.errors import DamagedPiece, DamagedRecord
 from onceq.history import projector
 from onceq.model.log import BLOCK_BYTES, LARGE_BLOCK_BYTES, LARGE_RECORD_BYTES, blocks_of
+from onceq.service import verifying
 from onceq.service.engine import Engine
 from onceq.service.scrub import Scrubbing
 from onceq.service.upkeep import Upkeep
@@ -23,7 +24,7 @@ from onceq.store.log import LogStore
 from onceq.store.promises import Promise, Promised
 from onceq.store.scan import Segment
 from onceq.store.verified import VerifiedLog
-from tests.planted.planted import SIM, Planted
+from tests.planted.planted import SIM, Planted, edited
 
 DAMAGE = "tests/unit/service/test_damage.py::"
 LOST = "tests/crash/test_lost_files.py::"
@@ -324,5 +325,16 @@ PLANTED = (
         "reserve-of-large-disks", reserve_of_large_disks,
         "tests/unit/service/test_upkeep.py::"
         "test_a_small_disk_takes_messages_again_when_all_was_received",
+    ),
+    Planted(
+        "what-is-remembered-is-whole",
+        edited(verifying, "            if self._try(handed.pieces):\n",
+               "            if self._try(handed.pieces) or True:\n"),
+        DAMAGE + "test_what_was_whole_by_what_is_remembered_is_looked_at_again",
+    ),
+    Planted(
+        "what-nobody-has-seen-is-committed",
+        edited(damage, "    if tx is not None and tx.doomed is None:\n", "    if False:\n"),
+        DAMAGE + "test_a_transaction_whose_messages_could_not_be_handed_out_ends_undone",
     ),
 )  # fmt: skip

@@ -161,6 +161,45 @@ def test_a_damaged_message_is_set_aside_and_the_others_are_received(transaction:
         house.take()
 
 
+def test_what_was_whole_by_what_is_remembered_is_looked_at_again() -> None:
+    """A read that was verified is kept for the next one, and is whole although the disk is not
+    any more; when others have taken its place it is read anew."""
+    house, bodies = House(), _bodies()
+    for at in range(0, COUNT, 8):
+        house.send(*bodies[at : at + 8])
+    house.restart()
+    assert house.take(1, peek=True) == bodies[:1]
+    for damaged in (0, 12, 20):
+        house.flip(bodies[damaged])
+    tx = house.begin()
+    got = house.take(COUNT, tx)
+    house.ask(requests.Commit(tx, ()))
+    assert not {bodies[0], bodies[12], bodies[20]} & set(got)
+    assert set(got) <= set(bodies)
+    assert len(got) + sum(view.count for view in house.look("damages")) == COUNT, "none is lost"
+
+
+def test_a_transaction_whose_messages_could_not_be_handed_out_ends_undone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who has not seen what he took must not commit it away."""
+    house, bodies = House(), _bodies()
+    house.send(*bodies)
+    house.restart()
+    tx = house.begin()
+
+    def fetch(pieces: object) -> object:
+        raise DamagedRecord("it was whole a moment ago")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(house.engine, "fetch", fetch)
+        with pytest.raises(DamagedRecord):
+            house.take(COUNT, tx)
+    with pytest.raises(DamagedRecord, match="nothing of this transaction happened"):
+        house.ask(requests.Commit(tx, ()))
+    assert house.take(COUNT) == bodies
+
+
 def test_an_abort_gives_back_what_is_whole() -> None:
     house, bodies, _ = _house()
     tx = house.begin()

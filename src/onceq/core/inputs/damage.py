@@ -18,12 +18,15 @@ class Spoiled:
             behind that counter never left.
         gone: Messages among them that were received outside a transaction by the same step, and
             are in no queue any more: (queue, lookup identifier, bytes, address) of each.
+        untold: The reader's transaction that has taken messages of which he was told nothing; 0:
+            none has.
     """
 
     pieces: tuple[DamagedPiece, ...]
     reader: int = 0
     unsent: tuple[tuple[int, int, int], ...] = ()
     gone: tuple[tuple[int, int, int, int], ...] = ()
+    untold: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from onceq.core.state.state import ACKS_OWED, DAMAGED, IN_DOUBT, title_of
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_queue import start_if_possible
-from onceq.errors import DamagedPiece
+from onceq.errors import DamagedPiece, DamagedRecord
 from onceq.model.branch import Phase
 from onceq.model.classes import MessageClass
 
@@ -71,6 +71,13 @@ def spoiled(step: Step, item: Spoiled) -> None:
         )
         told.append((title, lookup, 1))
     _tell(step, item.pieces, told)
+    tx = step.units.transactions.get((item.reader, item.untold))
+    if tx is not None and tx.doomed is None:
+        # Its commit would end what it has taken as received, and nobody has seen that.
+        tx.doomed = DamagedRecord(
+            "nothing of this transaction happened: messages that it had taken could not be read; "
+            "what is damaged is set aside ('onceq damage list'), the others come again"
+        )
     # What stood behind a damaged message can leave now.
     for outgoing in step.state.outgoing.values():
         start_if_possible(step, outgoing)

@@ -18,7 +18,7 @@ from onceq.core.state.queues import Queue
 from onceq.core.state.readings import Read
 from onceq.core.state.records import RangeChange
 from onceq.core.step.batches import CheckedBatch
-from onceq.errors import OnceqError, SendFailed, TransactionOver
+from onceq.errors import OnceqError, TransactionOver
 from onceq.model.branch import Phase
 from onceq.model.time import Now
 from onceq.model.xid import Xid
@@ -57,7 +57,8 @@ class Transaction:
         reads: Who has read what it removes.
         xid: The branch that it is; None: it is this manager's own.
         failed: It can only be rolled back.
-        doomed: The send that was refused, if one was: its commit does nothing and says so.
+        doomed: Why its commit does nothing and says so: a send that was refused, or messages that
+            it has taken and nobody has seen.
         branch: Number of the durable branch, once it is prepared.
         gtrid: Of the external transaction that its commit decides; empty: it decides for itself.
         partners: Who is to be told of that decision.
@@ -78,7 +79,7 @@ class Transaction:
     xid: Xid | None = None
     phase: Phase = Phase.ACTIVE
     failed: bool = False
-    doomed: SendFailed | None = None
+    doomed: OnceqError | None = None
     branch: int = 0
     partners: tuple[str, ...] = ()
     used_us: int = 0
