@@ -14,10 +14,10 @@ from rich.console import Console
 
 from demo import flights, report
 from demo.faults import Rates
-from demo.managers import Network
+from demo.managers import Network, keep_text
 from demo.picture import draw
 from demo.proofs import Off
-from demo.run import Course, keep_text
+from demo.run import Course
 from demo.watch import Watch
 
 INTERRUPTED = 130
@@ -74,7 +74,8 @@ def _run(console: Console, options: argparse.Namespace) -> int:
             count = sum(len(one.bodies) for one in departures)
             rates = Rates.for_messages(count)
             network = Network(directory, seed=options.seed, rates=rates)
-            watch.say("starting five queue managers, and bad networks between them")
+            watch.say("starting five queue managers that prove who they are, and bad networks "
+                      "between them")  # fmt: skip
             network.start()
             course = Course(network, departures, watch, seed=options.seed)
             course.deliver()

@@ -1,28 +1,23 @@
-"""Queue managers, proxies and senders as processes: started, killed, started again, cleaned up.
+"""Five queue managers and the proxies between them: made, started, killed, cleaned up.
 
-Every child has a session of its own, so that Ctrl-C reaches only the demo, which then ends its
-children in its own order.
+They get to know each other by the commands that a user types.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 import onceq
+from demo.children import Child, free_ports, uninterrupted
 from demo.faults import Rates
 from demo.flights import ORIGINS
+from onceq.embedded import data_directory
 
 HUB, AUDIT = "HUB", "AUDIT"
 HUB_QUEUE = "private$\\departures"
@@ -49,98 +44,6 @@ SETTINGS = {
 """MSMQ's own times are made for modems; a demo has three minutes. As with MSMQ's, a resend timer is
 some times as long as the longest delay of an acknowledgment: one that rings before it is due asks
 in vain, with two messages each time. The history is for the audit."""
-STOP_S_MAX = 20.0
-
-
-PORTS = range(20_000, 32_000)
-"""Below those that a system gives to connections by itself (from 32,768 on), so that nobody is
-given one of them between its choice and the start of its queue manager."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens at now; two demos at once begin to look at different places."""
-    begin = os.getpid() * 64
-    found: list[int] = []
-    for offset in range(len(PORTS)):
-        port = PORTS[(begin + offset) % len(PORTS)]
-        with socket.socket() as one:
-            try:
-                one.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise RuntimeError(f"fewer than {count} ports from {PORTS[0]} to {PORTS[-1]} are free")
-
-
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """What ends the demo waits until a new child is known: nobody would end that one else."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda n, _: came.append(n)) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if came:
-            raise KeyboardInterrupt
-
-
-class Child:
-    """A process of the demo; its errors go to a file beside the data."""
-
-    def __init__(self, arguments: Sequence[str], log: Path, *, pipe: bool = False) -> None:
-        root = str(Path(__file__).resolve().parent.parent)
-        path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-        self.log = log
-        with log.open("ab") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if pipe else subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,
-                # What it would leave behind when it is killed goes with the demo's directory.
-                env={
-                    **os.environ,
-                    "PYTHONPATH": path,
-                    "PYTHONUNBUFFERED": "1",
-                    "TMPDIR": str(log.parent),
-                },
-                text=True,
-            )
-
-    @property
-    def output(self) -> IO[str]:
-        """What it prints."""
-        assert self.process.stdout is not None
-        return self.process.stdout
-
-    def kill(self) -> None:
-        """SIGKILL, to it and to what it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-    def stop(self) -> None:
-        """SIGTERM, and SIGKILL if that does not help."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(STOP_S_MAX)
-            except subprocess.TimeoutExpired:
-                pass
-        self.kill()
-
-    def complain(self) -> str:
-        """The end of what it wrote to its log."""
-        return self.log.read_text(errors="replace")[-2_000:].strip()
 
 
 @dataclass
@@ -151,6 +54,8 @@ class Daemon:
     directory: Path
     port: int
     peers: Mapping[str, int] = field(default_factory=dict)
+    guid: str = ""
+    """Who it is, which its certificate proves."""
     child: Child | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     retired: bool = False
@@ -167,14 +72,13 @@ class Daemon:
             self.retired = True
 
     def _start(self) -> None:
-        self.directory.mkdir(exist_ok=True)
         lines = [f'listen = "127.0.0.1:{self.port}"', 'log_level = "warning"', "[peers]"]
         lines += [f'{name} = "127.0.0.1:{port}"' for name, port in self.peers.items()]
         lines += ["[settings]", *(f"{key} = {value}" for key, value in SETTINGS.items())]
         (self.directory / "onceq.toml").write_text("\n".join(lines) + "\n")
         with uninterrupted():
             child = self.child = Child(
-                ["-m", "onceq.service.main", "--data", str(self.directory), "--create", self.name],
+                ["-m", "onceq.service.main", "--data", str(self.directory)],
                 self.directory.with_suffix(".log"),
                 pipe=True,
             )
@@ -193,7 +97,11 @@ class Daemon:
 
 
 class Network:
-    """Five queue managers and the proxies between them, in a directory of their own."""
+    """Five queue managers and the proxies between them, in a directory of their own.
+
+    The managers have identities, so all that they say to each other is TLS, and each takes only
+    what it was told to take, from whom it was told.
+    """
 
     def __init__(self, directory: Path, *, seed: int, rates: Rates) -> None:
         self.directory = directory
@@ -214,6 +122,8 @@ class Network:
                         "name": f"{origin}-{target.name}",
                         "port": through[target.name],
                         "target": target.port,
+                        "near": str(target.directory),
+                        "far": str(self.airports[origin].directory),
                     }
                 )
         self.children: list[Child] = []
@@ -248,14 +158,60 @@ class Network:
                 }
             )
         )
-        for daemon in self.daemons:
-            daemon.start()
+        self._make_known()
         self.spawn(["-m", "demo.proxies", str(config)], "proxies")
-        queues = [(self.hub, HUB_QUEUE), (self.audit, AUDIT_QUEUE)]
-        queues += [(airport, LATE_QUEUE) for airport in self.airports.values()]
-        for daemon, queue in queues:
-            with daemon.connect() as manager:
-                manager.create_queue(queue, transactional=True)
+        self._fill(self.hub, HUB_QUEUE, *self.airports.values())
+        self._fill(self.audit, AUDIT_QUEUE, *self.airports.values())
+        for airport in self.airports.values():
+            self._fill(airport, LATE_QUEUE, self.hub)
+
+    @staticmethod
+    def _fill(daemon: Daemon, queue: str, *senders: Daemon) -> None:
+        """Make a queue that others fill. Who they are is no right yet: each may send to this one,
+        and do nothing else here."""
+        with daemon.connect() as manager:
+            manager.create_queue(queue, transactional=True)
+            for sender in senders:
+                manager.grant(f"peer:{sender.guid}", "send", queue)
+
+    def _make_known(self) -> None:
+        """Make all five, and let them know each other by the commands that a user types.
+
+        HUB gets an authority of its own; the others join it, each by an invitation that is good
+        once, which HUB has to answer.
+        """
+        for daemon in self.daemons:
+            made = data_directory.init(
+                str(daemon.directory), name=daemon.name, listen=f"127.0.0.1:{daemon.port}"
+            )
+            daemon.guid = made["id"]
+        hub, *others = self.daemons
+        at = str(hub.directory)
+        self._onceq(["tls", "init", "-d", at])
+        hub.start()
+        codes = self._onceq(*(["tls", "invite", daemon.name, "-d", at] for daemon in others))
+        self._onceq(
+            *(
+                ["tls", "join", code.strip(), "-d", str(daemon.directory)]
+                for daemon, code in zip(others, codes, strict=True)
+            )
+        )
+        for daemon in others:
+            daemon.start()
+
+    def _onceq(self, *commands: Sequence[str]) -> list[str]:
+        """Run commands side by side; what each prints. Raises RuntimeError where one fails."""
+        children = [
+            self.spawn(["-m", "onceq.cli.main", *command], "commands", pipe=True)
+            for command in commands
+        ]
+        said = []
+        for command, child in zip(commands, children, strict=True):
+            said.append(child.output.read())
+            if child.process.wait():
+                raise RuntimeError(f"onceq {' '.join(command[:2])} failed: {child.complain()}")
+            self.children.remove(child)
+        return said
 
     def spawn(self, arguments: Sequence[str], name: str, *, pipe: bool = False) -> Child:
         """Start a further process that ends with the demo."""
@@ -299,3 +255,22 @@ class Network:
                 child.process.terminate()
         for child in running:
             child.stop()
+
+
+def keep_text(network: Network, parquet: Path) -> str:
+    """How to play with what was left running."""
+    lines = ["The queue managers go on. Some things to try:"]
+    lines += [f"  {daemon.name:<6} {daemon.directory}" for daemon in network.daemons]
+    hub = network.hub.directory
+    airport = network.airports["EWR"].directory
+    pids = " ".join(map(str, network.pids()))
+    lines += [
+        f"  onceq -q {hub} queue list",
+        f"  onceq -q {network.audit.directory} peek 'private$/audit'",
+        f"  onceq -q {airport} outgoing list",
+        f"  onceq tls show -d {hub}",
+        f"  onceq rights show -q {hub}",
+        f"  Parquet: {parquet}",
+        f"End them with:  kill {pids}; sleep 2; rm -rf {network.directory}",
+    ]
+    return "\n".join(lines)

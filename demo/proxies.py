@@ -7,6 +7,9 @@ faults let through. What the managers promise each other stands in transactional
 order acknowledgments, which pass (or do not) unchanged; these promises are what is put to
 the test.
 
+Between managers that speak TLS a proxy needs what no network has, the identities of both: it shows
+each the certificate of the other one. Without them it could do no more than cut and hold up.
+
 Only for traffic that is transactional: a plain message would be lost for good.
 
 Runs as a process of its own: ``python -m demo.proxies CONFIG``, where CONFIG is a JSON file.
@@ -19,6 +22,7 @@ import contextlib
 import json
 import os
 import signal
+import ssl
 import sys
 import time
 from array import array
@@ -31,6 +35,8 @@ from demo.faults import SLICE_MAX, Faults, Rates, Stop, Tally
 from onceq.model.limits import Settings
 from onceq.model.run import Run
 from onceq.packet.arrived import ArrivedRun
+from onceq.tls import folder
+from onceq.tls.contexts import client_context, server_context
 from onceq.wire.mqqb.cutter import Cutter, InternalPacket
 from onceq.wire.mqqb.internal import Establish, parse
 from onceq.wire.mqqb.session import Arrived, Closed, Event, Opened, Session
@@ -172,7 +178,7 @@ class Pair:
         tasks: list[asyncio.Task[None]] = []
         try:
             asked = await self._first_packet()
-            reader, writer = await asyncio.open_connection(*self.proxy.target)
+            reader, writer = await self.proxy.go_on()
             self.far = far = Side(reader, writer)
             far.session = Session(
                 initiator=True, own_id=asked.client, expected_peer=asked.server,
@@ -292,14 +298,41 @@ class Pair:
             self._flush()
 
 
+@dataclass(frozen=True)
+class Tls:
+    """How a proxy speaks with managers that have identities.
+
+    Attributes:
+        near: As the one that was wanted, with the one that connects.
+        far: As the one that has connected, with the one that was wanted.
+    """
+
+    near: ssl.SSLContext
+    far: ssl.SSLContext
+
+    @classmethod
+    def of(cls, item: dict[str, Any]) -> Tls | None:
+        """From a proxy's part of a configuration: data directories, if there are any."""
+        if "near" not in item:
+            return None
+        near, far = (folder.files_of(item[which]) for which in ("near", "far"))
+        if near is None or far is None:
+            raise ValueError(f"{item['name']}: a manager has no identity to speak with")
+        going = client_context(
+            far.authorities, certificate=far.certificate, key=far.key, peers=True
+        )
+        return cls(server_context(near, peers=True), going)
+
+
 class Proxy:
     """The bad network from one manager to another."""
 
     def __init__(
         self, name: str, port: int, target: int, seed: int, rates: Rates, acks: Rates,
-        slice_max: int,
+        slice_max: int, tls: Tls | None = None,
     ) -> None:  # fmt: skip
         self.name = name
+        self.tls = tls
         self.port = port
         self.target = ("127.0.0.1", target)
         self.tally = Tally()
@@ -307,6 +340,19 @@ class Proxy:
         self.forward = Faults(f"{seed} {name} forward", rates, self.tally, slice_max=slice_max)
         self.backward = Faults(f"{seed} {name} backward", acks, self.tally, slice_max=slice_max)
         self.pumps: set[asyncio.Task[None]] = set()
+
+    async def listen(self) -> asyncio.Server:
+        """Take connections."""
+        near = self.tls.near if self.tls is not None else None
+        return await asyncio.start_server(
+            self.accept, "127.0.0.1", self.port, limit=1 << 20, ssl=near
+        )
+
+    async def go_on(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to the manager that was wanted."""
+        if self.tls is None:
+            return await asyncio.open_connection(*self.target)
+        return await asyncio.open_connection(*self.target, ssl=self.tls.far, server_hostname="")
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """The manager has connected."""
@@ -336,6 +382,7 @@ async def serve(config: dict[str, Any]) -> None:
             rates,
             acks,
             config.get("slice_max", SLICE_MAX),
+            Tls.of(item),
         )
         for item in config["proxies"]
     ]
@@ -343,10 +390,7 @@ async def serve(config: dict[str, Any]) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    servers = [
-        await asyncio.start_server(proxy.accept, "127.0.0.1", proxy.port, limit=1 << 20)
-        for proxy in proxies
-    ]
+    servers = [await proxy.listen() for proxy in proxies]
     path = Path(config["stats"])
     while True:
         fresh = path.with_suffix(".new")

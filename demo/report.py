@@ -46,6 +46,7 @@ class Findings:
     dead_letters: int = 0
     late: int = 0
     at_airports: int = 0
+    proven: int = 0
     filtered: int = 0
     turned_away: int = 0
     resends: int = 0
@@ -132,6 +133,8 @@ def outcome(found: Findings, *, times: bool = True) -> Table:
         ("network faults", f"{dropped + repeated + reordered:,}",
          f"packets: {dropped:,} lost, {repeated:,} repeated, {reordered:,} out of order; "
          f"{cuts} connections cut, {found.faults.get('stalls', 0)} stalls"),
+        ("identities", f"{found.proven:,}",
+         "managers, each proven by a certificate; they speak TLS with each other"),
         ("kills survived", f"{len(found.kills)}", f"SIGKILL and restart: {', '.join(killed)}"),
         ("messages/s", f"{found.rate:,.0f}",
          f"first commit to last arrival, {found.deliver_s:.1f} s for "

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import onceq
+from demo.children import Child
 from demo.flights import Departures
 from demo.job import ARRIVED
 from demo.managers import (
@@ -20,7 +21,6 @@ from demo.managers import (
     HUB,
     HUB_QUEUE,
     LATE_QUEUE,
-    Child,
     Daemon,
     Network,
 )
@@ -403,9 +403,12 @@ class Course:
         for daemon in self._network.daemons:
             status = self._manager(daemon).status()
             found.dead_letters += status.dead_letters + status.transactional_dead_letters
+            # Kills take nothing of who it is: neither the GUID nor what proves it.
+            found.proven += status.tls and status.id == daemon.guid
         wanted = (("committed", self._total), ("at_hub", self._total), ("at_audit", self._total),
                   ("landed", self._total), ("duplicates", 0), ("missing", 0),
-                  ("out_of_order", 0), ("altered", 0), ("dead_letters", 0))  # fmt: skip
+                  ("out_of_order", 0), ("altered", 0), ("dead_letters", 0),
+                  ("proven", len(self._network.daemons)))  # fmt: skip
         for name, value in wanted:
             if getattr(found, name) != value:
                 found.troubles.append(
@@ -427,20 +430,3 @@ def _seq(body: bytes) -> int:
     """An airport's own count in a body; 0 if there is none."""
     match = _SEQ.search(body, 0, 40)
     return int(match.group(1)) if match else 0
-
-
-def keep_text(network: Network, parquet: Path) -> str:
-    """How to play with what was left running."""
-    lines = ["The queue managers go on. Some things to try:"]
-    lines += [f"  {daemon.name:<6} {daemon.directory}" for daemon in network.daemons]
-    hub = network.hub.directory
-    airport = network.airports["EWR"].directory
-    pids = " ".join(map(str, network.pids()))
-    lines += [
-        f"  onceq -q {hub} queue list",
-        f"  onceq -q {network.audit.directory} peek 'private$/audit'",
-        f"  onceq -q {airport} outgoing list",
-        f"  Parquet: {parquet}",
-        f"End them with:  kill {pids}; sleep 2; rm -rf {network.directory}",
-    ]
-    return "\n".join(lines)

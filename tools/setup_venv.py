@@ -48,7 +48,8 @@ def install() -> None:
     subprocess.run(
         [*pip, "install", "--use-pep517", "-c", str(LOCK), "-e", f"{ROOT}[dev]"], check=True
     )
-    if not works("-c", "import onceq, pytest, hypothesis, pyspark, pyarrow, matplotlib, sphinx"):
+    needed = "onceq, cryptography, pytest, hypothesis, pyspark, pyarrow, matplotlib, sphinx"
+    if not works("-c", f"import {needed}"):
         sys.exit(f"the environment does not work: remove {VENV.name} (make clean) and try again")
 
 

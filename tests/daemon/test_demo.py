@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import io
 import json
@@ -21,15 +23,19 @@ from demo import flights
 from demo.__main__ import main as command
 from demo.faults import Faults, Rates, Stop, Tally
 from demo.flights import Departures
-from demo.managers import AUDIT_QUEUE, HUB_QUEUE, Network
+from demo.managers import AUDIT, AUDIT_QUEUE, HUB, HUB_QUEUE, LATE_QUEUE, Network
 from demo.patience import STILL_S_MAX, WHOLE_S_MAX, Patience
 from demo.proofs import Off, pass_on
-from demo.proxies import Passed
+from demo.proxies import Passed, Proxy, Tls
 from demo.run import Course
 from demo.watch import Watch
 from rich.console import Console
 
+from onceq.embedded.trusting import show
+from onceq.model.identity import guid_bytes
+from onceq.model.limits import Settings
 from onceq.model.run import LENGTH_TYPE, Run
+from onceq.wire.mqqb.session import Session
 from tests.scratch import scratch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,6 +160,15 @@ def test_what_never_ends_is_not_waited_for() -> None:
 
 # ---- the course, without Spark -----------------------------------------------------------------
 
+LEAST = {
+    HUB: [("EWR", HUB_QUEUE), ("JFK", HUB_QUEUE), ("LGA", HUB_QUEUE)],
+    AUDIT: [("EWR", AUDIT_QUEUE), ("JFK", AUDIT_QUEUE), ("LGA", AUDIT_QUEUE)],
+    "EWR": [(HUB, LATE_QUEUE)],
+    "JFK": [(HUB, LATE_QUEUE)],
+    "LGA": [(HUB, LATE_QUEUE)],
+}
+"""Who may send, and where, by the manager that lets him."""
+
 
 @pytest.fixture
 def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
@@ -161,6 +176,43 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     with scratch(tmp_path_factory, "n") as folder, Network(folder, seed=1, rates=ROUGH) as made:
         made.start()
         yield made
+
+
+@pytest.mark.slow
+def test_all_five_have_joined_and_may_send_what_they_have_to(network: Network) -> None:
+    names = {daemon.guid: daemon.name for daemon in network.daemons}
+    assert len(names) == 5
+    for daemon in network.daemons:
+        with daemon.connect() as manager:
+            status, grants = manager.status(), manager.rights()
+        assert (status.id, status.tls) == (daemon.guid, True)
+        assert [one for one in grants if not one.owner and one.rights != ("send",)] == []
+        given = [(names[g.who.removeprefix("peer:")], g.pattern) for g in grants if not g.owner]
+        assert sorted(given) == LEAST[daemon.name]
+    joined = show(str(network.hub.directory))["joined"]
+    assert sorted(one["name"] for one in joined) == [AUDIT, "EWR", "JFK", "LGA"]
+
+
+@pytest.mark.slow
+def test_a_proxy_without_the_keys_of_both_sides_is_believed_by_none(network: Network) -> None:
+    """What the proxies of the demo do to messages is by the keys that they were given."""
+    plain, keyed = Rates(0, 0, 0, 0, 0, 0), {"near": "hub", "far": "ewr"}
+    with pytest.raises(ValueError, match="no identity to speak with"):
+        Tls.of({"name": "link", **keyed})
+    asyncio.run(_unknown(network, Proxy("link", 0, network.hub.port, 1, plain, plain, 1)))
+
+
+async def _unknown(network: Network, proxy: Proxy) -> None:
+    reader, writer = await proxy.go_on()
+    session = Session(initiator=True, own_id=guid_bytes(network.airports["EWR"].guid),
+                      settings=Settings(), now_us=0)  # fmt: skip
+    session.start()
+    writer.writelines([bytes(piece) for piece in session.take_output()])
+    with contextlib.suppress(ConnectionError):
+        said = await reader.read()
+        assert session.receive(said, 0) == []
+    assert not session.opened
+    writer.close()
 
 
 @pytest.mark.slow
@@ -181,6 +233,7 @@ def test_through_kills_and_a_bad_network(network: Network, some: list[Departures
     assert [trouble.partition(":")[0] for trouble in found.troubles] == ["landed"]
     assert found.resends > 0
     assert found.faults["dropped"] > 0
+    assert found.proven == 5, "who they are has outlived the kills"
     # What should not be there is noticed.
     with network.audit.connect() as audit:
         again = audit.peek(AUDIT_QUEUE).body
