@@ -11,6 +11,12 @@ between the honest (without ``pin_peers``: but for what the impostor was given a
 acknowledged), memory, disk and descriptors have stayed within the bounds that are printed, and the
 log names those who lied, and nobody else.
 
+With ``--tls`` the honest have identities. The liars are neighbours then, who have a certificate for
+their own GUIDs and every right, so that the same rules have to hold; whoever they say that they are
+beside that is not believed. And a stranger tells the same lies in each way in which one can come
+without the right certificate. What comes as far as the parser of sessions is counted before it is
+parsed: of strangers, not a byte.
+
 Watches: I1, I4, I5, I10, I24.
 """
 
@@ -29,9 +35,11 @@ from pathlib import Path
 from typing import Any
 
 import onceq
-from liar_lies import Liar
+from liar_door import Counts
+from liar_lies import Liar, Stranger
 from liar_takeover import Impostor, Takeovers
-from nodes import Node, free_port
+from liar_ways import Ways
+from nodes import Node, acquaint, free_port
 from onceq.errors import OnceqError, ReceiveTimeout
 from onceq.model.identity import guid_bytes, guid_text
 
@@ -66,6 +74,8 @@ PROOFS = (
     "a message stream from the future refused",
 )
 """What the log must say at least."""
+NEIGHBOURS = (("send", "*"), ("forward", ""))
+"""Rights of everybody with a certificate, with TLS: without it they are not asked for either."""
 
 
 @dataclass
@@ -98,6 +108,8 @@ class Outcome:
     Attributes:
         lies: How many of each kind.
         figures: What was measured, beside its bounds.
+        strangers: How many lies of each kind were told in each way of strangers.
+        parsed: What came as far as the parser of sessions.
         takeovers, given: How often the impostor took DELTA's place, and how many messages he was
             given.
     """
@@ -105,6 +117,8 @@ class Outcome:
     sent: int = 0
     received: int = 0
     lies: Counter[str] = field(default_factory=Counter)
+    strangers: Counter[str] = field(default_factory=Counter)
+    parsed: Counts = field(default_factory=Counts)
     violations: list[str] = field(default_factory=list)
     figures: list[str] = field(default_factory=list)
     takeovers: int = 0
@@ -115,9 +129,9 @@ class Outcome:
 class Scene:
     """The honest, the liars, and what is under way between them."""
 
-    def __init__(self, folder: Path, seed: int, *, pin: bool) -> None:
+    def __init__(self, folder: Path, seed: int, *, pin: bool, tls: bool) -> None:
         self.outcome = Outcome()
-        self.pin, self.seed = pin, seed
+        self.pin, self.seed, self.tls = pin, seed, tls
         names = ("ALPHA", "BETA", "DELTA")
         self.ports = {name: free_port() for name in names}
         self.http = {name: free_port() for name in names}
@@ -132,6 +146,7 @@ class Scene:
             file = node.path / "onceq.toml"
             listen = f'http_listen = "127.0.0.1:{self.http[name]}"\n'
             file.write_text(listen + file.read_text())
+            node.program = [str(Path(__file__).with_name("liar_door.py"))]
         self.flows = {
             "stock": Flow(r"DIRECT=OS:BETA\private$\stock", r"private$\stock", BATCH),
             "web": Flow(
@@ -142,17 +157,24 @@ class Scene:
         }  # fmt: skip
         self.before: dict[str, int] = {}
         self.guids: dict[str, bytes] = {}
+        self.stranger: Stranger | None = None
 
     def run(self, seconds: float) -> Outcome:
         """Let them work for so long among lies."""
         try:
+            if self.tls:
+                acquaint(*self.nodes.values())
             for node in self.nodes.values():
-                node.start()
+                if node.process is None:
+                    node.start()
             self._work(seconds)
         finally:
             for node in self.nodes.values():
                 if node.process is not None:
                     node.kill()
+        for node in self.nodes.values():
+            self.outcome.parsed.add(Counts.of(node.path))
+        self._unheard()
         self.outcome.sent = sum(flow.sent for flow in self.flows.values())
         self.outcome.received = sum(flow.received for flow in self.flows.values())
         return self.outcome
@@ -170,11 +192,21 @@ class Scene:
                     name: guid_bytes(manager.status().id)
                     for name, manager in zip(nodes, (alpha, beta, delta), strict=True)
                 }
+                for manager in (alpha, beta, delta) if self.tls else ():
+                    for right, where in NEIGHBOURS:
+                        manager.grant("peer:*", right, where)
             self.before = {name: _memory(node.pid) for name, node in nodes.items()}
+            ways = Ways(nodes["ALPHA"].path) if self.tls else None
             liars = [
-                Liar(self.ports, self.http, self.guids, self.seed * LIARS + n) for n in range(LIARS)
+                Liar(self.ports, self.http, self.guids, self.seed * LIARS + n, ways=ways)
+                for n in range(LIARS)
             ]
-            impostor = Impostor(self.ports["DELTA"], self.guids["ALPHA"], self.seed)
+            if ways is not None:
+                self.stranger = Stranger(self.ports, {}, self.guids, self.seed, ways=ways)
+            impostor = Impostor(
+                self.ports["DELTA"], self.guids["ALPHA"], self.seed,
+                plays=self.guids["DELTA"], ways=ways,
+            )  # fmt: skip
             self._among(liars, Takeovers(nodes["DELTA"], impostor), alpha, beta, seconds)
             self._drained(alpha, beta, impostor)
             self._bounded()
@@ -183,9 +215,10 @@ class Scene:
     def _among(
         self, liars: list[Liar], takeovers: Takeovers, alpha: Any, beta: Any, seconds: float
     ) -> None:
-        threads: list[Liar | Takeovers] = [*liars, takeovers]
+        speakers = [*liars, *([self.stranger] if self.stranger is not None else [])]
+        threads: list[Liar | Takeovers] = [*speakers, takeovers]
         self._send(alpha)
-        self._learn(alpha, liars)
+        self._learn(alpha, speakers)
         for thread in threads:
             thread.start()
         end = time.monotonic() + seconds
@@ -195,7 +228,7 @@ class Scene:
             time.monotonic() < last and not self._everything(liars, kinds, takeovers)
         ):
             self._send(alpha)
-            self._learn(alpha, liars)
+            self._learn(alpha, speakers)
             self._receive(beta, "stock", 0.05)
             self._receive(beta, "web", 0.0)
         for thread in threads:
@@ -205,12 +238,16 @@ class Scene:
             self.outcome.violations += thread.failures
         for liar in liars:
             self.outcome.lies += liar.told
+        if self.stranger is not None:
+            self.outcome.strangers = self.stranger.told
         self.outcome.takeovers = takeovers.done
 
     def _everything(self, liars: list[Liar], kinds: set[str], takeovers: Takeovers) -> bool:
         """Whether every lie was told, and DELTA's place was taken."""
         told = set().union(*(liar.told for liar in liars))
-        return takeovers.done > 0 and len(told) == len(kinds)
+        if takeovers.done < 1 + self.tls or len(told) < len(kinds):
+            return False
+        return self.stranger is None or len(self.stranger.told) == len(self.stranger.pairs())
 
     def _send(self, alpha: Any) -> None:
         with alpha.transaction() as tx:
@@ -247,6 +284,8 @@ class Scene:
     def _drained(self, alpha: Any, beta: Any, impostor: Impostor) -> None:
         goods, outcome = self.flows["delta"], self.outcome
         outcome.given, outcome.acknowledged = len(impostor.given), len(impostor.acknowledged)
+        if impostor.to_strangers:
+            outcome.violations.append(f"a stranger was given {impostor.to_strangers} messages")
         if self.pin and impostor.given:
             outcome.violations.append(f"the impostor was given {len(impostor.given)} messages")
         with onceq.connect(str(self.nodes["DELTA"].path)) as delta:
@@ -267,6 +306,14 @@ class Scene:
                     f"{name}: {flow.sent - len(flow.missing) - flow.received} messages lost: "
                     f"{alpha.why(flow.destination)}"
                 )
+
+    def _unheard(self) -> None:
+        """Without proof nobody comes as far as the parser."""
+        parsed = self.outcome.parsed
+        if self.tls and (parsed.unproven_sessions or parsed.unproven_bytes):
+            self.outcome.violations.append(
+                f"{parsed.unproven_bytes} bytes in {parsed.unproven_sessions} sessions of strangers"
+            )
 
     # ---- bounds, and what the log says ---------------------------------------------------------
 
@@ -290,6 +337,8 @@ class Scene:
         wrong = self.outcome.violations
         log = "".join((node.path / "log.txt").read_text() for node in self.nodes.values())
         proofs = list(PROOFS)
+        if self.tls:
+            proofs.append("and its certificate is for")
         if self.outcome.takeovers:
             proofs.append("another queue manager answers under a known name")
         for words in proofs:
@@ -304,7 +353,10 @@ class Scene:
             wrong.append(f"the log accuses {honest}")
         if not named & liars:
             wrong.append("the log does not name who lied")
-        lines, most = log.count("\n"), LINES_MAX + sum(self.outcome.lies.values()) // 10
+        lines, most = (
+            log.count("\n"),
+            LINES_MAX + ((self.outcome.lies + self.outcome.strangers).total() // 10),
+        )
         self.outcome.figures.append(
             f"log: {lines:,} lines (at most {most:,}), {len(named & liars)} liars named"
         )
@@ -319,19 +371,30 @@ def _memory(pid: int) -> int:
     return 0
 
 
-def run(*, seconds: float, seed: int, folder: Path, pin: bool) -> Outcome:
+def run(*, seconds: float, seed: int, folder: Path, pin: bool, tls: bool = False) -> Outcome:
     """Let them work for so long among lies."""
-    return Scene(folder, seed, pin=pin).run(seconds)
+    return Scene(folder, seed, pin=pin, tls=tls).run(seconds)
 
 
-def report(outcome: Outcome, *, pin: bool) -> None:
+def report(outcome: Outcome, *, pin: bool, tls: bool) -> None:
     """Print what came of one run."""
     print(f"{outcome.sent:,} messages sent, {outcome.received:,} received, "
-          f"{'with' if pin else 'without'} pin_peers, among lies:")  # fmt: skip
+          f"{'with' if pin else 'without'} pin_peers, {'with' if tls else 'without'} TLS, "
+          "among lies:")  # fmt: skip
     for what, count in sorted(outcome.lies.items()):
         print(f"  {count:6,}  {what}")
     print(f"  {outcome.takeovers:6,}  takeover of a name: {outcome.given:,} messages given to the "
           f"impostor, {outcome.acknowledged:,} acknowledged by him")  # fmt: skip
+    ways: dict[str, list[int]] = {}
+    for what, count in sorted(outcome.strangers.items()):
+        ways.setdefault(what.partition(":")[0], []).append(count)
+    for way, counts in ways.items():
+        print(f"  {sum(counts):6,}  lies of strangers, {way}: {len(counts)} kinds")
+    for who in ("proven", "unproven"):
+        sessions, size = (
+            getattr(outcome.parsed, f"{who}_{what}") for what in ("sessions", "bytes")
+        )
+        print(f"  {size:,} bytes of the {who} came to the parser, in {sessions:,} sessions")
     for line in (*outcome.figures, *(f"WRONG: {each}" for each in outcome.violations)):
         print(line)
 
@@ -341,16 +404,20 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="make liar", description=__doc__)
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tls", action="store_true", help="the honest have identities")
     given = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="onceq-liar-"))
     wrong = 0
     for pin in (False, True):
         place = folder / ("pinned" if pin else "unpinned")
-        outcome = run(seconds=given.seconds / 2, seed=given.seed, folder=place, pin=pin)
-        report(outcome, pin=pin)
+        outcome = run(
+            seconds=given.seconds / 2, seed=given.seed, folder=place, pin=pin, tls=given.tls
+        )
+        report(outcome, pin=pin, tls=given.tls)
         wrong += len(outcome.violations)
     if wrong:
-        print(f"kept: {folder}; again: make liar ARGS='--seed {given.seed}'")
+        more = " --tls" if given.tls else ""
+        print(f"kept: {folder}; again: make liar ARGS='--seed {given.seed}{more}'")
         return 1
     shutil.rmtree(folder)
     return 0

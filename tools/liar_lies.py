@@ -1,7 +1,8 @@
 """What the liars of ``make liar`` say: to whom, under which identity, which packet, over what.
 
 Each lie is well-formed. A liar has an identity of its own, new for each lie, or claims that of an
-honest manager where the session proves nothing; over HTTP nobody proves anything.
+honest manager where the session proves nothing; over HTTP nobody proves anything. Where the honest
+speak TLS, a liar is a neighbour with a certificate for his own identity, or a stranger.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 
+from liar_ways import ALERT, Way, Ways
 from onceq.model.classes import MessageClass
 from onceq.model.http import HttpNames
 from onceq.model.identity import guid_text
@@ -26,6 +29,8 @@ from onceq.wire.srmp.convert import post_of
 
 TO_STOCK, TO_NONE, TO_PLAIN = (rf"OS:BETA\private$\{name}" for name in ("stock", "none", "plain"))
 TALK_S = 0.2
+CRY_S = 0.05
+"""Between two strangers, so that the honest have time to work."""
 STALE, FUTURE, NO_ROOM, UNHEARD_OF = 1, 2, 3, 77
 NEGATIVE = tuple(each for each in MessageClass if each & 0x8000)
 
@@ -65,10 +70,14 @@ class Liar(threading.Thread):
     """
 
     def __init__(
-        self, ports: dict[str, int], http: dict[str, int], guids: dict[str, bytes], seed: int
-    ) -> None:
+        self, ports: dict[str, int], http: dict[str, int], guids: dict[str, bytes], seed: int, *,
+        ways: Ways | None = None,
+    ) -> None:  # fmt: skip
+        """Args:
+        ways: How to come to the door of those who speak TLS; None: they do not.
+        """
         super().__init__(daemon=True)
-        self.ports, self.http, self.guids = ports, http, guids
+        self.ports, self.http, self.guids, self.ways = ports, http, guids, ways
         self.rng = random.Random(seed)
         self.stock, self.web = Place(), Place()
         self.told: Counter[str] = Counter()
@@ -111,7 +120,7 @@ class Liar(threading.Thread):
             now_us=time.monotonic_ns() // 1000,
         )  # fmt: skip
         session.start()
-        with socket.create_connection(("127.0.0.1", self.ports[lie.to]), timeout=2.0) as line:
+        with self._line(lie) as line:
             line.settimeout(0.05)
             said = False
             while time.monotonic() - began < TALK_S and not session.closed:
@@ -127,6 +136,17 @@ class Liar(threading.Thread):
                     if not data:
                         return
                     session.receive(data, time.monotonic_ns() // 1000)
+        if self.ways is not None and said and lie.claims in self.guids.values():
+            self.failures.append(f"{lie.to} believed that a liar is {guid_text(lie.claims)}")
+
+    def _line(self, lie: Lie) -> socket.socket:
+        """A connection on which anything may be said; where certificates are asked for, with one
+        of his own, whoever he is about to say that he is."""
+        line = socket.create_connection(("127.0.0.1", self.ports[lie.to]), timeout=2.0)
+        if self.ways is None:
+            return line
+        proven = self._own() if lie.claims in self.guids.values() else lie.claims
+        return self.ways.neighbour(line, proven)
 
     def _post(self, lie: Lie) -> None:
         host = f"127.0.0.1:{self.http[lie.to]}"
@@ -294,6 +314,44 @@ class Liar(threading.Thread):
         return Lie("BETA", own, lies.messages(
             own, TO_STOCK, [b"x"], stream=now_s() << 32, sent_s=now_s()), 1, "msmq/private$/bait"
         )  # fmt: skip
+
+
+class Stranger(Liar):
+    """Tells the same over sessions, to doors that want a certificate, in each way in which one can
+    come there without the right one; and does not wait until he is listened to."""
+
+    def pairs(self) -> list[tuple[str, Callable[[], Lie]]]:
+        """Every lie over sessions, in every way."""
+        assert self.ways is not None
+        over_sessions = [tell for tell in self.kinds() if not tell.__name__.startswith("_http")]
+        return list(product(self.ways.strangers, over_sessions))
+
+    def _lie(self) -> None:
+        assert self.ways is not None
+        pairs, ways = self.pairs(), self.ways.strangers
+        while not self.over.is_set():
+            for name, tell in self.rng.sample(pairs, len(pairs)):
+                self._cry(tell(), ways[name])
+                self.told[f"{name}: {tell.__name__.strip('_')}"] += 1
+                if self.over.wait(CRY_S):
+                    return
+
+    def _cry(self, lie: Lie, way: Way) -> None:
+        """Say who one is, and the lie, whatever comes back: nothing may."""
+        session = Session(initiator=True, own_id=lie.claims, settings=Settings(), now_us=0)
+        session.start()
+        said = b"".join(map(bytes, session.take_output())) + lie.packet
+        heard = b""
+        with socket.create_connection(("127.0.0.1", self.ports[lie.to]), timeout=2.0) as plain:
+            line = plain
+            with contextlib.suppress(OSError):
+                line = way(plain, lie.claims)
+                line.sendall(said)
+                while data := line.recv(1 << 16):
+                    heard += data
+            line.close()
+        if heard and not heard.startswith(ALERT):
+            self.failures.append(f"{lie.to} answered a stranger: {heard[:40]!r}")
 
 
 ORDER_QUEUE = "msmq/private$/order_queue$"

@@ -2,7 +2,8 @@
 
 Again and again DELTA is stopped, an impostor answers under its name for a while, and DELTA comes
 back. The impostor takes whatever he is given, and says the best of it; what he has acknowledged is
-what whoever gave it to him has lost.
+what whoever gave it to him has lost. Where the honest speak TLS he is a neighbour with a good
+certificate every second time, and a stranger else, whom nobody must give anything.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from liar_ways import Ways
 from nodes import Node
 from onceq.model.identity import guid_text
 from onceq.model.limits import Settings
@@ -33,10 +35,21 @@ class Impostor:
         given: Numbers that he was given, in messages that are nothing but their number.
         acknowledged: Those of them that he has acknowledged.
         used: GUIDs that he has answered under, as text.
+        to_strangers: How many messages he was given without a good certificate.
     """
 
-    def __init__(self, port: int, victim: bytes, seed: int) -> None:
+    def __init__(
+        self, port: int, victim: bytes, seed: int, *, plays: bytes, ways: Ways | None = None
+    ) -> None:
+        """Args:
+        victim: GUID of whoever connects.
+        plays: GUID of whoever should be here.
+        ways: How to speak TLS; None: nobody does.
+        """
         self.port, self.victim, self.rng = port, victim, random.Random(seed)
+        self._plays = plays
+        self._ways, self._known = ways, ways is None
+        self.to_strangers = 0
         self.given: set[int] = set()
         self.acknowledged: set[int] = set()
         self.used: set[str] = set()
@@ -45,6 +58,7 @@ class Impostor:
         """Listen, and talk to one after another until then."""
         guid = b"impostor" + self.rng.randbytes(8)
         self.used.add(guid_text(guid))
+        self._known = self._ways is None or not self._known
         with socket.socket() as door:
             door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             door.bind(("127.0.0.1", self.port))
@@ -53,8 +67,15 @@ class Impostor:
             while time.monotonic() < until and not over():
                 with contextlib.suppress(OSError):
                     line, _ = door.accept()
-                    with line:
-                        self._talk(line, guid, until)
+                    with self._met(line, guid) as met:
+                        self._talk(met, guid, until)
+
+    def _met(self, line: socket.socket, guid: bytes) -> socket.socket:
+        if self._ways is None:
+            return line
+        line.settimeout(AWAY_S)
+        # As a stranger he shows what he has made himself, for the very one whom he plays.
+        return self._ways.answering(line, guid if self._known else self._plays, known=self._known)
 
     def _talk(self, line: socket.socket, guid: bytes, until: float) -> None:
         line.settimeout(0.05)
@@ -82,6 +103,7 @@ class Impostor:
                 continue
             numbers = {int(packet.body) for packet in map(decode, run.packets)}
             self.given |= numbers
+            self.to_strangers += 0 if self._known else len(numbers)
             if not takes:
                 continue
             self.acknowledged |= numbers

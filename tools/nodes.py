@@ -1,4 +1,7 @@
-"""Real daemons for tools that drive them: each in a process of its own, ended by its own pid."""
+"""Real daemons for tools that drive them: each in a process of its own, ended by its own pid.
+
+With ``acquaint`` they have identities, and speak TLS with each other.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import threading
 import time
 from pathlib import Path
 
-from onceq.embedded import data_directory
+import onceq
+from onceq.embedded import data_directory, trusting
 
 READY_S_MAX = 60.0
 
@@ -82,3 +86,24 @@ class Node:
         code = self.process.wait(60)
         self.process.stdout.close()
         return code
+
+
+def acquaint(authority: Node, *others: Node) -> dict[str, str]:
+    """Give daemons identities, as ``onceq tls init``, ``invite`` and ``join`` do. None of them has
+    run before; the authority runs afterwards.
+
+    Returns:
+        The GUID of each, by name.
+    """
+    guids = {authority.name: str(trusting.init(str(authority.path))["id"])}
+    authority.start()
+    for node in others:
+        code = trusting.invite(str(authority.path), node.name)["code"]
+        guids[node.name] = str(trusting.join(str(node.path), code)["id"])
+    return guids
+
+
+def allow(node: Node, guid: str, rights: str = "send", queue: str = "*") -> None:
+    """Let another queue manager do something at a daemon that runs."""
+    with onceq.connect(str(node.path)) as manager:
+        manager.grant(f"peer:{guid}", rights, queue)

@@ -9,12 +9,18 @@ import pytest
 import liar
 from liar_lies import Liar
 
+WAYS = 5
+"""In which a stranger can come to a door that wants a certificate."""
+
 
 @pytest.mark.slow
+@pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("pin", [False, True])
-def test_nothing_is_lost_repeated_or_out_of_order_among_lies(tmp_path: Path, pin: bool) -> None:
+def test_nothing_is_lost_repeated_or_out_of_order_among_lies(
+    tmp_path: Path, pin: bool, tls: bool
+) -> None:
     """I1, I4, I5, I10, I24."""
-    outcome = liar.run(seconds=6, seed=20, folder=tmp_path, pin=pin)
+    outcome = liar.run(seconds=6, seed=20, folder=tmp_path, pin=pin, tls=tls)
     assert outcome.violations == []
     assert outcome.sent - outcome.acknowledged <= outcome.received <= outcome.sent
     assert outcome.received > 0
@@ -22,3 +28,20 @@ def test_nothing_is_lost_repeated_or_out_of_order_among_lies(tmp_path: Path, pin
     assert outcome.takeovers > 0
     if pin:
         assert outcome.received == outcome.sent
+    parsed = outcome.parsed
+    if tls:
+        assert (parsed.unproven_sessions, parsed.unproven_bytes) == (0, 0)
+        assert len(outcome.strangers) == WAYS * len(over_sessions()), "each lie in each way"
+        assert outcome.takeovers > 1, "by a stranger, and by a neighbour"
+        assert parsed.proven_bytes > outcome.sent
+    else:
+        # The same count finds every liar where nobody has to prove anything.
+        assert parsed.unproven_sessions > outcome.lies.total() / 2
+        assert parsed.unproven_bytes > outcome.sent
+        assert parsed.proven_sessions == 0
+
+
+def over_sessions() -> list[str]:
+    """Kinds of lies that are told to the parser of sessions."""
+    names = [tell.__name__ for tell in Liar({}, {}, {}, 0).kinds()]
+    return [name for name in names if not name.startswith("_http")]
