@@ -5,7 +5,8 @@ A sender puts numbered messages into transactions of mixed sizes on ALPHA, for a
 receiver takes them there in transactions. Meanwhile one or the other daemon (or both) is killed
 at moments that the seed decides, and started again. Every commit is written to a history of the
 driver's own, and synced, before the next one begins; a commit whose answer was lost is settled by
-asking for its outcome. At the end the history is the judge.
+asking for its outcome. At the end the history is the judge. With ``--tls on`` both have identities,
+and speak TLS with each other.
 
 Watches: I1, I3a, I4, I5, I17, I22, I26.
 """
@@ -22,7 +23,7 @@ from pathlib import Path
 from kill_command import command
 from kill_judge import Judge, Outcome
 from kill_load import WAITING_MAX, Receiver, Sender, Traffic
-from nodes import Node, free_port
+from nodes import Node, acquaint, allow, free_port
 from onceq.client.pause import pause
 from onceq.embedded import data_directory
 
@@ -79,8 +80,9 @@ class Driver(Traffic):
 
 
 def run(
-    *, kills: int, seed: int, folder: Path, say: Callable[[str], None] = lambda text: None
-) -> Outcome:
+    *, kills: int, seed: int, folder: Path, say: Callable[[str], None] = lambda text: None,
+    tls: str = "off",
+) -> Outcome:  # fmt: skip
     """Do it all in a folder; both daemons are gone when this returns or raises."""
     ports = free_port(), free_port()
     alpha = Node(folder, "ALPHA", ports[0], {"BETA": ports[1]}, settings=SETTINGS)
@@ -88,9 +90,13 @@ def run(
     nodes = {"ALPHA": alpha, "BETA": beta}
     driver: Driver | None = None
     try:
+        guids = acquaint(beta, alpha) if tls == "on" else {}
         for node in nodes.values():
-            node.start()
+            if node.process is None:
+                node.start()
         driver = Driver(folder, alpha, beta, seed)
+        if guids:
+            allow(beta, guids["ALPHA"], queue=QUEUE)
         driver.start()
         _kill_again_and_again(nodes, driver, kills, random.Random(f"{seed} kill"), say)
         driver.drain()
@@ -159,7 +165,7 @@ def main() -> int:
     """The command."""
     return command(
         "kill", __doc__ or "", lambda **given: (run(**given), {}), lambda found, _: table(found),
-        count=50, what="both queue managers",
+        count=50, what="both queue managers", choices={"tls": ("off", "on")},
     )  # fmt: skip
 
 

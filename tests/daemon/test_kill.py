@@ -17,9 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_repeated_or_out_of_order_through_kills(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tls", ["off", "on"])
+def test_nothing_is_lost_repeated_or_out_of_order_through_kills(tmp_path: Path, tls: str) -> None:
     """I1, I3a, I4, I5, I22, I26, in small; ``make kill`` is the same with more."""
-    outcome = kill.run(kills=8, seed=20, folder=tmp_path)
+    outcome = kill.run(kills=8, seed=20, folder=tmp_path, tls=tls)
     assert outcome.violations == []
     assert sum(outcome.kills.values()) == 8
     assert outcome.received == outcome.committed > 0
