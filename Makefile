@@ -15,7 +15,7 @@ MESSAGES ?= 100000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-depth bench-breadth bench-pauses bench-peers calls kill liar backup two-phase bench-two-phase bank networks spark-kill spark-land spark-tables spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
+.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-depth bench-breadth bench-pauses bench-peers bench-tls calls kill liar backup two-phase bench-two-phase bank networks spark-kill spark-land spark-tables spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
 
 help:
 	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
@@ -37,6 +37,7 @@ help:
 	@echo "make bench-depth    rates, memory and the longest pump at 10^3 to 10^6 messages"
 	@echo "make bench-pauses  how long the loop stands still: SECONDS=n MESSAGES=n"
 	@echo "make bench-breadth  the same with 100 to 20,000 queues, 1 to 100 destinations of a send"
+	@echo "make bench-tls    two managers with TLS between them and without, in turn"
 	@echo "make bench-peers    beside PostgreSQL, Redis and others: ARGS=--quick"
 	@echo "make planted  plant mistakes that must be found (ARGS='-k name')"
 	@echo "make backup   back up under load, put back: MESSAGES=n"
@@ -95,6 +96,9 @@ bench-pauses: setup
 
 bench-breadth: setup
 	$(RUN) tools/bench_breadth.py $(ARGS)
+
+bench-tls: setup
+	$(RUN) tools/bench_tls.py $(ARGS)
 
 bench-peers: setup
 	$(RUN) tools/bench_peers.py $(ARGS)

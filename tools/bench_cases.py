@@ -15,7 +15,7 @@ from pathlib import Path
 
 import onceq
 from bench_client import SENDER_SHIFT, Client, together
-from nodes import Node, free_port
+from nodes import Node, acquaint, allow, free_port
 from onceq.cli.measure import Bodies, WrongMessages, latency, receive, send
 from onceq.client.pause import pause
 
@@ -57,23 +57,33 @@ Figures = dict[str, float]
 class Bench:
     """Managers to measure, made once; and the cases."""
 
-    def __init__(self, folder: Path, scale: Scale) -> None:
+    def __init__(self, folder: Path, scale: Scale, *, tls: bool = False) -> None:
+        """Args:
+        tls: Whether the daemons have identities, and speak TLS with each other.
+        """
         self.scale = scale
+        self._tls = tls
         self.folder = folder
         ports = free_port(), free_port()
         self.alpha = Node(folder, "ALPHA", ports[0], {"BETA": ports[1]})
         self.beta = Node(folder, "BETA", ports[1], {"ALPHA": ports[0]})
         self._senders = 0
+        self.sent = 0
+        """Messages of the last case with one client."""
         self._open: list[onceq.QueueManager] = []
         self._deep_bodies = Bodies(scale.body)
 
     def start(self) -> None:
         """Start the daemons and make the queues."""
+        guids = acquaint(self.alpha, self.beta) if self._tls else {}
         for node in (self.alpha, self.beta):
-            node.start()
+            if node.process is None:
+                node.start()
             qm = onceq.connect(str(node.path))
             qm.create_queue(QUEUE, transactional=True)
             self._open.append(qm)
+        if guids:
+            allow(self.beta, guids["ALPHA"], queue=QUEUE)
         embedded = onceq.open(str(self.folder / "embedded"), name="GAMMA", create=True)
         self._open.append(embedded)
         embedded.create_queue(QUEUE, transactional=True)
@@ -107,6 +117,7 @@ class Bench:
             qm, QUEUE, bodies, per_commit=per_commit, seconds=scale.seconds,
             messages_max=scale.messages_max,
         )  # fmt: skip
+        self.sent = sent.messages
         got = receive(qm, QUEUE, bodies, per_commit=per_commit, messages=sent.messages)
         return {"send": sent.messages_s, "receive": got.messages_s}
 
@@ -374,9 +385,9 @@ def settled_disk_bytes(path: Path) -> int:
 
 
 @contextmanager
-def benching(folder: Path, scale: Scale) -> Iterator[Bench]:
+def benching(folder: Path, scale: Scale, *, tls: bool = False) -> Iterator[Bench]:
     """Managers for as long as the block lasts."""
-    bench = Bench(folder, scale)
+    bench = Bench(folder, scale, tls=tls)
     try:
         bench.start()
         yield bench
