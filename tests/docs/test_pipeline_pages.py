@@ -15,7 +15,7 @@ HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
 SAID = [
     ("spark.md", "Land a queue in files", "_spark_metadata"),
     ("land.md", "What a folder of Parquet files is", "files of attempts that failed"),
-    ("spark.md", "On a cluster", "no password and no encryption"),
+    ("spark.md", "On a cluster", "show a token or a certificate"),
     ("spark.md", "Many queues, many queue managers", "no stand-by and no replica"),
     ("spark.md", "Many queues, many queue managers", "decided where it is sent"),
     ("spark.md", "Many queues, many queue managers", "with more queue managers or queues"),
