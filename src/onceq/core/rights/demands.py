@@ -204,7 +204,9 @@ def _promises(step: Step, item: requests.PrepareBranch | requests.Promise) -> De
 
 def _decides(step: Step, item: requests.CommitBranch | requests.RollbackBranch) -> Demands:
     if item.by_hand:
+        # An operator need not have the rights of those whose work it is.
         yield _OPERATE
+        return
     yield NAMED
     yield from work_of(step, step.units.branches.get(item.xid))
 
@@ -213,6 +215,11 @@ def _decides_group(step: Step, item: requests.CommitGroup) -> Demands:
     yield NAMED
     for xid in item.xids:
         yield from work_of(step, step.units.branches.get(xid))
+    # What is prepared of this batch, or of the one before, and is not in the list, is undone.
+    yield from _work_of_batch(step, item.prefix)
+    known = step.state.groups.get(item.app)
+    if known is not None:
+        yield from _work_of_batch(step, known.prefix)
 
 
 def _gives_group_up(step: Step, item: requests.RollbackGroup) -> Demands:
@@ -220,6 +227,11 @@ def _gives_group_up(step: Step, item: requests.RollbackGroup) -> Demands:
     for xid, tx in step.units.branches.items():
         if xid.gtrid.startswith(item.prefix):
             yield from work_of(step, tx)
+
+
+def _work_of_batch(step: Step, prefix: bytes) -> Demands:
+    for branch in step.state.branches.of_group(prefix):
+        yield from work_of(step, step.units.branches.get(branch.xid))
 
 
 # ---- looks and operators -----------------------------------------------------------------------

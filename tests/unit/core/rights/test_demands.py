@@ -27,8 +27,8 @@ from onceq.model.rights import NOBODY, OWNS, Actor, ActorKind
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.views.ranges import RangeAsked
 from onceq.model.views.rights import GrantView, RightView
-from onceq.model.xid import Xid, xid_by_row
-from tests.unit.core.alone import WAITS, Core
+from onceq.model.xid import ONCEQ_FORMAT, Xid, xid_by_row
+from tests.unit.core.alone import IDENTITY, WAITS, Core
 
 RUNS = 1
 """An owner of whom nothing was said: this process itself."""
@@ -307,6 +307,44 @@ def test_a_promise_is_judged_and_whoever_may_do_its_work_decides_it() -> None:
         assert denied(made.ask(request, owner=STRANGER))
     assert not isinstance(made.ask(requests.CommitBranch(XID), owner=ALICE), OnceqError)
     assert made.present() == {"orders": 1}
+
+
+def prepared(made: Core, xid: Xid) -> None:
+    """A branch that sends to orders, of this process."""
+    made.ask(requests.StartBranch(1, xid))
+    made.ask(requests.Send(1, [item()]))
+    made.ask(requests.PrepareBranch(xid, 1))
+
+
+@pytest.mark.parametrize("verb", [requests.CommitBranch, requests.RollbackBranch])
+def test_an_operator_decides_by_hand_what_he_could_not_do_himself(verb: Any) -> None:
+    made = core()
+    prepared(made, XID)
+    assert denied(made.ask(verb(XID, by_hand=True), owner=ALICE))
+    grant(made, "send", KEY)
+    assert denied(made.ask(verb(XID, by_hand=True), owner=ALICE)), "that is the operator's word"
+    grant(made, "send", KEY, take=True)
+    grant(made, "operate")
+    assert not isinstance(made.ask(verb(XID, by_hand=True), owner=ALICE), OnceqError)
+    assert made.present() == ({"orders": 1} if verb is requests.CommitBranch else {})
+
+
+def test_what_a_group_undoes_is_judged_as_what_it_commits() -> None:
+    """A branch that is not in the list is rolled back: nobody else's is, by way of an empty one."""
+    made = core()
+    prefix = b"onceq-%s-%012x" % (IDENTITY.guid.hex().encode(), 1)
+    xid = Xid(ONCEQ_FORMAT, prefix + b"%012x" % 1, b"group.x")
+    prepared(made, xid)
+    for xids in ([], [xid]):
+        answer = made.ask(requests.CommitGroup("app", "", 1, prefix, xids), owner=ALICE)
+        assert denied(answer)
+    assert not denied(made.ask(requests.CommitGroup("app", "", 1, prefix, [xid])))
+    assert made.present() == {"orders": 1}
+    late = Xid(ONCEQ_FORMAT, prefix + b"%012x" % 2, b"group.x")
+    prepared(made, late)
+    other = prefix[:-1] + b"2"
+    answer = made.ask(requests.CommitGroup("app", "", 2, other, []), owner=ALICE)
+    assert denied(answer), "what is left of the batch before is undone, too"
 
 
 def test_a_promise_of_a_last_agent_is_judged_like_a_commit() -> None:
