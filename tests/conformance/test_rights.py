@@ -179,6 +179,27 @@ def test_who_passes_on_needs_a_right_for_that(worlds: Worlds) -> None:
     assert b.bodies(LOCAL) == [b"1"], "it is A who sends, and R's right is not A's"
 
 
+def test_what_is_for_another_is_passed_on_for_those_who_may(worlds: Worlds) -> None:
+    """A router stores it, and sends it on: that is not for everybody who reaches it."""
+    world = worlds("A", "R", "B", settings=fast(forward_messages=True))
+    a, r, b = world["A"], world["R"], world["B"]
+    b.create("q")
+    (queue,) = [q for q in b.look("queues") if q.name == "q"]
+    for node, other in ((a, b), (b, a)):
+        node.kill()
+        node.routes[other.identity.guid] = "R"
+        node.start()
+    strict(world, r)
+    a.once(f"PRIVATE={guid_text(b.identity.guid)}\\{queue.number:08x}", b"1")
+    world.run(20)
+    assert b.bodies(LOCAL) == []
+    assert r.look("outgoing") == [], "nothing of it is kept"
+    for node in (a, b):
+        grant(r, "forward", to=node)
+    world.run(200)
+    assert b.bodies(LOCAL) == [b"1"], "nothing is lost by the refusal"
+
+
 def test_what_came_too_early_is_judged_when_it_enters(world: World) -> None:
     a, b = world["A"], world["B"]
     grant(b, "send", KEY, to=a)

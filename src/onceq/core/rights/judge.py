@@ -108,7 +108,7 @@ def may_deliver(step: Step, peer: Peer, source: bytes, queue: str) -> bool:
 
 
 def passes_on(step: Step, peer: Peer) -> str:
-    """Why a manager may not bring what others have sent; "" if it may."""
+    """Why a manager may not bring what others have sent, or what is for others; "" if it may."""
     if peer.actor.free:
         return ""
     judged = step.state.policy.judge(peer.actor, Right.FORWARD)

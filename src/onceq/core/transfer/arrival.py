@@ -53,10 +53,11 @@ def arrived(step: Step, item: Arrived) -> None:
     # First, because later a change may be under construction that puts into what this drops.
     if len(step.state.answering) >= SWEPT_FROM:
         sweep(step)
-    # Over HTTP nobody proves who he is, here as everywhere: what comes there is known by the
-    # address that it was posted to, and mixes with no stream of a session.
-    own = run.source == peer.peer or peer.http
-    reason = "" if own else speaks_for(step, peer, run) or passes_on(step, peer)
+    elsewhere = bool(run.onward) or run.destination_manager not in (NO_GUID, step.identity.guid)
+    reason = _unwelcome(step, peer, run, elsewhere=elsewhere)
+    if reason and peer.http:
+        step.act(Declined(item.session, 400, class_name(MessageClass.NACK_ACCESS_DENIED)))
+        return
     if reason:
         meet_routers(step)
         step.act(CloseSession(item.session, reason))
@@ -64,7 +65,7 @@ def arrived(step: Step, item: Arrived) -> None:
     if run.onward:
         if not pass_on(step, item.session, run, room=room_for(step, run)):
             return
-    elif run.destination_manager not in (NO_GUID, step.identity.guid):
+    elif elsewhere:
         if not forward(step, run, room=room_for(step, run)):
             reason = "it sent a message for another queue manager, and none is passed on here now"
             step.act(CloseSession(item.session, reason))
@@ -112,6 +113,19 @@ def arrived(step: Step, item: Arrived) -> None:
     # when they are counted here. Transactional ones it keeps for the order acknowledgment (EOD-49).
     if run.recoverable or peer.http:
         step.act(Persisted(item.session, len(run.message_numbers)))
+
+
+def _unwelcome(step: Step, peer: Peer, run: ArrivedRun, *, elsewhere: bool) -> str:
+    """Why a session may not bring a run, whatever is in it; "" if it may.
+
+    Args:
+        elsewhere: Whether it is for another manager.
+    """
+    # Over HTTP nobody proves who he is, here as everywhere: what comes there is known by the
+    # address that it was posted to, and mixes with no stream of a session.
+    own = run.source == peer.peer or peer.http
+    reason = "" if own else speaks_for(step, peer, run)
+    return reason or ("" if own and not elsewhere else passes_on(step, peer))
 
 
 def meet_routers(step: Step) -> None:
