@@ -12,6 +12,7 @@ from onceq.model.classes import MessageClass as C
 from onceq.model.identity import guid_text
 from onceq.model.message import Acknowledge, Journal
 from onceq.testing.sim.strict import StrictManager
+from tests.conformance.over_http import answers, pair
 from tests.conformance.world import Node, World, Worlds, fast
 
 pytestmark = pytest.mark.inside("who a process is, is told by its certificate")
@@ -198,6 +199,18 @@ def test_what_is_for_another_is_passed_on_for_those_who_may(worlds: Worlds) -> N
         grant(r, "forward", to=node)
     world.run(200)
     assert b.bodies(LOCAL) == [b"1"], "nothing is lost by the refusal"
+
+
+def test_over_http_the_sender_hears_that_a_right_is_missing(worlds: Worlds) -> None:
+    world = pair(worlds)
+    a, b = world["A"], world["B"]
+    strict(world, b)
+    a.once("DIRECT=HTTP://b/msmq/private$/q", b"1", journal=Journal.DEADLETTER)
+    world.run(10)
+    assert answers(world) == [400]
+    assert b.bodies(LOCAL) == []
+    (letter,) = a.messages(DEAD)
+    assert (letter.body, letter.message_class) == (b"1", C.NACK_ACCESS_DENIED)
 
 
 def test_what_came_too_early_is_judged_when_it_enters(world: World) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Final
 import h11
 
 from onceq.errors import MalformedPacket, OnceqError
-from onceq.model.classes import MessageClass
+from onceq.model.classes import MessageClass, class_name
 from onceq.model.http import HttpNames, host_of
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import HOPS_MAX, HTTP_ENTITY_BYTES_MAX, HTTP_POSTS_MAX, Settings
@@ -38,8 +38,9 @@ ANSWER_S: Final = 20
 REQUEST_S: Final = 60
 """A request whose end has not come by then is none (P14: slow senders)."""
 _OK, _BAD = 200, 400
-
-
+TEXT_BYTES_MAX: Final = 500
+_CLASSES: Final = (MessageClass.NACK_BAD_DESTINATION_QUEUE, MessageClass.NACK_ACCESS_DENIED)
+_DENIED: Final = class_name(_CLASSES[True]).encode()
 Names = Callable[[], HttpNames]
 Announced = Callable[[bytes, int], str | None]
 """Source and stream to the direct name that its receipts go to; None if it is not known."""
@@ -95,6 +96,7 @@ class Posting:
         self.output: list[Buffer] = []
         self._sent = self._acked = self._acked_recoverable = 0
         self._status = 0
+        self._text = b""
         self._due = 0
         self._used_us = now_us
         self._started = False
@@ -190,7 +192,9 @@ class Posting:
 
     def _heard(self, event: Any, now_us: int, events: list[Event]) -> None:
         if isinstance(event, h11.Response):
-            self._status = event.status_code
+            self._status, self._text = event.status_code, b""
+        elif isinstance(event, h11.Data):
+            self._text = (self._text + bytes(event.data))[:TEXT_BYTES_MAX]
         elif isinstance(event, h11.EndOfMessage):
             self._answered(now_us, events)
         elif isinstance(event, h11.ConnectionClosed):
@@ -220,10 +224,11 @@ class Posting:
     def _refusal(self, post: Post) -> bytes:
         """For good refused: what the receiver would say in a final acknowledgment (HTTP-9)."""
         stream, number = post.place
+        reason = _CLASSES[self._text == _DENIED]  # the status does not say it
         return final_ack(
             own=NO_GUID, own_message=1, sent_time=post.envelope.sent,
             destination_manager=self._own,
-            message_class=MessageClass.NACK_BAD_DESTINATION_QUEUE, stream=stream, number=number,
+            message_class=reason, stream=stream, number=number,
             previous=number - 1, source=self._own, message=post.message.number,
         )  # fmt: skip
 
@@ -407,7 +412,7 @@ class Taking:
         return events
 
     def _answer(self, status: int, text: str = "", *, last: bool = False) -> None:
-        content = text.encode("utf-8", "replace")[:500]
+        content = text.encode("utf-8", "replace")[:TEXT_BYTES_MAX]
         fields = [("Content-Length", str(len(content)))]
         if content:
             fields.append(("Content-Type", "text/plain; charset=utf-8"))
