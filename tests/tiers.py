@@ -32,6 +32,7 @@ FOLDERS: Final = {
     "fuzz": QUICK,
     "history": QUICK,
     "interop": QUICK,
+    "matrix": QUICK,
     "model": QUICK,
     "packages": REST,
     "partners": REST,

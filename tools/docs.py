@@ -14,6 +14,7 @@ from pathlib import Path
 import docs_cases
 import docs_cli
 import docs_endings
+import docs_matrix
 import docs_rules
 import docs_states
 import pictures
@@ -122,6 +123,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "endings.md": docs_endings.page,
     "settings.md": settings_page,
     "states.md": lambda: docs_states.page(NOTE),
+    "who-may-do-what.md": lambda: docs_matrix.page(NOTE),
 }
 
 

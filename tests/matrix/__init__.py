@@ -1,0 +1,1 @@
+"""Who may do what, at every door: one table of expectation, tried on real queue managers."""

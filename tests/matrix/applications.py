@@ -1,0 +1,411 @@
+"""The table of what applications ask: every request of the client protocol, and what it needs.
+
+Each row says how it is asked, so that it is answered with success by whoever may have it. The test
+tries every row as every role through every door; the documentation shows the rows as a table
+(``tools/docs_matrix.py``). A request, a look or an order to an outgoing queue without a row here
+fails a test.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from onceq.model import requests as r
+from onceq.model.identity import TransactionId
+from onceq.model.message import PLAIN, Journal
+from onceq.model.requests import Access, Grip, PickBy, Request, SendItem, Steer
+from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.views import looks
+from onceq.model.views.ranges import RangeAsked
+from tests.matrix.roles import ANYONE, NAMED
+
+if TYPE_CHECKING:
+    from tests.matrix.scene import Attempt
+
+ORDERS: Final = r"DIRECT=OS:.\private$\orders"
+JOURNAL: Final = f"{ORDERS};journal"
+LATER: Final = f"{ORDERS};later"
+NEW: Final = r"DIRECT=OS:.\private$\new"
+BETA: Final = r"DIRECT=OS:BETA\private$\stock"
+DEAD: Final = r"DIRECT=OS:.\SYSTEM$;DEADXACT"
+KEY: Final = r"private$\orders"
+
+
+def _nothing(at: Attempt) -> None:
+    pass
+
+
+def _leave(at: Attempt, answer: Any) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Row:
+    """One request, and what it needs.
+
+    Attributes:
+        what: For the page, behind the name of the request.
+        needs: As ``roles.py`` has it.
+        ask: Makes the request; what has to come before it is asked by the same application.
+        before: The administrator sees to it that there is something to be asked for.
+        after: The administrator, or who has asked, undoes it.
+        answers: Code of the error that is the answer of whoever may have it, but cannot, because
+            nothing is there; "": it succeeds.
+        refused: Code of the error that is the answer of whoever may not have it. A unit of work
+            that may not end so is undone, which ``send-failed`` says, with the reason; whoever is
+            nobody has none.
+        socket_only: Through any other door it is refused for a reason of its own, to whomever.
+    """
+
+    kind: type[Request]
+    what: str
+    needs: str
+    ask: Callable[[Attempt], Request]
+    before: Callable[[Attempt], None] = _nothing
+    after: Callable[[Attempt, Any], None] = _leave
+    answers: str = ""
+    refused: str = "access-denied"
+    socket_only: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of the test, and on the page."""
+        return f"{self.kind.__name__}: {self.what}" if self.what else self.kind.__name__
+
+
+def item(queue: str = ORDERS, **values: Any) -> SendItem:
+    """One message to a queue."""
+    return SendItem(queue, PLAIN, Run(b"x", array(LENGTH_TYPE, [1])), values=values)
+
+
+def _close(at: Attempt, answer: Any) -> None:
+    if hasattr(answer, "handle"):
+        at.ask(r.CloseQueue(answer.handle))
+
+
+def _delete_new(at: Attempt, answer: Any) -> None:
+    at.admin(r.DeleteQueue(NEW))
+
+
+def _send_beta(at: Attempt) -> None:
+    at.admin(r.Commit(0, [item(BETA)]))
+
+
+def _dead_letter(at: Attempt) -> None:
+    at.admin(r.Commit(0, [item(BETA, journal=int(Journal.DEADLETTER))]))
+    at.admin(r.PurgeQueue(BETA))
+
+
+def _moved(at: Attempt) -> None:
+    at.admin(r.MoveMessage(ORDERS, LATER, at.lookup))
+
+
+def _read(at: Attempt) -> None:
+    at.admin(r.TakeRead(ORDERS, 0, at.lookup, at.lookup, reader="reader"))
+
+
+_BEFORE: Final = {DEAD: _dead_letter, BETA: _send_beta, LATER: _moved}
+"""How there is something in a queue."""
+
+
+def _open(what: str, queue: str, access: Access, needs: str) -> Row:
+    return Row(
+        r.OpenQueue, what, needs, lambda at: r.OpenQueue(queue, access),
+        _BEFORE.get(queue, _nothing), after=_close,
+    )  # fmt: skip
+
+
+QUEUES: Final = (
+    Row(r.CreateQueue, "", "create@new",
+        lambda at: r.CreateQueue({"name": "new", "transactional": True}), after=_delete_new),
+    Row(r.SetQueue, "", "set-properties@orders", lambda at: r.SetQueue(ORDERS, {"label": "x"})),
+    Row(r.DeleteQueue, "", "delete@orders", lambda at: r.DeleteQueue(ORDERS)),
+    Row(r.PurgeQueue, "", "receive@orders | operate", lambda at: r.PurgeQueue(ORDERS)),
+    Row(r.PurgeQueue, "a journal", "journal@orders | operate", lambda at: r.PurgeQueue(JOURNAL)),
+    Row(r.PurgeQueue, "an outgoing queue", "operate", lambda at: r.PurgeQueue(BETA), _send_beta),
+    Row(r.PurgeQueue, "dead letters", "operate", lambda at: r.PurgeQueue(DEAD), _dead_letter),
+    _open("to send", ORDERS, Access.SEND, "send@orders"),
+    _open("to send, to another queue manager", BETA, Access.SEND, "send@beta"),
+    _open("to receive", ORDERS, Access.RECEIVE, "receive@orders"),
+    _open("to peek", ORDERS, Access.PEEK, "peek@orders"),
+    _open("to move messages there", LATER, Access.MOVE, "receive@orders"),
+    _open("to receive from a journal", JOURNAL, Access.RECEIVE, "journal@orders"),
+    _open("to receive dead letters", DEAD, Access.RECEIVE, "operate"),
+    _open("to look at dead letters", DEAD, Access.PEEK, "monitor"),
+    _open("to look at an outgoing queue", BETA, Access.PEEK, "monitor"),
+    Row(r.CloseQueue, "", ANYONE, lambda at: r.CloseQueue(99), answers="invalid-handle"),
+    Row(r.RenewHold, "", ANYONE, lambda at: r.RenewHold(99, 1000), answers="invalid-handle"),
+    Row(r.OpenCursor, "", ANYONE, lambda at: r.OpenCursor(99), answers="invalid-handle"),
+    Row(r.CloseCursor, "", ANYONE, lambda at: r.CloseCursor(99), answers="invalid-handle"),
+)  # fmt: skip
+
+SENDS: Final = (
+    Row(r.Begin, "", ANYONE, lambda at: r.Begin(at.number()),
+        after=lambda at, answer: at.abort()),
+    Row(r.Abort, "", ANYONE, lambda at: r.Abort(at.begin())),
+    Row(r.Send, "in a transaction", "send@orders", lambda at: r.Send(at.begin(), [item()])),
+    Row(r.Send, "to another queue manager", "send@beta",
+        lambda at: r.Send(at.begin(), [item(BETA)])),
+    Row(r.Send, "to several queues", "send@orders & send@beta",
+        lambda at: r.Send(at.begin(), [item(f"{BETA},{ORDERS}")])),
+    Row(r.Send, "to a queue of the queue manager's own", "send@dead",
+        lambda at: r.Send(0, [item(DEAD)]), answers="unsupported-format-name"),
+    Row(r.Commit, "", ANYONE, lambda at: r.Commit(at.begin())),
+    Row(r.Commit, "with messages", "send@orders", lambda at: r.Commit(0, [item()])),
+    Row(r.Commit, "of a transaction, with messages", "send@orders",
+        lambda at: r.Commit(at.begin(), [item()]), refused="send-failed"),
+    Row(r.AskOutcome, "", ANYONE, lambda at: r.AskOutcome(TransactionId(bytes(15) + b"1", 1))),
+)  # fmt: skip
+
+
+def _receive(what: str, needs: str, queue: str = ORDERS, **more: Any) -> Row:
+    return Row(
+        r.Receive, what, needs, lambda at: r.Receive(queue, **more),
+        _BEFORE.get(queue, _nothing),
+    )  # fmt: skip
+
+
+def _claimed(at: Attempt) -> int:
+    """A transaction that has taken the message, or has tried to."""
+    tx = at.begin()
+    at.ask(r.Claim(ORDERS, tx, [(at.lookup, at.lookup)]))
+    return tx
+
+
+_TOP: Final = (1).to_bytes(4, "little")
+
+RECEIVES: Final = (
+    _receive("", "receive@orders"),
+    _receive("in a subqueue", "receive@orders", LATER),
+    _receive("peek at headers", "peek@orders", peek=True, pick=PickBy.HEADS),
+    _receive("peek", "peek-body@orders", peek=True),
+    _receive("peek at the first bytes", "peek-body@orders", peek=True, pick=PickBy.TOPS,
+             value=_TOP),
+    _receive("peek at one by its correlation", "peek-body@orders", peek=True,
+             pick=PickBy.CORRELATION, value=bytes(20)),
+    _receive("peek at one by its identifier", "peek-body@orders", peek=True,
+             pick=PickBy.MESSAGE, value=bytes(20)),
+    _receive("from a journal", "journal@orders", JOURNAL),
+    _receive("peek at a journal", "journal@orders", JOURNAL, peek=True),
+    _receive("dead letters", "operate", DEAD),
+    _receive("peek at headers of dead letters", "monitor", DEAD, peek=True, pick=PickBy.HEADS),
+    _receive("peek at dead letters", "operate", DEAD, peek=True),
+    _receive("peek at headers in an outgoing queue", "monitor", BETA, peek=True,
+             pick=PickBy.HEADS),
+    _receive("peek in an outgoing queue", "operate", BETA, peek=True),
+    Row(r.CancelReceive, "", ANYONE, lambda at: r.CancelReceive(1)),
+    Row(r.Remove, "", "receive@orders", lambda at: r.Remove(ORDERS, 0, at.lookup, at.lookup)),
+    Row(r.TakeRead, "", "receive@orders",
+        lambda at: r.TakeRead(ORDERS, 0, at.lookup, at.lookup, reader="reader")),
+    Row(r.ForgetReader, "", "receive@orders", lambda at: r.ForgetReader(ORDERS, "reader"), _read),
+    Row(r.Claim, "", "receive@orders",
+        lambda at: r.Claim(ORDERS, at.begin(), [(at.lookup, at.lookup)])),
+    Row(r.Fetch, "", "receive@orders",
+        lambda at: r.Fetch(ORDERS, _claimed(at), at.lookup, at.lookup)),
+    Row(r.Reject, "", "receive@orders", lambda at: r.Reject(ORDERS, _claimed(at), [at.lookup])),
+    Row(r.MoveMessage, "to a subqueue", "receive@orders",
+        lambda at: r.MoveMessage(ORDERS, LATER, at.lookup)),
+)  # fmt: skip
+
+
+# ---- branches ----------------------------------------------------------------------------------
+
+
+def _prepared(at: Attempt) -> None:
+    """A branch that sends to orders."""
+    tx = at.number()
+    at.admin(r.StartBranch(tx, at.xid))
+    at.admin(r.Send(tx, [item()]))
+    at.admin(r.PrepareBranch(at.xid, tx))
+
+
+def _by_hand(at: Attempt) -> None:
+    _prepared(at)
+    at.admin(r.CommitBranch(at.xid, by_hand=True))
+
+
+def _end_branch(at: Attempt, answer: Any) -> None:
+    at.admin(r.RollbackBranch(at.xid, by_hand=True))
+    at.admin(r.ForgetBranch(at.xid))
+
+
+def _started(at: Attempt) -> int:
+    tx = at.number()
+    at.ask(r.StartBranch(tx, at.xid))
+    return tx
+
+
+def _prepared_group(at: Attempt) -> None:
+    at.group_branch()
+    _prepared(at)
+
+
+def _committed_group(at: Attempt) -> None:
+    _prepared_group(at)
+    at.admin(r.CommitGroup("app", "", at.number(), at.prefix, [at.xid]))
+
+
+def _end_group(at: Attempt, answer: Any) -> None:
+    at.admin(r.RollbackGroup(at.prefix))
+    at.admin(r.ForgetGroup("app"))
+
+
+BRANCHES: Final = (
+    Row(r.StartBranch, "", NAMED, lambda at: r.StartBranch(at.number(), at.xid),
+        after=_end_branch),
+    Row(r.EndBranch, "", ANYONE, lambda at: r.EndBranch(_started(at), at.xid),
+        after=_end_branch, answers="unknown-branch"),
+    Row(r.PrepareBranch, "with messages", "send@orders",
+        lambda at: r.PrepareBranch(at.xid, _started(at), [item()]), after=_end_branch,
+        refused="send-failed"),
+    Row(r.CommitBranch, "", "send@orders", lambda at: r.CommitBranch(at.xid), _prepared,
+        after=_end_branch),
+    Row(r.RollbackBranch, "", "send@orders", lambda at: r.RollbackBranch(at.xid), _prepared,
+        after=_end_branch),
+    Row(r.CommitBranch, "by hand", "operate", lambda at: r.CommitBranch(at.xid, by_hand=True),
+        _prepared, after=_end_branch),
+    Row(r.RollbackBranch, "by hand", "operate",
+        lambda at: r.RollbackBranch(at.xid, by_hand=True), _prepared, after=_end_branch),
+    Row(r.ForgetBranch, "", "operate", lambda at: r.ForgetBranch(at.xid), _by_hand,
+        after=_end_branch),
+    Row(r.Promise, "with messages", "send@orders",
+        lambda at: r.Promise(0, at.by_row(), [item()]), after=_end_branch),
+    Row(r.Enlist, "", ANYONE, lambda at: r.Enlist(at.begin(), at.gtrid, "partner")),
+    Row(r.AskDecision, "", NAMED, lambda at: r.AskDecision(at.gtrid)),
+    Row(r.AskRows, "", NAMED, lambda at: r.AskRows("sqlite:x")),
+    Row(r.LeaveDecision, "", NAMED, lambda at: r.LeaveDecision(at.gtrid)),
+    Row(r.DecisionDone, "", NAMED, lambda at: r.DecisionDone(at.gtrid)),
+    Row(r.CommitGroup, "", "send@orders",
+        lambda at: r.CommitGroup("app", "", at.number(), at.prefix, [at.xid]), _prepared_group,
+        after=_end_group),
+    Row(r.CommitGroup, "without branches that are prepared, which undoes them",
+        "send@orders", lambda at: r.CommitGroup("app", "", at.number(), at.prefix, []),
+        _prepared_group, after=_end_group),
+    Row(r.RollbackGroup, "", "send@orders", lambda at: r.RollbackGroup(at.prefix),
+        _prepared_group, after=_end_group),
+    Row(r.ForgetGroup, "", "operate", lambda at: r.ForgetGroup("app"), _committed_group,
+        after=_end_group),
+)  # fmt: skip
+
+
+# ---- operators ---------------------------------------------------------------------------------
+
+
+def _steer(action: Steer, destination: str = "", **more: Any) -> Row:
+    return Row(
+        r.SteerOutgoing, action.value, "operate",
+        lambda at: r.SteerOutgoing(destination, action), _send_beta, _steer_back, **more,
+    )  # fmt: skip
+
+
+def _steer_back(at: Attempt, answer: Any) -> None:
+    at.admin(r.SteerOutgoing(BETA, Steer.RESUME))
+    at.admin(r.SteerOutgoing("", Steer.CONNECT))
+
+
+def _let_go(at: Attempt, answer: Any) -> None:
+    if hasattr(answer, "number"):
+        at.ask(r.HoldLog(Grip.END, answer.number))
+
+
+def _token(at: Attempt) -> None:
+    at.admin(r.CreateToken("another"))
+
+
+def _no_token(at: Attempt, answer: Any) -> None:
+    at.admin(r.RevokeToken("another"))
+
+
+def _rights(what: str, needs: str, words: Sequence[str], pattern: str, *, take: bool = False) -> (
+    Row
+):  # fmt: skip
+    def undo(at: Attempt, answer: Any) -> None:
+        at.admin(r.SetRights("token:other", words, pattern, True))
+
+    return Row(
+        r.SetRights, what, needs, lambda at: r.SetRights("token:other", words, pattern, take),
+        after=undo,
+    )  # fmt: skip
+
+
+OPERATORS: Final = (
+    *(_steer(action, BETA) for action in (Steer.PAUSE, Steer.RESUME, Steer.RESEND)),
+    *(_steer(action) for action in (
+        Steer.DISCONNECT, Steer.CONNECT, Steer.TIDY, Steer.FORGET_UNANSWERED, Steer.RELOAD,
+        Steer.DROP_DAMAGED, Steer.SCRUB, Steer.SCRUB_STOP)),
+    Row(r.ResetStream, "", "operate", lambda at: r.ResetStream(ORDERS, "gamma", "why"),
+        answers="queue-not-found"),
+    Row(r.ForgetPeer, "", "operate", lambda at: r.ForgetPeer("os:gamma"),
+        answers="queue-not-found"),
+    Row(r.AcceptClock, "", "operate", lambda at: r.AcceptClock("gamma", "why"),
+        answers="queue-not-found"),
+    Row(r.HoldLog, "", "operate", lambda at: r.HoldLog(Grip.BEGIN), after=_let_go,
+        socket_only=True),
+    Row(r.EditDirectory, "", "administer", lambda at: r.EditDirectory("create", "everybody"),
+        after=lambda at, answer: _drop(at)),
+    _rights("give a right to a queue", "set-rights@orders & send@orders", ["send"], KEY),
+    _rights("take one", "set-rights@orders", ["send"], KEY, take=True),
+    _rights("give the right to make queues", "administer", ["create"], KEY),
+    _rights("give one over the whole queue manager", "administer", ["monitor"], ""),
+    Row(r.ExplainRight, "about oneself", NAMED, lambda at: r.ExplainRight("", "send", KEY)),
+    Row(r.ExplainRight, "about others", "monitor",
+        lambda at: r.ExplainRight("token:other", "send", KEY)),
+    Row(r.CreateToken, "", "administer", lambda at: r.CreateToken("another"), after=_no_token),
+    Row(r.RevokeToken, "", "administer", lambda at: r.RevokeToken("another"), _token,
+        after=_no_token),
+)  # fmt: skip
+
+
+def _drop(at: Attempt) -> None:
+    at.admin(r.EditDirectory("drop", "everybody"))
+
+
+# ---- looks -------------------------------------------------------------------------------------
+
+
+def _look(
+    look: looks.Look[Any], needs: str, name: str = "", what: str = "", **more: Any
+) -> Row:  # fmt: skip
+    said = f"{look.what}{', ' if what else ''}{what}"
+    return Row(r.Look, said, needs, lambda at: r.Look(look.what, name), _send_beta, **more)
+
+
+_QUEUE = "get-properties@orders | monitor"
+
+LOOKS: Final = (
+    _look(looks.QUEUE, _QUEUE, ORDERS),
+    _look(looks.READERS, _QUEUE, ORDERS, "of a queue"),
+    _look(looks.READERS, "monitor", what="of all queues"),
+    _look(looks.RANGE, "peek@orders", RangeAsked(ORDERS, 0, 1 << 62).text()),
+    _look(looks.RIGHTS, "get-rights@orders | monitor", KEY, "of a queue"),
+    _look(looks.RIGHTS, "monitor", what="all"),
+    _look(looks.TOKENS, "administer"),
+    *(_look(look, "monitor") for look in (
+        looks.STATUS, looks.QUEUES, looks.OUTGOING, looks.STREAMS, looks.PEERS, looks.DAMAGES,
+        looks.SCRUB, looks.TRANSACTIONS)),
+    *(_look(look, "monitor", "0") for look in (
+        looks.QUEUES_BEHIND, looks.OUTGOING_BEHIND, looks.TRAIL)),
+    _look(looks.OUTGOING_QUEUE, "monitor", BETA),
+    _look(looks.EOD_SEND, "monitor", BETA),
+    _look(looks.EOD_RECEIVE, "monitor", ORDERS),
+    _look(looks.MANAGEMENT, "monitor", ORDERS),
+    *(_look(look, NAMED) for look in (looks.LISTS, looks.BRANCHES, looks.DECISIONS, looks.GROUPS)),
+    _look(looks.LIST, NAMED, "nobody", answers="queue-not-found"),
+    _look(looks.COPIES, NAMED, "public", answers="queue-not-found"),
+    _look(looks.RESOLVE, NAMED, ORDERS),
+)  # fmt: skip
+
+PARTS: Final = {
+    "Queues": QUEUES,
+    "Sending": SENDS,
+    "Receiving": RECEIVES,
+    "Transactions with others": BRANCHES,
+    "Operators and administrators": OPERATORS,
+    "Looking": LOOKS,
+}
+"""The rows, as the page has them."""
+ROWS: Final = tuple(row for part in PARTS.values() for row in part)
+NAMES: Final = {row.name: row for row in ROWS}

@@ -1,0 +1,175 @@
+"""Another queue manager at port 1801, spoken by hand: MS-MQQB over any connection, any packet.
+
+Its window is one message, so that each message is acknowledged, or the session ended, before the
+next step: what follows from a message is done when ``send`` returns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+import time
+
+from onceq.model.identity import NO_GUID
+from onceq.model.limits import Settings
+from onceq.model.message import Acknowledge, Delivery, Journal, Properties
+from onceq.model.run import Run
+from onceq.packet.acks import FinalAck, parse_final_ack
+from onceq.packet.address import DIRECT, NOWHERE, ON_DESTINATION, Address
+from onceq.packet.arrived import FINAL_ACK, USER, ArrivedRun
+from onceq.packet.encode import encode_run
+from onceq.packet.templates import template
+from onceq.wire.mqqb.session import Arrived, Session
+from tests.matrix.line import WAIT_S
+
+ONE = Settings(session_window_messages=1)
+
+
+class Speaker:
+    """One connection, in either role."""
+
+    def __init__(self, own: socket.socket, guid: bytes, *, initiator: bool = True) -> None:
+        self._socket = own
+        own.settimeout(WAIT_S)
+        self.guid = guid
+        self.session = Session(initiator=initiator, own_id=guid, settings=ONE, now_us=_now_us())
+        self.arrived: list[ArrivedRun] = []
+        self.cut = False
+        """Whether the other side has ended it."""
+        self.heard = 0
+        """Bytes of the other side."""
+        if initiator:
+            self.session.start()
+            self._flush()
+
+    def opened(self) -> bool:
+        """Whether a session comes about."""
+        while not (self.session.opened or self.cut or self.session.closed):
+            self._listen()
+        return self.session.opened
+
+    def send(self, packet: bytes, *, recoverable: bool) -> bool:
+        """One message; whether the session goes on until it is there."""
+        if self.cut or not self.session.opened:
+            return False
+        self.session.send(packet, count=1, recoverable=int(recoverable), now_us=_now_us())
+        self._flush()
+        while not (self.session.room or self.cut or self.session.closed):
+            self._listen()
+        return self.session.opened and not self.cut
+
+    def acknowledge(self) -> bool:
+        """Say how much has come, as an acknowledgment of its own; whether the session goes on."""
+        for slow in (True, False):
+            self.session.slow(_now_us(), slow=slow)
+        self._flush()
+        return self.session.opened
+
+    def message(self) -> ArrivedRun:
+        """The last message that the other side has sent."""
+        while True:
+            for run in reversed(self.arrived):
+                if run.kind == USER:
+                    return run
+            assert not self.cut, "the session ended"
+            self._listen()
+
+    def told(self, stream: int) -> FinalAck:
+        """How a message of a stream has ended there, as the other side tells it."""
+        while True:
+            for run in self.arrived:
+                if run.kind == FINAL_ACK:
+                    found = [parse_final_ack(packet) for packet in run.packets]
+                    for ack in found:
+                        if ack.stream == stream:
+                            return ack
+            assert not self.cut, "the session ended"
+            self._listen()
+
+    def _listen(self) -> None:
+        try:
+            data = self._socket.recv(1 << 16)
+        except (ConnectionError, ssl.SSLError):
+            data = b""
+        self.heard += len(data)
+        self.cut = not data
+        for event in self.session.receive(data, _now_us()):
+            if isinstance(event, Arrived):
+                self.arrived += event.runs
+                self.session.persisted(event.recoverable, _now_us())
+        self._flush()
+
+    def _flush(self) -> None:
+        output = b"".join(map(bytes, self.session.take_output()))
+        if output:
+            with contextlib.suppress(ConnectionError, ssl.SSLError):
+                self._socket.sendall(output)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+
+class Answering(threading.Thread):
+    """Waits for whoever connects to an address, says who answers there, and hangs up."""
+
+    def __init__(self, guid: bytes, context: ssl.SSLContext) -> None:
+        super().__init__(daemon=True)
+        self._guid, self._context = guid, context
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.where = f"127.0.0.1:{self._server.getsockname()[1]}"
+
+    def run(self) -> None:
+        """See Thread."""
+        with contextlib.suppress(OSError):
+            while True:
+                plain, _ = self._server.accept()
+                own = self._context.wrap_socket(plain, server_side=True)
+                one = Speaker(own, self._guid, initiator=False)
+                one.opened()
+                one.close()
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        self._server.close()
+
+
+def _now_us() -> int:
+    return time.monotonic_ns() // 1000
+
+
+def message(
+    source: bytes, to: str, *, delivery: Delivery = Delivery.RECOVERABLE, stream: int = 0,
+    number: int = 1, message: int, admin: str = "", message_class: int = 0,
+    manager: bytes = NO_GUID,
+) -> bytes:  # fmt: skip
+    """One message.
+
+    Args:
+        to: Direct name without "DIRECT="; of another queue manager the number of its queue.
+        stream: Of a transactional one.
+        admin: Direct name without "DIRECT=" of the queue that shall hear of everything.
+    """
+    there = Address(ON_DESTINATION, number=7) if manager != NO_GUID else Address(DIRECT, direct=to)
+    made = template(
+        source=source,
+        destination=there,
+        destination_manager=manager,
+        admin=Address(DIRECT, direct=admin) if admin else NOWHERE,
+        properties=Properties(
+            delivery=delivery,
+            acknowledge=Acknowledge(15) if admin else Acknowledge.NONE,
+            journal=Journal.DEADLETTER if stream else Journal.NONE,
+        ),
+        sent_time=int(time.time()),
+        transactional=bool(stream),
+        message_class=message_class,
+    )
+    packets = encode_run(
+        made, Run.of([b"x"]), first_message=message, stream=stream,
+        first_number=number if stream else 0, transaction=number if stream else 0, first=True,
+        last=True,
+    )  # fmt: skip
+    return bytes(packets.data)

@@ -1,0 +1,96 @@
+"""Mistakes in who may do what that show where every cell is tried, on real queue managers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from onceq.core.rights import demands
+from onceq.core.transfer import arrival
+from onceq.model import requests
+from onceq.model import rights as model
+from onceq.model.requests import Request
+from onceq.service import api, doors
+from tests.planted.planted import Planted, edited
+
+MATRIX = "tests/matrix/test_"
+ROWS = f"{MATRIX}applications.py::test_at_the_socket_with_tokens"
+SINGLE = f"{MATRIX}applications.py::test_with_a_single_right"
+PACKETS = f"{MATRIX}peers.py::test_what_becomes_of_each_packet"
+STRANGERS = f"{MATRIX}peers.py::test_of_a_stranger_no_byte_is_parsed"
+SHOWN = f"{MATRIX}showing.py::test_who_somebody_is"
+
+
+def _free(kind: type[Request]) -> Callable[[pytest.MonkeyPatch], None]:
+    """A request that needs nothing."""
+    return lambda patch: patch.setitem(demands.TABLE, kind, demands._own)
+
+
+PLANTED = (
+    Planted("readers-are-forgotten-by-anybody", _free(requests.ForgetReader), ROWS),
+    Planted("held-messages-are-fetched-by-anybody", _free(requests.Fetch), ROWS),
+    Planted("outgoing-queues-are-steered-by-anybody", _free(requests.SteerOutgoing), ROWS),
+    Planted("lists-are-edited-by-anybody", _free(requests.EditDirectory), ROWS),
+    Planted(
+        "an-operator-decides-his-own-work-alone",
+        edited(demands, "        yield _OPERATE\n        return\n", "        yield _OPERATE\n"),
+        ROWS,
+    ),
+    Planted(
+        "a-batch-is-undone-by-anybody",
+        edited(demands, "    yield from _work_of_batch(step, item.prefix)\n", ""),
+        ROWS,
+    ),
+    Planted(
+        "tokens-are-listed-for-monitors",
+        edited(demands, 'if what == "tokens":', 'if what == "no-tokens":'),
+        ROWS,
+    ),
+    Planted(
+        "first-bytes-are-no-body",
+        edited(
+            demands, "bodies = item.pick is not PickBy.HEADS",
+            "bodies = item.pick not in (PickBy.HEADS, PickBy.TOPS)",
+        ),
+        ROWS,
+    ),
+    Planted(
+        "one-right-of-several-is-enough",
+        edited(demands, "for right in item.rights]", "for right in item.rights if not right]"),
+        SINGLE,
+    ),
+    Planted(
+        "what-is-for-others-needs-no-right",
+        edited(arrival, 'if own and not elsewhere else', "if own else"),
+        PACKETS,
+    ),
+    Planted(
+        "what-others-have-sent-needs-no-right",
+        edited(arrival, 'if own and not elsewhere else', "if not elsewhere else"),
+        PACKETS,
+    ),
+    Planted(
+        "a-plain-peer-is-on-this-computer",
+        edited(doors, "            return Shown(NO_GUID, Actor(ActorKind.ADDRESS, address))\n",
+               "            return ON_THIS_COMPUTER\n"),
+        PACKETS,
+    ),
+    Planted(
+        "whoever-comes-plainly-is-let-in",
+        edited(doors, "return None if is_loopback(address) else \"its address is not among "
+               "plain_peers\"", "return None"),
+        STRANGERS,
+    ),
+    Planted(
+        "a-wrong-token-is-no-token",
+        edited(api, "        if token:\n", "        if token and self._private is None:\n"),
+        SHOWN,
+    ),
+    Planted(
+        "monitors-operate",
+        edited(model, "if given is right or right in _IMPLIED",
+               "if given is right or given is Right.MONITOR or right in _IMPLIED"),
+        ROWS,
+    ),
+)  # fmt: skip
