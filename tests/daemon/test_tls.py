@@ -16,7 +16,14 @@ import pytest
 
 import onceq
 from onceq.cli.main import run
-from onceq.errors import AccessDenied, ConfigurationError, InvalidParameter, ServiceNotAvailable
+from onceq.errors import (
+    AccessDenied,
+    ConfigurationError,
+    InvalidParameter,
+    ReceiveTimeout,
+    ServiceNotAvailable,
+)
+from onceq.model.classes import MessageClass
 from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import guid_bytes
 from onceq.tls import folder
@@ -30,6 +37,7 @@ pytestmark = pytest.mark.slow
 
 Q = r"private$\q"
 THERE = rf"DIRECT=OS:ALPHA\{Q}"
+DEADXACT, DEADLETTER = r"DIRECT=OS:.\SYSTEM$;DEADXACT", r"DIRECT=OS:.\SYSTEM$;DEADLETTER"
 CONFIGURATION = ConfigurationError.exit_code
 DENIED, AWAY = AccessDenied.exit_code, ServiceNotAvailable.exit_code
 WRONG = InvalidParameter.exit_code
@@ -372,6 +380,39 @@ def test_who_may_deliver_is_who_was_granted_it(mesh: Mesh) -> None:
             tx.send(r"DIRECT=OS:ALPHA\private$\other", "wanted")
         assert qm.receive(r"private$\other", timeout=WAIT_S).text == "wanted"
         assert qm.queue(Q).messages == 0, "what came before it was refused"
+
+
+def test_where_the_dead_letters_are_of_what_is_refused(mesh: Mesh) -> None:
+    """Its sender has that of a transactional message (EOD-29), with the class that says why; that
+    of any other is where it was refused, as is a second one of what is for the wrong kind of
+    queue, which is no matter of rights."""
+    mesh.joined()
+    beta = f"peer:{mesh.shown('beta')['id']}"
+    asks: dict[str, Any] = {"journal": onceq.Journal.DEADLETTER}
+    with (
+        onceq.connect(str(mesh.path / "alpha")) as qm,
+        onceq.connect(str(mesh.path / "beta")) as there,
+    ):
+        qm.revoke(beta, "send", "*")
+        there.send(THERE, "ordered", transactional=True, **asks)
+        there.send(THERE, "not asked for", transactional=True)
+        there.send(THERE, "plain", **asks)
+        letter = there.receive(DEADXACT, timeout=WAIT_S)
+        assert (letter.text, letter.message_class) == ("ordered", MessageClass.NACK_ACCESS_DENIED)
+        letter = qm.receive(DEADLETTER, timeout=WAIT_S)
+        assert (letter.text, letter.message_class) == ("plain", MessageClass.NACK_ACCESS_DENIED)
+        qm.create_queue(r"private$\plain")
+        qm.grant(beta, "send", "*")
+        there.send(r"DIRECT=OS:ALPHA\private$\plain", "kind", transactional=True, **asks)
+        for side in (qm, there):
+            letter = side.receive(DEADXACT, timeout=WAIT_S)
+            assert letter.text == "kind"
+            assert letter.message_class == MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
+        for side in (qm, there):
+            for queue in (DEADXACT, DEADLETTER):
+                with pytest.raises(ReceiveTimeout):
+                    side.receive(queue, timeout=0.0)
+        assert qm.queue(Q).messages == 0
 
 
 def test_an_unchecked_tls_client_learns_nothing(mesh: Mesh) -> None:
