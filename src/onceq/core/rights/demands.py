@@ -196,6 +196,12 @@ def _commits(step: Step, item: requests.Commit) -> Demands:
     yield from work_of(step, step.units.transactions.get((item.owner, item.transaction)))
 
 
+def _starts(step: Step, item: requests.StartBranch) -> Demands:
+    """Who takes part in a branch can undo it, so he must be one who may decide it."""
+    yield NAMED
+    yield from work_of(step, step.units.branches.get(item.xid))
+
+
 def _promises(step: Step, item: requests.PrepareBranch | requests.Promise) -> Demands:
     yield from _sends(step, item.items)
     yield from work_of(step, step.units.transactions.get((item.owner, item.transaction)))
@@ -345,7 +351,7 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.Send: lambda step, item: _sends(step, item.items),
     requests.SetQueue: _sets,
     requests.SetRights: _sets_rights,
-    requests.StartBranch: _known,
+    requests.StartBranch: _starts,
     requests.SteerOutgoing: _operates,
     requests.TakeRead: _takes,
 }

@@ -20,6 +20,7 @@ from onceq.errors import (
     TransactionOver,
 )
 from onceq.model import requests
+from onceq.model.branch import Join
 from onceq.model.message import PLAIN, Acknowledge, Journal
 from onceq.model.requests import Access, PickBy, Request, Steer
 from onceq.model.results import Opened, Sent
@@ -345,6 +346,18 @@ def test_what_a_group_undoes_is_judged_as_what_it_commits() -> None:
     other = prefix[:-1] + b"2"
     answer = made.ask(requests.CommitGroup("app", "", 2, other, []), owner=ALICE)
     assert denied(answer), "what is left of the batch before is undone, too"
+
+
+@pytest.mark.parametrize("how", Join)
+def test_who_takes_part_in_a_branch_may_do_its_work(how: Join) -> None:
+    """Else anybody could join one, and say that it has failed."""
+    made = core()
+    made.ask(requests.StartBranch(1, XID))
+    made.ask(requests.Send(1, [item()]))
+    made.ask(requests.EndBranch(1, XID))
+    assert denied(made.ask(requests.StartBranch(1, XID, how), owner=ALICE))
+    grant(made, "send", KEY)
+    assert not denied(made.ask(requests.StartBranch(1, XID, how), owner=ALICE))
 
 
 def test_a_promise_of_a_last_agent_is_judged_like_a_commit() -> None:
