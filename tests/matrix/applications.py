@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.model import requests as r
+from onceq.model.branch import Join
 from onceq.model.identity import TransactionId
 from onceq.model.message import PLAIN, Journal
 from onceq.model.requests import Access, Grip, PickBy, Request, SendItem, Steer
@@ -222,6 +223,14 @@ def _prepared(at: Attempt) -> None:
     at.admin(r.PrepareBranch(at.xid, tx))
 
 
+def _begun(at: Attempt) -> None:
+    """The same, which has not ended."""
+    tx = at.number()
+    at.admin(r.StartBranch(tx, at.xid))
+    at.admin(r.Send(tx, [item()]))
+    at.admin(r.EndBranch(tx, at.xid))
+
+
 def _by_hand(at: Attempt) -> None:
     _prepared(at)
     at.admin(r.CommitBranch(at.xid, by_hand=True))
@@ -256,6 +265,8 @@ def _end_group(at: Attempt, answer: Any) -> None:
 BRANCHES: Final = (
     Row(r.StartBranch, "", NAMED, lambda at: r.StartBranch(at.number(), at.xid),
         after=_end_branch),
+    Row(r.StartBranch, "that others have begun", "send@orders",
+        lambda at: r.StartBranch(at.number(), at.xid, Join.JOIN), _begun, after=_end_branch),
     Row(r.EndBranch, "", ANYONE, lambda at: r.EndBranch(_started(at), at.xid),
         after=_end_branch, answers="unknown-branch"),
     Row(r.PrepareBranch, "with messages", "send@orders",

@@ -43,6 +43,16 @@ PLANTED = (
         ROWS,
     ),
     Planted(
+        "branches-are-joined-by-anybody",
+        edited(
+            demands,
+            "    yield NAMED\n    yield from work_of(step, step.units.branches.get(item.xid))\n\n\n"
+            "def _promises",
+            "    yield NAMED\n\n\ndef _promises",
+        ),
+        ROWS,
+    ),
+    Planted(
         "tokens-are-listed-for-monitors",
         edited(demands, 'if what == "tokens":', 'if what == "no-tokens":'),
         ROWS,
