@@ -182,7 +182,7 @@ class Scene:
         """The connection of a role; None: it cannot come so."""
         manager = self._manager(door)
         if role == NOBODY:
-            if door == SOCKET or by != ACCOUNT:
+            if door == SOCKET or by == CERTIFICATE:
                 return None
             return Line(manager.in_tls(elsewhere=True) if door == TLS
                         else manager.tcp(elsewhere=True))  # fmt: skip
