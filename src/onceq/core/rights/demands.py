@@ -226,6 +226,9 @@ def _decides_group(step: Step, item: requests.CommitGroup) -> Demands:
     known = step.state.groups.get(item.app)
     if known is not None:
         yield from _work_of_batch(step, known.prefix)
+        if known.by != step.known_by(item.owner):
+            # Another one's versions would be taken for those that were committed before.
+            yield _OPERATE
 
 
 def _gives_group_up(step: Step, item: requests.RollbackGroup) -> Demands:

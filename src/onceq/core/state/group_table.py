@@ -26,6 +26,8 @@ class Group:
         prefix: What the branches of the batch begin with.
         at_s: Second since 1970.
         target, digest: Where it went and what was in it; empty: it did not say.
+        by: Whose application it is: who has committed first under its name; empty: whoever runs
+            the manager, or an older version.
     """
 
     query: str
@@ -34,6 +36,7 @@ class Group:
     at_s: int
     target: str = ""
     digest: str = ""
+    by: str = ""
 
 
 class Groups:
@@ -64,8 +67,9 @@ class Groups:
         """A record says that a group is committed; these branches of it are still prepared."""
         self._last.pop(group.app, None)  # The one that is used last stands last.
         self._last[group.app] = Group(
-            group.query, group.version, group.prefix.encode(), group.at, group.target, group.digest
-        )
+            group.query, group.version, group.prefix.encode(), group.at, group.target,
+            group.digest, group.by,
+        )  # fmt: skip
         self.pending = list(prepared)
 
     def carried_out(self, branch: int) -> None:
@@ -85,7 +89,7 @@ class Groups:
         """For a checkpoint, which is never made in the middle of a group."""
         assert not self.pending, "a checkpoint in the middle of a group"
         return [
-            [app, g.query, g.version, g.prefix.decode(), g.at_s, g.target, g.digest]
+            [app, g.query, g.version, g.prefix.decode(), g.at_s, g.target, g.digest, g.by]
             for app, g in self
         ]
 

@@ -551,6 +551,7 @@ class GroupCommitted(Setup):
         branches: Numbers, in order.
         target, digest: Where it went and what was in it, as the application said; empty: it did
             not.
+        by: Whose application it is; empty: of whoever runs the manager.
     """
 
     app: str
@@ -561,6 +562,7 @@ class GroupCommitted(Setup):
     branches: list[int]
     target: str = ""
     digest: str = ""
+    by: str = ""
 
 
 @_setup("group-forget")

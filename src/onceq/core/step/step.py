@@ -235,6 +235,11 @@ class Step:
         else:
             self.limited[owner] = actor
 
+    def known_by(self, owner: int) -> str:
+        """Who an owner is, for what is kept; "" for whoever runs the manager."""
+        actor = self.limited.get(owner)
+        return str(actor) if actor is not None else ""
+
     # ---- timers -------------------------------------------------------------------------
 
     def reach_by_s(self) -> int:

@@ -79,6 +79,7 @@ def commit(step: Step, item: CommitGroup) -> None:
             branches=[tx.branch for tx in promised],
             target=item.target,
             digest=item.digest,
+            by=known.by if known is not None else step.known_by(item.owner),
         )
     )
     messages = sum(carry_out(step, tx).messages for tx in promised)

@@ -26,14 +26,15 @@ from onceq.model.requests import Access, PickBy, Request, Steer
 from onceq.model.results import Opened, Sent
 from onceq.model.rights import NOBODY, OWNS, Actor, ActorKind
 from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.views.branches import GroupResult
 from onceq.model.views.ranges import RangeAsked
 from onceq.model.views.rights import GrantView, RightView
-from onceq.model.xid import ONCEQ_FORMAT, Xid, xid_by_row
+from onceq.model.xid import ONCEQ_FORMAT, TAG_BYTES, Xid, group_prefix, xid_by_row
 from tests.unit.core.alone import IDENTITY, WAITS, Core
 
 RUNS = 1
 """An owner of whom nothing was said: this process itself."""
-ALICE, STRANGER = 2, 3
+ALICE, STRANGER, BOB = 2, 3, 4
 ORDERS = ".\\private$\\orders"
 KEY = "private$\\orders"
 XID = Xid(7, b"g", b"b")
@@ -477,3 +478,24 @@ def test_what_is_refused_leaves_no_record_but_that_somebody_has_tried() -> None:
     acts = [act.what for act in made.manager.state.trail]
     assert acts == ["forget reader", "purge", "set properties", "delete queue"]
     assert len(made.records) == before + len(acts)
+
+
+def test_versions_of_an_application_are_of_who_has_committed_first_under_its_name() -> None:
+    """Another one could have its next batch taken for one that was committed before."""
+    made = core()
+    made.step(OwnerCame(BOB, Actor(ActorKind.TOKEN, "bob")))
+    prefix = group_prefix(IDENTITY.guid, b"a" * TAG_BYTES)
+    far = requests.CommitGroup("job", "", 1 << 62, prefix, [])
+    ours = [requests.CommitGroup("job", "", version, prefix, []) for version in (1, 2, 3)]
+    assert not denied(made.ask(ours[0], owner=ALICE))
+    assert denied(made.ask(far, owner=BOB))
+    again = made.ask(ours[1], owner=ALICE)
+    assert isinstance(again, GroupResult)
+    assert not again.already
+    grant(made, "operate", who="token:bob")
+    assert not denied(made.ask(ours[2], owner=BOB)), "an operator does it for her"
+    made.manager = made.again()
+    made.step(OwnerCame(ALICE, Actor(ActorKind.ACCOUNT, "alice")))
+    made.step(OwnerCame(BOB, Actor(ActorKind.TOKEN, "carol")))
+    assert denied(made.ask(far, owner=BOB)), "it is hers still"
+    assert not denied(made.ask(far, owner=ALICE))
