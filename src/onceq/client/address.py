@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from onceq.errors import ConfigurationError, OnceqError, ServiceNotAvailable, WrongAddress
 from onceq.model.data_directory import SOCKET_FILE, STORE_FILE
 from onceq.permission import denied, there
+from onceq.tls.contexts import unbelieved
 
 SCHEME = "onceq://"
 TLS_SCHEME = "tls://"
@@ -60,7 +61,7 @@ class Address:
         """TLS was not agreed on."""
         if isinstance(error, ssl.SSLCertVerificationError):
             return WrongAddress(
-                f"{self} does not prove that it is {self.host} ({error.verify_message}); name the "
+                f"{self} does not prove that it is {self.host} ({unbelieved(error)}); name the "
                 "authority that has signed its certificate: tls=, or ONCEQ_TLS_AUTHORITIES"
             )
         reason = (error.reason or str(error)).replace("_", " ").lower()

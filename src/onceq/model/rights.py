@@ -291,6 +291,10 @@ class Policy:
         """The answer of ``judge``, without its reason."""
         return actor.free or self.judge(actor, right, queue).allowed
 
+    def admits_nobody(self) -> bool:
+        """Whether somebody may have a right of whom nothing is known."""
+        return any(grant.who == ActorKind.NOBODY.value for grant in self._grants.values())
+
     def concerns(self, grant: Grant, queue: str) -> bool:
         """Whether a grant is about a queue."""
         return _covers(grant, queue)

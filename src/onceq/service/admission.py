@@ -4,7 +4,8 @@ A connection that has not said who it is costs a stranger nothing, so those are 
 their number the oldest goes, of the address that has most of them: whoever opens thousands
 displaces himself. One that has is counted as known or as a stranger; strangers get half of the
 places, so that managers which messages were exchanged with find one. The descriptors of the store
-and of the local socket are nobody else's (``descriptors.py``).
+and of the local socket are nobody else's (``descriptors.py``); and at the socket other accounts,
+which a group lets in, have what is left beside those of the account of the queue manager.
 
 Everything here is counting; sockets are the caller's matter.
 
@@ -22,7 +23,8 @@ from onceq.model.limits import ADDRESS_CONNECTIONS_MAX, ADDRESS_HANDSHAKES_MAX
 from onceq.service.descriptors import Budget
 
 LOCAL = "local"
-"""In place of an address: at the Unix socket."""
+"""In place of an address: at the Unix socket, under the account of this process or the system's
+administrator. Other accounts stand there by their own name."""
 SHORT_OF_DESCRIPTORS = "this process has too many files open"
 
 
@@ -72,6 +74,8 @@ class Admission:
         self._count: Counter[Kind] = Counter()
         self._of_address: Counter[str] = Counter()
         self._strangers = 0
+        self._guests = 0
+        """Connections of other accounts at the socket."""
         self._half: OrderedDict[str, OrderedDict[Place, None]] = OrderedDict()
         """Connections that have not said who they are, by address, the oldest first."""
         self._halves = 0
@@ -85,9 +89,15 @@ class Admission:
         """
         limits = self.budget
         here = kind is Kind.LOCAL_APPLICATION
+        own = here and address == LOCAL
         # The system gives the lowest free number, so a high one says that all below it are in use.
-        if number >= (limits.local if here else limits.far) and not self.relieve():
+        if number >= (limits.local if own else limits.far) and not self.relieve():
             return SHORT_OF_DESCRIPTORS
+        if here and not own:
+            if self._of_address[address] >= limits.local_applications // 2:
+                return f"this account has {limits.local_applications // 2} connections already"
+            if self._guests >= limits.local_applications * 3 // 4:
+                return f"other accounts have {self._guests} connections already"
         most = getattr(limits, kind.value)
         if self._count[kind] >= most and not (kind is Kind.PEER and self._cut_half(kind)):
             return f"there are {most} such connections already"
@@ -99,6 +109,7 @@ class Admission:
         place = Place(kind, address, cut)
         self._count[kind] += 1
         self._of_address[address] += 1
+        self._guests += here and not own
         if kind is Kind.MADE or here:
             place.opened = True
         else:
@@ -135,6 +146,7 @@ class Admission:
         if not self._of_address[place.address]:
             del self._of_address[place.address]
         self._strangers -= place.stranger
+        self._guests -= place.kind is Kind.LOCAL_APPLICATION and place.address != LOCAL
         if not place.opened:
             self._forget_half(place)
 

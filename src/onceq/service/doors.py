@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceq.core.inputs.settings import TellDoors
-from onceq.errors import ConfigurationError
+from onceq.errors import ConfigurationError, OnceqError
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import CERTIFICATE_WARN_DAYS
 from onceq.model.manager_identity import Identity
@@ -77,6 +77,8 @@ class Doors:
         self._tls: _Contexts | None = None
         self._plain: frozenset[str] = frozenset()
         self.invites = Invites(folder_of(path))
+        self.note: Note = event
+        """Logs what others can cause; the host's."""
 
     # ---- what holds ---------------------------------------------------------------------------
 
@@ -94,6 +96,12 @@ class Doors:
             authorities=configuration.tls_authorities,
             minimum=configuration.tls_minimum,
         )
+        if files is None and self._tls is not None:
+            raise ConfigurationError(
+                f"{self._tls.files.certificate} is not there any more, and nothing else proves who "
+                "this queue manager is: put it back; one that shall be without an identity is "
+                "stopped and started"
+            )
         made = self._made(files) if files is not None else None
         plain = frozenset(configuration.plain_peers)
         self._check(configuration, tls=made is not None, plain=bool(plain))
@@ -179,8 +187,17 @@ class Doors:
         if address in self._plain:
             return None
         if self._tls is not None:
-            return self._tls.inviting if self.invites.expected(now_s) else self._tls.peers
+            return self._tls.inviting if self._expected(now_s) else self._tls.peers
         return None if is_loopback(address) else "its address is not among plain_peers"
+
+    def _expected(self, now_s: int) -> bool:
+        """Whether somebody may come with an invitation; where that cannot be read nobody does, and
+        those who have a certificate come in as before."""
+        try:
+            return self.invites.expected(now_s)
+        except OnceqError as error:
+            self.note("invitations cannot be used", level=logging.ERROR, reason=error.text)
+            return False
 
     def way_out(self, address: str) -> ssl.SSLContext | str | None:
         """How we speak with whoever is at an address: the same."""

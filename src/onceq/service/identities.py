@@ -25,6 +25,7 @@ from typing import Any, Final
 from onceq.errors import InvalidParameter
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.rights import ANYWHERE, HERE, NOBODY, Actor, ActorKind, actor_pattern
+from onceq.service.admission import LOCAL
 from onceq.tls.identity import guid_of, name_of
 
 _CREDENTIALS: Final = struct.Struct("3i")
@@ -72,6 +73,13 @@ def actor_of(transport: asyncio.BaseTransport | None) -> Actor:
         return shown
     uid = _at_unix(own) if own.family == socket.AF_UNIX else _over_loopback(own)
     return NOBODY if uid is None else account(uid)
+
+
+def at_socket(own: socket.socket) -> str:
+    """Whose connections one at the Unix socket is counted with; LOCAL: with our own."""
+    uid = _at_unix(own)
+    who = account(uid) if uid is not None else None
+    return LOCAL if who is None or who.free else str(who)
 
 
 def certified(certificate: Mapping[str, Any] | None) -> Actor | None:

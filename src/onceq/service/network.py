@@ -30,7 +30,7 @@ from onceq.service.config import split_address
 from onceq.service.descriptors import Budget
 from onceq.service.doors import Doors
 from onceq.service.engine import Engine
-from onceq.service.identities import Shown
+from onceq.service.identities import Shown, at_socket
 from onceq.service.listening import Listener, addresses, bound, bound_for_owner
 from onceq.service.reaching import PORT, Reaching
 from onceq.service.reasons import said
@@ -95,6 +95,7 @@ class AsyncNetwork:
         """Work for an engine."""
         self.engine = engine
         engine.rates.later = self._tell_later
+        self.doors.note = engine.rates.event
         engine.answers.later = self._look_later
         SPARES.call_when_short(self._short)
 
@@ -291,7 +292,7 @@ class AsyncNetwork:
 
     def _listener(self, own: socket.socket, factory: Callable[[], Wire], door: Door) -> Listener:
         def take(made: socket.socket, address: str) -> None:
-            self._take(made, address or LOCAL, factory(), door(address))
+            self._take(made, address or at_socket(made), factory(), door(address))
 
         try:
             listener = Listener(self.loop, own, take, self._accept_short)

@@ -8,6 +8,8 @@ import socket
 import ssl
 
 from onceq.model.connection import ConnectionStatus
+from onceq.tls.contexts import unbelieved
+from onceq.tls.handshakes import TOO_MUCH
 
 
 def status_of(error: Exception) -> ConnectionStatus:
@@ -47,10 +49,10 @@ def said(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate cannot be trusted: {error.verify_message}"
+        return f"its certificate cannot be trusted: {unbelieved(error)}"
     if isinstance(error, ssl.SSLError):
         reason = error.reason or str(error)
-        return _TLS.get(reason, f"TLS: {reason}")
+        return reason if reason == TOO_MUCH else _TLS.get(reason, f"TLS: {reason}")
     if isinstance(error, OSError) and error.errno and error.errno > 0:
         return os.strerror(error.errno).lower()
     return str(error)

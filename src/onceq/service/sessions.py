@@ -26,7 +26,7 @@ from onceq.core.inputs.inputs import (
 from onceq.model.connection import ConnectionStatus
 from onceq.model.http import HttpNames
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.model.rights import Actor
+from onceq.model.rights import NOBODY, Actor
 from onceq.model.run import Buffer
 from onceq.model.time import Now
 from onceq.packet import layout
@@ -83,6 +83,7 @@ class Sessions:
         session = Taking(
             own_id=committer.manager.identity.guid, names=self.http,
             settings=committer.settings, now_us=committer.clock.read().mono_us,
+            stranger=shown.actor == NOBODY and not committer.manager.state.policy.admits_nobody(),
         )  # fmt: skip
         return self._add(session, connection, address, 0, shown.actor)
 

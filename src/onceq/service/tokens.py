@@ -70,7 +70,7 @@ class TokenDoor:
 
     def admits_nobody(self) -> bool:
         """Whether somebody may have a right here of whom nothing is known."""
-        return any(grant.who == ActorKind.NOBODY.value for grant in self._manager.state.policy)
+        return self._manager.state.policy.admits_nobody()
 
     def _counted(self, address: str, now_us: int) -> float:
         """How many wrong tokens of an address count now: each is forgiven after a while."""

@@ -10,6 +10,7 @@ from onceq.model.http import ORDER_QUEUE_PATH, HttpNames, host_of
 from onceq.service.config import Configuration, split_address
 from onceq.service.mappings import tables_of
 from onceq.tls.contexts import Files
+from onceq.tls.handshakes import Guarded
 
 
 def available() -> bool:
@@ -57,7 +58,7 @@ def server_context(
         )
     if not configuration.http_certificate:
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = Guarded(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     take_certificate(context, configuration)
     if identity is not None:

@@ -28,6 +28,7 @@ from onceq.service.identities import Shown, actor_of, is_private
 from onceq.service.reasons import said
 from onceq.tls.contexts import APPLICATIONS
 from onceq.tls.granting import Granting
+from onceq.tls.handshakes import TOO_MUCH, heard
 
 CLOSED = "the other side closed the connection"
 HIGH_WATER_BYTES = 4 << 20
@@ -180,6 +181,7 @@ class Wire(ABC, asyncio.Protocol):
             own.abort()
             return
         self._transport = own
+        self._heard_bytes = heard(own)
         own.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         peer = own.get_extra_info("peername")
         plain = own.get_extra_info("socket")
@@ -199,8 +201,15 @@ class Wire(ABC, asyncio.Protocol):
         loop = self._network.loop
         self._deadline = loop.call_at((self.came_s or loop.time()) + seconds, self._too_late)
 
+    @property
+    def _awaited(self) -> bool:
+        """Whether it is still to say who it is; one that was refused is not."""
+        return self._deadline is not None and not self._closing
+
     def _too_late(self) -> None:
-        self._deadline = None
+        awaited, self._deadline = self._awaited, None
+        if not awaited:
+            return
         self._network.turn_away(self, "it did not say in time who it is")
 
     def _heard(self, size: int, *, spoken: bool, known: bool = False) -> None:
@@ -211,8 +220,8 @@ class Wire(ABC, asyncio.Protocol):
             if self._deadline is not None:
                 self._deadline.cancel()
             self._network.spoken(self, known=known)
-        elif self._deadline is not None and self._heard_bytes > HANDSHAKE_BYTES_MAX:
-            self._network.turn_away(self, "it sent much and did not say who it is")
+        elif self._awaited and self._heard_bytes > HANDSHAKE_BYTES_MAX:
+            self._network.turn_away(self, TOO_MUCH)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""
@@ -266,8 +275,9 @@ class PeerWire(Wire):
     def begin(self, address: str) -> None:
         """See Wire."""
         engine, transport = self._network.engine, self._transport
-        if not self.outgoing and not self._http:
+        if not self.outgoing:
             self._await_name(HANDSHAKE_S_MAX)
+        if not self.outgoing and not self._http:
             self._granting = self._network.granting(transport, address)
             if self._granting is not None:
                 return

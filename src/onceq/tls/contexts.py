@@ -19,6 +19,7 @@ from typing import Final
 
 from onceq.errors import ConfigurationError
 from onceq.permission import denied
+from onceq.tls.handshakes import Guarded
 
 PEERS: Final = "onceq/1"
 """Protocol between queue managers: MS-MQQB."""
@@ -28,6 +29,9 @@ APPLICATIONS: Final = "onceq-app/1"
 """Protocol between applications and queue managers."""
 VERSIONS: Final = {"1.3": ssl.TLSVersion.TLSv1_3, "1.2": ssl.TLSVersion.TLSv1_2}
 """What may be the oldest version, as it is written in the configuration."""
+TIMES: Final = frozenset((9, 10))
+"""How OpenSSL's check ends when it is not the time of a certificate (X509_V_ERR_CERT_NOT_YET_VALID,
+_HAS_EXPIRED)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ def server_context(
     Raises:
         ConfigurationError, AccessDenied: A file cannot be used; it is named.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = Guarded(ssl.PROTOCOL_TLS_SERVER)
     must = peers if certificates is None else certificates
     context.verify_mode = ssl.CERT_REQUIRED if must else ssl.CERT_OPTIONAL
     # No session of before is taken up again: its certificate may not be good any more.
@@ -108,6 +112,12 @@ def client_context(
         _show(context, certificate, key)
     context.set_alpn_protocols([alpn or (PEERS if peers else APPLICATIONS)])
     return context
+
+
+def unbelieved(error: ssl.SSLCertVerificationError) -> str:
+    """Why a certificate is not believed, for people."""
+    clocks = " (or a clock is wrong, here or there)" if error.verify_code in TIMES else ""
+    return f"{error.verify_message}{clocks}"
 
 
 def version(text: str) -> ssl.TLSVersion:

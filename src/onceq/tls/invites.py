@@ -115,7 +115,11 @@ class Invites:
         self._path = os.path.join(own, folder.INVITES)
 
     def open(self, now_s: int) -> list[int]:
-        """Until when each invitation is good that was not used yet."""
+        """Until when each invitation is good that was not used yet.
+
+        Raises:
+            ConfigurationError, AccessDenied: The folder cannot be read; so ``expected``, ``take``.
+        """
         return [
             expires_s
             for _, expires_s, state in self._found()
@@ -188,6 +192,10 @@ class Invites:
             return []
         except PermissionError:
             raise denied(self._path) from None
+        except OSError as error:
+            raise ConfigurationError(
+                f"{self._path} cannot be read: {(error.strerror or str(error)).lower()}"
+            ) from None
         matches = filter(None, map(_FILE.fullmatch, names))
         return [(match[1], int(match[2]), match[3]) for match in matches]
 

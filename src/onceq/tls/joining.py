@@ -18,7 +18,7 @@ from typing import Any, Final
 from onceq.errors import AccessDenied, ConfigurationError, ServiceNotAvailable
 from onceq.model.identity import guid_text
 from onceq.tls import authority
-from onceq.tls.contexts import JOIN, Files, client_context
+from onceq.tls.contexts import JOIN, Files, client_context, unbelieved
 from onceq.tls.identity import guid_of
 from onceq.tls.invites import Code
 
@@ -96,7 +96,7 @@ def _asked(
             raw = _read(connection)
     except ssl.SSLCertVerificationError as error:
         raise AccessDenied(
-            f"{address} cannot be believed: {error.verify_message}; nothing secret was said"
+            f"{address} cannot be believed: {unbelieved(error)}; nothing secret was said"
         ) from None
     except ssl.SSLError as error:
         raise ServiceNotAvailable(

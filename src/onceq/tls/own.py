@@ -14,11 +14,9 @@ from typing import Any, Final
 
 from onceq.errors import ConfigurationError
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.tls.contexts import Files, server_context
+from onceq.tls.contexts import TIMES, Files, server_context
 from onceq.tls.identity import guid_of, urn_of
 
-_EXPIRED, _NOT_YET = 10, 9
-"""How OpenSSL's check ends (X509_V_ERR_CERT_HAS_EXPIRED, _NOT_YET_VALID)."""
 _TURNS: Final = 8
 
 
@@ -58,7 +56,7 @@ def look(files: Files, guid: bytes) -> Own:
     try:
         found = _shaken(client, server)
     except ssl.SSLCertVerificationError as error:
-        if error.verify_code in (_EXPIRED, _NOT_YET):
+        if error.verify_code in TIMES:
             return Own(problem=f"{files.certificate}: {error.verify_message}")
         raise ConfigurationError(
             f"{files.certificate} cannot be used: {error.verify_message}"

@@ -38,7 +38,7 @@ PLANTED = (
     ),
     Planted(
         "strangers-always-invited",
-        edited(doors, "if self.invites.expected(now_s) else", "if True else"),
+        edited(doors, "if self._expected(now_s) else", "if True else"),
         f"{DOORS}::test_who_comes_to_join_gets_an_answer_and_no_session",
     ),
     Planted(

@@ -137,3 +137,34 @@ def test_leaving_is_counted_once() -> None:
     house.admission.leave(place)
     house.open("10.0.0.2", Kind.APPLICATION)
     assert isinstance(house.enter("10.0.0.3", Kind.APPLICATION), str)
+
+
+def test_other_accounts_at_the_socket_leave_places_for_the_one_that_runs_it() -> None:
+    house = House(replace(BUDGET, local_applications=16))
+    for who, most in (("account:alice", 8), ("account:bob", 4)):
+        places = [house.enter(who, Kind.LOCAL_APPLICATION) for _ in range(most + 1)]
+        assert all(isinstance(place, Place) for place in places[:most])
+        assert isinstance(places[most], str), who
+        assert "connections already" in str(places[most])
+    for _ in range(4):
+        assert isinstance(house.enter(LOCAL, Kind.LOCAL_APPLICATION), Place)
+    assert isinstance(house.enter(LOCAL, Kind.LOCAL_APPLICATION), str)
+
+
+def test_other_accounts_at_the_socket_give_their_places_back() -> None:
+    house = House(replace(BUDGET, local_applications=4))
+    for _ in range(3):
+        first, second = (house.enter("account:alice", Kind.LOCAL_APPLICATION) for _ in range(2))
+        assert isinstance(first, Place)
+        assert isinstance(second, Place)
+        assert isinstance(house.enter("account:alice", Kind.LOCAL_APPLICATION), str)
+        house.admission.leave(first)
+        house.admission.leave(second)
+
+
+def test_the_last_descriptors_are_not_for_other_accounts() -> None:
+    share = budget(1_024, embedded=False)
+    house = House(share)
+    found = house.enter("account:alice", Kind.LOCAL_APPLICATION, share.far)
+    assert found == SHORT_OF_DESCRIPTORS
+    assert isinstance(house.enter(LOCAL, Kind.LOCAL_APPLICATION, share.far), Place)

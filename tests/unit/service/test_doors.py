@@ -329,6 +329,33 @@ def test_an_identity_that_cannot_be_used_changes_nothing(tmp_path: Path, signs: 
     assert held.way_in("10.1.2.3", 0) is before
 
 
+def test_invitations_that_cannot_be_read_keep_nobody_out(
+    tmp_path: Path, signs: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is looked at with each connection: those with a certificate come in as before."""
+    signs.identity(tmp_path, ALPHA)
+    held = doors(tmp_path)
+    before = held.way_in("10.1.2.3", 0)
+    (tmp_path / "tls" / "invites").write_text("")
+    assert held.way_in("10.1.2.3", 0) is before
+    assert "invitations cannot be used: reason=" in caplog.text
+    assert "not a directory" in caplog.text
+
+
+def test_an_identity_that_is_gone_is_no_reason_to_do_without(
+    tmp_path: Path, signs: Authority
+) -> None:
+    """Whoever is on this computer would need none any more, from one moment to the next."""
+    files = signs.identity(tmp_path, ALPHA)
+    held = doors(tmp_path)
+    before = held.way_in(HOME, 0)
+    Path(files.certificate).unlink()
+    with pytest.raises(ConfigurationError, match=r"certificate\.pem is not there any more"):
+        held.prepared(Configuration())
+    assert held.way_in(HOME, 0) is before
+    assert doors(tmp_path).way_in(HOME, 0) is None, "a new start is"
+
+
 def test_a_certificate_of_an_older_tls_is_let_in_only_where_that_is_set(
     tmp_path: Path, signs: Authority
 ) -> None:

@@ -23,7 +23,13 @@ from onceq.errors import MalformedPacket, OnceqError
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.http import HttpNames, host_of
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.model.limits import HOPS_MAX, HTTP_ENTITY_BYTES_MAX, HTTP_POSTS_MAX, Settings
+from onceq.model.limits import (
+    HANDSHAKE_BYTES_MAX,
+    HOPS_MAX,
+    HTTP_ENTITY_BYTES_MAX,
+    HTTP_POSTS_MAX,
+    Settings,
+)
 from onceq.model.run import Buffer, Run
 from onceq.packet import layout
 from onceq.packet.acks import final_ack
@@ -40,7 +46,11 @@ REQUEST_S: Final = 60
 _OK, _BAD = 200, 400
 TEXT_BYTES_MAX: Final = 500
 _CLASSES: Final = (MessageClass.NACK_BAD_DESTINATION_QUEUE, MessageClass.NACK_ACCESS_DENIED)
-_DENIED: Final = class_name(_CLASSES[True]).encode()
+_REFUSED: Final = class_name(_CLASSES[True]).encode()
+_DENIED: Final = "access denied"
+"""All that a stranger hears. 400 is for good: a queue manager that posts tells its sender."""
+
+
 Names = Callable[[], HttpNames]
 Announced = Callable[[bytes, int], str | None]
 """Source and stream to the direct name that its receipts go to; None if it is not known."""
@@ -224,7 +234,7 @@ class Posting:
     def _refusal(self, post: Post) -> bytes:
         """For good refused: what the receiver would say in a final acknowledgment (HTTP-9)."""
         stream, number = post.place
-        reason = _CLASSES[self._text == _DENIED]  # the status does not say it
+        reason = _CLASSES[self._text == _REFUSED]  # the status does not say it
         return final_ack(
             own=NO_GUID, own_message=1, sent_time=post.envelope.sent,
             destination_manager=self._own,
@@ -272,11 +282,22 @@ class Taking:
     timer_set = True
     """See Posting."""
 
-    def __init__(self, *, own_id: bytes, names: Names, settings: Settings, now_us: int) -> None:
+    def __init__(
+        self, *, own_id: bytes, names: Names, settings: Settings, now_us: int,
+        stranger: bool = False,
+    ) -> None:  # fmt: skip
+        """Prepare.
+
+        Args:
+            names: Gives the addresses that hold now.
+            stranger: Nothing is known of who posts, and nobody has a right whom nobody knows:
+                whatever he sends is dropped, and refused in the same words.
+        """
         self._own = own_id
         self._names = names
         self._settings = settings
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=32 << 10)
+        self._stranger = stranger
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HANDSHAKE_BYTES_MAX)
         self.output: list[Buffer] = []
         self._request: h11.Request | None = None
         self._entity: list[bytes] = []
@@ -321,9 +342,6 @@ class Taking:
                 return [Closed("it sends more and more without waiting for answers")]
         if self._request is None:
             self._begun_us = now_us
-        if not self._told:
-            self._told = True
-            events.append(Opened(NO_GUID, http=True))
         try:
             self._http.receive_data(bytes(data))
             self._read(events)
@@ -338,8 +356,13 @@ class Taking:
                 return
             if isinstance(event, h11.Request):
                 self._request, self._entity, self._size = event, [], 0
+                self._tell(events)
             elif isinstance(event, h11.Data):
                 self._size += len(event.data)
+                if self._stranger:
+                    if self._size > HANDSHAKE_BYTES_MAX // 2:
+                        self._turn_away(events)
+                    continue
                 if self._size > HTTP_ENTITY_BYTES_MAX:
                     self._answer(413, f"at most {HTTP_ENTITY_BYTES_MAX} bytes", last=True)
                     self._closed = True
@@ -347,15 +370,31 @@ class Taking:
                     return
                 self._entity.append(bytes(event.data))
             elif isinstance(event, h11.EndOfMessage):
+                if self._stranger:
+                    self._turn_away(events)
+                    return
                 self._whole(events)
                 if self._pending:
                     return
             elif isinstance(event, h11.ConnectionClosed):
                 return
 
+    def _tell(self, events: list[Event]) -> None:
+        """The head of a request is there, the first of which says that HTTP is spoken."""
+        if not (self._told or self._stranger):
+            self._told = True
+            events.append(Opened(NO_GUID, http=True))
+
+    def _turn_away(self, events: list[Event]) -> None:
+        self._answer(_BAD, _DENIED, last=True)
+        self._closed = True
+        events.append(Closed("it has not said who it is, and nobody has a right here"))
+
     def _broken(self, error: h11.ProtocolError, events: list[Event]) -> None:
         # In any other state an answer is under way already, or h11 allows none.
-        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+        if self._stranger and self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self._answer(_BAD, _DENIED, last=True)
+        elif self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             status = getattr(error, "error_status_hint", 400)
             self._answer(status, "not HTTP", last=True)
         self._closed = True

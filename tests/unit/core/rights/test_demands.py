@@ -483,7 +483,7 @@ def test_what_is_refused_leaves_no_record_but_that_somebody_has_tried() -> None:
 def test_versions_of_an_application_are_of_who_has_committed_first_under_its_name() -> None:
     """Another one could have its next batch taken for one that was committed before."""
     made = core()
-    made.step(OwnerCame(BOB, Actor(ActorKind.TOKEN, "bob")))
+    made.step(OwnerCame(BOB, Actor(ActorKind.ACCOUNT, "bob")))
     prefix = group_prefix(IDENTITY.guid, b"a" * TAG_BYTES)
     far = requests.CommitGroup("job", "", 1 << 62, prefix, [])
     ours = [requests.CommitGroup("job", "", version, prefix, []) for version in (1, 2, 3)]
@@ -492,10 +492,10 @@ def test_versions_of_an_application_are_of_who_has_committed_first_under_its_nam
     again = made.ask(ours[1], owner=ALICE)
     assert isinstance(again, GroupResult)
     assert not again.already
-    grant(made, "operate", who="token:bob")
+    grant(made, "operate", who="bob")
     assert not denied(made.ask(ours[2], owner=BOB)), "an operator does it for her"
     made.manager = made.again()
     made.step(OwnerCame(ALICE, Actor(ActorKind.ACCOUNT, "alice")))
-    made.step(OwnerCame(BOB, Actor(ActorKind.TOKEN, "carol")))
+    made.step(OwnerCame(BOB, Actor(ActorKind.ACCOUNT, "carol")))
     assert denied(made.ask(far, owner=BOB)), "it is hers still"
     assert not denied(made.ask(far, owner=ALICE))
