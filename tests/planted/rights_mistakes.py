@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from onceq.core.management import rights
+from onceq.core.management import rights, tokens
 from onceq.core.rights import demands, judge
-from onceq.core.state import snapshot
+from onceq.core.state import setup_effects, snapshot
 from onceq.core.transfer import admission
 from onceq.model import rights as model
+from onceq.model import tokens as token_model
 from onceq.testing.apps import subjects
 from tests.planted.mistakes import Mistake, Plant
 from tests.planted.planted import edited
@@ -77,6 +78,27 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         edited(admission, "if not peer.actor.free and not may_deliver",
                "if not peer.actor.free or not may_deliver"),
         "I28", "I1", "I12", "I13", "I26",
+    ),
+    "holders of a token that is revoked stay": _named(
+        edited(tokens, "    for owner in holders:\n        _send_away(",
+               "    for owner in holders[:0]:\n        _send_away("),
+    ),
+    "the end of a token is not looked at when something is asked": _named(
+        edited(tokens, "if token is None or token.over(step.now.wall_s):", "if token is None:"),
+    ),
+    "who waits outlives his token": _named(
+        edited(tokens, "        if token.over(now_s):\n", "        if False:\n"),
+    ),
+    "what was granted to a token outlives it": _named(
+        edited(setup_effects, "        state.policy.forget_actor(token.actor)\n", "        pass\n"),
+    ),
+    "a checkpoint forgets tokens": _named(
+        edited(snapshot, '("tokens", state.tokens.dump(), list)', '("tokens", [], list)'),
+        "I28", "I22",
+    ),
+    "a token is known by its name": _named(
+        edited(token_model, "return token if same and token is not None",
+               "return token if token is not None"),
     ),
     "a pattern covers nothing": _named(
         edited(model, "    first, *others = pattern.split(ANYWHERE)\n",

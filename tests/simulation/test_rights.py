@@ -21,4 +21,5 @@ def test_worlds_in_which_rights_are_given_and_taken_while_messages_flow(
         result = run_seed(seed)
         assert not result.violation, describe(result)
         reached += result.marks
-    assert not marks.missing(reached, marks.OF_RIGHTS), dict(reached)
+    required = (*marks.OF_RIGHTS, *marks.OF_TOKENS)
+    assert not marks.missing(reached, required), dict(reached)

@@ -233,7 +233,7 @@ def main(argv: list[str]) -> int:
     if arguments.readers:
         required = marks.OF_READERS
     if arguments.rights:
-        required = marks.OF_RIGHTS
+        required = (*marks.OF_RIGHTS, *marks.OF_TOKENS)
     for mark in required:
         write(f"    {reached[mark]:8}  {mark}\n")
     repeated = seeds[:REPEATED]

@@ -19,6 +19,7 @@ from onceq.service.history import History
 from onceq.store.log import LogStore
 from onceq.testing.apps.apps import App, Program, once
 from onceq.testing.apps.coordinators import Coordinators
+from onceq.testing.apps.holders import HOLDERS, Holder
 from onceq.testing.apps.last_agents import LastAgents
 from onceq.testing.apps.operators import Operators
 from onceq.testing.apps.places import make_lists, make_places
@@ -270,6 +271,11 @@ class World:
             self.subjects.employ(app, name)
             app.start(self.subjects.rng.randrange(self.kernel.options.think_us + 1))
             apps.append(app)
+        for _ in range(HOLDERS if self.named and self.subjects.tokens.active else 0):
+            holder = Holder(node, self.kernel.options.think_us, self.subjects.next)
+            self.subjects.tokens.employ(holder)
+            holder.start(self.subjects.rng.randrange(self.kernel.options.think_us + 1))
+            apps.append(holder)
         if self.named:
             giver = App(node, self.kernel.options.think_us, self.subjects.give)
             giver.start(0)

@@ -31,7 +31,8 @@ PLANTED = (
     ),
     Planted(
         "post-of-a-stranger-is-read",
-        edited(session, "                if self._stranger:\n                    self._turn_away(events)\n"
+        edited(session,
+               "                if self._stranger:\n                    self._turn_away(events)\n"
                "                    return\n                self._whole(events)\n",
                "                self._whole(events)\n"),
         f"{STRANGERS}::test_one_answer_to_whatever_comes",

@@ -11,6 +11,7 @@ Watches: I28, by ``permissions.py``; S0, I2, I3 with the books of messages.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,12 +22,13 @@ from onceq.model.rights import Actor, ActorKind
 from onceq.model.run import Run
 from onceq.model.views.rights import GrantView
 from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep
+from onceq.testing.apps.holders import Holder, SentAway, Tokens
 from onceq.testing.apps.work import Talk, Work
 from onceq.testing.judge.books import ADMIN, Place, Status, Unit
 from onceq.testing.judge.permissions import Given, Permissions, Sight
 from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
-from onceq.testing.sim.options import MINUTE, MS, SECOND
+from onceq.testing.sim.options import HOUR, MINUTE, MS, SECOND
 
 EVERYWHERE: Final = "ONCEQ_SIM_RIGHTS"
 """Environment variable, for the processes of a batch: every world has such applications."""
@@ -65,7 +67,8 @@ class Subjects:
         self.kernel, self.work, self.ledger = kernel, work, work.ledger
         self.permissions = permissions
         self.rng = kernel.stream("subjects")
-        self.left = max(kernel.options.transactions, 40)
+        self.tokens = Tokens(kernel, permissions, active=Tokens.drawn(kernel))
+        self.left = max(kernel.options.transactions, 40) << self.tokens.active
 
     @staticmethod
     def drawn(kernel: Kernel, *, fit: bool) -> bool:
@@ -100,7 +103,7 @@ class Subjects:
             return self._look(app, lost)
         if self.permissions.active and self.rng.random() < 0.15:
             return self._shut(app)
-        return self._change(app)
+        return self.tokens.issue(app) or self._change(app)
 
     def _here(self, app: App) -> list[Place]:
         places = self.work.books.places.values()
@@ -108,7 +111,7 @@ class Subjects:
 
     def _change(self, app: App) -> Program:
         rng = self.rng
-        who = f"account:{rng.choice(NAMES)}"
+        who = self.tokens.named() or f"account:{rng.choice(NAMES)}"
         right = rng.choice(sorted(RIGHTS))
         names = [place.name.casefold() for place in self._here(app)]
         if right == "send":
@@ -158,20 +161,31 @@ class Subjects:
         """The next program of somebody who has a name."""
         if self.left <= 0 or not self.kernel.faulty:
             return None
+        if isinstance(app, Holder) and not self.tokens.choose(app):
+            return self._wait()
         self.left -= 1
         return self._peek(app) if self.rng.random() < 0.2 else self._transaction(app)
+
+    def _wait(self) -> Program:
+        yield Sleep(MINUTE)
 
     def _transaction(self, app: App) -> Program:
         unit = self.ledger.unit(app.node.index)
         try:
             yield from self._work(app, unit, app.number())
+        except SentAway:
+            self.kernel.marks[marks.TOKEN_CUT_COMMIT] += bool(unit.sends or unit.takes)
+            unit.status = Status.OPEN
+            self.ledger.aborted(unit)
         except Lost:
+            if isinstance(app, Holder):
+                app.hold(None)  # its token may be over by then; the account may always ask
             yield from self.work.lost(app, unit)
 
     def _work(self, app: App, unit: Unit, number: int) -> Talk:
         rng = self.rng
         needs: list[Demand] = []
-        yield Ask(Begin(number))
+        yield from self._asked(app, Begin(number), [], "a begin")
         if rng.random() < 0.5:
             yield from self._receive(app, unit, number, needs)
         for _ in range(rng.choice([0, 1, 1, 2])):
@@ -227,14 +241,30 @@ class Subjects:
             return
         place = self.rng.choice(places)
         demand = Demand("peek-body", place.name.casefold())
+        request: Any = Receive(place.name, count_max=5, peek=True)
+        if isinstance(app, Holder) and self.rng.random() < 0.3:
+            request = self._for_nothing(app, place)
         try:
-            answer = yield from self._asked(
-                app, Receive(place.name, count_max=5, peek=True), [demand], "a peek"
+            answer = yield from self._asked(app, request, [demand], "a peek")
+        except SentAway:
+            self.kernel.marks[marks.TOKEN_CUT_WAIT] += (
+                isinstance(app, Holder) and app.waited_us > SECOND
             )
+            return
         except Lost:
             return
         self.kernel.marks[marks.PEEK_DENIED] += isinstance(answer, AccessDenied)
         self.work.take(place, answer, None, peek=True)
+
+    @staticmethod
+    def _for_nothing(app: App, place: Place) -> Callable[[], Receive]:
+        """A look at what nobody puts there, which waits for it."""
+
+        def request() -> Receive:
+            until_us = app.node.clock.mono_us() + HOUR
+            return Receive(f"{place.name};nothing", peek=True, wait_until_us=until_us)
+
+        return request
 
     def _commit(self, app: App, unit: Unit, number: int, needs: list[Demand]) -> Talk:
         unit.id = key = self.work.identifier(app)
@@ -254,16 +284,24 @@ class Subjects:
         self, app: App, request: Any, needs: list[Demand], what: str, *,
         asked: Any = None,
     ) -> Talk:  # fmt: skip
-        """Ask for something, and hold the answer against what is granted."""
+        """Ask for something, and hold the answer against what is granted.
+
+        Raises:
+            SentAway: The token that was shown is over.
+        """
         before: list[list[Sight]] = []
 
         def goes() -> None:
             before.append(self._sights(app, needs))
+            if isinstance(app, Holder):
+                app.goes()
             if asked is not None:
                 asked()
 
         life = app.node.life
         answer = yield Ask(request, goes)
+        if isinstance(app, Holder):
+            app.came(answer, f"{what} of {app.node.name}")
         after, denied = self._sights(app, needs), _denied(answer)
         # A commit that is doomed says what doomed it, which may have been a right.
         if not (isinstance(answer, SendFailed) and before[-1] == after):
@@ -275,7 +313,7 @@ class Subjects:
         return answer
 
     def _sights(self, app: App, needs: list[Demand]) -> list[Sight]:
-        assert app.actor is not None
+        assert app.actor is not None, "it is somebody"
         node, who = app.node.index, str(app.actor)
         return [self.permissions.sight(node, who, RIGHTS[n.right], n.queue) for n in needs]
 

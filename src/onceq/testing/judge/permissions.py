@@ -80,6 +80,10 @@ class Permissions:
         """Grants of a manager of which nobody knows what became of the last change."""
         return [g for g, known in self._known.items() if g[0] == node and known.value is None]
 
+    def of(self, node: int, who: str) -> list[Given]:
+        """All that was ever granted at a manager by exactly that name."""
+        return [given for given in self._known if given[:2] == (node, who)]
+
     # ---- what is asked with them ----------------------------------------------------------
 
     def sight(self, node: int, who: str, rights: Iterable[str], queue: str) -> Sight:

@@ -138,6 +138,13 @@ COMMIT_DENIED = "commit undone, because a right was taken away before it"
 DENIED_MEANWHILE = "refused, because a right was taken away while it waited"
 ARRIVAL_DENIED = "message of another manager refused for want of a right"
 RIGHT_KEPT = "right used in another life of its manager"
+TOKEN_USED = "token used in another life of its manager"
+TOKEN_REFUSED = "token refused when it was shown"
+TOKEN_REVOKED = "connection ended, because its token was revoked"
+TOKEN_EXPIRED = "connection ended, because its token has expired"
+TOKEN_AGAIN = "token made under the name of one that was revoked"
+TOKEN_CUT_WAIT = "receive ended in the middle of its wait, because its token was over"
+TOKEN_CUT_COMMIT = "transaction undone, because its token was over before the commit"
 
 REQUIRED: Final = (
     GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, FORGOTTEN, TORN,
@@ -189,6 +196,13 @@ OF_RIGHTS: Final = (
 )  # fmt: skip
 """Required of a batch in which every world has applications that are somebody
 (``apps/subjects.py``)."""
+
+OF_TOKENS: Final = (
+    TOKEN_USED, TOKEN_REFUSED, TOKEN_REVOKED, TOKEN_EXPIRED, TOKEN_AGAIN, TOKEN_CUT_WAIT,
+    TOKEN_CUT_COMMIT,
+)  # fmt: skip
+"""Required of the same batch: in a part of its worlds applications show tokens
+(``apps/holders.py``)."""
 
 BATCH: Final = 300
 

@@ -104,6 +104,8 @@ class Node:
         """As its file says."""
         self.life = 0
         self.paused_us = 0
+        self.pauses = 0
+        """How often it was made to stand still."""
         self._standing: list[Callable[[], None]] = []
         self.engine: Engine | None = None
         self.on_up: list[Callable[[], None]] = []
@@ -327,6 +329,7 @@ class Node:
 
     def pause(self, us: int) -> None:
         """The process stands still."""
+        self.pauses += 1
         self.paused_us = max(self.paused_us, self.kernel.now + us)
         self.kernel.at(self.paused_us, self._go_on)
 
