@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import onceq
+from tests.daemon.mesh import Mesh
 from tests.daemon.shell import Shell, two_managers
 from tests.daemon.two import PLAIN, Q, Two
 from tests.scratch import scratch
@@ -23,6 +25,15 @@ def managers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, P
 @pytest.fixture
 def onceq_(managers: tuple[Path, Path], capfd: pytest.CaptureFixture[str]) -> Shell:
     return Shell(*managers, capfd)
+
+
+@pytest.fixture
+def mesh(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Mesh]:
+    made = Mesh(tmp_path, capsys)
+    yield made
+    for one in made.running:
+        if one.popen.poll() is None:
+            assert one.end(signal.SIGTERM) == 0, one.said
 
 
 @pytest.fixture

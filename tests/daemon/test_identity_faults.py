@@ -21,10 +21,9 @@ from onceq.tls import folder
 from onceq.tls.contexts import Files, client_context
 from onceq.wire.mqqb.session import Session
 from tests.certificates import BETA, LONG_AGO_S, Authority
+from tests.daemon.mesh import CONFIGURATION, DENIED, Mesh, Q, received, send
 from tests.daemon.process import WAIT_S, Process
-from tests.daemon.test_tls import CONFIGURATION, DENIED, Mesh, Q, mesh, received, send
 
-__all__ = ["mesh"]
 pytestmark = pytest.mark.slow
 
 

@@ -13,8 +13,9 @@ from onceq.wire.mqqb import session as protocol
 
 if TYPE_CHECKING:
     from onceq.wire.srmp.session import Posting, Taking
+    from onceq.wire.srmp.stranger import Stranger
 
-    AnySession = protocol.Session | Posting | Taking
+    AnySession = protocol.Session | Posting | Taking | Stranger
 
 
 class Connection(Protocol):

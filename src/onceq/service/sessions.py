@@ -78,12 +78,14 @@ class Sessions:
     ) -> int:
         """Somebody has connected to the HTTP address; ``shown``: what is known of him."""
         from onceq.wire.srmp.session import Taking
+        from onceq.wire.srmp.stranger import Stranger
 
         committer = self.committer
+        if shown.actor == NOBODY and not committer.manager.state.policy.admits_nobody():
+            return self._add(Stranger(), connection, address, 0, shown.actor)
         session = Taking(
             own_id=committer.manager.identity.guid, names=self.http,
             settings=committer.settings, now_us=committer.clock.read().mono_us,
-            stranger=shown.actor == NOBODY and not committer.manager.state.policy.admits_nobody(),
         )  # fmt: skip
         return self._add(session, connection, address, 0, shown.actor)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from onceq.service import admission, doors
 from onceq.tls import handshakes
-from onceq.wire.srmp import session
+from onceq.wire.srmp import session, stranger
 from tests.planted.planted import Planted, edited
 
 HANDSHAKES = "tests/unit/tls/test_handshakes.py"
 ADMISSION = "tests/unit/service/test_admission.py"
-STRANGERS = "tests/unit/wire/srmp/test_strangers.py"
+STRANGERS = "tests/unit/wire/srmp/test_stranger.py"
 DOORS = "tests/unit/service/test_doors.py"
 
 PLANTED = (
@@ -30,31 +30,23 @@ PLANTED = (
         f"{HANDSHAKES}::test_what_comes_with_the_end_of_it_is_not_counted",
     ),
     Planted(
-        "post-of-a-stranger-is-read",
-        edited(session,
-               "                if self._stranger:\n                    self._turn_away(events)\n"
-               "                    return\n                self._whole(events)\n",
-               "                self._whole(events)\n"),
-        f"{STRANGERS}::test_one_answer_to_whatever_comes",
-    ),
-    Planted(
-        "long-post-of-a-stranger-is-kept",
-        edited(session, "if self._size > HANDSHAKE_BYTES_MAX // 2:", "if False:"),
+        "whole-post-of-a-stranger-is-waited-for",
+        edited(stranger, "if self._heard > DROPPED_BYTES_MAX:", "if False:"),
         f"{STRANGERS}::test_what_is_kept_of_it_is_bounded",
     ),
     Planted(
-        "stranger-hears-what-was-wrong",
-        edited(session,
-               "if self._stranger and self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):",
-               "if False:"),
+        "stranger-hears-when-it-is-no-http",
+        edited(stranger, "        except h11.ProtocolError:\n            return True\n",
+               "        except h11.ProtocolError:\n            return False\n"),
         f"{STRANGERS}::test_one_answer_to_whatever_comes",
     ),
     Planted(
         "http-is-spoken-from-the-first-byte",
         edited(session, "        if self._request is None:\n            self._begun_us = now_us\n",
                "        if self._request is None:\n            self._begun_us = now_us\n"
-               "            self._tell(events)\n"),
-        f"{STRANGERS}::test_others_are_told_of_once_a_whole_head_is_there",
+               "            events.append(Opened(NO_GUID, http=True))\n"),
+        "tests/unit/wire/srmp/test_session.py"
+        "::test_others_are_told_of_once_a_whole_head_is_there",
     ),
     Planted(
         "another-account-takes-all-places",

@@ -35,7 +35,7 @@ SHARE: Final = 0.5
 HOLDERS: Final = 2
 """At each manager."""
 NAMES: Final = ("billing", "stock")
-AGES_S: Final = (0, 60, 600, 3_600, 6 * 3_600)
+AGES_S: Final = (0, 60, 300, 600, 3_600, 6 * 3_600)
 STALE: Final = 0.4
 """How often a holder shows what he has, be it good or not."""
 CLOCKS: Final = 0.2

@@ -28,7 +28,7 @@ from onceq.testing.judge.books import ADMIN, Place, Status, Unit
 from onceq.testing.judge.permissions import Given, Permissions, Sight
 from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
-from onceq.testing.sim.options import HOUR, MINUTE, MS, SECOND
+from onceq.testing.sim.options import MINUTE, MS, SECOND
 
 EVERYWHERE: Final = "ONCEQ_SIM_RIGHTS"
 """Environment variable, for the processes of a batch: every world has such applications."""
@@ -242,7 +242,7 @@ class Subjects:
         place = self.rng.choice(places)
         demand = Demand("peek-body", place.name.casefold())
         request: Any = Receive(place.name, count_max=5, peek=True)
-        if isinstance(app, Holder) and self.rng.random() < 0.3:
+        if isinstance(app, Holder) and self.rng.random() < 0.5:
             request = self._for_nothing(app, place)
         try:
             answer = yield from self._asked(app, request, [demand], "a peek")
@@ -261,7 +261,7 @@ class Subjects:
         """A look at what nobody puts there, which waits for it."""
 
         def request() -> Receive:
-            until_us = app.node.clock.mono_us() + HOUR
+            until_us = app.node.clock.mono_us() + 20 * MINUTE
             return Receive(f"{place.name};nothing", peek=True, wait_until_us=until_us)
 
         return request

@@ -38,6 +38,7 @@ from onceq.packet.settle import is_settling
 from onceq.wire.mqqb.events import Acked, Arrived, Closed, Event, Opened
 from onceq.wire.srmp import envelope, mime
 from onceq.wire.srmp.convert import Post, cut_one, post_of, runs_of
+from onceq.wire.srmp.stranger import DENIED
 
 ANSWER_S: Final = 20
 """An answer that has not come by then is none (HTTP-9)."""
@@ -46,10 +47,8 @@ REQUEST_S: Final = 60
 _OK, _BAD = 200, 400
 TEXT_BYTES_MAX: Final = 500
 _CLASSES: Final = (MessageClass.NACK_BAD_DESTINATION_QUEUE, MessageClass.NACK_ACCESS_DENIED)
-_REFUSED: Final = class_name(_CLASSES[True]).encode()
-_DENIED: Final = "access denied"
-"""All that a stranger hears. 400 is for good: a queue manager that posts tells its sender."""
-
+_REFUSED: Final = (class_name(_CLASSES[True]).encode(), DENIED)
+"""What is answered for want of a right, and what a stranger hears; the status does not say it."""
 
 Names = Callable[[], HttpNames]
 Announced = Callable[[bytes, int], str | None]
@@ -234,7 +233,7 @@ class Posting:
     def _refusal(self, post: Post) -> bytes:
         """For good refused: what the receiver would say in a final acknowledgment (HTTP-9)."""
         stream, number = post.place
-        reason = _CLASSES[self._text == _REFUSED]  # the status does not say it
+        reason = _CLASSES[self._text in _REFUSED]
         return final_ack(
             own=NO_GUID, own_message=1, sent_time=post.envelope.sent,
             destination_manager=self._own,
@@ -282,21 +281,10 @@ class Taking:
     timer_set = True
     """See Posting."""
 
-    def __init__(
-        self, *, own_id: bytes, names: Names, settings: Settings, now_us: int,
-        stranger: bool = False,
-    ) -> None:  # fmt: skip
-        """Prepare.
-
-        Args:
-            names: Gives the addresses that hold now.
-            stranger: Nothing is known of who posts, and nobody has a right whom nobody knows:
-                whatever he sends is dropped, and refused in the same words.
-        """
+    def __init__(self, *, own_id: bytes, names: Names, settings: Settings, now_us: int) -> None:
         self._own = own_id
         self._names = names
         self._settings = settings
-        self._stranger = stranger
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HANDSHAKE_BYTES_MAX)
         self.output: list[Buffer] = []
         self._request: h11.Request | None = None
@@ -356,13 +344,11 @@ class Taking:
                 return
             if isinstance(event, h11.Request):
                 self._request, self._entity, self._size = event, [], 0
-                self._tell(events)
+                if not self._told:
+                    self._told = True
+                    events.append(Opened(NO_GUID, http=True))
             elif isinstance(event, h11.Data):
                 self._size += len(event.data)
-                if self._stranger:
-                    if self._size > HANDSHAKE_BYTES_MAX // 2:
-                        self._turn_away(events)
-                    continue
                 if self._size > HTTP_ENTITY_BYTES_MAX:
                     self._answer(413, f"at most {HTTP_ENTITY_BYTES_MAX} bytes", last=True)
                     self._closed = True
@@ -370,31 +356,15 @@ class Taking:
                     return
                 self._entity.append(bytes(event.data))
             elif isinstance(event, h11.EndOfMessage):
-                if self._stranger:
-                    self._turn_away(events)
-                    return
                 self._whole(events)
                 if self._pending:
                     return
             elif isinstance(event, h11.ConnectionClosed):
                 return
 
-    def _tell(self, events: list[Event]) -> None:
-        """The head of a request is there, the first of which says that HTTP is spoken."""
-        if not (self._told or self._stranger):
-            self._told = True
-            events.append(Opened(NO_GUID, http=True))
-
-    def _turn_away(self, events: list[Event]) -> None:
-        self._answer(_BAD, _DENIED, last=True)
-        self._closed = True
-        events.append(Closed("it has not said who it is, and nobody has a right here"))
-
     def _broken(self, error: h11.ProtocolError, events: list[Event]) -> None:
         # In any other state an answer is under way already, or h11 allows none.
-        if self._stranger and self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self._answer(_BAD, _DENIED, last=True)
-        elif self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             status = getattr(error, "error_status_hint", 400)
             self._answer(status, "not HTTP", last=True)
         self._closed = True

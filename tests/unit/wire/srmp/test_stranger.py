@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.model.http import HttpNames
-from onceq.model.limits import HANDSHAKE_BYTES_MAX, Settings
-from onceq.wire.mqqb.events import Closed, Opened
-from onceq.wire.srmp import envelope, mime
-from onceq.wire.srmp.session import Taking
-
-OWN = b"o" * 16
-
-
-def taking(*, stranger: bool) -> Taking:
-    return Taking(
-        own_id=OWN, names=lambda: HttpNames(frozenset(("b",))), settings=Settings(), now_us=0,
-        stranger=stranger,
-    )  # fmt: skip
+from onceq.model.limits import HANDSHAKE_BYTES_MAX
+from onceq.wire.mqqb.events import Closed
+from onceq.wire.srmp.stranger import Stranger
 
 
 def post(entity: bytes, method: str = "POST") -> bytes:
@@ -25,23 +14,12 @@ def post(entity: bytes, method: str = "POST") -> bytes:
     return head.encode() + b"Content-Length: %d\r\n\r\n" % len(entity) + entity
 
 
-def answered(session: Taking, data: bytes, step: int) -> tuple[bytes, list[str]]:
+def answered(session: Stranger, data: bytes, step: int) -> tuple[bytes, list[str]]:
     """What is answered, and what has happened."""
     events: list[str] = []
     for at in range(0, len(data), step):
         events += [type(one).__name__ for one in session.receive(data[at : at + step], 1)]
     return b"".join(map(bytes, session.take_output())), events
-
-
-@pytest.fixture
-def unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is parsed beyond HTTP."""
-
-    def read(*args: object) -> object:
-        raise AssertionError("bytes of a stranger came to a parser")
-
-    monkeypatch.setattr(mime, "read", read)
-    monkeypatch.setattr(envelope, "read", read)
 
 
 REQUESTS = {
@@ -57,10 +35,9 @@ REQUESTS = {
 }
 
 
-@pytest.mark.usefixtures("unread")
 @pytest.mark.parametrize("step", [1 << 22, 997])
 def test_one_answer_to_whatever_comes(step: int) -> None:
-    said = {name: answered(taking(stranger=True), data, step) for name, data in REQUESTS.items()}
+    said = {name: answered(Stranger(), data, step) for name, data in REQUESTS.items()}
     assert len({answer for answer, _ in said.values()}) == 1, said
     answer, _ = said["post"]
     assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n")
@@ -70,7 +47,7 @@ def test_one_answer_to_whatever_comes(step: int) -> None:
 
 
 def test_what_is_kept_of_it_is_bounded() -> None:
-    session = taking(stranger=True)
+    session = Stranger()
     data = post(b"x" * (1 << 20))
     taken = 0
     for at in range(0, len(data), 1_000):
@@ -78,15 +55,3 @@ def test_what_is_kept_of_it_is_bounded() -> None:
         if session.receive(data[at : at + 1_000], 1):
             break
     assert taken < HANDSHAKE_BYTES_MAX
-    assert session._entity == []
-
-
-def test_others_are_told_of_once_a_whole_head_is_there() -> None:
-    session = taking(stranger=False)
-    head, end = post(b"<x/>").split(b"\r\n\r\n")
-    assert session.receive(head, 1) == []
-    events = session.receive(b"\r\n\r\n" + end, 1)
-    assert isinstance(events[0], Opened)
-    session = taking(stranger=False)
-    (closed,) = session.receive(b"GET / HTTP/1.1\r\nX: " + b"x" * HANDSHAKE_BYTES_MAX, 1)
-    assert isinstance(closed, Closed)

@@ -1,0 +1,27 @@
+"""HTTP of whoever posts: when he counts as somebody who speaks it."""
+
+from __future__ import annotations
+
+from onceq.model.http import HttpNames
+from onceq.model.limits import HANDSHAKE_BYTES_MAX, Settings
+from onceq.wire.mqqb.events import Closed, Opened
+from onceq.wire.srmp.session import Taking
+
+POST = b"POST /msmq/q HTTP/1.1\r\nHost: b\r\nContent-Length: 4\r\n\r\n<x/>"
+
+
+def taking() -> Taking:
+    return Taking(
+        own_id=b"o" * 16, names=lambda: HttpNames(frozenset(("b",))), settings=Settings(), now_us=0
+    )
+
+
+def test_others_are_told_of_once_a_whole_head_is_there() -> None:
+    session = taking()
+    head, end = POST.split(b"\r\n\r\n")
+    assert session.receive(head, 1) == []
+    events = session.receive(b"\r\n\r\n" + end, 1)
+    assert isinstance(events[0], Opened)
+    session = taking()
+    (closed,) = session.receive(b"GET / HTTP/1.1\r\nX: " + b"x" * HANDSHAKE_BYTES_MAX, 1)
+    assert isinstance(closed, Closed)
