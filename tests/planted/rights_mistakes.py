@@ -87,7 +87,9 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         edited(tokens, "if token is None or token.over(step.now.wall_s):", "if token is None:"),
     ),
     "who waits outlives his token": _named(
-        edited(tokens, "        if token.over(now_s):\n", "        if False:\n"),
+        edited(tokens,
+               "            _send_away(step, owner, f\"the token {token.name!r} has expired\")\n"
+               "        else:\n", "            pass\n        else:\n"),
     ),
     "what was granted to a token outlives it": _named(
         edited(setup_effects, "        state.policy.forget_actor(token.actor)\n", "        pass\n"),

@@ -154,6 +154,12 @@ class Holder(App):
         return bool(self._owner)
 
     @property
+    def left_us(self) -> int:
+        """How long its token is still good; 0 for one that does not expire, or is over."""
+        over_s = self.books.glance(self.held, self.node).over_s if self.held is not None else 0
+        return max(-over_s, 0) * SECOND
+
+    @property
     def waited_us(self) -> int:
         """How long ago the last thing was asked."""
         return self.kernel.now - self._moment.at_us if self._moment is not None else 0

@@ -257,11 +257,11 @@ class Subjects:
         self.work.take(place, answer, None, peek=True)
 
     @staticmethod
-    def _for_nothing(app: App, place: Place) -> Callable[[], Receive]:
-        """A look at what nobody puts there, which waits for it."""
+    def _for_nothing(app: Holder, place: Place) -> Callable[[], Receive]:
+        """A look at what nobody puts there, which waits for it: beyond the end of its token."""
 
         def request() -> Receive:
-            until_us = app.node.clock.mono_us() + 20 * MINUTE
+            until_us = app.node.clock.mono_us() + app.left_us + 10 * MINUTE
             return Receive(f"{place.name};nothing", peek=True, wait_until_us=until_us)
 
         return request
