@@ -16,7 +16,8 @@ from onceq.wire.mqqb.events import Acked, Arrived, Closed, Opened
 from onceq.wire.srmp import dates, envelope, mapping, mime, xml
 from onceq.wire.srmp.convert import post_of, runs_of
 from onceq.wire.srmp.envelope import Envelope, Msmq, Receipt, StreamPart, StreamReceipt
-from onceq.wire.srmp.session import Posting, Taking
+from onceq.wire.srmp.session import Posting
+from onceq.wire.srmp.taking import Taking
 
 EXAMPLES = int(os.environ.get("ONCEQ_FUZZ_EXAMPLES", "300"))
 FUZZ = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 300)

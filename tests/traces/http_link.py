@@ -14,7 +14,8 @@ from onceq.core.inputs.inputs import Arrived, Input, SessionAcked, SessionOpened
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames
 from onceq.model.identity import NO_GUID
 from onceq.wire.mqqb import events
-from onceq.wire.srmp.session import Posting, Taking
+from onceq.wire.srmp.session import Posting
+from onceq.wire.srmp.taking import Taking
 
 if TYPE_CHECKING:
     from tests.traces.node import Node

@@ -12,8 +12,9 @@ from onceq.model.run import Buffer
 from onceq.wire.mqqb import session as protocol
 
 if TYPE_CHECKING:
-    from onceq.wire.srmp.session import Posting, Taking
+    from onceq.wire.srmp.session import Posting
     from onceq.wire.srmp.stranger import Stranger
+    from onceq.wire.srmp.taking import Taking
 
     AnySession = protocol.Session | Posting | Taking | Stranger
 

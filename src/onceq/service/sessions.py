@@ -77,8 +77,8 @@ class Sessions:
         self, connection: Connection, address: str, shown: Shown = ON_THIS_COMPUTER
     ) -> int:
         """Somebody has connected to the HTTP address; ``shown``: what is known of him."""
-        from onceq.wire.srmp.session import Taking
         from onceq.wire.srmp.stranger import Stranger
+        from onceq.wire.srmp.taking import Taking
 
         committer = self.committer
         if shown.actor == NOBODY and not committer.manager.state.policy.admits_nobody():

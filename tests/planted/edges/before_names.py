@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onceq.service import admission, doors
 from onceq.tls import handshakes
-from onceq.wire.srmp import session, stranger
+from onceq.wire.srmp import stranger, taking
 from tests.planted.planted import Planted, edited
 
 HANDSHAKES = "tests/unit/tls/test_handshakes.py"
@@ -42,7 +42,7 @@ PLANTED = (
     ),
     Planted(
         "http-is-spoken-from-the-first-byte",
-        edited(session, "        if self._request is None:\n            self._begun_us = now_us\n",
+        edited(taking, "        if self._request is None:\n            self._begun_us = now_us\n",
                "        if self._request is None:\n            self._begun_us = now_us\n"
                "            events.append(Opened(NO_GUID, http=True))\n"),
         "tests/unit/wire/srmp/test_session.py"

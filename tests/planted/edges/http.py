@@ -11,7 +11,7 @@ from onceq.core.transfer import http_forward
 from onceq.model import http
 from onceq.model.run import Run
 from onceq.service.mappings import MappingFolder
-from onceq.wire.srmp import convert, session
+from onceq.wire.srmp import convert, taking
 from tests.planted.planted import Planted
 
 BORDER = "tests/conformance/test_group_7_http_border.py"
@@ -28,7 +28,7 @@ def _drop_the_hash(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _never_count_hops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "hops_of", lambda fields: 0)
+    monkeypatch.setattr(taking, "hops_of", lambda fields: 0)
 
 
 def _keep_repetitions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onceq.model.http import HttpNames
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, Settings
 from onceq.wire.mqqb.events import Closed, Opened
-from onceq.wire.srmp.session import Taking
+from onceq.wire.srmp.taking import Taking
 
 POST = b"POST /msmq/q HTTP/1.1\r\nHost: b\r\nContent-Length: 4\r\n\r\n<x/>"
 

@@ -1,0 +1,224 @@
+"""The side of SRMP that takes messages; see ``session.py``.
+
+It answers when the queue manager has decided. Upholds: I1 (200 only once it is durable), I24.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any, Final
+
+import h11
+
+from onceq.errors import MalformedPacket, OnceqError
+from onceq.model.http import host_of
+from onceq.model.identity import NO_GUID
+from onceq.model.limits import (
+    HANDSHAKE_BYTES_MAX,
+    HOPS_MAX,
+    HTTP_ENTITY_BYTES_MAX,
+    Settings,
+)
+from onceq.model.run import Buffer, Run
+from onceq.packet.headers import headers
+from onceq.packet.settle import is_settling
+from onceq.wire.mqqb.events import Arrived, Closed, Event, Opened
+from onceq.wire.srmp import envelope, mime
+from onceq.wire.srmp.convert import runs_of
+from onceq.wire.srmp.session import BAD, OK, TEXT_BYTES_MAX, Names
+
+REQUEST_S: Final = 60
+"""A request whose end has not come by then is none (P14: slow senders)."""
+
+
+def hops_of(fields: Iterable[tuple[bytes, bytes]]) -> int:
+    """How many have passed a request on, by its Via fields; not more than HOPS_MAX."""
+    values = b",".join(value for name, value in fields if name == b"via")
+    return min(values.count(b",") + 1, HOPS_MAX) if values.strip() else 0
+
+
+class Taking:
+    """Takes requests on a connection that another manager has made."""
+
+    extended = False
+    peer_id = NO_GUID
+    timer_set = True
+    """See Posting."""
+
+    def __init__(self, *, own_id: bytes, names: Names, settings: Settings, now_us: int) -> None:
+        self._own = own_id
+        self._names = names
+        self._settings = settings
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HANDSHAKE_BYTES_MAX)
+        self.output: list[Buffer] = []
+        self._request: h11.Request | None = None
+        self._entity: list[bytes] = []
+        self._size = 0
+        self._pending = False
+        self._ahead = 0
+        self._used_us = self._begun_us = now_us
+        self._told = False
+        self._closed = False
+
+    room = 0
+    """Nothing is sent here but answers."""
+
+    def idle(self, now_us: int) -> bool:
+        """See Posting."""
+        return now_us - self._used_us >= int(self._settings.session_idle_s * 900_000)
+
+    def take_output(self) -> list[Buffer]:
+        """See Posting."""
+        output, self.output = self.output, []
+        return output
+
+    def start(self) -> None:
+        """The other side begins."""
+
+    def send(self, packets: Run | Buffer, *, count: int, recoverable: int, now_us: int) -> None:
+        """Nothing goes this way."""
+        raise AssertionError("what is said to an HTTP client goes to its own address")
+
+    def receive(self, data: Buffer, now_us: int) -> list[Event]:
+        """Bytes of requests."""
+        if self._closed or not data:
+            return []
+        self._used_us = now_us
+        events: list[Event] = []
+        if self._pending:
+            # HTTP allows the next request before the answer; it waits in h11 and has to have a
+            # bound.
+            self._ahead += len(data)
+            if self._ahead > HTTP_ENTITY_BYTES_MAX:
+                self._closed = True
+                return [Closed("it sends more and more without waiting for answers")]
+        if self._request is None:
+            self._begun_us = now_us
+        try:
+            self._http.receive_data(bytes(data))
+            self._read(events)
+        except h11.ProtocolError as error:
+            self._broken(error, events)
+        return events
+
+    def _read(self, events: list[Event]) -> None:
+        while not self._closed:
+            event = self._http.next_event()
+            if event in (h11.NEED_DATA, h11.PAUSED):
+                return
+            if isinstance(event, h11.Request):
+                self._request, self._entity, self._size = event, [], 0
+                if not self._told:
+                    self._told = True
+                    events.append(Opened(NO_GUID, http=True))
+            elif isinstance(event, h11.Data):
+                self._size += len(event.data)
+                if self._size > HTTP_ENTITY_BYTES_MAX:
+                    self._answer(413, f"at most {HTTP_ENTITY_BYTES_MAX} bytes", last=True)
+                    self._closed = True
+                    events.append(Closed("an entity that is too large"))
+                    return
+                self._entity.append(bytes(event.data))
+            elif isinstance(event, h11.EndOfMessage):
+                self._whole(events)
+                if self._pending:
+                    return
+            elif isinstance(event, h11.ConnectionClosed):
+                return
+
+    def _broken(self, error: h11.ProtocolError, events: list[Event]) -> None:
+        # In any other state an answer is under way already, or h11 allows none.
+        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            status = getattr(error, "error_status_hint", 400)
+            self._answer(status, "not HTTP", last=True)
+        self._closed = True
+        events.append(Closed(f"it does not speak HTTP: {error}"))
+
+    def _whole(self, events: list[Event]) -> None:
+        """One request is there."""
+        request, self._request = self._request, None
+        assert request is not None
+        if request.method != b"POST":
+            self._answer(405, "messages are posted")
+            return
+        kind = next((v for n, v in request.headers if n == b"content-type"), b"")
+        try:
+            xml, body, extension = mime.read(kind.decode("latin-1"), b"".join(self._entity))
+            read = envelope.read(xml)
+            arrival = self._names().arrival(read.to)
+            if arrival is None:
+                self._answer(BAD, f"{host_of(read.to)} is not here")
+                return
+            hops = 0 if arrival.here else hops_of(request.headers)
+            runs = runs_of(read, body, extension, arrival, self._own, hops)
+            if any(is_settling(headers(packet)) for run in runs for packet in run.packets):
+                raise MalformedPacket("a packet of another protocol")
+        except OnceqError as error:
+            self._answer(BAD, error.text)
+            return
+        if not runs:
+            self._answer(OK)
+            return
+        self._pending, self._ahead = True, 0
+        events.append(Arrived(runs, 1, 1))
+
+    def persisted(self, recoverable: int, now_us: int) -> None:
+        """What was posted is durable, or settled."""
+        if self._pending:
+            self._pending = False
+            self._answer(OK)
+
+    def declined(self, status: int, reason: str) -> None:
+        """It was not taken."""
+        if self._pending:
+            self._pending = False
+            self._answer(status, reason)
+
+    def more(self) -> list[Event]:
+        """What the other side has sent behind the request that was answered."""
+        events: list[Event] = []
+        if not (self._closed or self._pending):
+            try:
+                self._read(events)
+            except h11.ProtocolError as error:
+                self._broken(error, events)
+        return events
+
+    def _answer(self, status: int, text: str = "", *, last: bool = False) -> None:
+        content = text.encode("utf-8", "replace")[:TEXT_BYTES_MAX]
+        fields = [("Content-Length", str(len(content)))]
+        if content:
+            fields.append(("Content-Type", "text/plain; charset=utf-8"))
+        if last:
+            fields.append(("Connection", "close"))
+        reason = HTTPStatus(status).phrase
+        self._say(h11.Response(status_code=status, headers=fields, reason=reason))
+        if content:
+            self._say(h11.Data(data=content))
+        self._say(h11.EndOfMessage())
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+
+    def _say(self, event: Any) -> None:
+        data = self._http.send(event)
+        if data:
+            self.output.append(data)
+
+    def next_timer(self) -> int | None:
+        """When an unused connection, or one with half a request, is closed."""
+        if self._request is not None:
+            return self._begun_us + REQUEST_S * 1_000_000
+        return self._used_us + int(self._settings.session_idle_s * 2_000_000)
+
+    def tick(self, now_us: int) -> list[Event]:
+        """Time has come."""
+        due = self.next_timer()
+        if self._closed or self._pending or due is None or now_us < due:
+            return []
+        self._closed = True
+        return [Closed("idle")]
+
+    def close(self, reason: str) -> None:
+        """It is over."""
+        self._closed = True
