@@ -236,6 +236,29 @@ def test_a_new_certificate_is_taken_while_connections_live(mesh: Mesh, by: str) 
     assert "session closed" not in alpha.said, "the session of before goes on"
 
 
+def test_the_trail_says_who_has_joined_and_who_has_reloaded(mesh: Mesh) -> None:
+    alpha, _ = mesh.joined()
+    beta = mesh.shown("beta")["id"]
+    mesh.tls("beta", "renew")
+    mesh.cli("qm", "reload", "--qm", str(alpha.path))
+    alpha.popen.send_signal(signal.SIGHUP)
+    with onceq.connect(str(alpha.path)) as qm:
+        while alpha.said.count("configuration reloaded") < 2:
+            qm.status()
+        acts = [(act.who.partition(":")[0], act.where, act.what, act.about, act.result)
+                for act in qm.trail()]  # fmt: skip
+        whom = [act.who for act in qm.trail() if act.what in ("join", "renew certificate")]
+    assert acts == [
+        ("peer", "127.0.0.1", "join", "BETA", ""),
+        ("account", "local", "create queue", Q, ""),
+        ("account", "local", "grant", f"peer:{beta} send at *", ""),
+        ("peer", "127.0.0.1", "renew certificate", "BETA", ""),
+        ("account", "local", "reload", "(queue manager)", ""),
+        ("signal", "local", "reload", "(queue manager)", ""),
+    ]
+    assert whom == [f"peer:{beta}"] * 2
+
+
 def test_a_reload_with_a_file_that_cannot_be_used_changes_nothing(mesh: Mesh) -> None:
     alpha, _ = mesh.joined()
     (alpha.path / "tls" / folder.AUTHORITIES).write_bytes(b"")

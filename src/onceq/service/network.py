@@ -19,11 +19,13 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
+from onceq.core.inputs.inputs import Witnessed
 from onceq.errors import ConfigurationError, PortInUse
 from onceq.model.directory import Snapshot
 from onceq.model.limits import HANDSHAKE_S_MAX, SPARE_DESCRIPTORS
+from onceq.model.rights import Actor, ActorKind
 from onceq.model.time import DAY_S
 from onceq.service.admission import LOCAL, Admission, Kind
 from onceq.service.config import split_address
@@ -36,7 +38,7 @@ from onceq.service.reaching import PORT, Reaching
 from onceq.service.reasons import said
 from onceq.service.wires import CLOSE_S_MAX, ClientWire, PeerWire, Wire
 from onceq.store.spares import SPARES
-from onceq.tls.granting import Granting
+from onceq.tls.granting import JOINED, RENEWED, Granting
 
 log = logging.getLogger("onceq")
 
@@ -166,9 +168,15 @@ class AsyncNetwork:
     def granting(self, transport: asyncio.BaseTransport | None, address: str) -> Granting | None:
         """What speaks with whoever has come for a certificate; None: he has come as a peer."""
         now_s = self.engine.clock.read().wall_s
-        return self.doors.granting(
-            transport, address, now_s, partial(self.engine.rates.event, "joining")
-        )
+        return self.doors.granting(transport, address, now_s, partial(self._joining, address))
+
+    def _joining(self, address: str, *, result: str, **values: Any) -> None:
+        """Somebody has come for a certificate; who got one stands in the trail."""
+        self.engine.rates.event("joining", result=result, **values)
+        if result in (JOINED, RENEWED):
+            actor = Actor(ActorKind.PEER, values["peer"])
+            what = "join" if result == JOINED else "renew certificate"
+            self.engine.submit(Witnessed(str(actor), address, what, values["name"]))
 
     def dismiss(self, wire: Wire) -> None:
         """A connection that was admitted is gone."""

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from onceq.core.inputs.inputs import Witnessed
 from onceq.core.inputs.settings import Reconfigure
+from onceq.core.step.acts import WHOLE
 from onceq.errors import ConfigurationError, OnceqError
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import Settings
@@ -72,11 +74,15 @@ class Reloading:
     http_at: str = ""
 
     def signalled(self) -> None:
-        """Somebody has sent SIGHUP: whatever comes of it is logged."""
+        """Somebody has sent SIGHUP: whatever comes of it is logged, and stands in the trail."""
+        code = ""
         try:
             self.reload()
         except OnceqError as error:
+            code = error.code
             logs.log.error("the configuration was not reloaded, nothing has changed: %s", error)
+        # The system does not say who it was: whoever may send one to this process.
+        self.engine.submit(Witnessed("signal:SIGHUP", "local", "reload", WHOLE, code))
 
     def reload(self) -> Reloaded:
         """Read it again, and apply what can be applied.

@@ -47,7 +47,11 @@ SHARED_HOSTS: Final = frozenset(("localhost", "127.0.0.1", "::1"))
 """Names that every computer has for itself."""
 
 Note = Callable[..., None]
-"""Logs what was asked for, with values by name."""
+"""Is told what became of it: ``result``, and values by name. Of what was signed these are ``name``,
+and ``peer``, the GUID."""
+JOINED: Final = "signed"
+RENEWED: Final = "renewed"
+"""Results: a certificate was made, by an invitation or in the place of another one."""
 
 
 class Granting:
@@ -133,7 +137,8 @@ class Granting:
         own = self._read(folder.AUTHORITY)
         made = authority.sign(request, own, self._read(folder.AUTHORITY_KEY), self._now_s)
         note_issued(self._own, request, name, self._now_s)
-        self._note(result="signed", name=name, peer=guid_text(request.guid))
+        result = JOINED if self._who.guid == NO_GUID else RENEWED
+        self._note(result=result, name=name, peer=guid_text(request.guid))
         return {"certificate": made.decode(), "authority": own.decode()}
 
     def _read(self, name: str) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 from onceq.model.identity import guid_text
 from onceq.model.limits import HANDSHAKE_BYTES_MAX
 from onceq.tls import authority, folder
-from onceq.tls.granting import Asking, Granting, note_issued, read_issued
+from onceq.tls.granting import JOINED, RENEWED, Asking, Granting, note_issued, read_issued
 from onceq.tls.invites import Invited, Invites
 from onceq.tls.own import look
 from tests.certificates import ALPHA, BETA, Authority
@@ -75,7 +75,7 @@ def test_who_is_invited_gets_a_certificate_for_his_guid_and_no_foreign_host(
     assert files is not None
     assert look(files, BETA).hosts == ("BETA", "beta.example", "localhost", FROM)
     assert read_issued(inviter.own)[guid_text(BETA)]["name"] == "BETA"
-    assert inviter.notes == [{"result": "signed", "name": "BETA", "peer": guid_text(BETA)}]
+    assert inviter.notes == [{"result": JOINED, "name": "BETA", "peer": guid_text(BETA)}]
 
 
 def test_a_code_that_was_used_is_refused_whoever_comes(inviter: Inviter) -> None:
@@ -112,6 +112,8 @@ def test_who_has_a_certificate_renews_his_own_and_no_other(inviter: Inviter) -> 
         answer = inviter.asked(shown, want="certificate", request=csr.decode())
         assert says in answer.get("error", "")
         assert bool(says) is ("certificate" not in answer)
+    results = [note["result"] for note in inviter.notes]
+    assert results == [JOINED, RENEWED, "refused", "refused"]
     csr = authority.make_request(authority.make_key(), b"C" * 16, "C", [])
     answer = inviter.asked(b"C" * 16, want="certificate", request=csr.decode())
     assert "has not signed for this queue manager" in answer["error"]

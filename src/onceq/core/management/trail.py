@@ -14,32 +14,25 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from onceq.core.inputs.inputs import Witnessed
-from onceq.core.state.setups import Noted
+from onceq.core.names.resolve import find_source
+from onceq.core.state.queues import OutgoingQueue
+from onceq.core.step.acts import NOTHING, WHOLE, Deed, noted, put
 from onceq.core.step.step import Step
 from onceq.errors import InvalidParameter, OnceqError
 from onceq.model import requests
-from onceq.model.limits import TRAIL_CHARS_MAX, VIEWS_AT_ONCE
+from onceq.model.limits import VIEWS_AT_ONCE
 from onceq.model.requests import Grip, Request
 from onceq.model.rights import ActorKind, words_of
 from onceq.model.views.trail import ActView
 
-Told = tuple[str, str]
-"""What was done, and about what; ("", ""): nothing that is noted."""
-_NOTHING: Final[Told] = ("", "")
-
 
 def note(step: Step, item: Any, error: OnceqError | None) -> None:
     """An act of administration was decided, or refused."""
-    actor = step.actors.get(item.owner)
-    if actor is None or getattr(item, "dry_run", False):
+    if item.owner not in step.actors or getattr(item, "dry_run", False):
         return
-    what, about = TABLE[type(item)](item)
-    if not what or (error is not None and not _worth(step, item, error)):
-        return
-    result = "" if error is None else error.code
-    # What was refused has changed nothing, and is not worth a sync of its own.
-    where = step.places.get(item.owner, "")
-    _write(step, str(actor), where, what, about, result, forced=error is None)
+    deed = TABLE[type(item)](step, item)
+    if deed.what and (error is None or _worth(step, item, error)):
+        noted(step, item.owner, deed, "" if error is None else error.code)
 
 
 def _worth(step: Step, item: Request, error: OnceqError) -> bool:
@@ -52,19 +45,7 @@ def _worth(step: Step, item: Request, error: OnceqError) -> bool:
 
 def witnessed(step: Step, item: Witnessed) -> None:
     """Something was done that the core has no part in."""
-    _write(step, item.who, item.where, item.what, item.about, item.result)
-
-
-def _write(
-    step: Step, who: str, where: str, what: str, about: str, result: str, *, forced: bool = True
-) -> None:  # fmt: skip
-    step.setup(
-        Noted(
-            step.state.trail.next, step.now.wall_s, who, where, what, about[:TRAIL_CHARS_MAX],
-            result,
-        ),
-        forced=forced,
-    )  # fmt: skip
+    put(step, item.who, item.where, Deed(item.what, item.about), item.result)
 
 
 def acts(step: Step, after: str) -> list[ActView]:
@@ -77,51 +58,109 @@ def acts(step: Step, after: str) -> list[ActView]:
 # ---- in which words ----------------------------------------------------------------------------
 
 
-def _created(item: requests.CreateQueue) -> Told:
+def _created(step: Step, item: requests.CreateQueue) -> Deed:
     made = item.properties
     assert made is not None, "the request was checked"
-    return "create queue", f"private$\\{made.name}" if made.private else made.name
+    return Deed("create queue", f"private$\\{made.name}" if made.private else made.name)
 
 
-def _rights(item: requests.SetRights) -> Told:
+def _rights(step: Step, item: requests.SetRights) -> Deed:
     at = f" at {item.pattern}" if item.pattern else ""
-    return "revoke" if item.take else "grant", f"{item.who} {','.join(words_of(item.rights))}{at}"
+    verb = "revoke" if item.take else "grant"
+    return Deed(verb, f"{item.who} {','.join(words_of(item.rights))}{at}")
 
 
-def _steered(item: requests.SteerOutgoing) -> Told:
+def _steered(step: Step, item: requests.SteerOutgoing) -> Deed:
     action = item.action if isinstance(item.action, str) else item.action.value
-    return action.replace("-", " "), item.destination or "(queue manager)"
+    return Deed(action.replace("-", " "), item.destination or WHOLE)
 
 
-def _decided(item: requests.CommitBranch | requests.RollbackBranch) -> Told:
+def _decided(step: Step, item: requests.CommitBranch | requests.RollbackBranch) -> Deed:
     verb = "commit" if isinstance(item, requests.CommitBranch) else "roll back"
-    return (f"{verb} branch by hand", str(item.xid)) if item.by_hand else _NOTHING
+    return Deed(f"{verb} branch by hand", str(item.xid)) if item.by_hand else NOTHING
 
 
-def _held(item: requests.HoldLog) -> Told:
-    return ("begin backup", "") if item.verb is Grip.BEGIN else _NOTHING
+def _held(step: Step, item: requests.HoldLog) -> Deed:
+    return Deed("begin backup") if item.verb is Grip.BEGIN else NOTHING
 
 
-TABLE: Final[dict[type[Request], Callable[[Any], Told]]] = {
-    requests.AcceptClock: lambda item: ("accept clock", f"{item.source}: {item.reason}"),
+def _taken_out(step: Step, item: requests.Remove) -> Deed:
+    """Applications remove what they have received; from an outgoing queue an operator does."""
+    try:
+        outgoing = isinstance(find_source(step, item.queue), OutgoingQueue)
+    except OnceqError:
+        return NOTHING
+    return Deed("take out", item.queue) if outgoing else NOTHING
+
+
+def _named(what: str) -> Callable[[Step, Any], Deed]:
+    return lambda step, item: Deed(what, item.name)
+
+
+TABLE: Final[dict[type[Request], Callable[[Step, Any], Deed]]] = {
+    requests.AcceptClock: lambda step, item: Deed("accept clock", f"{item.source}: {item.reason}"),
     requests.CommitBranch: _decided,
     requests.CreateQueue: _created,
-    requests.CreateToken: lambda item: ("create token", item.name),
-    requests.DeleteQueue: lambda item: ("delete queue", item.name),
-    requests.EditDirectory: lambda item: (f"{item.what} list", item.name),
-    requests.ForgetBranch: lambda item: ("forget branch", str(item.xid)),
-    requests.ForgetGroup: lambda item: ("forget group", item.app),
-    requests.ForgetPeer: lambda item: ("forget peer", item.name),
-    requests.ForgetReader: lambda item: ("forget reader", f"{item.reader or '-'} of {item.queue}"),
+    requests.CreateToken: _named("create token"),
+    requests.DeleteQueue: _named("delete queue"),
+    requests.EditDirectory: lambda step, item: Deed(f"{item.what} list", item.name),
+    requests.ForgetBranch: lambda step, item: Deed("forget branch", str(item.xid)),
+    requests.ForgetGroup: lambda step, item: Deed("forget group", item.app),
+    requests.ForgetPeer: _named("forget peer"),
+    requests.ForgetReader: lambda step, item: Deed(
+        "forget reader", f"{item.reader or '-'} of {item.queue}"
+    ),
     requests.HoldLog: _held,
-    requests.PurgeQueue: lambda item: ("purge", item.name),
-    requests.ResetStream: lambda item: (
+    requests.PurgeQueue: _named("purge"),
+    requests.Remove: _taken_out,
+    requests.ResetStream: lambda step, item: Deed(
         "reset stream", f"{item.source} at {item.queue}: {item.reason}"
     ),
-    requests.RevokeToken: lambda item: ("revoke token", item.name),
+    requests.RevokeToken: _named("revoke token"),
     requests.RollbackBranch: _decided,
-    requests.SetQueue: lambda item: ("set properties", f"{item.name}: {', '.join(item.values)}"),
+    requests.SetQueue: lambda step, item: Deed(
+        "set properties", f"{item.name}: {', '.join(item.values)}"
+    ),
     requests.SetRights: _rights,
     requests.SteerOutgoing: _steered,
-}  # fmt: skip
+}
 """What is noted of each request."""
+
+_OWN: Final = "it is about a unit of work, or what is held open, of whoever asks"
+_DECIDES: Final = "a coordinator decides what it has been promised; by hand it is an act"
+_LOOKS: Final = "it only looks"
+_MESSAGES: Final = "what becomes of messages stands in the history"
+
+UNNOTED: Final[dict[type[Request], str]] = {
+    requests.Abort: _OWN,
+    requests.AskDecision: _LOOKS,
+    requests.AskOutcome: _LOOKS,
+    requests.AskRows: _LOOKS,
+    requests.Begin: _OWN,
+    requests.CancelReceive: _OWN,
+    requests.Claim: _MESSAGES,
+    requests.CloseCursor: _OWN,
+    requests.CloseQueue: _OWN,
+    requests.Commit: f"{_MESSAGES}; the return of dead letters is noted where it commits",
+    requests.CommitGroup: _DECIDES,
+    requests.DecisionDone: _DECIDES,
+    requests.EndBranch: _OWN,
+    requests.Enlist: _OWN,
+    requests.ExplainRight: _LOOKS,
+    requests.Fetch: _MESSAGES,
+    requests.LeaveDecision: _DECIDES,
+    requests.Look: _LOOKS,
+    requests.MoveMessage: _MESSAGES,
+    requests.OpenCursor: _OWN,
+    requests.OpenQueue: _OWN,
+    requests.PrepareBranch: _OWN,
+    requests.Promise: _OWN,
+    requests.Receive: _MESSAGES,
+    requests.Reject: _MESSAGES,
+    requests.RenewHold: _OWN,
+    requests.RollbackGroup: _DECIDES,
+    requests.Send: f"{_MESSAGES}; the return of dead letters is noted where it takes effect",
+    requests.StartBranch: _OWN,
+    requests.TakeRead: _MESSAGES,
+}
+"""Requests that are no acts of administration, and why."""

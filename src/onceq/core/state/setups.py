@@ -454,7 +454,12 @@ class RightsGiven(Setup):
 
 @_setup("act")
 class Noted(Setup):
-    """An act of administration (``core/state/trail.py``)."""
+    """An act of administration (``core/state/trail.py``).
+
+    Attributes:
+        since: Place of the first record of the decision that it was part of: what stands from there
+            to this record is what was done at once. 0: not told.
+    """
 
     number: int
     at_s: int
@@ -463,6 +468,7 @@ class Noted(Setup):
     what: str
     about: str
     result: str = ""
+    since: int = 0
 
 
 @_setup("rights-taken")

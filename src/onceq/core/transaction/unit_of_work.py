@@ -22,6 +22,7 @@ from onceq.core.state.branch_table import Marks
 from onceq.core.state.position_block import PURGING
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
+from onceq.core.step.acts import Deed, noted
 from onceq.core.step.batches import CheckedBatch
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
@@ -39,7 +40,9 @@ from onceq.model.classes import MessageClass
 from onceq.model.limits import OPEN_TRANSACTIONS_MAX
 from onceq.model.requests import Abort, AskOutcome, Begin, Commit, Promise, Send
 from onceq.model.results import Outcome, Sent
+from onceq.model.returned import MARK
 from onceq.model.time import SECOND_US
+from onceq.model.wording import plural
 
 
 def begin(step: Step, item: Begin) -> None:
@@ -95,6 +98,7 @@ def send(step: Step, item: Send) -> None:
     first, count = add_puts(build, sends, transaction=0)
     express = all(put.flags & PUT_EXPRESS for put in build.change.puts)
     step.record(build.change, forced=not express)
+    note_returns(step, item.owner, sends)
     step.answer(item.owner, item.request, Sent(first, count))
 
 
@@ -139,10 +143,22 @@ def commit(step: Step, item: Commit) -> None:
         step.units.promise(sends, -1)
     result = take_effect(build, sends, receives)
     step.record(build.change)
+    note_returns(step, item.owner, sends)
     if item.then:
         with suppress(InsufficientResources):  # It is said to whatever is asked of it.
             _open_or_refuse(step, item.owner, item.then)
     step.answer(item.owner, item.request, result)
+
+
+def note_returns(step: Step, owner: int, sends: list[CheckedBatch]) -> None:
+    """Dead letters that go home bear the mark of it: that is an act of whoever sends them."""
+    if not step.actors:
+        return
+    back = [one for one in sends if one.item.properties.extension.endswith(MARK)]
+    if back:
+        count = sum(len(one.item.bodies) for one in back)
+        names = dict.fromkeys(target.text for one in back for target in one.targets)
+        noted(step, owner, Deed("return", f"{plural(count, 'dead letter')} to {', '.join(names)}"))
 
 
 def last_sends(step: Step, item: Commit | Promise, tx: Transaction) -> list[CheckedBatch]:

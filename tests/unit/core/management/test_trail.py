@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from onceq.core.inputs.inputs import OwnerCame, Witnessed
-from onceq.core.management.trail import TABLE
+from onceq.core.management.trail import TABLE, UNNOTED
+from onceq.core.rights.demands import demands
+from onceq.core.state.records import decode
+from onceq.core.state.setups import Noted
 from onceq.core.state.trail import Act, Trail
-from onceq.errors import InvalidParameter
+from onceq.errors import InvalidParameter, OnceqError
 from onceq.model import requests
 from onceq.model.limits import NOTICE_EVERY_S, TRAIL_CHARS_MAX, TRAIL_MAX, VIEWS_AT_ONCE
+from onceq.model.message import PLAIN
 from onceq.model.requests import Grip, Request, Steer
-from onceq.model.rights import NOBODY, Actor, ActorKind
+from onceq.model.returned import marked
+from onceq.model.rights import NOBODY, Actor, ActorKind, Right
+from onceq.model.run import Run
 from onceq.model.views.trail import ActView
 from onceq.model.xid import Xid
 from tests.unit.core.alone import WALL_S, Core
@@ -29,7 +37,9 @@ def core() -> Core:
 
 
 def create(made: Core, owner: int, name: str = "orders") -> object:
-    request = requests.CreateQueue({"name": name}, instance=name.encode().ljust(16, b"\0"))
+    request = requests.CreateQueue(
+        {"name": name, "transactional": True}, instance=name.encode().ljust(16, b"\0")
+    )
     request.check()
     return made.ask(request, owner=owner)
 
@@ -151,13 +161,90 @@ def test_long_names_are_cut() -> None:
     assert len(told(made)[-1][3]) == TRAIL_CHARS_MAX
 
 
-def test_every_request_that_needs_an_operator_is_an_act() -> None:
+def test_dead_letters_that_go_home_are_an_act_of_who_returns_them() -> None:
+    made = core()
+    create(made, ADMIN)
+    before = len(told(made))
+    plain = requests.SendItem(ORDERS, PLAIN, Run.of([b"new"]))
+    back = replace(PLAIN, extension=marked(b"own", 2))
+    home = requests.SendItem(ORDERS, back, Run.of([b"one", b"two"]))
+    for request in (
+        requests.Commit(0, [plain]), requests.Commit(0, [plain, home]),
+        requests.Send(0, [replace(home, bodies=Run.of([b"three"]))]),
+    ):  # fmt: skip
+        assert not isinstance(made.ask(request, owner=ADMIN), OnceqError)
+    made.ask(requests.Begin(1), owner=ADMIN)
+    made.ask(requests.Send(1, [home]), owner=ADMIN)
+    assert len(told(made)) == before + 2, "nothing has gone yet"
+    made.ask(requests.Commit(1), owner=ADMIN)
+    assert [act[2:4] for act in told(made)[before:]] == [
+        ("return", f"{said} to DIRECT=OS:.\\private$\\orders")
+        for said in ("2 dead letters", "1 dead letter", "2 dead letters")
+    ]
+
+
+def test_what_is_taken_out_of_an_outgoing_queue_is_an_act_and_what_was_received_is_none() -> None:
+    made = core()
+    create(made, ADMIN)
+    away = r"DIRECT=OS:B\private$\q"
+    for to in (ORDERS, away):
+        item = requests.SendItem(to, PLAIN, Run.of([b"x"]))
+        made.ask(requests.Commit(0, [item]), owner=ADMIN)
+    before = len(told(made))
+    last = (1 << 64) - 1
+    assert made.ask(requests.Remove(ORDERS, 0, 0, last), owner=ADMIN) == 1
+    assert isinstance(
+        made.ask(requests.Remove("private$/none", 0, 0, last), owner=ALICE), OnceqError
+    )
+    assert len(told(made)) == before
+    made.ask(requests.Remove(away, 0, 0, last), owner=ALICE)
+    assert made.ask(requests.Remove(away, 0, 0, last), owner=ADMIN) == 1
+    assert told(made)[before:] == [
+        ("account:alice", "10.1.2.3", "take out", away, "access-denied"),
+        ("account:mq", "local", "take out", away, ""),
+    ]
+
+
+def test_an_act_says_where_what_it_did_stands() -> None:
+    made = core()
+    create(made, ADMIN)
+    item = requests.SendItem(ORDERS, PLAIN, Run.of([b"x"]))
+    made.ask(requests.Commit(0, [item]), owner=ADMIN)
+    begin = made.manager._step.position
+    made.ask(requests.PurgeQueue(ORDERS), owner=ADMIN)
+    made.step(Witnessed("operator", "local", "join", "BETA"))
+    notes = [
+        (position, setup) for position, payload in made.records
+        if isinstance(setup := decode(payload, position), Noted)
+    ]  # fmt: skip
+    (at, purge), (later, join) = notes[-2:]
+    assert (purge.what, purge.since) == ("purge", begin)
+    assert begin < at < later
+    assert join.since == later, "nothing stands before it"
+
+
+def test_each_request_is_an_act_or_it_is_said_why_not() -> None:
     """Whoever adds one thinks about its words."""
-    looks = {requests.AskDecision, requests.AskRows}
-    acts = {
-        kind
-        for kind in Request.__subclasses__()
-        if kind.__module__.rpartition(".")[2] in ("operations", "queues", "rights", "directory")
-    }
-    own = {requests.Look, requests.OpenQueue, requests.CloseQueue, requests.ExplainRight}
-    assert acts - own - looks <= set(TABLE)
+    kinds = set(Request.__subclasses__())
+    assert set(TABLE) | set(UNNOTED) == kinds
+    assert not set(TABLE) & set(UNNOTED)
+    assert all(UNNOTED.values())
+
+
+def test_what_only_operators_may_do_is_an_act() -> None:
+    """Whatever needs a right over the whole queue manager, and does not only look."""
+    made = core()
+    create(made, ADMIN)
+    step = made.manager._step
+    for item in (
+        requests.AcceptClock("B", "why"), requests.EditDirectory("delete", "list"),
+        requests.ForgetBranch(Xid(1, b"g", b"b")), requests.ForgetGroup("app"),
+        requests.ForgetPeer("b"), requests.HoldLog(Grip.BEGIN),
+        requests.ResetStream("q", "b", "why"), requests.SteerOutgoing("", Steer.TIDY),
+        requests.CreateToken("t"), requests.RevokeToken("t"),
+        requests.CommitBranch(Xid(1, b"g", b"b"), by_hand=True),
+        requests.RollbackBranch(Xid(1, b"g", b"b"), by_hand=True), requests.PurgeQueue(ORDERS),
+    ):  # fmt: skip
+        needed = {right for demand in demands(step, item) for right in demand.rights}
+        assert needed & {Right.OPERATE, Right.ADMINISTER}, item
+        assert TABLE[type(item)](step, item).what, item
