@@ -14,6 +14,7 @@ from tests.audit.planting import Planter, Row
 SAME = (
     "messages", "events", "streams", "transactions", "states", "checked", "violations",
     "messages_violated", "stories", "latencies", "resends", "stuck", "notes", "verdict",
+    "acts",
 )  # fmt: skip
 """Findings that must be those of an audit of everything."""
 

@@ -30,6 +30,7 @@ class Planter:
         self.starts = [start for meta in metas for start in meta["starts"]]
         self.meta |= {"life": 1, "from": self.span.start, "to": self.span.end}
         self.rows: list[Row] = pa.concat_tables(tables).to_pylist()
+        self.acts = [(row["position"], row["act"]) for row in self.rows if row["act"]]
         for span in spans:
             (folder / span.name).unlink()
         self.spans = [self.span]
@@ -57,6 +58,7 @@ class Planter:
     def _write(self, span: Span, rows: list[Row]) -> None:
         starts = [one for one in self.starts if span.start <= one["position"] < span.end]
         meta = self.meta | {"from": span.start, "to": span.end, "starts": starts}
+        meta["acts"] = max((act for at, act in self.acts if at < span.end), default=0)
         if span.end != self.span.end and rows:
             last = max(row["eventTime"] for row in rows)
             meta["upTo"] = int(last.timestamp() * 1_000_000)

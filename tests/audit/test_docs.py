@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from onceq.audit.acts import ADDED, MISSING
 from onceq.audit.copies import STATES
 from onceq.audit.landed_rules import FAULTS as LANDED
 from onceq.audit.letters import FAULTS
@@ -12,11 +13,12 @@ from onceq.audit.measure import NAMES
 from onceq.audit.report import INVARIANTS
 from onceq.audit.rules import RULES
 
+ACTS = {rule[:2] for rule in (MISSING, ADDED)}
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "audit.md"
 
 
 def known() -> set[tuple[str, str]]:
-    return {(rule.invariant, rule.fault) for rule in RULES} | set(FAULTS) | set(LANDED)
+    return {(rule.invariant, rule.fault) for rule in RULES} | set(FAULTS) | set(LANDED) | ACTS
 
 
 def test_the_page_lists_every_fault_with_its_invariant() -> None:
@@ -37,7 +39,7 @@ def test_every_state_has_a_name() -> None:
 def test_every_fault_is_planted_by_somebody() -> None:
     """A rule that no planted fault has ever broken may be one that never speaks."""
     folder = Path(__file__).parent
-    names = ("corruptions.py", "test_audit.py", "test_landed.py", "test_planted.py")
+    names = ("corruptions.py", "test_acts.py", "test_audit.py", "test_landed.py", "test_planted.py")
     texts = "".join((folder / name).read_text() for name in names)
     named = {fault for _, fault in known() if f'"{fault}"' in texts}
     assert named == {fault for _, fault in known()}

@@ -21,7 +21,7 @@ from onceq.audit.events import Events
 from onceq.audit.judge import Verdicts, judge
 from onceq.audit.landed import Landed
 from onceq.audit.progress import StageProgress
-from onceq.audit.proof import LOCK, NAME
+from onceq.audit.proof import FORMAT, LOCK, NAME
 from onceq.errors import ConfigurationError, StoreLocked
 from onceq.history.columns import Span
 from onceq.testing.sim.disk import PowerCut
@@ -262,7 +262,7 @@ def test_a_proof_of_the_first_format_goes_on(true: Path, tmp_path: Path) -> None
     days = two_days(true, tmp_path, None)
     name = days.proof / NAME
     plain = json.loads(name.read_text())
-    assert plain["format"] == 2
+    assert plain["format"] == FORMAT
     base = plain["base"]
     plain["format"], base["messages"] = 1, sum(base["states"].values())
     base["took"] = [row[:5] for row in base["took"]]
@@ -274,7 +274,7 @@ def test_a_proof_of_the_first_format_goes_on(true: Path, tmp_path: Path) -> None
         for percentile in ("p50_s", "p90_s", "p99_s", "max_s"):
             assert one.pop(percentile) == pytest.approx(other.pop(percentile), rel=0.005)
     same(found, whole)
-    assert json.loads(name.read_text())["format"] == 2
+    assert json.loads(name.read_text())["format"] == FORMAT
 
 
 @pytest.mark.parametrize("kind", ["", "proof", "landed"])

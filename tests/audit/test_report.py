@@ -28,6 +28,20 @@ def starts(name: str) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def acts() -> dict[str, Any]:
+    said = {"manager": HOSTILE, "act": 1_234_567, "actor": "account:" + HOSTILE, "result": "",
+            "address": "2001:0db8:85a3:0000:0000:8a2e:0370:7334", "action": "set properties",
+            "about": ROUTES[0] * 3, "at_us": 1_800_000_000_000_000}  # fmt: skip
+    by = {"manager": HOSTILE, "actor": said["actor"], "action": "purge", "done": 12_345,
+          "refused": 1}  # fmt: skip
+    return {
+        "count": 12_346, "refused": 1, "by": [by] * 3, "last": [said] * 5,
+        "last_refused": [said | {"result": "access-denied"}],
+        "missing": [{"manager": HOSTILE, "first": 7, "last": 7}],
+        "added": [{"manager": "ALPHA", "first": 9, "last": 11}],
+    }  # fmt: skip
+
+
 def findings(*, violated: bool) -> dict[str, Any]:
     stories = [
         {"faults": [{"invariant": "I4", "fault": "received-twice", "said": HOSTILE}],
@@ -49,6 +63,7 @@ def findings(*, violated: bool) -> dict[str, Any]:
             for name in INVARIANTS
         ],
         "stories": stories if violated else [],
+        "acts": acts(),
         "states": {"received by an application": 1_234_560, "in doubt": 7},
         "latencies": [
             {"route": route, "from": "commit", "to": "acceptance", "messages": 1_000 * at + 1,
@@ -110,8 +125,8 @@ def test_it_looks_right(pages: dict[str, Path], name: str, width: int, tmp_path:
         assert drawn["marks"] > 10
     assert min(found["text"]) > 8, "text in pictures can be read"
     headings = {"Audit of ALPHA, BETA, $\\alpha_<b>\\x07", "What became of them",
-                "What was compared", "Traffic by route", "Latencies", "Worth a look",
-                "Histories"}  # fmt: skip
+                "What was compared", "Who did what", "Traffic by route", "Latencies",
+                "Worth a look", "Histories"}  # fmt: skip
     assert headings | ({"Violations"} if name == "violated" else set()) == set(found["headings"])
     assert len(found["ids"]) == len(set(found["ids"])), "pictures do not share identifiers"
     assert found["fetched"] == [], "it needs no network"

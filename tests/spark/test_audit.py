@@ -16,15 +16,16 @@ from onceq.errors import ConfigurationError
 from onceq.spark.audit import command
 from onceq.spark.audit.job import CONFIG
 from onceq.spark.error_codes import original
+from tests.audit.administered import administered
 from tests.audit.corruptions import corrupt
 from tests.audit.histories import peopled
-from tests.audit.planting import Row
+from tests.audit.planting import Planter, Row
 from tests.scratch import scratch
 
 pytestmark = pytest.mark.spark
 SAME = ("managers", "messages", "events", "streams", "transactions", "states", "violations",
         "messages_violated", "checked", "latencies", "resends", "stuck", "notes",
-        "verdict")  # fmt: skip
+        "verdict", "acts")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with scratch(tmp_path_factory, "audit") as path:
         peopled(path / "true")
         corrupt(peopled(path / "wrong"))
+        acted = administered(path / "acted")
+        b = Planter(acted / "B")
+        b.rows.remove(b.find("act", act=3))
+        for row in b.rows:
+            if row["event"] == "accepted":
+                row["bytes"] -= 40
+        b.save()
         yield path
 
 
@@ -64,6 +72,17 @@ def test_it_finds_the_same(spark: Any, place: Path, name: str, tmp_path: Path) -
     assert messages.num_rows == here["messages"]
     assert pq.read_table(tmp_path / "tables" / "violations").num_rows == here["violations"]
     assert (tmp_path / "x.html").stat().st_size > 10_000
+
+
+def test_it_finds_the_same_of_who_did_what(spark: Any, place: Path, tmp_path: Path) -> None:
+    """An act that was removed, and those that explain what messages met."""
+    by_spark, here = both(place, "acted", Wish(html=str(tmp_path / "x.html"), stuck_s=100))
+    assert {key: by_spark[key] for key in SAME} == {key: here[key] for key in SAME}
+    assert here["acts"]["missing"] == [{"manager": "B", "first": 3, "last": 3}]
+    assert stories(by_spark) == stories(here)
+    told = [line for *_, lines in stories(by_spark) for line in lines if "(act 4 of " in line]
+    assert len(told) == 2
+    assert "Who did what" in (tmp_path / "x.html").read_text()
 
 
 def test_the_tables_are_those_of_one_process(spark: Any, place: Path, tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow.parquet as pq
 
+from onceq.audit import acts, files, kept, measure, proof, story, sums, tables
 from onceq.audit import events as events_of
-from onceq.audit import files, kept, measure, proof, story, sums, tables
 from onceq.audit.arrays import NONE, coded
 from onceq.audit.copies import Copies, ledger
 from onceq.audit.judge import Verdicts, judge, messages_violated, violations
@@ -98,6 +98,7 @@ def _run(
     size = sum(os.path.getsize(path) for path in fresh) / (1 << 20)
     begin(f"reading {plural(count, 'event')} in {size:,.1f} MiB of "
           f"{plural(len(histories), 'queue manager')}")  # fmt: skip
+    acts.read(histories, None if before is None else new)
     if before is not None:
         return _go_on(before, histories, new, wish, begin)
     return audit(events_of.read(histories), histories, wish, begin)
@@ -156,10 +157,13 @@ def audit(
     begin(COUNTING)
     found = measure.measured(copies)
     counted = measure.sums(found, late_us=measure.late_us(histories, wish.stuck_s))
-    stories = story.stories(events, found, verdicts, story.lines_of_files(histories))
+    stories = story.stories(
+        events, found, verdicts, story.lines_of_files(histories, acts.Acts(histories))
+    )
     said = findings(
         histories, found.copies, verdicts, stories=stories, events=events, counted=counted
     )
+    acts.add(said, histories)
     _add_landed(said, told)
     _written(said, found, verdicts, counted, wish, begin)
     return said
@@ -192,12 +196,13 @@ def _go_on(
     begin(COUNTING)
     counted = measure.sums(found, late_us=measure.late_us(histories, wish.stuck_s))
     counted += sums.sums_of(kept_of.base)
-    lines = story.lines_of(hand.table)
+    lines = story.lines_of(hand.table, acts.Acts(histories))
     said = findings(
         histories, found.copies, verdicts, events=hand.events, counted=counted,
         stories=story.stories(hand.events, found, verdicts, lines),
     )  # fmt: skip
     kept.add(said, kept_of, before)
+    acts.add(said, histories)
     said["verdict"] = verdict(said)
     _written(said, found, verdicts, counted, wish, begin)
     begin(f"keeping the proof in {wish.proof}")
@@ -306,10 +311,9 @@ def verdict(said: dict[str, Any]) -> str:
     broken = [one for one in said["checked"] if one["violations"]]
     if broken:
         names = ", ".join(dict.fromkeys(one["invariant"] for one in broken))
-        return (
-            f"VIOLATED: {plural(said['violations'], 'violation')} of {names} by "
-            f"{plural(said['messages_violated'], 'message')}"
-        )
+        messages = said["messages_violated"]
+        by = f" by {plural(messages, 'message')}" if messages else ""
+        return f"VIOLATED: {plural(said['violations'], 'violation')} of {names}{by}"
     limited = " as far as the histories tell" if said["notes"] else ""
     return (
         f"PROVEN{limited}: of {plural(said['messages'], 'message')} each met at most one end, "

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from onceq.audit.arrays import NONE, Column, Ints, Mask, blocks
-from onceq.audit.files import Coverage
+from onceq.audit.files import Coverage, told_if_damaged
 from onceq.audit.narrow import Growing, Narrow, Narrowing
-from onceq.errors import ConfigurationError
 from onceq.history.columns import EVENTS
 from onceq.model.identity import NO_GUID, guid_text
 
@@ -179,19 +178,13 @@ def read(histories: Sequence[Coverage]) -> Events:
 
 def read_file(path: str) -> pa.Table:
     """The columns of ``READ`` of one file; raises ConfigurationError if it is damaged inside."""
-    try:
+    with told_if_damaged(path):
         # Checksums of pages: of histories written before they had some, only what cannot be
         # decompressed or decoded is noticed. A ``ParquetFile`` takes a third of the time that
         # ``read_table`` takes, which counts where a history has hundreds of files.
         file = pq.ParquetFile(path, read_dictionary=_TEXTS, page_checksum_verification=True)
         names = file.schema_arrow.names
         table = file.read([name for name in READ if name in names])
-    except (pa.ArrowException, OSError) as error:
-        said = " ".join(str(error).split())
-        raise ConfigurationError(
-            f"{path} is damaged inside ({said}), or was removed meanwhile (history_bytes_max): "
-            "copy it again, or take it away: then the audit knows that a part is missing"
-        ) from None
     for name in READ:
         if name not in names:  # it was written before there was such a column
             table = table.append_column(name, pa.nulls(len(table), pa.int64()))

@@ -6,17 +6,23 @@ be said; that is said, and no message is called lost because of it.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+from pyarrow import ArrowException
+
+from onceq.audit.numbering import Numbering, Told
 from onceq.errors import ConfigurationError
 from onceq.history.columns import (
+    ACTS,
     ADDED,
     COLUMNS,
     FOLDER,
@@ -62,6 +68,8 @@ class Coverage:
         unread_to: Log position behind the last of them.
         starts: Of the manager, in order.
         silent: Files of earlier versions, which do not tell starts.
+        acts_to: By file, the number of the last act up to its end; -1 where it does not say that.
+        acts, numbering: Its acts of administration, once they were read (``acts``).
     """
 
     manager: str
@@ -77,6 +85,9 @@ class Coverage:
     unread_to: int = -1
     starts: list[Started] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)
+    acts_to: dict[str, int] = field(default_factory=dict)
+    acts: list[Told] = field(default_factory=list)
+    numbering: Numbering = field(default_factory=Numbering)
 
     @property
     def whole(self) -> bool:
@@ -107,10 +118,11 @@ class Coverage:
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
-        plain = {**asdict(self), "files": len(self.files), "limits": self.limits()}
+        plain = {one.name: getattr(self, one.name) for one in fields(self)}
+        plain |= {"files": len(self.files), "limits": self.limits()}
         plain["files_without_starts"] = len(self.silent)
         plain["starts"] = [{**asdict(one), "again": one.again} for one in self.starts]
-        for name in ("unread_to", "silent"):
+        for name in ("unread_to", "silent", "acts_to", "acts", "numbering"):
             del plain[name]
         return plain
 
@@ -197,6 +209,9 @@ def _coverage(folder: Path) -> Coverage:
         last["upTo"], [str(folder / span.name) for span in spans], gaps,
         len({span.life for span in spans}),
     )  # fmt: skip
+    found.acts_to = {
+        path: meta.get(ACTS, -1) for path, meta in zip(found.files, metas, strict=True)
+    }
     found.add_starts(
         (Started(meta["life"], **asdict(Start.of(one)))
          for meta in metas for one in meta.get(STARTS, ())),
@@ -206,9 +221,6 @@ def _coverage(folder: Path) -> Coverage:
 
 
 def _meta(path: Path) -> dict[str, Any]:
-    import pyarrow.parquet as pq
-    from pyarrow import ArrowException
-
     try:
         schema = pq.read_schema(path)
     except (ArrowException, OSError) as error:
@@ -223,6 +235,19 @@ def _meta(path: Path) -> dict[str, Any]:
     if meta["version"] > VERSION:
         raise ConfigurationError(f"{path} was written by a newer onceq (version {meta['version']})")
     return meta
+
+
+@contextlib.contextmanager
+def told_if_damaged(path: str) -> Iterator[None]:
+    """Raises ConfigurationError for a file of a history that cannot be read."""
+    try:
+        yield
+    except (ArrowException, OSError) as error:
+        said = " ".join(str(error).split())
+        raise ConfigurationError(
+            f"{path} is damaged inside ({said}), or was removed meanwhile (history_bytes_max): "
+            "copy it again, or take it away: then the audit knows that a part is missing"
+        ) from None
 
 
 def size(histories: Sequence[Coverage]) -> int:

@@ -16,15 +16,15 @@ well, which stays in hand.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from onceq.audit import acts, measure, proof
 from onceq.audit import events as events_of
-from onceq.audit import measure, proof
 from onceq.audit.arrays import NONE, Ints, Mask
 from onceq.audit.copies import ledger, of_copies
 from onceq.audit.events import ABSENT, Events
@@ -258,6 +258,8 @@ def _write(kept: Proof, histories: Sequence[Coverage], hand: InHand, gone: Mask)
         now.files = {path.rpartition("/")[2]: proof.ends_of(path) for path in one.files}
         now.closed = [] if hand.whole or before is None else list(before.closed)
         now.open = kept.add("open", one.id, table)
+        now.acts = kept.add("acts", one.id, acts.table_of(one.acts)) if one.acts else ""
+        now.numbering = asdict(one.numbering)
         if len(aside):
             now.closed.append(kept.add("closed", one.id, aside))
         kept.managers[one.id] = now

@@ -19,14 +19,16 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from onceq.audit import acts
 from onceq.audit.files import Coverage, Started
+from onceq.audit.numbering import Numbering
 from onceq.audit.past import Past, past_of
 from onceq.errors import ConfigurationError, StorageFailure
 from onceq.history.columns import COLUMNS, span_of
 from onceq.store.checksum import crc32
 from onceq.store.files import RealFiles, hold
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 NAME: Final = "proof.json"
 LOCK: Final = "lock"
 """Is never removed: see ``hold``."""
@@ -53,6 +55,8 @@ class Judged:
         open: File of the rows that go on.
         closed: Files of those that were put aside.
         starts, silent: See ``Coverage``; a start as its fields.
+        acts: File of its acts of administration; "" in proofs of before there were any.
+        numbering: See ``Coverage``; nothing is known from such a proof.
     """
 
     manager: str
@@ -70,6 +74,8 @@ class Judged:
     closed: list[str] = field(default_factory=list)
     starts: list[tuple[int, int, int, bool | None]] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)
+    acts: str = ""
+    numbering: dict[str, Any] = field(default_factory=lambda: {"to": -1})
 
 
 @dataclass
@@ -120,6 +126,7 @@ class Proof:
         _FILES.rename(str(new), str(self.folder / NAME))
         _FILES.sync_directory(str(self.folder))
         used = {self.past_file, *(one.open for one in self.managers.values())}
+        used |= {one.acts for one in self.managers.values()}
         used |= {name for one in self.managers.values() for name in one.closed}
         for path in self.folder.glob("g*.parquet"):
             if path.name not in used:
@@ -211,6 +218,9 @@ def join(histories: Sequence[Coverage], proof: Proof) -> dict[str, list[str]]:
             f"the proof {proof.folder} is one of {_names(proof.managers.values())}, and these are "
             f"histories of {_names(histories)}: name the same managers, or begin another proof"
         )
+    for one in histories:
+        known = proof.rows([proof.managers[one.id].acts])
+        one.acts = [] if known is None else acts.of_table(known)
     return {one.id: _new(one, proof.managers[one.id]) for one in histories}
 
 
@@ -243,6 +253,7 @@ def _new(one: Coverage, judged: Judged) -> list[str]:
         new.append(path)
     one.start, one.end, one.gaps, one.lives = judged.start, end, gaps, lives
     one.add_starts((Started(*values) for values in judged.starts), judged.silent)
+    one.numbering = Numbering(**judged.numbering)
     if not new:
         one.up_to_us = judged.up_to_us
     return new

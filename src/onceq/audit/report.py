@@ -25,6 +25,7 @@ INVARIANTS: Final = {
     "I13": "Acknowledgments are true",
     "I14": "Journals are true",
     "I18": "Places in a queue are for ever",
+    "I28": "Who did something is known",
 }
 """What each invariant says, in short."""
 STARTS_MAX: Final = 40
@@ -50,7 +51,7 @@ def page(found: Mapping[str, Any], traffic: Sequence[Mapping[str, Any]]) -> str:
     parts = [
         _head(found), _tiles(found), _states(found), _violations(found),
         pictures.traffic(traffic, found["managers"]), _landed(found), pictures.latencies(found),
-        _trouble(found), _checked(found), _managers(found),
+        _trouble(found), _acts(found), _checked(found), _managers(found),
     ]  # fmt: skip
     made = text(str(found["made"]))
     return (
@@ -144,12 +145,14 @@ def _violations(found: Mapping[str, Any]) -> str:
         if one["violations"]
     ]
     stories = "".join(_story(one, number) for number, one in enumerate(found["stories"]))
+    if stories:
+        stories = f"<h3>Stories of the messages that they are about</h3>{stories}"
     more = found["messages_violated"] - len(found["stories"])
     rest = f"<p>And {more:,} more messages; <code>--out</code> writes all.</p>" if more > 0 else ""
     return (
         "<section><h2>Violations</h2>"
         + table(("invariant", "fault", "violations:n"), rows, "By invariant and fault")
-        + f"<h3>Stories of the messages that they are about</h3>{stories}{rest}</section>"
+        + f"{stories}{rest}</section>"
     )
 
 
@@ -193,6 +196,53 @@ def _landed(found: Mapping[str, Any]) -> str:
     ]  # fmt: skip
     heads = ("table", "received:n", "rows:n", "bad rows:n", "still in queues:n", "by others:n")
     return "<section><h2>Landed tables</h2>" + table(heads, rows, "Read back") + "</section>"
+
+
+def _acts(found: Mapping[str, Any]) -> str:
+    """Who did what: how often, and the last acts one by one."""
+    acts = found["acts"]
+    wrong = [(word, one) for word in ("missing", "added") for one in acts[word]]
+    if not acts["count"] and not wrong:
+        return ""
+    rows = [
+        f"<tr><td>{text(one['actor'])}</td><td>{text(one['action'])}</td>"
+        f'<td>{text(one["manager"])}</td><td class="n">{one["done"]:,}</td>'
+        f'<td class="n">{one["refused"]:,}</td></tr>'
+        for one in acts["by"]
+    ]
+    heads = ("who", "what", "manager", "done:n", "refused:n")
+    parts = [table(heads, rows, "Acts of administration; purges and reloads count when they begin")]
+    if wrong:
+        items = "".join(f"<li>{text(_wrong(word, one))}</li>" for word, one in wrong)
+        parts.append(f'<h3>Acts that are not as they were</h3><ul class="notes">{items}</ul>')
+    for name, title in (("last", "The last acts"), ("last_refused", "The last that were refused")):
+        if acts[name]:
+            parts.append(f"<h3>{title}</h3>" + _acts_in_time(acts[name]))
+    return f"<section><h2>Who did what</h2>{''.join(parts)}</section>"
+
+
+def _wrong(word: str, one: Mapping[str, Any]) -> str:
+    numbers = f"{one['first']:,}" if one["first"] == one["last"] else (
+        f"{one['first']:,} to {one['last']:,}"
+    )  # fmt: skip
+    said = {
+        "missing": "are not told, though the history around them is whole: they were removed",
+        "added": "are told a second time, or out of their turn: they were added",
+    }
+    return f"{one['manager']}: acts {numbers} {said[word]}"
+
+
+def _acts_in_time(acts: Sequence[Mapping[str, Any]]) -> str:
+    rows = [
+        f"<tr><td>{moment(one['at_us'] // 1_000_000)}</td><td>{text(one['manager'])}</td>"
+        f'<td class="n">{one["act"]:,}</td><td>{text(one["actor"])}'
+        f'<span class="soft">{text(one["address"])}</span></td><td>{text(one["action"])}'
+        f'<span class="soft wide">{text(one["about"])}</span></td>'
+        f"<td>{text(one['result'] or 'done')}</td></tr>"
+        for one in reversed(acts)
+    ]
+    heads = ("when", "manager", "act:n", "who, from where", "what", "result")
+    return table(heads, rows, "The latest first")
 
 
 def _checked(found: Mapping[str, Any]) -> str:

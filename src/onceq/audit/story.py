@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from onceq.audit.acts import Acts
 from onceq.audit.arrays import NONE, Column, Ints, Mask, mixed
 from onceq.audit.events import ABSENT, Events
 from onceq.audit.files import Coverage
@@ -65,7 +66,8 @@ class About:
 
 
 Lines = Callable[[Ints], dict[int, dict[str, Any]]]
-"""From numbers of rows to what stands there."""
+"""From numbers of rows to what stands there, and ``WHY``: the act of administration that did it."""
+WHY: Final = "why"
 
 
 def stories(
@@ -101,7 +103,9 @@ def stories_of(
     """
     by_id = {one.id: one.manager for one in histories}
     names = [by_id.get(party, party) for party in parties]
-    return _told(wrong, names, _about(table, parties), lines_of(table), parties=parties)
+    return _told(
+        wrong, names, _about(table, parties), lines_of(table, Acts(histories)), parties=parties
+    )
 
 
 def told_of(table: pa.Table, parties: Sequence[str], keys: Sequence[Key]) -> pa.Table:
@@ -184,6 +188,8 @@ def line(row: dict[str, Any]) -> str:
     if row["className"]:
         parts.append(row["className"])
     parts.append("(observed)" if row["observed"] else f"@{row['position']}")
+    if row[WHY]:
+        parts.append(f"({row[WHY]})")
     return " ".join(parts)
 
 
@@ -217,7 +223,7 @@ def _near(
     return np.isin(mixed(source, one, other), mixed(sources, ones, others))
 
 
-def lines_of_files(histories: Sequence[Coverage]) -> Lines:
+def lines_of_files(histories: Sequence[Coverage], acts: Acts) -> Lines:
     """What stands in the files, whose rows are counted over all of them."""
 
     def shown(rows: Ints) -> dict[int, dict[str, Any]]:
@@ -228,19 +234,23 @@ def lines_of_files(histories: Sequence[Coverage]) -> Lines:
             here = wanted[(wanted >= begin) & (wanted < end)]
             if len(here):
                 table = pq.read_table(path, columns=SHOWN).take(pa.array(here - begin))
-                found.update(zip(here.tolist(), table.to_pylist(), strict=True))
+                found.update(zip(here.tolist(), _with_acts(table, acts), strict=True))
             begin = end
         return found
 
     return shown
 
 
-def lines_of(table: pa.Table) -> Lines:
+def _with_acts(table: pa.Table, acts: Acts) -> list[dict[str, Any]]:
+    return [{**row, WHY: acts.why(row)} for row in table.to_pylist()]
+
+
+def lines_of(table: pa.Table, acts: Acts) -> Lines:
     """What stands in a table."""
 
     def shown(rows: Ints) -> dict[int, dict[str, Any]]:
         wanted = np.unique(rows)
-        there = table.select(SHOWN).take(pa.array(wanted)).to_pylist()
+        there = _with_acts(table.select(SHOWN).take(pa.array(wanted)), acts)
         return dict(zip(wanted.tolist(), there, strict=True))
 
     return shown

@@ -188,6 +188,7 @@ def _print(found: dict[str, Any]) -> None:
             ("sent again on", "messages", "times", "came again"),
             [(r["route"], r["messages"], r["times"], r["came_again"]) for r in found["resends"]],
         )
+    _print_acts(found["acts"])
     for table in found.get("landed", ()):
         out.line("")
         out.line(f"{table['table']}: {table['sentence']}")
@@ -215,3 +216,17 @@ def _print(found: dict[str, Any]) -> None:
     for name in found["written"]:
         out.line(f"wrote {name}")
     out.line(found["verdict"])
+
+
+def _print_acts(acts: dict[str, Any]) -> None:
+    """Who did what, and which acts are missing."""
+    if acts["by"]:
+        out.line("")
+        out.table(
+            ("who", "did what", "at", "done", "refused"),
+            [(one["actor"], one["action"], one["manager"], one["done"], one["refused"])
+             for one in acts["by"]],
+        )  # fmt: skip
+    for word, said in (("missing", "not told, and were removed"), ("added", "told once too often")):
+        for one in acts[word]:
+            out.line(f"! acts {one['first']} to {one['last']} of {one['manager']} are {said}")

@@ -47,6 +47,8 @@ EVENTS: Final = {
     "gap": "observed: it arrived before one that it follows",
     "stale-stream": "observed: it arrived in a stream that is over",
     "conflict": "observed: it arrived under a number that another message was accepted under",
+    "act": "somebody did an act of administration, or was refused one for want of a right; it is "
+    "about no message: see `act` to `since`",
 }
 """Every event and what it says. The observed ones are not derived from the log: those of the last
 minutes before a crash may be missing."""
@@ -60,7 +62,7 @@ COLUMNS: Final = {
     "observed": ("boolean", "whether this is observed only, and not derived from the log"),
     "position": ("bigint", "place of its record in the log; if observed, where the log was"),
     "ordinal": ("int", "place of this row among those of the record"),
-    "source": ("string", "GUID of the manager that sent the message"),
+    "source": ("string", "GUID of the manager that sent the message; null of `act`"),
     "message": ("bigint", "message number: with `source` the identifier of the message, which all "
                 "copies of one send share; null where the record does not say it"),
     "kind": ("string", "where it is: `queue`, `outgoing`, `dead-letter` or `journal`"),
@@ -85,14 +87,30 @@ COLUMNS: Final = {
     "reader": ("string", "of `received`: the reader that says it has read the message, as the "
                "`subscription` of a Spark stream or a landing; null: an application that says no "
                "such thing"),
+    "act": ("bigint", "of `act`: its number; they rise by one, for ever"),
+    "actor": ("string", "of `act`: who did it, as `account:alice`"),
+    "address": ("string", "of `act`: from where: an address, or `local`"),
+    "action": ("string", "of `act`: what was done, as `onceq trail` says it"),
+    "about": ("string", "of `act`: to what: a queue, a name, what was granted"),
+    "result": ("string", "of `act`: empty if it was done, or begun; else the code of the error"),
+    "since": ("bigint", "of `act`: what it did at once stands from this `position` on, up to its "
+              "own; a large purge goes on behind it"),
 }  # fmt: skip
 """Every column: SQL type and meaning, in order."""
-ADDED: Final = frozenset(("bodyCrc", "reader"))
+ACT: Final = "act"
+"""Event, and column of its number."""
+ACT_COLUMNS: Final = (ACT, "actor", "address", "action", "about", "result", "since")
+"""What rows say of an act, and no other row does."""
+ADDED: Final = frozenset(("bodyCrc", "reader", *ACT_COLUMNS))
 """Columns that files of earlier versions do not have; there each of them is null."""
 
 STARTS: Final = "starts"
 """Field of the metadata with the starts in the part that a file tells; files of earlier versions
 lack it."""
+
+ACTS: Final = "acts"
+"""Field of the metadata with the number of the last act up to the end of the file; files of earlier
+versions lack it."""
 
 _NAME: Final = re.compile(r"l([0-9]{4,})-([0-9a-f]{16})-([0-9a-f]{16})(?:-([0-9]+))?\.parquet")
 
@@ -143,6 +161,19 @@ class Start:
     def of(cls, plain: Mapping[str, Any]) -> Start:
         """From a file; raises KeyError."""
         return cls(plain["position"], plain["at"], plain["orderly"])
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """An act of administration, as a row tells it; names are those of ``ACT_COLUMNS``."""
+
+    act: int
+    actor: str
+    address: str
+    action: str
+    about: str
+    result: str
+    since: int
 
 
 def span_of(name: str) -> Span | None:

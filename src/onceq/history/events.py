@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from onceq.core.state.queues import lookup_id
-from onceq.history.columns import COLUMNS, Start
+from onceq.history.columns import ACT_COLUMNS, COLUMNS, Act, Start
 from onceq.history.heads import UNSUMMED, Array, Cut, Heads, nothing, together
 from onceq.model.classes import class_name
 from onceq.model.identity import guid_text
@@ -82,6 +82,8 @@ class Event:
     """Where there are no heads."""
     reader: str | None = None
     """Who has read it, as far as the record says so."""
+    act: Act | None = None
+    """The act of administration that this is, and no message."""
 
 
 @dataclass(slots=True)
@@ -153,7 +155,7 @@ def _columns(events: list[Event]) -> dict[str, pa.Array]:
         "observed": pa.array(each([e.observed for e in events], "?")),
         "position": pa.array(each([e.position for e in events], "i8")),
         "ordinal": pa.array(rising([e.ordinal for e in events])),
-        "source": _guids(heads.source),
+        "source": _guids(heads.source, each([e.act is not None for e in events], "?")),
         "message": pa.array(heads.message.astype("i8"), mask=~known),
         "kind": _words([(e.at.kind if e.at else None) or None for e in events], counts),
         "queue": _words([e.at.name if e.at else None for e in events], counts),
@@ -174,7 +176,23 @@ def _columns(events: list[Event]) -> dict[str, pa.Array]:
         "sentTime": pa.array(heads.sent.astype("i8") * SECOND_US, mask=~headed),
         "bodyCrc": pa.array(heads.crc.astype("i8"), mask=~summed),
         "reader": _words([e.reader for e in events], counts),
+        **_acts(events, counts),
     }
+
+
+def _acts(events: list[Event], counts: Array) -> dict[str, pa.Array]:
+    """What rows say of acts; mostly there are none."""
+    acts = [e.act for e in events]
+    if not any(acts):
+        rows = int(counts.sum())
+        return {name: pa.nulls(rows, SCHEMA.field(name).type) for name in ACT_COLUMNS}
+    made = {name: [getattr(act, name) if act else None for act in acts] for name in ACT_COLUMNS}
+    return {
+        name: _words(values, counts) if SCHEMA.field(name).type == pa.string()
+        else pa.array(np.repeat(np.array([value or 0 for value in values], "i8"), counts),
+                      mask=np.repeat([act is None for act in acts], counts))
+        for name, values in made.items()
+    }  # fmt: skip
 
 
 _NOWHERE: Final = Place(0, 0, 0)
@@ -212,11 +230,11 @@ def _words(values: list[str | None], counts: Array) -> pa.Array:
     )
 
 
-def _guids(raw: Array) -> pa.Array:
+def _guids(raw: Array, nobody: Array) -> pa.Array:
     values, index = np.unique(np.ascontiguousarray(raw).view("V16")[:, 0], return_inverse=True)
     texts = [guid_text(bytes(value)) for value in values]
     return pa.DictionaryArray.from_arrays(
-        pa.array(index.astype("i4").ravel()), pa.array(texts or [""])
+        pa.array(index.astype("i4").ravel(), mask=nobody), pa.array(texts or [""])
     )
 
 

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from onceq.core.decision import Observed
 from onceq.errors import StorageFailure
-from onceq.history.columns import FOLDER, META, STARTS, VERSION, Span, span_of
+from onceq.history.columns import ACTS, FOLDER, META, STARTS, VERSION, Span, span_of
 from onceq.history.events import Event, Place, Rows
 from onceq.history.projector import Projector
 from onceq.model.identity import guid_text
@@ -287,10 +287,12 @@ class Keeper:
         self._files.sync_directory(self._folder)
 
     def _encoded(self, rows: Rows, span: Span, wall_us: int) -> memoryview:
+        assert self._projector is not None, "it has made the rows"
         meta = {
             "version": VERSION, "manager": self._identity.name,
             "managerId": guid_text(self._identity.guid), "life": span.life, "from": span.start,
             "to": span.end, "upTo": wall_us, STARTS: [start.plain() for start in rows.starts],
+            ACTS: self._projector.acts,
         }  # fmt: skip
         table = rows.table().replace_schema_metadata({META: json.dumps(meta)})
         sink = pa.BufferOutputStream()

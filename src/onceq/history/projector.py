@@ -32,7 +32,7 @@ from onceq.core.state.records import (
     decode,
 )
 from onceq.core.state.replay import apply
-from onceq.core.state.setups import LifeBegun, Setup
+from onceq.core.state.setups import LifeBegun, Noted, Setup
 from onceq.core.state.state import (
     ACKS_OWED,
     DAMAGED,
@@ -44,7 +44,7 @@ from onceq.core.state.state import (
     State,
 )
 from onceq.errors import DamagedRecord, MalformedPacket
-from onceq.history.columns import Start
+from onceq.history.columns import ACT, Act, Start
 from onceq.history.ends import became, reader_of
 from onceq.history.events import Event, Place, Rows
 from onceq.history.heads import FEW, HEAD_BYTES, UNSUMMED, Array, Cut, Heads, cut, together
@@ -85,6 +85,11 @@ class Projector:
         return self._identity.guid
 
     @property
+    def acts(self) -> int:
+        """Number of the last act of administration."""
+        return self.state.trail.next - 1
+
+    @property
     def wall_us(self) -> int:
         """When the last record was decided, in whole seconds."""
         return self._wall_s * SECOND_US
@@ -117,6 +122,8 @@ class Projector:
             told.tell([first + offset if damaged else 0 for offset in offsets], damaged)
         elif isinstance(record, LifeBegun) and record.at_us:
             rows.starts.append(Start(position, record.at_us, record.orderly))
+        elif isinstance(record, Noted):
+            rows.add(_act(record, position, time_us))
         self._apply(position, record)
 
     def _apply(self, position: int, record: tuple[Change, list[int]] | Setup | Branch) -> None:
@@ -198,6 +205,27 @@ def name_of(queue: AnyQueue) -> str:
     return f"{name};journal" if queue.number & JOURNAL_BIT else name
 
 
+def _when(wall_s: int, time_us: int) -> tuple[int, bool]:
+    """When a record of that second happened, and whether that is exact.
+
+    Args:
+        time_us: See ``Projector.take``.
+    """
+    second_us = wall_s * SECOND_US
+    exact = 0 <= time_us - second_us <= NEAR_US
+    return (time_us if exact else second_us), exact
+
+
+def _act(noted: Noted, position: int, time_us: int) -> Event:
+    """An act of administration as a row."""
+    act = Act(
+        noted.number, noted.who, noted.where, noted.what, noted.about, noted.result,
+        noted.since or position,
+    )  # fmt: skip
+    at_us, exact = _when(noted.at_s, time_us)
+    return Event(ACT, position, 0, at_us, exact, 1, source=NO_GUID, transactional=False, act=act)
+
+
 class _Told:
     """One change being looked at, before it is applied."""
 
@@ -208,9 +236,7 @@ class _Told:
         self._state = projector.state
         self._change = change
         self._position = position
-        second_us = change.wall_s * SECOND_US
-        self._exact = 0 <= time_us - second_us <= NEAR_US
-        self._time_us = time_us if self._exact else second_us
+        self._time_us, self._exact = _when(change.wall_s, time_us)
         self._rows = rows
         self._ordinal = 0
         self._next: dict[tuple[int, int], int] = {}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from onceq.audit import files, measure, story, tables
+from onceq.audit import acts, files, measure, story, tables
 from onceq.audit.command import COUNTING, Wish, check, save, verdict
 from onceq.audit.progress import Say
 from onceq.audit.sums import Sums, points
@@ -91,6 +91,7 @@ def audit(
     Args:
         begin: Is told what is done next, and may raise to end the audit there.
     """
+    acts.read(histories)
     mib = files.size(histories) / (1 << 20)
     begin(f"reading {_events(histories):,} events in {mib:,.1f} MiB of {len(histories)} queue "
           "managers")  # fmt: skip
@@ -177,5 +178,6 @@ def _findings(
         wrong = job.first_wrong()
         rows = job.told_of(story.keys_of(wrong))
         found["stories"] = story.stories_of(histories, job.part.parties, wrong, rows)
+    acts.add(found, histories)
     found["verdict"] = verdict(found)
     return found, counted

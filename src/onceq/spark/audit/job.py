@@ -72,7 +72,9 @@ class Job:
         told = self._numbers.mapInArrow(lambda batches: surveyed(batches, of), sql(SURVEY))
         found = merged_surveys(row.asDict() for row in told.collect())
         found.tell(self._histories)
-        self.part = Part(self._histories, found.parties, found.queues, self._settled, self._late_us)
+        # Tasks look at no acts of administration.
+        histories = [replace(one, acts=[], acts_to={}) for one in self._histories]
+        self.part = Part(histories, found.parties, found.queues, self._settled, self._late_us)
         self._tasks = Tasks(self.part, of, self._parts, found.told)
         return found
 
