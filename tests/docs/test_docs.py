@@ -21,7 +21,7 @@ from onceq.store import backup, checkpoints, identification
 from onceq.wire.app import frames
 
 ROOT = Path(__file__).resolve().parents[2]
-TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 PAGES = sorted([*(ROOT / name for name in TOP), *(ROOT / "docs").rglob("*.md")])
 FENCE = re.compile(r"^ *```([^\n]*)\n(.*?)^ *```", re.M | re.S)
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")

@@ -83,7 +83,7 @@ def test_they_are_told_once_whatever_dies_and_their_numbers_go_on(node: Node) ->
     last = 0
     for span in history.spans:
         here = [row["act"] for row in rows if span.start <= row["position"] < span.end]  # type: ignore[operator]
-        last = max([last, *here])
+        last = max([last, *(int(str(one)) for one in here)])
         assert history.meta(span)["acts"] == last
     whole(history, node)
 
