@@ -38,6 +38,16 @@ RETRY_INTERVAL_S: Final = 1.0
 """Between attempts of a number that was asked for."""
 
 
+SECRET: Final = (
+    "there is no option token: Spark shows options in plans, on its pages and in its event log, "
+    "and keeps them in checkpoints. Put the token into a file on each host, and name that in the "
+    "environment: ONCEQ_TOKEN_FILE for the driver, spark.executorEnv.ONCEQ_TOKEN_FILE for "
+    "executors. The token that was given here may stand in such places now: revoke it (onceq token "
+    "revoke)"
+)
+"""What is said to whoever gives a token as an option; the token itself is not repeated."""
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """One option, as the reference page shows it. ``kind``: text, number, yes/no, ..."""
@@ -354,6 +364,8 @@ def named(
             values.setdefault("queue", value)
         elif lower in known:
             values[known[lower]] = value
+        elif lower == "token":
+            raise wrong(SECRET)
         elif lower != passed_over:
             near = difflib.get_close_matches(lower, sorted(known), 1)
             hint = f"; did you mean {known[near[0]]}?" if near else ""

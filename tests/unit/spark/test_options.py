@@ -13,6 +13,7 @@ from onceq.errors import ConfigurationError
 from onceq.model.views.queues import QueueView
 from onceq.spark.options import OPTIONS, parse
 from onceq.spark.patience import Patience
+from onceq.spark.sink_options import parse_sink
 from onceq.spark.source_columns import COLUMNS, USUAL, asked, ddl, wanted
 from onceq.spark.targets import EARLIEST, LATEST, Target
 
@@ -275,3 +276,14 @@ def test_columns_that_are_refused(
         wanted(fields(**columns), given) if columns else asked(given)
     assert caught.value.text.startswith("[configuration] ")
     assert words in caught.value.text
+
+
+@pytest.mark.parametrize("name", ["token", "Token"])
+def test_a_token_is_no_option_and_is_not_repeated(name: str) -> None:
+    """Of a source and of a sink: what is given so stands in places that others read."""
+    given = {"queueManager": "tls://hub:1802", "queue": "q", name: "onceq_billing_s3cr3t"}
+    for parsed in (lambda: parse(given, stream=True), lambda: parse_sink(given, stream=True)):
+        with pytest.raises(ConfigurationError, match=r"no option token.*ONCEQ_TOKEN_FILE") as told:
+            parsed()
+        assert "s3cr3t" not in str(told.value)
+        assert "revoke it" in str(told.value)
