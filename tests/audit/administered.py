@@ -9,8 +9,7 @@ from onceq.core.inputs.inputs import Witnessed
 from onceq.errors import AccessDenied
 from onceq.model.returned import marked
 from tests.conformance.world import Node
-from tests.history.test_acts import somebody
-from tests.history.worlds import Kept, save
+from tests.history.worlds import Kept, save, somebody
 
 Q, TO = r"private$\q", r"DIRECT=OS:B\private$\q"
 SLOW, GONE = r"private$\slow", r"private$\gone"

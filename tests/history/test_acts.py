@@ -8,19 +8,12 @@ from onceq.core.inputs.inputs import Witnessed
 from onceq.errors import AccessDenied
 from onceq.history.columns import ACT_COLUMNS
 from onceq.model.requests import Steer, SteerOutgoing
-from onceq.model.rights import Actor, ActorKind
 from tests.conformance.world import Node
 from tests.history.projections import SETTINGS, whole
-from tests.history.worlds import History, Kept
+from tests.history.worlds import History, Kept, somebody
 
 Q = r"private$\q"
 Row = dict[str, object]
-
-
-def somebody(node: Node, name: str = "alice", *, free: bool = True) -> None:
-    """Whatever is asked of a manager from now on, an account asks."""
-    actor = Actor(ActorKind.ACCOUNT, name, free=free)
-    node.owner = node.running.owner(node.answers.__setitem__, actor=actor, where="local")
 
 
 def told(node: Node) -> History:

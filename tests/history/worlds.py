@@ -17,9 +17,10 @@ from onceq.history.columns import FOLDER, META, Span, Start, span_of
 from onceq.history.keeper import Keeper
 from onceq.model.limits import Settings
 from onceq.model.manager_identity import Identity
+from onceq.model.rights import Actor, ActorKind
 from onceq.store.log import LogStore
 from onceq.testing.sim.disk import SimFiles
-from tests.conformance.world import FAST, World
+from tests.conformance.world import FAST, Node, World
 
 HISTORY = replace(FAST, history=True, history_roll_s=5)
 NO_NOTES = ["eventTime", "exactTime"]
@@ -49,6 +50,12 @@ class Kept(World):
     def save(self, path: Path) -> list[Path]:
         """The histories of all managers as folders of a real disk."""
         return [save(self.told(name), path / name) for name in self.nodes]
+
+
+def somebody(node: Node, name: str = "alice", *, free: bool = True) -> None:
+    """Whatever is asked of a manager from now on, an account asks."""
+    actor = Actor(ActorKind.ACCOUNT, name, free=free)
+    node.owner = node.running.owner(node.answers.__setitem__, actor=actor, where="local")
 
 
 @dataclass

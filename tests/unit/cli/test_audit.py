@@ -37,6 +37,11 @@ FOUND: dict[str, Any] = {
     "events": 587, "transactions": 19, "streams": 5, "messages_violated": 0,
     "checked": [{"invariant": "I4", "fault": "received-twice", "looks_at": "receptions",
                  "looked_at": 53, "violations": 0}],
+    "acts": {
+        "by": [{"manager": "BETA", "actor": "account:alice", "action": "purge", "done": 3,
+                "refused": 1}],
+        "missing": [{"manager": "BETA", "first": 7, "last": 9}], "added": [],
+    },
     "stories": [], "notes": ["BETA: it is cut off"], "written": ["r.html"],
 }  # fmt: skip
 STORY = {
@@ -96,8 +101,9 @@ def test_tables_and_verdict(
     said = capsys.readouterr().out
     assert re.search(r"ALPHA +3 +5 ", said)
     assert re.search(r"BETA +1 +7\+ ", said)
+    assert re.search(r"account:alice +purge +BETA +3 +1\b", said)
     for part in ("ALPHA", "whole", "it is cut off", "received by an application", "A → B",
-                 "! BETA", "wrote r.html", "PROVEN"):  # fmt: skip
+                 "! BETA", "! acts 7 to 9 of BETA are not told, and were removed", "wrote r.html", "PROVEN"):  # fmt: skip
         assert part in said
     more = {"master": "local[*]"} if words[0] == "spark" else {}
     wish = Wish(settled=True, html="r.html", to="", stuck_s=5.0, proof="")

@@ -151,6 +151,7 @@ def test_the_parts_find_what_the_whole_finds(place: Path) -> None:
     assert [(*rule, *counts) for rule, counts in looked.items()] == [
         (one["invariant"], one["fault"], one["looks_at"], one["looked_at"], one["violations"])
         for one in whole["checked"]
+        if one["invariant"] != "I28"  # acts of administration are looked at by the driver
     ]
 
 
