@@ -8,6 +8,7 @@ from onceq.core.inputs.inputs import Witnessed
 from onceq.errors import AccessDenied
 from onceq.history.columns import ACT_COLUMNS
 from onceq.model.requests import Steer, SteerOutgoing
+from onceq.model.xid import Xid
 from tests.conformance.world import Node
 from tests.history.projections import SETTINGS, whole
 from tests.history.worlds import History, Kept, somebody
@@ -91,3 +92,21 @@ def test_what_was_refused_says_why(node: Node) -> None:
     assert (row["actor"], row["action"], row["result"]) == (
         "account:mallory", "purge", "access-denied",
     )  # fmt: skip
+
+
+def test_a_branch_that_was_decided_by_hand_stands_beside_its_act(node: Node) -> None:
+    node.create("q")
+    xid = Xid(1, b"by hand", b"b")
+    tx = node.start_branch(xid)
+    node.send(tx, Q, b"1", b"2")
+    node.end_branch(tx, xid)
+    node.prepare(xid)
+    node.world.run(3)
+    node.commit_branch(xid, by_hand=True)
+    node.world.run(3)
+    rows = told(node).rows()
+    (act,) = [row for row in rows if row["action"] == "commit branch by hand"]
+    committed = [row for row in rows if row["event"] == "committed"]
+    assert len(committed) == 2
+    for row in committed:
+        assert act["since"] <= row["position"] < act["position"]

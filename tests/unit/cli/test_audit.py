@@ -103,8 +103,8 @@ def test_tables_and_verdict(
     assert re.search(r"BETA +1 +7\+ ", said)
     assert re.search(r"account:alice +purge +BETA +3 +1\b", said)
     for part in ("ALPHA", "whole", "it is cut off", "received by an application", "A → B",
-                 "! BETA", 
-                 "! acts 7 to 9 of BETA are not told, and were removed", "wrote r.html", "PROVEN"):  # fmt: skip
+                 "! BETA", "! acts 7 to 9 of BETA are not told, and were removed",
+                 "wrote r.html", "PROVEN"):  # fmt: skip
         assert part in said
     more = {"master": "local[*]"} if words[0] == "spark" else {}
     wish = Wish(settled=True, html="r.html", to="", stuck_s=5.0, proof="")
