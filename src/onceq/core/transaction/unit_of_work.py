@@ -41,6 +41,7 @@ from onceq.model.limits import OPEN_TRANSACTIONS_MAX
 from onceq.model.requests import Abort, AskOutcome, Begin, Commit, Promise, Send
 from onceq.model.results import Outcome, Sent
 from onceq.model.returned import MARK
+from onceq.model.rights import Right
 from onceq.model.time import SECOND_US
 from onceq.model.wording import plural
 
@@ -151,8 +152,10 @@ def commit(step: Step, item: Commit) -> None:
 
 
 def note_returns(step: Step, owner: int, sends: list[CheckedBatch]) -> None:
-    """Dead letters that go home bear the mark of it: that is an act of whoever sends them."""
-    if not step.actors:
+    """Dead letters that go home bear the mark of it: that is an act of whoever sends them. Only
+    operators get at dead letters; others who write that mark must not fill the trail."""
+    actor = step.actors.get(owner)
+    if actor is None or not step.state.policy.allows(actor, Right.OPERATE, ""):
         return
     back = [one for one in sends if one.item.properties.extension.endswith(MARK)]
     if back:

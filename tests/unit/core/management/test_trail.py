@@ -183,6 +183,21 @@ def test_dead_letters_that_go_home_are_an_act_of_who_returns_them() -> None:
     ]
 
 
+def test_who_cannot_get_at_dead_letters_returns_none_whatever_he_sends() -> None:
+    """Or one who may only send would push the acts of others out of the trail."""
+    made = core()
+    create(made, ADMIN)
+    give = requests.SetRights("alice", ["send"], "private$\\orders")
+    give.check()
+    made.ask(give, owner=ADMIN)
+    before = len(told(made))
+    back = replace(PLAIN, extension=marked(b"own", 2))
+    home = requests.SendItem(ORDERS, back, Run.of([b"one"]))
+    for request in (requests.Commit(0, [home]), requests.Send(0, [home])):
+        assert not isinstance(made.ask(request, owner=ALICE), OnceqError)
+    assert len(told(made)) == before
+
+
 def test_what_is_taken_out_of_an_outgoing_queue_is_an_act_and_what_was_received_is_none() -> None:
     made = core()
     create(made, ADMIN)
