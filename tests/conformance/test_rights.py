@@ -70,6 +70,19 @@ def test_what_nobody_has_granted_is_refused_and_told(world: World) -> None:
     assert a.look("outgoing-queue", Q).messages == 0, "it is over"
 
 
+def test_it_stands_in_the_log_of_who_has_refused_it(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else nobody heard of what asks for no answer, as acknowledgments do."""
+    a = world["A"]
+    a.once(Q, b"1", b"2")
+    a.once(Q, b"3")
+    world.run(10)
+    said = [r.getMessage() for r in caplog.records if "has no right here" in r.getMessage()]
+    assert len(said) == 1, "once for the same sender and queue"
+    assert guid_text(a.identity.guid) in said[0]
+
+
 def test_what_is_granted_enters(world: World) -> None:
     a, b = world["A"], world["B"]
     grant(b, "send", KEY, to=a)

@@ -71,12 +71,12 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         "I28", "I22",
     ),
     "other managers need no right": _named(
-        edited(admission, "if not peer.actor.free and not may_deliver",
-               "if False and not may_deliver"),
+        edited(admission, "    if not peer.actor.free and _no_right(",
+               "    if False and _no_right("),
     ),
     "other managers are always refused": _named(
-        edited(admission, "if not peer.actor.free and not may_deliver",
-               "if not peer.actor.free or not may_deliver"),
+        edited(admission, "    if not peer.actor.free and _no_right(",
+               "    if not peer.actor.free or _no_right("),
         "I28", "I1", "I12", "I13", "I26",
     ),
     "holders of a token that is revoked stay": _named(

@@ -39,7 +39,7 @@ PLANTED = (
     ),
     Planted(
         "barred-messages-enter",
-        edited(admission, "    if run.barred:\n", "    if False:\n"),
+        edited(admission, "if not run.barred and may_deliver", "if may_deliver"),
         PEERS + "test_outside_transactions_acknowledgments_are_judged_too",
     ),
 )  # fmt: skip

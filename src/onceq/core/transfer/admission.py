@@ -92,9 +92,7 @@ def refusal_of(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, siz
     they can."""
     if queue is None:
         return MessageClass.NACK_BAD_DESTINATION_QUEUE
-    if not peer.actor.free and not may_deliver(step, peer, run.source, place_of(queue).queue):
-        return MessageClass.NACK_ACCESS_DENIED
-    if run.barred:
+    if not peer.actor.free and _no_right(step, peer, run, queue):
         return MessageClass.NACK_ACCESS_DENIED
     if queue.properties.transactional != run.transactional:
         if run.transactional:
@@ -109,6 +107,19 @@ def refusal_of(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, siz
         queue_full(step, queue)
         return MessageClass.NACK_QUEUE_EXCEED_QUOTA
     return 0
+
+
+def _no_right(step: Step, peer: Peer, run: ArrivedRun, queue: Queue) -> bool:
+    """Whether a right is missing for messages to enter. The log has it, because of some messages
+    nobody hears otherwise: acknowledgments, and what asks for no answer."""
+    key = place_of(queue).queue
+    if not run.barred and may_deliver(step, peer, run.source, key):
+        return False
+    sender = guid_text(run.source)
+    step.notice("messages refused: their sender has no right here", f"{key} {sender}",
+                queue=key, sender=sender, came_as=str(peer.actor),
+                acknowledgments_asked_elsewhere=run.barred)  # fmt: skip
+    return True
 
 
 def _too_late(step: Step, run: ArrivedRun) -> bool:
