@@ -99,7 +99,8 @@ def send(step: Step, item: Send) -> None:
     first, count = add_puts(build, sends, transaction=0)
     express = all(put.flags & PUT_EXPRESS for put in build.change.puts)
     step.record(build.change, forced=not express)
-    note_returns(step, item.owner, sends)
+    if step.actors:
+        note_returns(step, item.owner, sends)
     step.answer(item.owner, item.request, Sent(first, count))
 
 
@@ -144,7 +145,8 @@ def commit(step: Step, item: Commit) -> None:
         step.units.promise(sends, -1)
     result = take_effect(build, sends, receives)
     step.record(build.change)
-    note_returns(step, item.owner, sends)
+    if step.actors:
+        note_returns(step, item.owner, sends)
     if item.then:
         with suppress(InsufficientResources):  # It is said to whatever is asked of it.
             _open_or_refuse(step, item.owner, item.then)

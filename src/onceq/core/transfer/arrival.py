@@ -53,8 +53,11 @@ def arrived(step: Step, item: Arrived) -> None:
     # First, because later a change may be under construction that puts into what this drops.
     if len(step.state.answering) >= SWEPT_FROM:
         sweep(step)
-    elsewhere = bool(run.onward) or run.destination_manager not in (NO_GUID, step.identity.guid)
-    reason = _unwelcome(step, peer, run, elsewhere=elsewhere)
+    elsewhere = run.onward != "" or run.destination_manager not in (NO_GUID, step.identity.guid)
+    # Over HTTP nobody proves who he is, here as everywhere: what comes there is known by the
+    # address that it was posted to, and mixes with no stream of a session.
+    own = run.source == peer.peer or peer.http
+    reason = "" if own and not elsewhere else _unwelcome(step, peer, run, own=own)
     if reason and peer.http:
         step.act(Declined(item.session, 400, class_name(MessageClass.NACK_ACCESS_DENIED)))
         return
@@ -115,17 +118,13 @@ def arrived(step: Step, item: Arrived) -> None:
         step.act(Persisted(item.session, len(run.message_numbers)))
 
 
-def _unwelcome(step: Step, peer: Peer, run: ArrivedRun, *, elsewhere: bool) -> str:
-    """Why a session may not bring a run, whatever is in it; "" if it may.
+def _unwelcome(step: Step, peer: Peer, run: ArrivedRun, *, own: bool) -> str:
+    """Why a session may not bring what others have sent, or what is for others; "" if it may.
 
     Args:
-        elsewhere: Whether it is for another manager.
+        own: Whether it speaks for itself.
     """
-    # Over HTTP nobody proves who he is, here as everywhere: what comes there is known by the
-    # address that it was posted to, and mixes with no stream of a session.
-    own = run.source == peer.peer or peer.http
-    reason = "" if own else speaks_for(step, peer, run)
-    return reason or ("" if own and not elsewhere else passes_on(step, peer))
+    return ("" if own else speaks_for(step, peer, run)) or passes_on(step, peer)
 
 
 def meet_routers(step: Step) -> None:
