@@ -354,3 +354,15 @@ def test_the_commands(daemon: Daemon, tmp_path: Path, capfd: pytest.CaptureFixtu
     for words in wrong:
         answer = said("token", *words, code=InvalidParameter.exit_code)
         assert "error (invalid-parameter)" in answer
+
+
+def test_another_queue_manager_is_not_shown_the_token_of_this_one(
+    daemon: Daemon, admin: onceq.QueueManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who gets it could use it here; nor would the other one know it."""
+    token = admin.create_token("operator", grants={"": "operate"}).token
+    with Daemon(tmp_path / "b", tcp=True) as other:
+        monkeypatch.setenv("ONCEQ_TOKEN", token)
+        assert run(["--qm", daemon.where, "tx", "recover", "--other", other.where]) == 0
+        monkeypatch.undo()
+        assert "wrong token" not in log_of(other)

@@ -48,7 +48,8 @@ Others = Annotated[
     list[str] | None,
     typer.Option(
         "--other", "-o", metavar="WHERE", show_default=False,
-        help="Another queue manager that takes part (as for --qm). May be given several times.",
+        help="Another queue manager that takes part (as for --qm). May be given several times. No "
+             "token is shown to it: that of this one is not for others.",
     ),
 ]  # fmt: skip
 Watch = Annotated[
@@ -263,7 +264,7 @@ def _does(view: BranchView) -> str:
 def _as_decided(xid: Xid, where: str, *, commit: bool) -> None:
     """Refuse what the deciding manager has not decided."""
     found = decider_of(xid.gtrid)
-    with connect(where) as other:
+    with _connected(where) as other:
         if found is None or found[0] != guid_bytes(other.id):
             raise InvalidParameter(f"{other.name} does not decide {xid}")
         decision = other.decision(xid.gtrid)
@@ -317,7 +318,8 @@ def accept_database(
 
 
 def _connected(where: str) -> QueueManager:
-    return connect(where, timeout=CONNECT_S_MAX)
+    """Another queue manager: the token in the environment is for the one that is operated."""
+    return connect(where, timeout=CONNECT_S_MAX, token="")
 
 
 def _watch(qm: QueueManager, others: list[str], databases: list[str]) -> NoReturn:
