@@ -87,6 +87,9 @@ def outcome(crowd: Crowd, who: str, what: str) -> str:
         assert changed <= {wanted}
         return table.TAKEN if changed else table.IGNORED
     assert not changed
+    if (status, text) == ("400", "access denied"):
+        assert crowd.secure.parsed() == parsed
+        return table.UNREAD
     return table.DENIED if (status, text) == ("400", "nack-access-denied") else f"{status} {text}"
 
 

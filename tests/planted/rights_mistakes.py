@@ -51,8 +51,8 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         edited(demands,
                "    yield from _sends(step, item.items)\n"
                "    yield from work_of(step, step.units.transactions.get((item.owner, "
-               "item.transaction)))\n\n\ndef _promises",
-               "    yield from _sends(step, item.items)\n\n\ndef _promises"),
+               "item.transaction)))\n\n\ndef _starts",
+               "    yield from _sends(step, item.items)\n\n\ndef _starts"),
     ),
     "a refused send does not doom": _named(
         edited(judge, "        if tx.doomed is None:\n", "        if False:\n"), DOOMED, "I28", "I3"

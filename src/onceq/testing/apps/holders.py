@@ -12,6 +12,7 @@ Watches: I28, by ``judge/tokens.py`` and ``permissions.py``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,6 +66,9 @@ class Holder(App):
 
     books: TokenBooks
     held: Held | None = None
+    undone: Callable[[], None] | None = None
+    """Tells the books that the unit of work under way is over: it is, with the connection, also
+    while the application is busy with something else."""
     _connected: tuple[int, int] = (0, 0)
     _moment: _Moment | None = None
 
@@ -120,6 +124,8 @@ class Holder(App):
         waiting, self._waiting = self._waiting, 0
         if waiting and self._program is not None:
             self._advance(lambda program: program.send(result))
+        elif self.undone is not None:
+            self.undone()
 
     # ---- what is held against the books -------------------------------------------------------
 

@@ -171,6 +171,8 @@ class Subjects:
 
     def _transaction(self, app: App) -> Program:
         unit = self.ledger.unit(app.node.index)
+        if isinstance(app, Holder):
+            app.undone = lambda: self._given_back(unit)
         try:
             yield from self._work(app, unit, app.number())
         except SentAway:
@@ -181,6 +183,14 @@ class Subjects:
             if isinstance(app, Holder):
                 app.hold(None)  # its token may be over by then; the account may always ask
             yield from self.work.lost(app, unit)
+        finally:
+            if isinstance(app, Holder):
+                app.undone = None
+
+    def _given_back(self, unit: Unit) -> None:
+        """Its connection is over: what it took is in its place again, whatever it does now."""
+        self.ledger.aborted(unit)
+        unit.takes.clear()
 
     def _work(self, app: App, unit: Unit, number: int) -> Talk:
         rng = self.rng
