@@ -54,8 +54,6 @@ def arrived(step: Step, item: Arrived) -> None:
     if len(step.state.answering) >= SWEPT_FROM:
         sweep(step)
     elsewhere = run.onward != "" or run.destination_manager not in (NO_GUID, step.identity.guid)
-    # Over HTTP nobody proves who he is, here as everywhere: what comes there is known by the
-    # address that it was posted to, and mixes with no stream of a session.
     own = run.source == peer.peer or peer.http
     reason = "" if own and not elsewhere else _unwelcome(step, peer, run, own=own)
     if reason and peer.http:
@@ -122,7 +120,8 @@ def _unwelcome(step: Step, peer: Peer, run: ArrivedRun, *, own: bool) -> str:
     """Why a session may not bring what others have sent, or what is for others; "" if it may.
 
     Args:
-        own: Whether it speaks for itself.
+        own: Whether it speaks for itself. Over HTTP everybody does: what comes there is known by
+            the address that it was posted to, and mixes with no stream of a session.
     """
     return ("" if own else speaks_for(step, peer, run)) or passes_on(step, peer)
 
