@@ -34,8 +34,8 @@ class Named:
         self.plant(patch)
 
 
-def _named(plant: Plant, *expected: str) -> Mistake:
-    return Mistake(0, Named(plant), frozenset(expected or ("I28",)))
+def _named(plant: Plant, *expected: str, first: int = 0) -> Mistake:
+    return Mistake(first, Named(plant), frozenset(expected or ("I28",)))
 
 
 RIGHTS_MISTAKES: dict[str, Mistake] = {
@@ -53,6 +53,7 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
                "    yield from work_of(step, step.units.transactions.get((item.owner, "
                "item.transaction)))\n\n\ndef _starts",
                "    yield from _sends(step, item.items)\n\n\ndef _starts"),
+        first=170,
     ),
     "a refused send does not doom": _named(
         edited(judge, "        if tx.doomed is None:\n", "        if False:\n"), DOOMED, "I28", "I3"

@@ -161,7 +161,7 @@ SHARED_MISTAKES: dict[str, Mistake] = {
         0, branch_committed_in_passing, frozenset({"I21", "I20"}) | UNTRUE, first=125
     ),
     "decision forgotten early": Mistake(22, forgotten_early, frozenset({"I21"}), first=70),
-    "decision forgotten unseen": Mistake(22, forgotten_unseen, frozenset({"I21"}), first=315),
+    "decision forgotten unseen": Mistake(22, forgotten_unseen, frozenset({"I21"}), first=850),
     "committed before the decision": Mistake(0, committed_before_decision, frozenset({"I21"})),
     "undone in doubt": Mistake(0, undone_in_doubt, frozenset({"I21"})),
     "open taken for aborted": Mistake(0, open_taken_for_aborted, frozenset({"I21"})),
