@@ -8,14 +8,13 @@ import pytest
 
 from onceq.errors import ReceiveTimeout
 from onceq.model.classes import MessageClass
-from onceq.model.identity import guid_text
 from onceq.model.limits import DUPLICATE_AGE_S_MAX
 from onceq.model.message import Delivery, Journal
 from onceq.packet.acks import ORDER_QUEUE_NUMBER, parse_order_ack
 from onceq.testing.process import points
 from onceq.testing.process.relay import Passing, faithful
 from tests.conformance.policies import drop, no_order_acks, up_to
-from tests.conformance.world import World, Worlds, fast
+from tests.conformance.world import World, Worlds, fast, routed
 
 Q = r"DIRECT=OS:B\private$\q"
 LOCAL = r"private$\q"
@@ -336,15 +335,8 @@ def test_case_057_new_stream_when_everything_is_acknowledged(world: World) -> No
 
 
 def test_case_062_a_router_passes_numbers_on_untouched(worlds: Worlds) -> None:
-    world = worlds("A", "R", "B", settings=fast(forward_messages=True))
+    world, name = routed(worlds)
     a, r, b = world["A"], world["R"], world["B"]
-    b.create("q")
-    (queue,) = [q for q in b.look("queues") if q.name == "q"]
-    for node, other in ((a, b), (b, a)):
-        node.kill()
-        node.routes[other.identity.guid] = "R"
-        node.start()
-    name = f"PRIVATE={guid_text(b.identity.guid)}\\{queue.number:08x}"
     a.once(name, b"1", b"2", b"3")
     world.run(20)
     assert b.bodies(LOCAL) == [b"1", b"2", b"3"]

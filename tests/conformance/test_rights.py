@@ -13,7 +13,7 @@ from onceq.model.identity import guid_text
 from onceq.model.message import Acknowledge, Journal
 from onceq.testing.sim.strict import StrictManager
 from tests.conformance.over_http import answers, pair
-from tests.conformance.world import Node, World, Worlds, fast
+from tests.conformance.world import Node, World, Worlds, routed
 
 pytestmark = pytest.mark.inside("who a process is, is told by its certificate")
 
@@ -170,17 +170,10 @@ def test_a_right_of_another_manager_is_no_right_of_ones_own(worlds: Worlds) -> N
 
 def test_who_passes_on_needs_a_right_for_that(worlds: Worlds) -> None:
     """What R brings of A's counts as A's, if R may bring it (security of hops)."""
-    world = worlds("A", "R", "B", settings=fast(forward_messages=True))
+    world, name = routed(worlds)
     a, r, b = world["A"], world["R"], world["B"]
-    b.create("q")
-    (queue,) = [q for q in b.look("queues") if q.name == "q"]
-    for node, other in ((a, b), (b, a)):
-        node.kill()
-        node.routes[other.identity.guid] = "R"
-        node.start()
     strict(world, b)
     grant(b, "send", KEY, to=a)
-    name = f"PRIVATE={guid_text(b.identity.guid)}\\{queue.number:08x}"
     a.once(name, b"1")
     world.run(20)
     assert b.bodies(LOCAL) == [], "R may pass nothing on"
@@ -195,16 +188,10 @@ def test_who_passes_on_needs_a_right_for_that(worlds: Worlds) -> None:
 
 def test_what_is_for_another_is_passed_on_for_those_who_may(worlds: Worlds) -> None:
     """A router stores it, and sends it on: that is not for everybody who reaches it."""
-    world = worlds("A", "R", "B", settings=fast(forward_messages=True))
+    world, name = routed(worlds)
     a, r, b = world["A"], world["R"], world["B"]
-    b.create("q")
-    (queue,) = [q for q in b.look("queues") if q.name == "q"]
-    for node, other in ((a, b), (b, a)):
-        node.kill()
-        node.routes[other.identity.guid] = "R"
-        node.start()
     strict(world, r)
-    a.once(f"PRIVATE={guid_text(b.identity.guid)}\\{queue.number:08x}", b"1")
+    a.once(name, b"1")
     world.run(20)
     assert b.bodies(LOCAL) == []
     assert r.look("outgoing") == [], "nothing of it is kept"

@@ -19,6 +19,7 @@ from onceq.core.manager import Manager
 from onceq.directory import Directory, MemoryDirectory
 from onceq.errors import OnceqError, SyncFailed
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames
+from onceq.model.identity import guid_text
 from onceq.model.limits import Settings
 from onceq.model.manager_identity import Identity
 from onceq.model.requests import Request
@@ -479,3 +480,16 @@ def lookups(batch: Batch) -> array[int]:
 
 def fast(**changes: Any) -> Settings:
     return replace(FAST, **changes)
+
+
+def routed(worlds: Worlds) -> tuple[World, str]:
+    """A and B reach each other by R alone; and the name of a queue of B that is led through it."""
+    world = worlds("A", "R", "B", settings=fast(forward_messages=True))
+    a, b = world["A"], world["B"]
+    b.create("q")
+    (queue,) = [q for q in b.look("queues") if q.name == "q"]
+    for node, other in ((a, b), (b, a)):
+        node.kill()
+        node.routes[other.identity.guid] = "R"
+        node.start()
+    return world, f"PRIVATE={guid_text(b.identity.guid)}\\{queue.number:08x}"

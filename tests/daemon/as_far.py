@@ -16,17 +16,13 @@ def is_loopback(host: str) -> bool:
     return host in (HERE, "localhost")
 
 
-def counted_as_here(address: str) -> bool:
-    """The same, where connections are counted."""
-    return is_loopback(address)
-
-
 def over_loopback(own: Any, known: Any = identities._over_loopback) -> int | None:
     """The account of the other end, if that is on this computer."""
     return known(own) if own.getpeername()[0] == HERE else None
 
 
 if __name__ == "__main__":
-    admission._loopback, doors.is_loopback = counted_as_here, is_loopback
+    for one in (admission, doors):
+        vars(one)["is_loopback"] = is_loopback
     identities._over_loopback = over_loopback
     sys.exit(main.main())

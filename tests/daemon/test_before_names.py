@@ -27,15 +27,14 @@ from onceq.tls.invites import Invited, Invites
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 from tests.certificates import BETA, LONG_AGO_S, Authority
+from tests.daemon.crowd import Q, goes_on
 from tests.daemon.process import ROOT, WAIT_S, Process
 
 pytestmark = pytest.mark.slow
 
-Q = r"private$\q"
 FAR = "127.0.0.9"
 FILES = 256
 """The limit of open files of a daemon whose descriptors are counted."""
-SEGMENT_BYTES = 16 << 20
 AS_FAR = (str(ROOT / "tests" / "daemon" / "as_far.py"),)
 LIMITED = f"""
 import resource, runpy, sys
@@ -284,14 +283,7 @@ def test_handshakes_that_do_not_end_take_nothing_from_those_who_are_known(tmp_pa
             onceq.connect(str(house.alpha.path)) as here,
             onceq.connect(str(tmp_path / "beta")) as there,
         ):
-            body = bytes(1 << 20)
-            for _ in range(3):  # the store opens more segments
-                here.send_many(Q, [body] * (SEGMENT_BYTES >> 20), transactional=True)
-            there.send(rf"DIRECT=OS:ALPHA\{Q}", "through the crowd", transactional=True)
-            came: list[bytes] = []
-            while len(came) < 3 * (SEGMENT_BYTES >> 20) + 1:
-                came += [one.body for one in here.receive_many(Q, 8, timeout=WAIT_S)]
-            assert [one for one in came if one != body] == [b"through the crowd"]
+            goes_on(here, there)
     finally:
         for one in crowd:
             one.close()

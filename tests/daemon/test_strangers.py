@@ -13,15 +13,14 @@ from pathlib import Path
 import pytest
 
 import onceq
+from tests.daemon.crowd import Q, goes_on
 from tests.daemon.process import WAIT_S, Process
 
 pytestmark = pytest.mark.slow
 
-Q = r"private$\q"
 FILES = 256
 """The limit of open files of the daemon."""
 STRANGERS = 600
-SEGMENT_BYTES = 16 << 20
 
 LIMITED = f"""
 import resource, sys
@@ -84,14 +83,7 @@ def test_silent_connections_take_nothing_from_the_store_and_from_applications(
     try:
         with onceq.connect(str(alpha.path)) as here, onceq.connect(str(beta.path)) as there:
             here.create_queue(Q, transactional=True)
-            body = bytes(1 << 20)
-            for _ in range(3):  # the store opens more segments
-                here.send_many(Q, [body] * (SEGMENT_BYTES >> 20), transactional=True)
-            there.send(rf"DIRECT=OS:ALPHA\{Q}", "through the crowd", transactional=True)
-            came: list[bytes] = []
-            while len(came) < 3 * (SEGMENT_BYTES >> 20) + 1:
-                came += [one.body for one in here.receive_many(Q, 8, timeout=WAIT_S)]
-            assert [one for one in came if one != body] == [b"through the crowd"]
+            goes_on(here, there)
     finally:
         for one in strangers:
             one.close()

@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -25,10 +24,10 @@ from onceq.model.rights import WHOLE, Right
 from onceq.model.tokens import SECRET_BYTES, text_of
 from tests.daemon.applications import WAIT_S, Daemon
 from tests.daemon.process import ROOT, Process
+from tests.unit.client.scripted import begun
 
 pytestmark = pytest.mark.slow
 Q = r"private$\orders"
-T = TypeVar("T")
 WRONG = text_of("billing", bytes(SECRET_BYTES))
 
 
@@ -114,20 +113,6 @@ def test_too_many_wrong_ones_keep_nobody_waiting_at_other_addresses(daemon: Daem
     assert refused[:WRONG_TOKENS_AT_ONCE] == [AccessDenied] * WRONG_TOKENS_AT_ONCE
     assert ServiceNotAvailable in refused
     onceq.connect(daemon.where, token=token).close()  # at the socket
-
-
-def begun(work: Callable[[], T]) -> Future[T]:
-    """Do something in a thread."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever asks for it
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future
 
 
 @pytest.fixture

@@ -85,7 +85,8 @@ def where(option: str | None) -> str:
     if is_data_directory("."):
         return "."
     raise ConfigurationError(
-        "which queue manager? Say --qm with its data directory, its socket or onceq://host:port, "
+        "which queue manager? Say --qm with its data directory, its socket, onceq://host:port or "
+        "tls://host:port, "
         f"or set {QM_VARIABLE}"
     )
 

@@ -8,7 +8,6 @@ stands in no text of ours: errors name where it was found.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import ssl
 import stat
@@ -19,6 +18,7 @@ from typing import Final
 from onceq.client.address import Address
 from onceq.client.link import Greeting
 from onceq.errors import AccessDenied, ConfigurationError, OnceqError, UnknownVersion
+from onceq.model.loopback import is_loopback
 from onceq.model.tokens import TEXT_CHARS_MAX, read
 from onceq.permission import denied
 from onceq.tls.contexts import APPLICATIONS, client_context
@@ -110,7 +110,7 @@ class Credentials:
             AccessDenied: The file with the token cannot be read, or others can.
         """
         found = self._found()
-        if found is not None and not (address.path or address.tls or _is_loopback(peer)):
+        if found is not None and not (address.path or address.tls or is_loopback(peer)):
             raise ConfigurationError(
                 f"{found.where} is not shown to {address}, because it would cross the network as "
                 "it is: connect by tls://host:port"
@@ -174,13 +174,6 @@ def check_protocol(address: Address, chosen: str | None) -> None:
     """Whether it is the applications' protocol that is spoken in TLS; raises WrongAddress."""
     if chosen != APPLICATIONS:
         raise address.speaks_other_tls()
-
-
-def _is_loopback(peer: str) -> bool:
-    try:
-        return ipaddress.ip_address(peer.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
 
 
 def _check(text: str, where: str) -> None:

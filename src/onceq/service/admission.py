@@ -14,12 +14,12 @@ Upholds: I24.
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from enum import Enum
 
 from onceq.model.limits import ADDRESS_CONNECTIONS_MAX, ADDRESS_HANDSHAKES_MAX
+from onceq.model.loopback import is_loopback
 from onceq.service.descriptors import Budget
 
 LOCAL = "local"
@@ -101,7 +101,7 @@ class Admission:
         most = getattr(limits, kind.value)
         if self._count[kind] >= most and not (kind is Kind.PEER and self._cut_half(kind)):
             return f"there are {most} such connections already"
-        if not here and kind is not Kind.MADE and not _loopback(address):
+        if not here and kind is not Kind.MADE and not is_loopback(address):
             if self._of_address[address] >= ADDRESS_CONNECTIONS_MAX and not self._known(address):
                 return f"this address has {ADDRESS_CONNECTIONS_MAX} connections already"
             if len(self._half.get(address, ())) >= ADDRESS_HANDSHAKES_MAX:
@@ -189,10 +189,3 @@ class Admission:
             self._halves -= 1
             if not of_address:
                 del self._half[place.address]
-
-
-def _loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False

@@ -17,7 +17,6 @@ Upholds: I28.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import ssl
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from onceq.core.inputs.settings import TellDoors
 from onceq.errors import ConfigurationError, OnceqError
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import CERTIFICATE_WARN_DAYS
+from onceq.model.loopback import is_loopback
 from onceq.model.manager_identity import Identity
 from onceq.model.rights import NOBODY, Actor, ActorKind
 from onceq.model.time import DAY_S
@@ -275,16 +275,6 @@ def proven(certificate: dict[str, object] | None) -> Shown | str:
     if guid == NO_GUID:
         return "it has shown no certificate of a queue manager"
     return Shown(guid, Actor(ActorKind.PEER, guid_text(guid)))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this computer reaches an address; a name but ``localhost`` may be any."""
-    if host.casefold() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 _TLS: Final = (

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from onceq.errors import InvalidParameter
 from onceq.model.identity import NO_GUID, guid_text
+from onceq.model.loopback import is_loopback
 from onceq.model.rights import ANYWHERE, HERE, NOBODY, Actor, ActorKind, actor_pattern
 from onceq.service.admission import LOCAL
 from onceq.tls.identity import guid_of, name_of
@@ -107,9 +108,8 @@ def is_private(transport: asyncio.BaseTransport | None) -> bool:
     if transport.get_extra_info("ssl_object") is not None:
         return True
     try:
-        there = own.getpeername()[0]
-        return ipaddress.ip_address(there.partition("%")[0]).is_loopback
-    except (OSError, ValueError, IndexError):
+        return is_loopback(own.getpeername()[0])
+    except (OSError, IndexError):
         return False
 
 
@@ -129,7 +129,7 @@ def _over_loopback(own: Any) -> int | None:
     """The account of the other end, if it is on this computer."""
     try:
         here, there = own.getsockname()[:2], own.getpeername()[:2]
-        if not ipaddress.ip_address(there[0].partition("%")[0]).is_loopback:
+        if not is_loopback(there[0]):
             return None
         with open(_TABLES[own.family]) as table:
             next(table)

@@ -88,7 +88,7 @@ PLANTED = (
     ),
     Planted(
         "tokens-are-shown-in-the-clear",
-        edited(credentials, "or _is_loopback(peer)):", "or peer):"),
+        edited(credentials, "or is_loopback(peer)):", "or peer):"),
         CLIENT + "test_it_is_not_shown_where_others_can",
     ),
     Planted(
