@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.model import requests as r
-from onceq.model.branch import Join
+from onceq.model.branch import Decision, Join, Leave
 from onceq.model.identity import TransactionId
 from onceq.model.message import PLAIN, Journal
 from onceq.model.requests import Access, Grip, PickBy, Request, SendItem, Steer
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.views import looks
 from onceq.model.views.ranges import RangeAsked
+from onceq.model.xid import Xid
 from tests.matrix.roles import ANYONE, NAMED
 
 if TYPE_CHECKING:
@@ -236,6 +237,56 @@ def _by_hand(at: Attempt) -> None:
     at.admin(r.CommitBranch(at.xid, by_hand=True))
 
 
+def _suspended(at: Attempt) -> None:
+    tx = at.number()
+    at.admin(r.StartBranch(tx, at.xid))
+    at.admin(r.EndBranch(tx, at.xid, Leave.SUSPEND))
+
+
+def _decided(at: Attempt) -> None:
+    """A decision of the administrator's, which he is telling."""
+    tx = at.number()
+    at.admin(r.Begin(tx))
+    at.admin(r.Enlist(tx, at.gtrid, "partner"))
+    at.admin(r.Commit(tx))
+
+
+def _done(at: Attempt, answer: Any) -> None:
+    at.admin(r.DecisionDone(at.gtrid))
+
+
+def _is_done(at: Attempt, answer: Any) -> None:
+    assert at.admin(r.AskDecision(at.gtrid)) is Decision.ABORTED, "nothing is on record of it"
+
+
+def _decides(at: Attempt) -> None:
+    """A promise with no work of its own, which decides for a partner."""
+    tx = at.number()
+    at.admin(r.Begin(tx))
+    at.admin(r.Enlist(tx, at.gtrid, "partner"))
+    at.admin(r.Promise(tx, at.by_row()))
+
+
+def _end_deciding(at: Attempt, answer: Any) -> None:
+    _end_branch(at, answer)
+    _done(at, answer)
+
+
+def _anchored(at: Attempt) -> None:
+    """A branch with nothing in it, which stands for those at another queue manager."""
+    at.group_branch()
+    at.xid = Xid(at.xid.format_id, at.xid.gtrid, b"group.for." + bytes(16).hex().encode())
+    tx = at.number()
+    at.admin(r.StartBranch(tx, at.xid))
+    at.admin(r.PrepareBranch(at.xid, tx))
+
+
+def _still_prepares(at: Attempt, answer: Any) -> None:
+    """What others prepare of the batch is not given up."""
+    _prepared(at)
+    assert at.admin(r.RollbackGroup(at.prefix)) == 1
+
+
 def _end_branch(at: Attempt, answer: Any) -> None:
     at.admin(r.RollbackBranch(at.xid, by_hand=True))
     at.admin(r.ForgetBranch(at.xid))
@@ -262,20 +313,32 @@ def _end_group(at: Attempt, answer: Any) -> None:
     at.admin(r.ForgetGroup("app"))
 
 
+def _end_anchored(at: Attempt, answer: Any) -> None:
+    _end_group(at, answer)
+    at.admin(r.DecisionDone(at.xid.gtrid))
+
+
 BRANCHES: Final = (
     Row(r.StartBranch, "", NAMED, lambda at: r.StartBranch(at.number(), at.xid),
         after=_end_branch),
     Row(r.StartBranch, "that others have begun", "send@orders",
         lambda at: r.StartBranch(at.number(), at.xid, Join.JOIN), _begun, after=_end_branch),
-    Row(r.EndBranch, "", ANYONE, lambda at: r.EndBranch(_started(at), at.xid),
-        after=_end_branch, answers="unknown-branch"),
+    Row(r.EndBranch, "", NAMED, lambda at: r.EndBranch(_started(at), at.xid), after=_end_branch),
+    Row(r.EndBranch, "that others have suspended", "operate",
+        lambda at: r.EndBranch(0, at.xid, Leave.FAIL), _suspended, after=_end_branch),
     Row(r.PrepareBranch, "with messages", "send@orders",
         lambda at: r.PrepareBranch(at.xid, _started(at), [item()]), after=_end_branch,
         refused="send-failed"),
+    Row(r.PrepareBranch, "that others have begun", "send@orders",
+        lambda at: r.PrepareBranch(at.xid), _begun, after=_end_branch),
     Row(r.CommitBranch, "", "send@orders", lambda at: r.CommitBranch(at.xid), _prepared,
         after=_end_branch),
     Row(r.RollbackBranch, "", "send@orders", lambda at: r.RollbackBranch(at.xid), _prepared,
         after=_end_branch),
+    Row(r.CommitBranch, "that decides for others", "operate",
+        lambda at: r.CommitBranch(at.xid), _decides, after=_end_deciding),
+    Row(r.RollbackBranch, "that decides for others", "operate",
+        lambda at: r.RollbackBranch(at.xid), _decides, after=_end_deciding),
     Row(r.CommitBranch, "by hand", "operate", lambda at: r.CommitBranch(at.xid, by_hand=True),
         _prepared, after=_end_branch),
     Row(r.RollbackBranch, "by hand", "operate",
@@ -284,11 +347,15 @@ BRANCHES: Final = (
         after=_end_branch),
     Row(r.Promise, "with messages", "send@orders",
         lambda at: r.Promise(0, at.by_row(), [item()]), after=_end_branch),
-    Row(r.Enlist, "", ANYONE, lambda at: r.Enlist(at.begin(), at.gtrid, "partner")),
+    Row(r.Enlist, "", NAMED, lambda at: r.Enlist(at.begin(), at.gtrid, "partner")),
     Row(r.AskDecision, "", NAMED, lambda at: r.AskDecision(at.gtrid)),
     Row(r.AskRows, "", NAMED, lambda at: r.AskRows("sqlite:x")),
-    Row(r.LeaveDecision, "", NAMED, lambda at: r.LeaveDecision(at.gtrid)),
-    Row(r.DecisionDone, "", NAMED, lambda at: r.DecisionDone(at.gtrid)),
+    Row(r.LeaveDecision, "", NAMED, lambda at: r.LeaveDecision(at.decides()), after=_done),
+    Row(r.LeaveDecision, "of another", "operate", lambda at: r.LeaveDecision(at.gtrid), _decided,
+        after=_done),
+    Row(r.DecisionDone, "", NAMED, lambda at: r.DecisionDone(at.decides()), after=_is_done),
+    Row(r.DecisionDone, "of another", "operate", lambda at: r.DecisionDone(at.gtrid), _decided,
+        after=_done),
     Row(r.CommitGroup, "", "send@orders",
         lambda at: r.CommitGroup("app", "", at.number(), at.prefix, [at.xid]), _prepared_group,
         after=_end_group),
@@ -300,6 +367,14 @@ BRANCHES: Final = (
         after=_end_group),
     Row(r.RollbackGroup, "", "send@orders", lambda at: r.RollbackGroup(at.prefix),
         _prepared_group, after=_end_group),
+    Row(r.RollbackGroup, "for good, before others have prepared anything", NAMED,
+        lambda at: r.RollbackGroup(at.prefix, True), lambda at: at.group_branch(),
+        after=_still_prepares),
+    Row(r.RollbackGroup, "of what stands for branches elsewhere", "operate",
+        lambda at: r.RollbackGroup(at.prefix), _anchored, after=_end_group),
+    Row(r.CommitGroup, "of what stands for branches elsewhere", "operate",
+        lambda at: r.CommitGroup("app", "", at.number(), at.prefix, [at.xid]), _anchored,
+        after=_end_anchored),
     Row(r.ForgetGroup, "", "operate", lambda at: r.ForgetGroup("app"), _committed_group,
         after=_end_group),
 )  # fmt: skip
@@ -406,7 +481,10 @@ LOOKS: Final = (
     _look(looks.EOD_SEND, "monitor", BETA),
     _look(looks.EOD_RECEIVE, "monitor", ORDERS),
     _look(looks.MANAGEMENT, "monitor", ORDERS),
-    *(_look(look, NAMED) for look in (looks.LISTS, looks.BRANCHES, looks.DECISIONS, looks.GROUPS)),
+    _look(looks.LISTS, NAMED),
+    _look(looks.BRANCHES, NAMED, what="those of others without what they do"),
+    _look(looks.DECISIONS, NAMED, what="one's own"),
+    _look(looks.GROUPS, NAMED, what="one's own"),
     _look(looks.LIST, NAMED, "nobody", answers="queue-not-found"),
     _look(looks.COPIES, NAMED, "public", answers="queue-not-found"),
     _look(looks.RESOLVE, NAMED, ORDERS),

@@ -340,6 +340,13 @@ class Attempt:
             self.ask(r.Abort(tx))
         self._open = ()
 
+    def decides(self) -> bytes:
+        """A decision of whoever asks, with a partner to be told of it."""
+        tx = self.begin()
+        self.ask(r.Enlist(tx, self.gtrid, "partner"))
+        self.ask(r.Commit(tx))
+        return self.gtrid
+
     def by_row(self) -> Xid:
         """A branch that a row in a database decides."""
         self.xid = xid_by_row(self.manager.guid, self.number(), "sqlite:x")

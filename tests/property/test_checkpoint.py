@@ -15,6 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from onceq.core.inputs.inputs import OwnerCame
 from onceq.core.state import snapshot
 from onceq.core.state.setups import KINDS
 from onceq.core.state.state import State
@@ -22,7 +23,8 @@ from onceq.errors import OnceqError
 from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.message import Acknowledge, Journal
-from onceq.model.xid import Xid, group_prefix, group_xid
+from onceq.model.rights import Actor, ActorKind
+from onceq.model.xid import TAG_BYTES, Xid, anchor_xid, group_prefix, group_xid
 from onceq.store.log import LogStore
 from onceq.testing.sim.comparing import differences
 from onceq.testing.sim.recovery import BY_THE_WAY, replayed
@@ -208,6 +210,11 @@ class Histories(RuleBasedStateMachine):
         self.a.enlist(tx, b"g%d" % self.count)
         self.ask(self.a, requests.Commit(tx, (item(FAR, b"d"),)))
 
+    @rule()
+    def somebody_decides(self) -> None:
+        self.count += 1
+        somebody_decides(self.a, b"by %d" % self.count)
+
     # ---- operators ------------------------------------------------------------------------
 
     @rule(queue=st.sampled_from((*QUEUES, FAR)))
@@ -277,6 +284,30 @@ def test_a_checkpoint_and_its_log_are_the_whole_log() -> None:
     run_state_machine_as_test(Histories, settings=settings(max_examples=25, stateful_step_count=40))
 
 
+def test_decisions_and_promises_are_of_the_same_one_after_a_checkpoint() -> None:
+    """Also where a record behind the checkpoint ends what stands in it."""
+    node = World("A")["A"]
+    somebody_decides(node, b"one")
+    whole = compare(node, [])
+    restored = replayed(node.identity, b"".join(snapshot.snapshot(whole)), [])
+    assert not differences(whole, restored)
+    assert {made.by for made in restored.branches.decisions.values()} == {"account:alice"}
+    assert [branch.by for branch in restored.branches] == ["account:alice"]
+
+
+def test_a_checkpoint_of_an_older_version_says_of_no_decision_whose_it_is() -> None:
+    node = World("A")["A"]
+    somebody_decides(node, b"one")
+    made = b"".join(snapshot.snapshot(compare(node, [])))
+    version, size = struct.unpack_from("<II", made)
+    head = json.loads(made[8 : 8 + size])
+    head["branches"]["decisions"] = [row[:3] for row in head["branches"]["decisions"]]
+    raw = json.dumps(head).encode()
+    older = struct.pack("<II", version, len(raw)) + raw + made[8 + size :]
+    restored = replayed(node.identity, older, [])
+    assert [made.by for made in restored.branches.decisions.values()] == [""]
+
+
 UNUSED = frozenset({"ceiling", "answering"})
 """Parts that may be empty: the history below does not come to them."""
 DERIVED = frozenset({"regions"})
@@ -299,6 +330,17 @@ def somebody_has_rights(node: Node) -> None:
           about="private$\\in", result="access-denied")  # fmt: skip
     setup(node, "token", name="billing", salt="73" * 16, digest="64" * 32, made_s=START_S,
           expires_s=START_S + 60, grants=[[["send"], "private$\\in"]])  # fmt: skip
+
+
+def somebody_decides(node: Node, name: bytes = b"alice's") -> None:
+    """A decision, and a promise, of an application that is not who runs the manager."""
+    assert node.engine is not None
+    node.engine.submit(OwnerCame(node.owner, Actor(ActorKind.ACCOUNT, "alice")))
+    node.enlist(tx := node.begin(), name)
+    node.ask(requests.Commit(tx))
+    token = name.rjust(TAG_BYTES, b"-")[-TAG_BYTES:]
+    node.promise(anchor_xid(group_prefix(node.identity.guid, token), token, bytes(range(16))))
+    node.engine.submit(OwnerCame(node.owner, Actor(ActorKind.ACCOUNT, free=True)))
 
 
 def somebody_reads(node: Node) -> None:
@@ -374,6 +416,7 @@ def busy() -> Node:
     a.commit_group("app", 1, prefix, xid, query="q")
     a.enlist(tx := a.begin(), b"shared")
     a.ask(requests.Commit(tx, (item(inside, b"shared"),)))
+    somebody_decides(a)
     setup(a, "offline", since_s=START_S)
     somebody_has_rights(a)
     assert a.engine is not None

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
-from onceq.errors import DatabaseRestored, PartnerLost, UnknownBranch
+from onceq.errors import AccessDenied, DatabaseRestored, OnceqError, PartnerLost, UnknownBranch
 from onceq.model.views.branches import BranchView, RowsView
 from onceq.model.xid import Xid
 from onceq.partners.driving import Calls
@@ -66,10 +66,11 @@ def settle(
 
     Raises:
         PartnerLost: That of one could not be found out yet; the others have theirs.
+        AccessDenied: One is not for this application to decide; the others have theirs.
         DatabaseRestored: See ``look_for_rows``.
     """
     seen = yield from look_for_rows(promiser, manager, agent, name)
-    stuck: list[PartnerLost] = []
+    stuck: list[OnceqError] = []
     for view in found:
         xid = Xid.parse(view.xid)
         if view.agent != name:
@@ -91,6 +92,9 @@ def settle(
             yield partial(promiser.commit if committed else promiser.rollback, xid)
         except UnknownBranch:
             continue  # Whoever was at work has done it meanwhile.
+        except AccessDenied as error:
+            stuck.append(error)  # Its own application brings it to its outcome, or an operator.
+            continue
         (report.committed if committed else report.rolled_back).append((name, xid))
     if stuck:
         raise stuck[0]

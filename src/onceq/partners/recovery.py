@@ -24,8 +24,10 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from onceq.errors import (
+    AccessDenied,
     DatabaseRestored,
     DecidedByHand,
+    OnceqError,
     PartnerLost,
     TwoPhaseForbidden,
     UnknownBranch,
@@ -248,8 +250,12 @@ class Recovery:
                 self._waits_s.pop(name, None)
         for gtrid, partners in decisions.items():
             if all(name in left and gtrid not in left[name] for name in partners):
-                if not dry_run:
-                    yield partial(self._decider.done, gtrid)
+                try:
+                    if not dry_run:
+                        yield partial(self._decider.done, gtrid)
+                except AccessDenied:
+                    report.waiting[gtrid] = partners  # Another one has decided it.
+                    continue
                 report.forgotten.append(gtrid)
             else:
                 report.waiting[gtrid] = partners
@@ -293,7 +299,7 @@ class Recovery:
         """Bring branches there to their outcome; returns the transactions of those that are
         left."""
         left: set[bytes] = set()
-        stuck: list[PartnerLost] = []
+        stuck: list[OnceqError] = []
         listed = yield partial(resource.recover, PREFIX.encode())
         self._told -= {(at, xid) for at, xid in self._told if at == name and xid not in listed}
         for xid in listed:
@@ -303,8 +309,8 @@ class Recovery:
                 continue
             try:
                 over = yield from self._end(name, resource, xid, report, dry_run=dry_run)
-            except PartnerLost as error:
-                # One that cannot be ended now does not keep the others waiting.
+            except (PartnerLost, AccessDenied) as error:
+                # One that cannot be ended now, or not by this one, does not keep others waiting.
                 stuck.append(error)
                 over = False
             if not over:

@@ -39,16 +39,22 @@ PLANTED = (
     ),
     Planted(
         "a-batch-is-undone-by-anybody",
-        edited(demands, "    yield from _work_of_batch(step, item.prefix)\n", ""),
+        edited(
+            demands,
+            "    yield from _to_decide_batch(step, item.owner, item.prefix)\n"
+            "    known = step.state.groups",
+            "    known = step.state.groups",
+        ),
         ROWS,
     ),
     Planted(
         "branches-are-joined-by-anybody",
         edited(
             demands,
-            "    yield NAMED\n    yield from work_of(step, step.units.branches.get(item.xid))\n\n\n"
-            "def _promises",
-            "    yield NAMED\n\n\ndef _promises",
+            "    yield NAMED\n"
+            "    yield from to_decide(step, item.owner, step.units.branches.get(item.xid))\n\n\n"
+            "def _ends_branch",
+            "    yield NAMED\n\n\ndef _ends_branch",
         ),
         ROWS,
     ),

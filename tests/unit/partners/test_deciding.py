@@ -21,6 +21,7 @@ from onceq.client.plans.unit_of_work import Unit
 from onceq.client.plans.xa import Deciding
 from onceq.client.session import Session
 from onceq.errors import (
+    AccessDenied,
     DecidedByHand,
     InDoubt,
     OnceqError,
@@ -296,6 +297,38 @@ def test_a_branch_that_is_stuck_does_not_keep_others_waiting() -> None:
     assert ended == [b"a", b"b"]
     assert len(report.rolled_back) == 2
     assert "its connection lives" in report.failed["0"]
+
+
+def test_what_is_not_for_this_application_to_decide_does_not_keep_others_waiting() -> None:
+    home = Home(committed=True, working=False)
+    ended: list[bytes] = []
+
+    class Shared(Model):
+        def recover(self, prefix: bytes = b"") -> list[Xid]:
+            return [Xid(ONCEQ_FORMAT, GTRID, name) for name in (b"another", b"own")]
+
+        def commit(self, xid: Xid) -> None:
+            if xid.bqual == b"another":
+                raise AccessDenied("nobody has granted send")
+            ended.append(xid.bqual)
+
+    recovery = Recovery(home, [Shared("0"), Model("1", state="committed")])
+    report = recovery.step(0.0)
+    assert ended == [b"own"]
+    assert "nobody has granted send" in report.failed["0"]
+    assert report.waiting == {GTRID: ("0", "1")}, "it is not over, so its decision is kept"
+    assert not home.forgotten
+
+
+def test_the_decision_of_another_is_left_to_him() -> None:
+    class Foreign(Home):
+        def done(self, gtrid: bytes) -> None:
+            raise AccessDenied("nobody has granted operate")
+
+    models = [Model("0", state="committed"), Model("1", state="committed")]
+    report = Recovery(Foreign(committed=True, working=False), models).step(0.0)
+    assert report.waiting == {GTRID: ("0", "1")}
+    assert not report.forgotten
 
 
 def test_a_decision_is_kept_until_every_partner_was_looked_at() -> None:

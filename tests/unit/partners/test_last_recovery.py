@@ -16,7 +16,7 @@ import pytest
 from onceq.core.inputs.inputs import OwnerGone
 from onceq.core.state.seen_rows import Rows, SeenRows
 from onceq.core.state.setups import RowsFound
-from onceq.errors import DatabaseRestored, OnceqError, PartnerLost
+from onceq.errors import AccessDenied, DatabaseRestored, OnceqError, PartnerLost
 from onceq.model import requests
 from onceq.model.branch import Decision
 from onceq.model.message import PLAIN
@@ -329,6 +329,25 @@ def test_a_database_that_is_set_back_in_a_round_decides_nothing_in_it() -> None:
     assert world.restored, f"after {len(calls)} calls"
     assert report.committed == report.rolled_back == []
     assert not {first[1], second[1]} & set(world.table.rows)
+
+
+def test_what_is_not_for_this_application_to_decide_does_not_keep_others_waiting() -> None:
+    class Shared(Manager):
+        def commit(self, xid: Xid) -> None:
+            if xid == another:
+                raise AccessDenied("nobody has granted send")
+            super().commit(xid)
+
+    manager, table = Shared(), Table()
+    (another, row), (own, own_row) = manager.promise(), manager.promise()
+    manager.dies()
+    table.rows = {row: COMMITTED, own_row: COMMITTED}
+    recovery = Recovery(manager)
+    recovery.add_agent(table, manager, NAME)
+    report = recovery.step(0.0)
+    assert report.committed == [(NAME, own)]
+    assert "nobody has granted send" in report.failed[f"{NAME} (rows)"]
+    assert table.rows == {row: COMMITTED, own_row: COMMITTED}, "nothing was removed"
 
 
 def test_a_branch_that_ends_after_later_ones_were_found_is_looked_for() -> None:

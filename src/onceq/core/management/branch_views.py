@@ -1,16 +1,33 @@
-"""Branches and decisions, as operators and coordinators see them."""
+"""Branches, decisions and groups, as operators and coordinators see them.
+
+Whoever may not look at the whole queue manager sees his own decisions and groups. Of a branch that
+he may not decide he sees that it is there, and nothing of its work: recovery takes a branch that is
+not in the list for one that is over, and forgets the decision about it. A branch that was hidden
+because a right was taken away would be rolled back then, although its transaction is committed.
+
+Upholds: I21, I28.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from onceq.core.rights.demands import MONITOR, to_decide
+from onceq.core.rights.judge import may
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.model.views.branches import BranchView, DecisionView, GroupView
 from onceq.model.xid import agent_of
 
 
-def branches(step: Step) -> list[BranchView]:
+def branches(step: Step, owner: int) -> list[BranchView]:
     """Every branch: at work, ended, prepared, and decided by hand."""
-    found = [_view(step, tx) for tx in step.units.branches.values()]
+    whole = may(step, owner, (MONITOR,))
+    found = [
+        _view(step, tx) if whole or may(step, owner, to_decide(step, owner, tx))
+        else _that_it_is_there(_view(step, tx))
+        for tx in step.units.branches.values()
+    ]  # fmt: skip
     found += [
         BranchView(
             str(b.xid),
@@ -29,6 +46,10 @@ def branches(step: Step) -> list[BranchView]:
         if b.by_hand is not None
     ]
     return found
+
+
+def _that_it_is_there(view: BranchView) -> BranchView:
+    return replace(view, messages=0, bytes=0, received=0, queues=(), destinations=())
 
 
 def _view(step: Step, tx: Transaction) -> BranchView:
@@ -50,19 +71,23 @@ def _view(step: Step, tx: Transaction) -> BranchView:
     )
 
 
-def decisions(step: Step) -> list[DecisionView]:
+def decisions(step: Step, owner: int) -> list[DecisionView]:
     """Commits that partners are still to be told of."""
+    whole, own = may(step, owner, (MONITOR,)), step.known_by(owner)
     return [
         DecisionView(gtrid.decode("ascii", "backslashreplace"), made.partners, made.at_s)
         for gtrid, made in step.state.branches.decisions.items()
+        if whole or made.by == own
     ]
 
 
-def groups(step: Step) -> list[GroupView]:
+def groups(step: Step, owner: int) -> list[GroupView]:
     """Applications that commit groups of branches, those that did so last first."""
+    whole, own = may(step, owner, (MONITOR,)), step.known_by(owner)
     branches = step.state.branches
     found = [
         GroupView(app, group.query, group.version, group.at_s, len(branches.of_group(group.prefix)))
         for app, group in step.state.groups
+        if whole or group.by == own
     ]
     return found[::-1]

@@ -42,7 +42,7 @@ from onceq.model.views.queues import ConnectionView, OutgoingView, QueueView
 
 T = TypeVar("T")
 Q = TypeVar("Q", Queue, OutgoingQueue)
-Shown = Callable[[Step, str], object]
+Shown = Callable[[Step, Look], object]
 
 
 def look(step: Step, item: Look) -> None:
@@ -50,7 +50,7 @@ def look(step: Step, item: Look) -> None:
     shown = _SHOWN.get(item.what)
     if shown is None:
         raise InvalidParameter(f"there is no view {item.what!r}")
-    step.answer(item.owner, item.request, shown(step, item.name))
+    step.answer(item.owner, item.request, shown(step, item))
 
 
 def status(step: Step) -> StatusView:
@@ -268,12 +268,17 @@ def _transactions(step: Step, _: str) -> list[TransactionView]:
 
 def _named(look: looks.Look[T], show: Callable[[Step, str], T]) -> tuple[str, Shown]:
     """A row of the table below: that the answer is of the look's type is checked here."""
-    return look.what, show
+    return look.what, lambda step, item: show(step, item.name)
 
 
 def _whole(look: looks.Look[T], show: Callable[[Step], T]) -> tuple[str, Shown]:
     """The same for what needs no name."""
     return look.what, lambda step, _: show(step)
+
+
+def _own(look: looks.Look[T], show: Callable[[Step, int], T]) -> tuple[str, Shown]:
+    """The same for what shows to each what is his."""
+    return look.what, lambda step, item: show(step, item.owner)
 
 
 _SHOWN: Final[Mapping[str, Shown]] = dict(
@@ -296,11 +301,11 @@ _SHOWN: Final[Mapping[str, Shown]] = dict(
         _named(looks.COPIES, directory_rules.copy_names),
         _named(looks.RESOLVE, directory_rules.resolved),
         _named(looks.MANAGEMENT, msmq_names.properties),
-        _whole(looks.BRANCHES, branch_views.branches),
-        _whole(looks.DECISIONS, branch_views.decisions),
+        _own(looks.BRANCHES, branch_views.branches),
+        _own(looks.DECISIONS, branch_views.decisions),
         _whole(looks.DAMAGES, damage_views.damages),
         _whole(looks.SCRUB, lambda step: step.scrub),
-        _whole(looks.GROUPS, branch_views.groups),
+        _own(looks.GROUPS, branch_views.groups),
         _named(looks.TRANSACTIONS, _transactions),
         _named(looks.RIGHTS, rights.grants),
         _named(looks.TRAIL, trail.acts),

@@ -45,7 +45,7 @@ class Demand:
 NAMED: Final = Demand(())
 """Only that it is known who asks."""
 _OPERATE: Final = Demand((Right.OPERATE,))
-_MONITOR: Final = Demand((Right.MONITOR,))
+MONITOR: Final = Demand((Right.MONITOR,))
 _ADMINISTER: Final = Demand((Right.ADMINISTER,))
 
 Demands = Iterable[Demand]
@@ -84,7 +84,7 @@ def _to_see(place: Place, *, bodies: bool) -> Demand:
         return Demand((Right.PEEK_BODY if bodies else Right.PEEK,), place.queue, place.said)
     if place.kind is PlaceKind.JOURNAL:
         return Demand((Right.JOURNAL,), place.queue, place.said)
-    return _OPERATE if bodies else _MONITOR
+    return _OPERATE if bodies else MONITOR
 
 
 def _takes(step: Step, item: Any) -> Demands:
@@ -199,13 +199,35 @@ def _commits(step: Step, item: requests.Commit) -> Demands:
 def _starts(step: Step, item: requests.StartBranch) -> Demands:
     """Who takes part in a branch can undo it, so he must be one who may decide it."""
     yield NAMED
-    yield from work_of(step, step.units.branches.get(item.xid))
+    yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
+
+
+def _ends_branch(step: Step, item: requests.EndBranch) -> Demands:
+    """A suspended branch is ended from anywhere, and may be said to have failed."""
+    yield NAMED
+    yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
+
+
+def to_decide(step: Step, owner: int, tx: Transaction | None) -> Demands:
+    """What whoever decides a branch needs: the rights to do its work. Where it has none, or decides
+    for partners as well, no right says what is at stake: then it must be his own."""
+    if tx is None:
+        return
+    yield from work_of(step, tx)
+    judged = (tx.sends or tx.receives) and not tx.gtrid
+    if not judged and whose(step, tx) != step.known_by(owner):
+        yield _OPERATE
+
+
+def whose(step: Step, tx: Transaction) -> str:
+    """Who has promised a branch, or is at work in it; as ``Step.known_by`` says it."""
+    return step.state.branches.numbered(tx.branch).by if tx.branch else step.known_by(tx.owner)
 
 
 def _promises(step: Step, item: requests.PrepareBranch | requests.Promise) -> Demands:
     yield from _sends(step, item.items)
     yield from work_of(step, step.units.transactions.get((item.owner, item.transaction)))
-    yield from work_of(step, step.units.branches.get(item.xid))
+    yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
 
 
 def _decides(step: Step, item: requests.CommitBranch | requests.RollbackBranch) -> Demands:
@@ -214,18 +236,30 @@ def _decides(step: Step, item: requests.CommitBranch | requests.RollbackBranch) 
         yield _OPERATE
         return
     yield NAMED
-    yield from work_of(step, step.units.branches.get(item.xid))
+    yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
+
+
+def _tells(step: Step, item: requests.DecisionDone | requests.LeaveDecision) -> Demands:
+    """That a decision is carried out, or told no more, is said by who has decided: what is not on
+    record any more counts as aborted."""
+    yield NAMED
+    made, teller = step.state.branches.decisions.get(item.gtrid), step.units.telling.get(item.gtrid)
+    known = {made.by} if made is not None else set()
+    if teller is not None:
+        known.add(step.known_by(teller))
+    if known - {step.known_by(item.owner)}:
+        yield _OPERATE
 
 
 def _decides_group(step: Step, item: requests.CommitGroup) -> Demands:
     yield NAMED
     for xid in item.xids:
-        yield from work_of(step, step.units.branches.get(xid))
+        yield from to_decide(step, item.owner, step.units.branches.get(xid))
     # What is prepared of this batch, or of the one before, and is not in the list, is undone.
-    yield from _work_of_batch(step, item.prefix)
+    yield from _to_decide_batch(step, item.owner, item.prefix)
     known = step.state.groups.get(item.app)
     if known is not None:
-        yield from _work_of_batch(step, known.prefix)
+        yield from _to_decide_batch(step, item.owner, known.prefix)
         if known.by != step.known_by(item.owner):
             # Another one's versions would be taken for those that were committed before.
             yield _OPERATE
@@ -233,14 +267,12 @@ def _decides_group(step: Step, item: requests.CommitGroup) -> Demands:
 
 def _gives_group_up(step: Step, item: requests.RollbackGroup) -> Demands:
     yield NAMED
-    for xid, tx in step.units.branches.items():
-        if xid.gtrid.startswith(item.prefix):
-            yield from work_of(step, tx)
+    yield from _to_decide_batch(step, item.owner, item.prefix)
 
 
-def _work_of_batch(step: Step, prefix: bytes) -> Demands:
+def _to_decide_batch(step: Step, owner: int, prefix: bytes) -> Demands:
     for branch in step.state.branches.of_group(prefix):
-        yield from work_of(step, step.units.branches.get(branch.xid))
+        yield from to_decide(step, owner, step.units.branches.get(branch.xid))
 
 
 # ---- looks and operators -----------------------------------------------------------------------
@@ -259,20 +291,21 @@ def _looks(step: Step, item: requests.Look) -> Demands:
         return [_to_see(place, bodies=False) for place in places(step, queue)]
     if what == "rights" and item.name:
         return (Demand((Right.GET_RIGHTS, Right.MONITOR), item.name.casefold()),)
-    return (_MONITOR,)
+    return (MONITOR,)
 
 
 _OPEN_LOOKS: Final = frozenset(
     ("resolve", "list", "lists", "copies", "branches", "decisions", "groups")
 )
-"""What the directory says is for everybody who has a name; and which branches are prepared, because
-whoever may do all the work of one may decide it, and has to find it after a crash."""
+"""What the directory says is for everybody who has a name; and what is not over of branches, groups
+and decisions, because whoever may end it has to find it after a crash: each sees what is his
+(``core/management/branch_views.py``)."""
 
 
 def _at_or_monitor(place: Place, right: Right) -> Demand:
     if place.kind is PlaceKind.QUEUE:
         return Demand((right, Right.MONITOR), place.queue, place.said)
-    return _MONITOR
+    return MONITOR
 
 
 def _sets_rights(step: Step, item: requests.SetRights) -> Demands:
@@ -287,7 +320,7 @@ def _sets_rights(step: Step, item: requests.SetRights) -> Demands:
 
 
 def _explains(step: Step, item: requests.ExplainRight) -> Demands:
-    return (NAMED,) if not item.who else (_MONITOR,)
+    return (NAMED,) if not item.who else (MONITOR,)
 
 
 def _own(step: Step, item: Request) -> Demands:
@@ -323,11 +356,11 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.CommitGroup: _decides_group,
     requests.CreateQueue: _creates,
     requests.CreateToken: _administers,
-    requests.DecisionDone: _known,
+    requests.DecisionDone: _tells,
     requests.DeleteQueue: _deletes,
     requests.EditDirectory: _administers,
-    requests.EndBranch: _own,
-    requests.Enlist: _own,
+    requests.EndBranch: _ends_branch,
+    requests.Enlist: _known,
     requests.ExplainRight: _explains,
     requests.Fetch: _takes,
     requests.ForgetBranch: _operates,
@@ -335,7 +368,7 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.ForgetPeer: _operates,
     requests.ForgetReader: _takes,
     requests.HoldLog: _operates,
-    requests.LeaveDecision: _known,
+    requests.LeaveDecision: _tells,
     requests.Look: _looks,
     requests.MoveMessage: _moves,
     requests.OpenCursor: _own,

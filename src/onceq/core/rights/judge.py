@@ -9,7 +9,9 @@ Upholds: I28.
 
 from __future__ import annotations
 
-from onceq.core.rights.demands import NAMED, Demand, demands
+from collections.abc import Iterable
+
+from onceq.core.rights.demands import NAMED, Demand, demands, whose
 from onceq.core.state.peer_table import Peer
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
@@ -49,7 +51,10 @@ def _unit_of(step: Step, item: Request) -> Transaction | None:
         return step.units.transactions.get((item.owner, item.transaction))
     if isinstance(item, (PrepareBranch, Promise)):
         at_work = step.units.transactions.get((item.owner, item.transaction))
-        return at_work or step.units.branches.get(item.xid)
+        branch = step.units.branches.get(item.xid)
+        # Another one's is not doomed by somebody who may not even prepare it.
+        own = branch is not None and whose(step, branch) == step.known_by(item.owner)
+        return at_work or (branch if own else None)
     return None
 
 
@@ -86,6 +91,12 @@ def granted(step: Step, actor: Actor, demand: Demand) -> bool:
     """Whether one of the rights that would do is there."""
     policy = step.state.policy
     return any(policy.allows(actor, right, demand.queue) for right in demand.rights)
+
+
+def may(step: Step, owner: int, needed: Iterable[Demand]) -> bool:
+    """Whether an owner has all that is needed."""
+    actor = step.limited.get(owner)
+    return actor is None or all(granted(step, actor, one) for one in needed)
 
 
 def _nobody() -> AccessDenied:

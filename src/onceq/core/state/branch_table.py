@@ -81,6 +81,7 @@ class Branch:
         by_hand: COMMITTED or ROLLED_BACK once an operator has decided it.
         decides: Global identifier of the transaction whose other partners follow it; empty: none.
         partners: These.
+        by: Who has promised it; empty: whoever runs the manager, or an older version.
     """
 
     number: int
@@ -95,6 +96,7 @@ class Branch:
     by_hand: Phase | None = None
     decides: bytes = b""
     partners: tuple[str, ...] = ()
+    by: str = ""
 
     def record(self, address: int) -> tuple[bytes, int]:
         """Bytes of the record that prepares it, to be put at that log address, and how many of
@@ -134,6 +136,8 @@ class Branch:
         }
         if self.decides:
             values["decides"] = [self.decides.hex(), list(self.partners)]
+        if self.by:
+            values["by"] = self.by
         if self.laid:
             # In the record that brings them they lie behind the tables, and need no address.
             values["laid"] = [[len(laid.lengths), 0 if own else laid.address] for laid in self.laid]
@@ -182,7 +186,7 @@ def decode_branch(payload: memoryview, address: int = 0) -> Branch:
             head["number"], _load_xid(head["xid"]), head["at"], head["sends"], head["receives"],
             bodies, laid, message, transaction,
             Phase[head["by_hand"]] if head["by_hand"] else None, bytes.fromhex(decides),
-            tuple(partners),
+            tuple(partners), head.get("by", ""),
         )  # fmt: skip
     except (ValueError, KeyError, TypeError, struct.error) as error:
         raise DamagedRecord(f"a prepared branch makes no sense: {error!r}") from error
@@ -200,10 +204,16 @@ def _table(payload: memoryview, at: int, count: int) -> tuple[array[int], int]:
 
 @dataclass(slots=True)
 class Decided:
-    """A commit that partners are to be told of."""
+    """A commit that partners are to be told of.
+
+    Attributes:
+        by: Who has decided it, and says when all have carried it out; empty: whoever runs the
+            manager, or an older version.
+    """
 
     partners: tuple[str, ...]
     at_s: int
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +227,7 @@ class Marks:
         partners: To be told of that; without ``gtrid``: the database whose row has committed the
             branch (with it, that stands in the branch's identifier).
         reads: Who has read what it removes (``core/state/readings.py``).
+        by: Whose decision about ``gtrid`` it is; empty: of whoever runs the manager.
     """
 
     branch: int = 0
@@ -224,13 +235,21 @@ class Marks:
     gtrid: bytes = b""
     partners: tuple[str, ...] = ()
     reads: tuple[Read, ...] = ()
+    by: str = ""
+
+    @property
+    def later(self) -> bool:
+        """Whether they have what older versions do not know."""
+        return bool(self.reads or self.by)
 
     def encode(self) -> bytes:
         """As JSON."""
         partners = ",".join(map(encode_basestring_ascii, self.partners))
         by_hand = self.by_hand.name if self.by_hand is not None else ""
-        reads = f",{json.dumps(list(map(astuple, self.reads)))}" if self.reads else ""
-        text = f'[{self.branch},"{by_hand}","{self.gtrid.hex()}",[{partners}]{reads}]'
+        more = f",{json.dumps(list(map(astuple, self.reads)))}" if self.later else ""
+        if self.by:
+            more += f",{encode_basestring_ascii(self.by)}"
+        text = f'[{self.branch},"{by_hand}","{self.gtrid.hex()}",[{partners}]{more}]'
         return text.encode("ascii")
 
 
@@ -239,9 +258,12 @@ def decode_marks(raw: bytes) -> Marks:
     try:
         branch, by_hand, gtrid, partners, *more = json.loads(raw)
         reads = tuple(Read(*values) for values in (more[0] if more else ()))
+        by = more[1] if len(more) > 1 else ""
+        if not isinstance(by, str):
+            raise DamagedRecord(f"the marks of a change name nobody: {by!r}")
         return Marks(
             branch, Phase[by_hand] if by_hand else None, bytes.fromhex(gtrid), tuple(partners),
-            reads,
+            reads, by,
         )  # fmt: skip
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedRecord(f"the marks of a change make no sense: {error!r}") from error
@@ -298,9 +320,9 @@ class Branches:
                 branch.sends, branch.receives, branch.bodies, branch.laid = [], [], [], []
                 branch.next_message = branch.next_transaction = 0
         if marks.gtrid:
-            self.decisions[marks.gtrid] = Decided(marks.partners, wall_s)
+            self.decisions[marks.gtrid] = Decided(marks.partners, wall_s, marks.by)
 
-    def decide(self, numbers: Iterable[int], at_s: int) -> None:
+    def decide(self, numbers: Iterable[int], at_s: int, by: str) -> None:
         """Groups are committed: what anchors among these branches stand for is decided, too."""
         for number in numbers:
             xid = self._by_number[number].xid
@@ -308,7 +330,7 @@ class Branches:
             if guid:
                 known = self.decisions.get(xid.gtrid)
                 partners = (*(known.partners if known else ()), partner_name(guid))
-                self.decisions[xid.gtrid] = Decided(partners, at_s)
+                self.decisions[xid.gtrid] = Decided(partners, at_s, by)
 
     def drop(self, branch: Branch) -> None:
         """It is over."""
@@ -348,15 +370,18 @@ class Branches:
     def dump(self) -> dict[str, Any]:
         """Decisions, and the sizes of the branches whose bytes stand behind the tables."""
         return {
-            "decisions": [[g.hex(), list(d.partners), d.at_s] for g, d in self.decisions.items()],
+            "decisions": [
+                [g.hex(), list(d.partners), d.at_s, d.by] for g, d in self.decisions.items()
+            ],
             "rows": self.rows.dump(),
             "sizes": [sum(map(len, branch.encode())) for branch in self],
         }
 
     def load(self, values: dict[str, Any], data: memoryview) -> None:
         """From a checkpoint; ``data`` ends with the branches."""
-        for gtrid, partners, at_s in values["decisions"]:
-            self.decisions[bytes.fromhex(gtrid)] = Decided(tuple(partners), at_s)
+        # Behind the time stands what later versions have added.
+        for gtrid, partners, at_s, *more in values["decisions"]:
+            self.decisions[bytes.fromhex(gtrid)] = Decided(tuple(partners), at_s, *more)
         self.rows.load(values.get("rows", []))
         at = len(data) - sum(values["sizes"])
         for size in values["sizes"]:

@@ -40,7 +40,7 @@ VERSION_FRONTS = 5
 """Of changes in which packets share their rests. 4 is ``VERSION_TABLES`` of prepared branches
 (``core/state/branch_table.py``)."""
 VERSION_READS = 6
-"""Of changes that say who has read what they remove."""
+"""Of changes that say who has read what they remove, or whose the decision is that they make."""
 VERSION_MAX = VERSION_READS
 KIND_CHANGE = 1
 KIND_MARKED = 4
@@ -287,7 +287,7 @@ class Change:
         if self.marks is not None:
             if version == VERSION and laid:
                 version = VERSION_LAID
-            if self.marks.reads:
+            if self.marks.later:
                 version = VERSION_READS
             marks = _marked(self.marks, version)
         head = _HEAD.pack(

@@ -205,7 +205,7 @@ def _damaged(state: State, setup: setups.FoundDamaged) -> None:
 def _group(state: State, setup: setups.GroupCommitted) -> None:
     prepared = list(filter(state.branches.is_prepared, setup.branches))
     # The decision about branches elsewhere stands in the record that decides about those here.
-    state.branches.decide(prepared, setup.at)
+    state.branches.decide(prepared, setup.at, setup.by)
     state.groups.committed(setup, prepared)
 
 

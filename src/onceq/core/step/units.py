@@ -47,6 +47,18 @@ class CopiedRange(HeldRange):
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True)
+class GroupOver:
+    """No further branch of this group is to be prepared.
+
+    Attributes:
+        by: Who has said so, of his own branches; empty: whoever runs the manager, of all.
+    """
+
+    prefix: bytes
+    by: str
+
+
 @dataclass(slots=True)
 class Transaction:
     """A unit of work that is not decided yet; it does not survive (SND-8), unless it is a branch
@@ -97,9 +109,9 @@ class Units:
         """Open transactions that will decide for partners, by global identifier."""
         self.telling: dict[bytes, int] = {}
         """Decisions that an application is telling to its partners, and its owner number."""
-        self.refused: dict[tuple[int, int] | Xid | bytes, OnceqError] = {}
-        """Why transactions could not be begun, or they or groups (by prefix) are over, for
-        whatever is asked of them next."""
+        self.refused: dict[tuple[int, int] | Xid | GroupOver, OnceqError] = {}
+        """Why transactions could not be begun, or they or groups are over, for whatever is asked
+        of them next."""
         self.open_bytes = 0
         """Bytes of what open transactions will send."""
         self.promised: dict[int, int] = {}
@@ -126,7 +138,12 @@ class Units:
         tx.used_us = now.mono_us
         return tx
 
-    def refuse_from_now_on(self, what: tuple[int, int] | Xid | bytes, why: OnceqError) -> None:
+    def group_over(self, prefix: bytes, by: str) -> OnceqError | None:
+        """Why somebody's branches of a group are not to be prepared; None: they may be."""
+        all_of_it = self.refused.get(GroupOver(prefix, ""))
+        return all_of_it or self.refused.get(GroupOver(prefix, by))
+
+    def refuse_from_now_on(self, what: tuple[int, int] | Xid | GroupOver, why: OnceqError) -> None:
         """Say why to whatever is asked next of a transaction or branch that is not there."""
         self.refused[what] = why
         if len(self.refused) > REFUSED_MAX:

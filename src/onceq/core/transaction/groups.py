@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from onceq.core.state.group_table import Group
 from onceq.core.state.setups import GroupCommitted, GroupForgotten
 from onceq.core.step.step import Step
-from onceq.core.step.units import Transaction
+from onceq.core.step.units import GroupOver, Transaction
 from onceq.core.transaction.second_phase import carry_out, undo_promised
 from onceq.errors import (
     GroupDiffers,
@@ -98,12 +98,17 @@ def finish(step: Step) -> None:
 
 
 def rollback(step: Step, item: RollbackGroup) -> None:
-    """Give a batch up: its prepared branches are undone, whoever has made them."""
+    """Give a batch up: its prepared branches are undone, whoever has made them.
+
+    What its prefix is follows from names that others can guess. So that nobody gives up another
+    one's batch before it has begun, what is still to be prepared is refused only where the same
+    one prepares it; and all of it, where whoever runs the manager gives it up.
+    """
     _check(step, item.prefix, ())
     if item.final:
-        step.units.refuse_from_now_on(
-            item.prefix, RolledBack("rolled back, because its group is over")
-        )
+        over = GroupOver(item.prefix, step.known_by(item.owner))
+        why = RolledBack("rolled back, because its group is over")
+        step.units.refuse_from_now_on(over, why)
     step.answer(item.owner, item.request, _drop(step, item.prefix))
 
 

@@ -48,7 +48,7 @@ def promise(step: Step, item: Promise) -> None:
         del step.units.transactions[tx.owner, tx.number]
     tx.phase, tx.xid = Phase.ENDED, item.xid
     step.units.branches[item.xid] = tx
-    branch = put_on_record(step, tx)
+    branch = put_on_record(step, tx, step.known_by(item.owner))
     step.units.telling[item.xid.gtrid] = item.owner
     if tx.gtrid:
         step.units.telling[tx.gtrid] = item.owner

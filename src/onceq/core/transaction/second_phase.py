@@ -37,11 +37,14 @@ def carry_out(step: Step, tx: Transaction, *, by_hand: Phase | None = None) -> S
     """
     release(step, tx)
     build = ChangeBuilder(step)
+    # Whoever tells it: the decision for others is of who has promised it.
+    by = step.state.branches.numbered(tx.branch).by if tx.gtrid and tx.branch else ""
     result = take_effect(build, tx.sends, tx.receives)
     agent = agent_of(tx.xid) if tx.xid is not None else ""
     if tx.branch:
         by_row = (agent,) if agent else ()
-        build.change.marks = Marks(tx.branch, by_hand, tx.gtrid, tx.partners or by_row)
+        partners = tx.partners or by_row
+        build.change.marks = Marks(tx.branch, by_hand, tx.gtrid, partners, by=by)
     decided = bool(agent) and by_hand is None and _numbered(tx)
     held = decided and _stays_here(step, build.change)
     step.record(build.change, forced=not held, held=held)

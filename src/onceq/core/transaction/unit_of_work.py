@@ -134,7 +134,8 @@ def commit(step: Step, item: Commit) -> None:
             step.units.telling[tx.gtrid] = item.owner
         if tx.gtrid or tx.reads:
             reads = tuple(tx.reads)
-            build.change.marks = Marks(gtrid=tx.gtrid, partners=tx.partners, reads=reads)
+            by = step.known_by(item.owner) if tx.gtrid else ""
+            build.change.marks = Marks(gtrid=tx.gtrid, partners=tx.partners, reads=reads, by=by)
     elif len(item.items) == 1:
         # Nothing is promised that takes effect here and now, and all of it.
         sends = [prepare(step, item.items[0], None, transactional=True)]

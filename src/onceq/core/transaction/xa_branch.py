@@ -170,11 +170,12 @@ def prepare(step: Step, item: PrepareBranch) -> None:
         step.answer(item.owner, item.request, Vote.READ_ONLY)
         return
     # An attempt that comes late for a batch that was given up for good (``groups.rollback``).
-    over = step.units.refused.get(group_of(item.xid))
+    by = step.known_by(item.owner)
+    over = step.units.group_over(group_of(item.xid), by)
     if over is not None:
         undo(step, tx)
         raise over
-    put_on_record(step, tx)
+    put_on_record(step, tx, by)
     step.answer(item.owner, item.request, Vote.PREPARED)
 
 
@@ -183,9 +184,15 @@ def _is_anchor(step: Step, xid: Xid) -> bool:
     return bool(anchored(xid)) and is_group_prefix(group_of(xid), step.identity.guid)
 
 
-def put_on_record(step: Step, tx: Transaction) -> Branch:
-    """Promise both outcomes of a unit of work that is a branch, in one record; raises RolledBack
-    if there are too many promises."""
+def put_on_record(step: Step, tx: Transaction, by: str) -> Branch:
+    """Promise both outcomes of a unit of work that is a branch, in one record.
+
+    Args:
+        by: Who promises (``Step.known_by``).
+
+    Raises:
+        RolledBack: There are too many promises.
+    """
     assert tx.xid is not None
     if len(step.state.branches) >= PREPARED_MAX:
         undo(step, tx)
@@ -198,7 +205,7 @@ def put_on_record(step: Step, tx: Transaction) -> Branch:
         step.state.next_number, tx.xid, step.now.wall_s, list(map(note_of, tx.sends)),
         list(map(list, map(astuple, tx.receives))),
         [] if laid else list(map(messages_of, tx.sends)), laid, message, transaction,
-        decides=tx.gtrid, partners=tx.partners,
+        decides=tx.gtrid, partners=tx.partners, by=by,
     )  # fmt: skip
     step.prepared(branch)
     tx.phase, tx.branch, tx.used_us = Phase.PREPARED, branch.number, step.now.mono_us

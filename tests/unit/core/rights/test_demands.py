@@ -29,7 +29,13 @@ from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.views.branches import GroupResult
 from onceq.model.views.ranges import RangeAsked
 from onceq.model.views.rights import GrantView, RightView
-from onceq.model.xid import ONCEQ_FORMAT, TAG_BYTES, Xid, group_prefix, xid_by_row
+from onceq.model.xid import (
+    ONCEQ_FORMAT,
+    TAG_BYTES,
+    Xid,
+    group_prefix,
+    xid_by_row,
+)
 from tests.unit.core.alone import IDENTITY, WAITS, Core
 
 RUNS = 1

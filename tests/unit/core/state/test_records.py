@@ -244,6 +244,28 @@ def test_who_has_read_stands_in_the_marks() -> None:
         decode_marks(b'[0,"","",[],[[16]]]')
 
 
+def test_whose_a_decision_is_stands_in_the_marks() -> None:
+    change = Change(1_700_000_000, marks=Marks(gtrid=b"g", partners=("db",), by="account:\u00e9"))
+    raw, _ = change.encode()
+    assert b'[0,"","67",["db"],[],"account:\\u00e9"]' in raw
+    assert raw[:2] == b"\x04\x06", "older versions say that it is newer, and not that it is damaged"
+    assert decode(memoryview(raw), 0) == (change, [])
+    read = Read(16, "orders", "q1", 504_403_158_265_495_553, "a stream")
+    both = Marks(gtrid=b"g", reads=(read,), by="token:x")
+    assert decode_marks(both.encode()) == both
+    with pytest.raises(DamagedRecord):
+        decode_marks(b'[0,"","67",[],[],7]')
+
+
+def test_who_has_promised_a_branch_stands_in_its_record() -> None:
+    branch = Branch(18, Xid(7, b"global", b"b"), 1_700_000_000, [], [], by="token:x")
+    raw = b"".join(map(bytes, branch.encode()))
+    assert decode(memoryview(raw), 0) == branch
+    without = decode(memoryview(b"".join(map(bytes, replace(branch, by="").encode()))), 0)
+    assert isinstance(without, Branch)
+    assert without.by == "", "of older versions"
+
+
 def test_setups_round_trip() -> None:
     setup = Paused(number=17, since_s=1_700_000_000)
     assert decode(memoryview(setup.encode()), 0) == setup
