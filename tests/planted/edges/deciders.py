@@ -6,11 +6,12 @@ from onceq.core.management import branch_views
 from onceq.core.rights import demands, judge
 from onceq.core.state import branch_table, setup_effects
 from onceq.core.transaction import groups, last_agent, second_phase, unit_of_work, xa_branch
+from onceq.model import requests
 from onceq.partners import last_recovery, recovery
 from tests.planted.planted import Planted, edited
 
 OWNED = "tests/unit/core/rights/test_deciders.py::test_"
-RECORDS = "tests/unit/core/state/test_records.py::test_"
+RIGHTS = "tests/unit/core/rights/test_recovering.py::test_"
 RECOVERY = "tests/unit/partners/test_deciding.py::test_"
 ROWS = "tests/unit/partners/test_last_recovery.py::test_"
 CHECKPOINT = "tests/property/test_checkpoint.py::test_"
@@ -101,8 +102,7 @@ PLANTED = (
     ),
     Planted(
         "a-suspended-branch-is-ended-by-anybody",
-        edited(demands, "    requests.EndBranch: _ends_branch,\n",
-               "    requests.EndBranch: _own,\n"),
+        lambda patch: patch.setitem(demands.TABLE, requests.EndBranch, demands._own),
         f"{OWNED}a_branch_that_is_suspended_is_not_ended_by_others",
     ),
     Planted(
@@ -116,7 +116,7 @@ PLANTED = (
         edited(branch_views, "        for tx in step.units.branches.values()\n    ]  # fmt",
                "        for tx in step.units.branches.values()\n"
                "        if may(step, owner, to_decide(step, owner, tx))\n    ]  # fmt"),
-        f"{OWNED}a_branch_of_another_is_seen_without_what_it_does",
+        f"{RIGHTS}a_right_that_was_taken_away_keeps_the_decision_until_it_is_back",
     ),
     Planted(
         "decisions-are-shown-to-everybody",
