@@ -132,8 +132,8 @@ def told_before_the_row(patch: pytest.MonkeyPatch) -> None:
 def others_undone(patch: pytest.MonkeyPatch) -> None:
     """What follows a branch is undone while that waits for its row."""
 
-    def put_on_record(step: Any, tx: Any) -> Any:
-        branch = original(step, tx)
+    def put_on_record(step: Any, tx: Any, by: str) -> Any:
+        branch = original(step, tx, by)
         step.units.deciding.pop(tx.gtrid, None)
         step.units.telling.pop(tx.gtrid, None)
         tx.gtrid = b""

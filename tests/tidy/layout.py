@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final
 
 THEMES: Final = {
+    "core/rights/test_deciders.py": "whose a decision is: demands, records and looks together",
+    "core/rights/test_recovering.py": "recovery of the partners by an application with few rights",
     "service/test_damage.py": "damage is found and told by engine, store and core together",
     "service/test_pages.py": "pages and the unit file that tell of the configuration and the log",
 }

@@ -19,7 +19,7 @@ from onceq.model.results import Sent
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.xid import TAG_BYTES, Xid, anchor_xid, group_prefix, group_xid, xid_by_row
 from tests.unit.core.alone import IDENTITY, Core
-from tests.unit.core.rights.test_demands import (
+from tests.unit.core.rights.somebody import (
     ALICE,
     BOB,
     KEY,

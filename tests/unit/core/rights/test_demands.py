@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -12,7 +11,6 @@ from onceq.core.inputs import inputs
 from onceq.core.inputs.inputs import OwnerCame, OwnerGone
 from onceq.core.rights.demands import TABLE
 from onceq.errors import (
-    AccessDenied,
     OnceqError,
     QueueNotFound,
     SendFailed,
@@ -24,8 +22,7 @@ from onceq.model.branch import Join
 from onceq.model.message import PLAIN, Acknowledge, Journal
 from onceq.model.requests import Access, PickBy, Request, Steer
 from onceq.model.results import Opened, Sent
-from onceq.model.rights import NOBODY, OWNS, Actor, ActorKind
-from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.rights import OWNS, Actor, ActorKind
 from onceq.model.views.branches import GroupResult
 from onceq.model.views.ranges import RangeAsked
 from onceq.model.views.rights import GrantView, RightView
@@ -36,45 +33,22 @@ from onceq.model.xid import (
     group_prefix,
     xid_by_row,
 )
-from tests.unit.core.alone import IDENTITY, WAITS, Core
-
-RUNS = 1
-"""An owner of whom nothing was said: this process itself."""
-ALICE, STRANGER, BOB = 2, 3, 4
-ORDERS = ".\\private$\\orders"
-KEY = "private$\\orders"
-XID = Xid(7, b"g", b"b")
-
-
-def item(queue: str = ORDERS, count: int = 1) -> requests.SendItem:
-    bodies = Run(bytes(count), array(LENGTH_TYPE, [1] * count))
-    return requests.SendItem(queue, PLAIN, bodies=bodies)
-
-
-def core() -> Core:
-    made = Core()
-    made.step(OwnerCame(ALICE, Actor(ActorKind.ACCOUNT, "alice")))
-    made.step(OwnerCame(STRANGER, NOBODY))
-    create(made, RUNS)
-    return made
-
-
-def create(made: Core, owner: int, name: str = "orders") -> object:
-    request = requests.CreateQueue({"name": name, "transactional": True})
-    request.check()
-    request.instance = name.encode().ljust(16, b"\0")
-    return made.ask(request, owner=owner)
-
-
-def grant(made: Core, words: str, pattern: str = "", *, who: str = "alice", take: bool = False,
-          owner: int = RUNS) -> object:  # fmt: skip
-    request = requests.SetRights(who, words.split(","), pattern, take)
-    request.check()
-    return made.ask(request, owner=owner)
-
-
-def denied(answer: object) -> bool:
-    return isinstance(answer, AccessDenied)
+from tests.unit.core.alone import IDENTITY, WAITS
+from tests.unit.core.rights.somebody import (
+    ALICE,
+    BOB,
+    KEY,
+    ORDERS,
+    RUNS,
+    STRANGER,
+    XID,
+    core,
+    create,
+    denied,
+    grant,
+    item,
+    prepared,
+)
 
 
 def test_every_request_stands_in_the_table() -> None:
@@ -315,13 +289,6 @@ def test_a_promise_is_judged_and_whoever_may_do_its_work_decides_it() -> None:
         assert denied(made.ask(request, owner=STRANGER))
     assert not isinstance(made.ask(requests.CommitBranch(XID), owner=ALICE), OnceqError)
     assert made.present() == {"orders": 1}
-
-
-def prepared(made: Core, xid: Xid) -> None:
-    """A branch that sends to orders, of this process."""
-    made.ask(requests.StartBranch(1, xid))
-    made.ask(requests.Send(1, [item()]))
-    made.ask(requests.PrepareBranch(xid, 1))
 
 
 @pytest.mark.parametrize("verb", [requests.CommitBranch, requests.RollbackBranch])

@@ -20,7 +20,7 @@ from onceq.model.rights import Actor, ActorKind
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 from onceq.partners.recovery import Recovery
 from tests.unit.core.alone import IDENTITY, Core
-from tests.unit.core.rights.test_demands import ALICE, BOB, KEY, core, grant, item
+from tests.unit.core.rights.somebody import ALICE, BOB, KEY, core, grant, item
 
 GTRID = make_gtrid(IDENTITY.guid, 5)
 XID = Xid(ONCEQ_FORMAT, GTRID, b"there")
@@ -125,7 +125,8 @@ def test_recovery_of_another_neither_ends_nor_forgets_it() -> None:
     here, there = both()
     for _ in range(2):
         report = recovery(here, there, BOB).step(0.0)
-        assert report.committed == report.rolled_back == report.forgotten == []
+        assert report.committed == report.rolled_back == []
+        assert report.forgotten == []
         assert not there.present()
         assert here.ask(requests.AskDecision(GTRID)) is Decision.COMMITTED
         grant(here, "monitor", who="bob")  # He sees the decision now, and it is not his.
