@@ -10,6 +10,7 @@ import pytest
 from onceq.errors import ServiceNotAvailable
 from onceq.spark import pool
 from onceq.spark.access import Access
+from onceq.spark.credential_files import FROM_ENVIRONMENT
 from onceq.spark.patience import Patience
 from onceq.spark.pool import Pool
 
@@ -45,16 +46,19 @@ def test_one_for_writing_is_used_again_by_the_next_task(
     pool_of_process = Pool(keep_s=WAIT_S)
     monkeypatch.setattr(pool, "_POOL", pool_of_process)
     where = str(daemon.path)
-    with pool.connection(where) as one, pool.connection(where) as beside:
+    with (
+        pool.connection(where, credentials=FROM_ENVIRONMENT) as one,
+        pool.connection(where, credentials=FROM_ENVIRONMENT) as beside,
+    ):
         assert one is not beside
         assert one.id == beside.id
     assert len(pool_of_process) == 2
     daemon.kill()
     daemon.start()
-    with pool.connection(where) as again:
+    with pool.connection(where, credentials=FROM_ENVIRONMENT) as again:
         assert again in (one, beside)
         assert again.queues() is not None
-    with pytest.raises(KeyError), pool.connection(where):
+    with pytest.raises(KeyError), pool.connection(where, credentials=FROM_ENVIRONMENT):
         raise KeyError
     assert len(pool_of_process) == 1
     pool_of_process.close()

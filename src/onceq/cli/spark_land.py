@@ -10,7 +10,7 @@ import typer
 
 from onceq.cli import out
 from onceq.cli.common import Json, Where, dumped, where
-from onceq.cli.spark_loading import INTERRUPTED, interrupted, loaded, said
+from onceq.cli.spark_loading import INTERRUPTED, credential_files, interrupted, loaded, said
 from onceq.errors import ConfigurationError
 
 BATCH_MESSAGES_MAX = 2_000_000
@@ -147,7 +147,7 @@ def land(
         schema=_text(schema), columns=_names(columns), identified=True, prefix=prefix,
         evolve=evolve, ignore_unknown=ignore_unknown, batch_messages=batch,
         batch_bytes=batch_bytes, by_date=by_date, keep=keep, follow=not until_empty,
-        ignore_loss=ignore_loss, proof=not no_proof,
+        ignore_loss=ignore_loss, proof=not no_proof, credentials=credential_files(),
     )  # fmt: skip
     done = _done(work, master, plan)
     if not dumped({**done.plain(), "to": str(folder)}, json):
@@ -184,7 +184,7 @@ def drain(
     plan = loaded("onceq.spark.land.plan").Plan(
         manager=where(qm), queues=",".join(queues), to=to, columns=_names(columns),
         batch_messages=batch, batch_bytes=batch_bytes, by_date=by_date, keep=keep, follow=follow,
-        ignore_loss=ignore_loss,
+        ignore_loss=ignore_loss, credentials=credential_files(),
     )  # fmt: skip
     done = _done(work, master, plan)
     if not dumped({**done.plain(), "to": str(to)}, json):

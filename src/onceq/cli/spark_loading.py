@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from onceq.cli import out
+from onceq.cli.common import TOP
 from onceq.errors import ConfigurationError, OnceqError
 
 INTERRUPTED = 130
@@ -48,6 +50,21 @@ def loaded(module: str, extras: str = "spark,java") -> Any:
         raise _missing("pyspark", wanted)
     with Missing(wanted):
         return import_module(module)
+
+
+def credential_files() -> Any:
+    """Who a job is (``--token-file``), for all its processes; these may run in other folders.
+
+    Raises:
+        ConfigurationError, AccessDenied: The file cannot be used. Said before Spark starts.
+    """
+    module = loaded("onceq.spark.credential_files")
+    name = TOP.token_file
+    found = module.credential_files_of({} if name is None else {module.TOKEN_FILE: name})
+    if name is not None:
+        found = module.CredentialFiles(token=str(Path(name).absolute()))
+    found.check("driver of this job")
+    return found
 
 
 def interrupted() -> typer.Exit:

@@ -9,7 +9,7 @@ import typer
 
 from onceq.cli import out
 from onceq.cli.common import Json, Where, dumped, where
-from onceq.cli.spark_loading import interrupted, loaded, said
+from onceq.cli.spark_loading import credential_files, interrupted, loaded, said
 from onceq.errors import UsageError
 
 Table = Annotated[
@@ -122,7 +122,10 @@ def replay(
         out.note(f"{told.rows:,} of {told.of:,} rows sent{late}")
 
     try:
-        done = work.run(master, where(qm), wish, checkpoint, pace=pace, say=say, tell=out.note)
+        done = work.run(
+            master, where(qm), wish, checkpoint, pace=pace, say=say, tell=out.note,
+            credentials=credential_files(),
+        )  # fmt: skip
     except KeyboardInterrupt:
         raise interrupted() from None
     except Exception as error:

@@ -19,7 +19,7 @@ from onceq.client.address import Address
 from onceq.client.link import Greeting
 from onceq.errors import AccessDenied, ConfigurationError, OnceqError, UnknownVersion
 from onceq.model.loopback import is_loopback
-from onceq.model.tokens import TEXT_CHARS_MAX, read
+from onceq.model.tokens import PREFIX, TEXT_CHARS_MAX, read
 from onceq.permission import denied
 from onceq.tls.contexts import APPLICATIONS, client_context
 from onceq.wire.app import frames
@@ -83,6 +83,11 @@ class Credentials:
             _check(token, "the token that was given")
         self._token = token
         self._file = None if token_file is None else fspath(token_file)
+        if self._file is not None and is_secret(self._file):
+            raise ConfigurationError(
+                "a token was given where the name of its file belongs: put it into a file that no "
+                "other account may read, and name that"
+            )
         self._tls = tls
 
     def __repr__(self) -> str:
@@ -90,13 +95,13 @@ class Credentials:
 
     def context(self) -> ssl.SSLContext:
         """For a connection in TLS; raises ConfigurationError, AccessDenied."""
-        environment = os.environ
-        files = self._tls or Tls(
-            environment.get(AUTHORITIES, ""),
-            environment.get(CERTIFICATE, ""),
-            environment.get(KEY, ""),
-        )
+        files = self._tls or environment_files()
         return client_context(files.authorities, certificate=files.certificate, key=files.key)
+
+    def check(self) -> None:
+        """Read the token as for a connection, so that what is wrong with it is said before there
+        is any; raises ConfigurationError, AccessDenied."""
+        self._found()
 
     def greeting(self, address: Address, peer: str) -> Hello:
         """What to say first on a connection.
@@ -170,6 +175,19 @@ class Hello:
         return said
 
 
+def environment_files() -> Tls:
+    """What the environment says about files for TLS now."""
+    environment = os.environ
+    return Tls(
+        environment.get(AUTHORITIES, ""), environment.get(CERTIFICATE, ""), environment.get(KEY, "")
+    )
+
+
+def is_secret(text: str) -> bool:
+    """Whether a text that should be the name of something is a token, or the most of one."""
+    return text.strip().startswith(f"{PREFIX}_")
+
+
 def check_protocol(address: Address, chosen: str | None) -> None:
     """Whether it is the applications' protocol that is spoken in TLS; raises WrongAddress."""
     if chosen != APPLICATIONS:
@@ -195,7 +213,8 @@ def _from_file(name: str) -> _Found:
         raise denied(name) from None
     except OSError as error:
         raise ConfigurationError(
-            f"{where} cannot be read: {(error.strerror or str(error)).lower()}"
+            f"{where} cannot be read: {(error.strerror or str(error)).lower()}; what 'onceq token "
+            "create' prints belongs there, on each computer that connects"
         ) from None
     if not stat.S_ISREG(mode):
         raise ConfigurationError(f"{where} cannot be read: it is no plain file")

@@ -40,6 +40,7 @@ from onceq.model.views.queues import QueueView, ReaderView
 from onceq.model.views.ranges import RangeView
 from onceq.spark import paging, times
 from onceq.spark.anew import Reader
+from onceq.spark.credential_files import FROM_ENVIRONMENT, CredentialFiles
 from onceq.spark.error_codes import coded
 from onceq.spark.lease import LEASE_MS, RENEW_S, Heartbeat
 from onceq.spark.patience import Patience, Spell
@@ -66,9 +67,13 @@ log = logging.getLogger("onceq.spark")
 class Access:
     """One connection, made when it is first used."""
 
-    def __init__(self, where: str, patience: Patience | None = None) -> None:
+    def __init__(
+        self, where: str, patience: Patience | None = None,
+        credentials: CredentialFiles = FROM_ENVIRONMENT,
+    ) -> None:  # fmt: skip
         self.where = where
         self.patience = patience or Patience()
+        self.credentials = credentials
         self._manager: QueueManager | None = None
         self._held: dict[str, OpenQueue] = {}
         self._turns: dict[str, int] = {}
@@ -78,10 +83,10 @@ class Access:
         self._counts = True
         """Whether the queue manager counts what stands in a range; older ones do not."""
 
-    def __getstate__(self) -> tuple[str, Patience]:
-        return self.where, self.patience
+    def __getstate__(self) -> tuple[str, Patience, CredentialFiles]:
+        return self.where, self.patience, self.credentials
 
-    def __setstate__(self, state: tuple[str, Patience]) -> None:
+    def __setstate__(self, state: tuple[str, Patience, CredentialFiles]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
     def __enter__(self) -> Self:
@@ -127,7 +132,10 @@ class Access:
 
     def _connected(self) -> QueueManager:
         if self._manager is None:
-            self._manager = connect_for_job(self.where, timeout=self.patience.timeout_s)
+            self._manager = connect_for_job(
+                self.where, timeout=self.patience.timeout_s,
+                credentials=self.credentials.credentials(),
+            )  # fmt: skip
         return self._manager
 
     def _said(self, error: OnceqError, about: str, tried: str = "") -> OnceqError:

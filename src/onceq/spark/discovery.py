@@ -41,7 +41,9 @@ class Discovery:
         if self._pattern is not None:
             managers = [manager for manager, _ in self._pattern.managers]
             self._next_s = clock()
-        self.accesses = {manager: Access(manager, options.patience) for manager in managers}
+        self.accesses = {
+            manager: Access(manager, options.patience, options.credentials) for manager in managers
+        }
 
     @property
     def names(self) -> Mapping[str, str]:

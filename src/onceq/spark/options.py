@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceq.model.limits import READER_CHARS_MAX
+from onceq.spark.credential_files import SECRET, CredentialFiles, credential_files_of
 from onceq.spark.patience import RETRY_S, Patience
 from onceq.spark.ranges import BATCH_MESSAGES
 from onceq.spark.targets import (
@@ -38,16 +39,6 @@ RETRY_INTERVAL_S: Final = 1.0
 """Between attempts of a number that was asked for."""
 
 
-SECRET: Final = (
-    "there is no option token: Spark shows options in plans, on its pages and in its event log, "
-    "and keeps them in checkpoints. Put the token into a file on each host, and name that in the "
-    "environment: ONCEQ_TOKEN_FILE for the driver, spark.executorEnv.ONCEQ_TOKEN_FILE for "
-    "executors. The token that was given here may stand in such places now: revoke it (onceq token "
-    "revoke)"
-)
-"""What is said to whoever gives a token as an option; the token itself is not repeated."""
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
     """One option, as the reference page shows it. ``kind``: text, number, yes/no, ..."""
@@ -56,6 +47,32 @@ class Option:
     kind: str
     default: str
     meaning: str
+
+
+CREDENTIALS: Final = (
+    Option(
+        "tokenFile", "name of a file", "as the environment says",
+        "File with the token that says who the query is (`onceq token create`); no other account "
+        "may read it. It is read where driver and executors run, for each connection anew, so it "
+        "must be on each of these hosts. Goes before `ONCEQ_TOKEN_FILE` and `ONCEQ_TOKEN`.",
+    ),
+    Option(
+        "tlsAuthorities", "name of a file", "as the environment says",
+        "File with the certificates of those who may have signed the queue manager's, for "
+        "`tls://host:port`; on each host like the token. Goes before `ONCEQ_TLS_AUTHORITIES`; "
+        "without both those count that the system trusts.",
+    ),
+    Option(
+        "tlsCertificate", "name of a file", "as the environment says",
+        "File with the query's own certificate, which says who it is; on each host like the token. "
+        "Goes before `ONCEQ_TLS_CERTIFICATE`, and with `tlsKey` before `ONCEQ_TLS_KEY`.",
+    ),
+    Option(
+        "tlsKey", "name of a file", "in `tlsCertificate`",
+        "File with the private key of that certificate; on each host like the token.",
+    ),
+)  # fmt: skip
+"""Of source and sink: who a query is. Names of files only."""
 
 
 OPTIONS: Final = (
@@ -181,6 +198,7 @@ OPTIONS: Final = (
         "timeoutMs", "milliseconds, 1 or more", "10000",
         "How long to wait for a connection, and for each answer.",
     ),
+    *CREDENTIALS,
 )  # fmt: skip
 
 
@@ -214,6 +232,7 @@ class SourceOptions:
     keep: bool
     subscription: str
     patience: Patience
+    credentials: CredentialFiles
 
 
 def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
@@ -263,6 +282,7 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         keep=_after_read(values, mode) == "journal",
         subscription=_subscription(values),
         patience=patience_of(values),
+        credentials=credential_files_of(values),
     )
 
 

@@ -3,7 +3,8 @@
 Spark gives the tasks of a query to the same few processes, one after another. A task borrows a
 connection to a queue manager and gives it back; one that nobody wants for a few seconds is closed,
 so that nothing is left of a query that has ended. While one is borrowed nobody else has it. One
-whose task failed is never given back: nobody knows what it was at.
+whose task failed is never given back: nobody knows what it was at. A connection is somebody's, so
+it serves only tasks with the same files of credentials.
 
 What is borrowed for reading is an ``Access``, for writing the plain connection.
 
@@ -23,6 +24,7 @@ from typing import Final, Protocol, TypeVar, cast
 from onceq.client.opening import connect_for_job
 from onceq.client.threads.manager import QueueManager
 from onceq.spark.access import Access
+from onceq.spark.credential_files import CredentialFiles
 from onceq.spark.patience import Patience
 
 KEEP_S: Final = 2.0
@@ -128,15 +130,24 @@ _POOL: Final = Pool()
 atexit.register(_POOL.close)
 
 
-def borrowed(where: str, patience: Patience) -> contextlib.AbstractContextManager[Access]:
+def borrowed(
+    where: str, patience: Patience, credentials: CredentialFiles
+) -> contextlib.AbstractContextManager[Access]:
     """A connection of this process for reading, for the time of one task."""
-    return _POOL.borrowed((Access, where, patience), lambda: Access(where, patience))
-
-
-def connection(where: str) -> contextlib.AbstractContextManager[QueueManager]:
-    """A connection of this process for writing, for the time of one task; raises
-    ServiceNotAvailable."""
     return _POOL.borrowed(
-        (QueueManager, where),
-        lambda: connect_for_job(where, timeout=CONNECT_S_MAX, answers=ANSWER_S_MAX),
+        (Access, where, patience, credentials), lambda: Access(where, patience, credentials)
     )
+
+
+def connection(
+    where: str, *, credentials: CredentialFiles
+) -> contextlib.AbstractContextManager[QueueManager]:
+    """A connection of this process for writing, for the time of one task; raises
+    ServiceNotAvailable, AccessDenied, ConfigurationError."""
+    return _POOL.borrowed(
+        (QueueManager, where, credentials),
+        lambda: connect_for_job(
+            where, timeout=CONNECT_S_MAX, answers=ANSWER_S_MAX,
+            credentials=credentials.credentials(),
+        ),
+    )  # fmt: skip

@@ -58,6 +58,7 @@ class Rows:
         self, options: SourceOptions, names: Sequence[str], *, counted: bool, complete: bool
     ) -> None:
         self._patience = options.patience
+        self._credentials = options.credentials
         self._names = tuple(names)
         self._counted = counted
         self._complete = complete
@@ -73,7 +74,7 @@ class Rows:
         self, part: Range, target: Target, managers: Mapping[str, str]
     ) -> Iterator[pa.RecordBatch]:
         seen = 0
-        with borrowed(target.near, self._patience) as access:
+        with borrowed(target.near, self._patience, self._credentials) as access:
             name, guid = access.who(target.queue)
             if guid != managers[target.manager]:
                 raise wrong(
@@ -156,7 +157,7 @@ class OnceqReader(DataSourceReader):  # type: ignore[misc]
         managers = dict.fromkeys(target.manager for target in targets)
         guids: dict[str, str] = {}
         for manager in managers:
-            with Access(manager, self._options.patience) as access:
+            with self._access(manager) as access:
                 for target in targets:
                     if target.manager != manager:
                         continue
@@ -175,12 +176,15 @@ class OnceqReader(DataSourceReader):  # type: ignore[misc]
         by_key = {target.key: target for target in targets}
         return [RangePartition(parts, guids, by_key) for parts in [*tasks, *apart]]
 
+    def _access(self, manager: str) -> Access:
+        return Access(manager, self._options.patience, self._options.credentials)
+
     def _all_targets(self) -> Sequence[Target]:
         """The queues that are named, or those that a pattern finds now."""
         found = list(self._options.targets)
         pattern = self._options.pattern
         for manager, near in pattern.managers if pattern else ():
-            with Access(manager, self._options.patience) as access:
+            with self._access(manager) as access:
                 assert pattern is not None
                 found += pattern.matching(manager, near, access.queues(pattern.text))
         return found

@@ -21,10 +21,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from onceq.client.opening import connect
+from onceq.client.opening import connect_for_job
 from onceq.client.pause import pause
 from onceq.errors import InvalidParameter, UsageError
 from onceq.spark import state_files
+from onceq.spark.credential_files import FROM_ENVIRONMENT, CredentialFiles
 from onceq.spark.sink_options import COLUMNS
 
 if TYPE_CHECKING:
@@ -107,8 +108,14 @@ Tell = Callable[[str], None]
 class Replay:
     """One replay with its checkpoint, a folder on this computer."""
 
-    def __init__(self, spark: SparkSession, manager: str, wish: Wish, checkpoint: Path) -> None:
+    def __init__(
+        self, spark: SparkSession, manager: str, wish: Wish, checkpoint: Path,
+        *, credentials: CredentialFiles = FROM_ENVIRONMENT,
+    ) -> None:  # fmt: skip
         """Begin it, or go on with it.
+
+        Args:
+            credentials: Who sends; a checkpoint goes on as anybody.
 
         Raises:
             UsageError: The checkpoint belongs to another replay.
@@ -116,6 +123,7 @@ class Replay:
         """
         self._spark = spark
         self._manager = manager
+        self._credentials = credentials
         self._wish = wish
         self._folder = checkpoint
         self._plan = self._agreed()
@@ -129,7 +137,8 @@ class Replay:
 
     def _agreed(self) -> dict[str, Any]:
         """The plan of this checkpoint: a new one, or the same as was asked for before."""
-        wish = {**json.loads(json.dumps(asdict(self._wish))), "queue manager": _home(self._manager)}
+        home = _home(self._manager, self._credentials)
+        wish = {**json.loads(json.dumps(asdict(self._wish))), "queue manager": home}
         place = self._folder / "plan.json"
         if place.exists():
             plan: dict[str, Any] = json.loads(place.read_text())
@@ -243,6 +252,7 @@ class Replay:
             .option("queueManager", self._manager)
             .option("txnAppId", self._plan["id"])
             .option("txnVersion", step.number)
+            .options(**self._credentials.options())
         )
         if self._wish.to:
             writer = writer.option("queue", self._wish.to)
@@ -340,9 +350,10 @@ def _prepared(spark: SparkSession, wish: Wish) -> DataFrame:
     return frame.orderBy(*order).select(*chosen)
 
 
-def _home(manager: str) -> str:
-    """The identity of a queue manager; raises ServiceNotAvailable."""
-    with connect(manager, timeout=CONNECT_S_MAX) as connection:
+def _home(manager: str, credentials: CredentialFiles) -> str:
+    """The identity of a queue manager; raises ServiceNotAvailable, AccessDenied."""
+    shown = credentials.credentials()
+    with connect_for_job(manager, timeout=CONNECT_S_MAX, credentials=shown) as connection:
         return connection.id
 
 
@@ -354,8 +365,9 @@ def _place(path: Path) -> tuple[int, int]:
 
 
 def run(
-    master: str, manager: str, wish: Wish, checkpoint: Path, *, pace: Pace, say: Say, tell: Tell
-) -> dict[str, int]:
+    master: str, manager: str, wish: Wish, checkpoint: Path, *, pace: Pace, say: Say, tell: Tell,
+    credentials: CredentialFiles = FROM_ENVIRONMENT,
+) -> dict[str, int]:  # fmt: skip
     """A replay in a session of its own; returns how many rows were sent now, and are in all.
 
     Args:
@@ -364,9 +376,9 @@ def run(
     """
     from onceq.spark.runtime import quiet_session
 
-    _home(manager)  # a mistyped one is told before Spark starts
+    _home(manager, credentials)  # a mistyped one is told before Spark starts
     tell("starting Spark")
     with quiet_session(master, "onceq spark replay", heard=tell) as spark:
         tell(f"putting the rows of {wish.path} in their order")
-        replay = Replay(spark, manager, wish, checkpoint)
+        replay = Replay(spark, manager, wish, checkpoint, credentials=credentials)
         return {"sent": replay.run(pace, say), "rows": replay.rows}

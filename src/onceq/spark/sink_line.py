@@ -19,7 +19,6 @@ from onceq.client.threads.manager import QueueManager
 from onceq.errors import ServiceNotAvailable, WrongAddress
 from onceq.spark.error_codes import coded
 from onceq.spark.patience import Patience, Spell
-from onceq.spark.pool import connection
 
 WRONG_S_MAX: Final = 3.0
 """Seconds; for an address at which there never was a queue manager nobody waits much longer."""
@@ -61,7 +60,7 @@ def asked_again(
 class Line:
     """See the module. For one thread."""
 
-    def __init__(self, address: str, patience: Patience, opened: Opened = connection) -> None:
+    def __init__(self, address: str, patience: Patience, opened: Opened) -> None:
         """Args:
         opened: Borrows a connection to an address.
         """

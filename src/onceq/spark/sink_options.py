@@ -16,7 +16,12 @@ from typing import Any, Final
 
 from onceq.errors import OnceqError
 from onceq.model.limits import GROUP_APP_CHARS_MAX
-from onceq.spark.options import Option, named, number, patience_of, wrong, yes_no
+from onceq.spark.credential_files import (
+    FROM_ENVIRONMENT,
+    CredentialFiles,
+    credential_files_of,
+)
+from onceq.spark.options import CREDENTIALS, Option, named, number, patience_of, wrong, yes_no
 from onceq.spark.patience import Patience
 from onceq.spark.sink_targets import name_there, sink_of
 
@@ -83,6 +88,7 @@ SINK_OPTIONS: Final = (
         "How long tasks and driver try again with a queue manager that is away, less and less "
         "often; then the write fails, and nothing of it was sent. `0s`: at once.",
     ),
+    *CREDENTIALS,
 )  # fmt: skip
 
 
@@ -183,6 +189,7 @@ class SinkOptions:
         checkpoint: Of the stream, as far as Spark says it.
         compared: Whether a version that was written before must have had the same rows.
         patience: With a queue manager that is away.
+        credentials: Who the query is.
     """
 
     managers: tuple[str, ...]
@@ -194,6 +201,7 @@ class SinkOptions:
     checkpoint: str = ""
     compared: bool = False
     patience: Patience = DEFAULT
+    credentials: CredentialFiles = FROM_ENVIRONMENT
 
     @property
     def manager(self) -> str:
@@ -245,6 +253,7 @@ def parse_sink(given: Mapping[str, str], *, stream: bool) -> SinkOptions:
         checkpoint=values.get(CHECKPOINT, ""),
         compared=bool(app) and not stream and rows == "same",
         patience=patience_of(values),
+        credentials=credential_files_of(values),
     )
 
 

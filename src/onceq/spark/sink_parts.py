@@ -39,17 +39,18 @@ if TYPE_CHECKING:
 
 def stage(
     batches: Iterable[pa.RecordBatch], names: tuple[str, ...], options: SinkOptions, job: Job,
-    opened: Opened = connection,
+    opened: Opened | None = None,
 ) -> Staged:  # fmt: skip
     """Send the rows of one task into prepared branches.
 
     Args:
-        opened: Borrows a connection to an address.
+        opened: Borrows a connection to an address; None: one of this process.
 
     Raises:
         OnceqError: A row was refused and there is no error queue, or a queue manager was away for
             too long. Nothing that is not rolled back was sent.
     """
+    opened = opened or partial(connection, credentials=options.credentials)
     with ExitStack() as stack:
 
         def line(address: str) -> Line:

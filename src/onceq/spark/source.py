@@ -7,7 +7,7 @@ runs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from onceq.spark.reader import OnceqReader
     from onceq.spark.stream import OnceqStreamReader
     from onceq.spark.writer import OnceqStreamWriter, OnceqWriter
+
+DRIVER: Final = "driver of this query"
+"""Who reads the files of credentials first; executors do for each connection."""
 
 
 class OnceqDataSource(DataSource):  # type: ignore[misc]
@@ -37,13 +40,17 @@ class OnceqDataSource(DataSource):  # type: ignore[misc]
         """For ``spark.read``; raises ConfigurationError."""
         from onceq.spark.reader import OnceqReader
 
-        return OnceqReader(parse(self.options, stream=False), wanted(schema, self.options))
+        options = parse(self.options, stream=False)
+        options.credentials.check(DRIVER)
+        return OnceqReader(options, wanted(schema, self.options))
 
     def streamReader(self, schema: Any) -> OnceqStreamReader:
         """For ``spark.readStream``; raises ConfigurationError."""
         from onceq.spark.stream import OnceqStreamReader
 
-        return OnceqStreamReader(parse(self.options, stream=True), wanted(schema, self.options))
+        options = parse(self.options, stream=True)
+        options.credentials.check(DRIVER)
+        return OnceqStreamReader(options, wanted(schema, self.options))
 
     def writer(self, schema: Any, overwrite: bool) -> OnceqWriter:
         """For ``write``; raises ConfigurationError."""
@@ -51,6 +58,7 @@ class OnceqDataSource(DataSource):  # type: ignore[misc]
 
         _only_append(overwrite)
         options = parse_sink(self.options, stream=False)
+        options.credentials.check(DRIVER)
         return OnceqWriter(options, columns_of(schema, options))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> OnceqStreamWriter:
@@ -59,6 +67,7 @@ class OnceqDataSource(DataSource):  # type: ignore[misc]
 
         _only_append(overwrite)
         options = parse_sink(self.options, stream=True)
+        options.credentials.check(DRIVER)
         return OnceqStreamWriter(options, columns_of(schema, options))
 
 

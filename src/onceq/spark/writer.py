@@ -17,6 +17,7 @@ import logging
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlparse
@@ -33,6 +34,7 @@ from onceq.errors import GroupDiffers, OnceqError, UsageError
 from onceq.model.views.branches import GroupResult
 from onceq.model.xid import ONCEQ_FORMAT, Xid
 from onceq.spark.error_codes import coded
+from onceq.spark.pool import connection
 from onceq.spark.sink_digest import digest_of, target_of
 from onceq.spark.sink_line import Line, asked_again
 from onceq.spark.sink_many import decide, tell
@@ -88,10 +90,9 @@ class _Writer:
         if once:
             patience = replace(patience, retry_s=0.0)
         place = "queue manager at " + ", ".join(addresses)
+        opened = partial(connection, credentials=self._options.credentials)
         with contextlib.ExitStack() as stack:
-            lines = [
-                stack.enter_context(Line(address, patience)) for address in addresses
-            ]  # fmt: skip
+            lines = [stack.enter_context(Line(address, patience, opened)) for address in addresses]
             try:
                 return asked_again(
                     lambda: work([line.manager for line in lines]), place, patience,

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from onceq.spark.credential_files import FROM_ENVIRONMENT, CredentialFiles
 from onceq.spark.source_columns import COLUMNS, USUAL
 from onceq.spark.targets import wrong
 
@@ -49,6 +50,7 @@ class Plan:
         follow: Go on with what comes, until stopped.
         ignore_loss: Go on where messages are missing.
         proof: Whether the table is read back at the end.
+        credentials: Who lands; a folder takes any.
     """
 
     manager: str
@@ -69,6 +71,7 @@ class Plan:
     follow: bool = False
     ignore_loss: bool = False
     proof: bool = False
+    credentials: CredentialFiles = FROM_ENVIRONMENT
 
     def check(self) -> None:
         """What can be known without Spark and without a queue; raises ConfigurationError."""

@@ -190,6 +190,7 @@ def _options(plan: Plan, subscription: str) -> dict[str, str]:
         "readMode": "peek" if plan.keep else "receive",
         "failOnDataLoss": str(not plan.ignore_loss).lower(),
         "subscription": subscription,
+        **plan.credentials.options(),
     }
     if plan.batch_bytes:
         options["maxBytesPerTrigger"] = str(plan.batch_bytes)
@@ -348,7 +349,7 @@ def _sights(plan: Plan) -> Iterator[tuple[Target, Sight]]:
     for target in options.targets:
         with (
             contextlib.suppress(ServiceNotAvailable),
-            Access(target.manager, options.patience) as access,
+            Access(target.manager, options.patience, options.credentials) as access,
         ):
             yield target, access.look(target.queue)
 
