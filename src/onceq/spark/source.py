@@ -7,12 +7,12 @@ runs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyspark.sql.datasource import DataSource
 
-from onceq.spark.options import parse, wrong
-from onceq.spark.sink_options import columns_of, parse_sink
+from onceq.spark.options import SourceOptions, parse, wrong
+from onceq.spark.sink_options import SinkOptions, columns_of, parse_sink
 from onceq.spark.source_columns import asked, ddl, wanted
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DRIVER: Final = "driver of this query"
 """Who reads the files of credentials first; executors do for each connection."""
+Parsed = TypeVar("Parsed", SourceOptions, SinkOptions)
 
 
 class OnceqDataSource(DataSource):  # type: ignore[misc]
@@ -40,16 +41,14 @@ class OnceqDataSource(DataSource):  # type: ignore[misc]
         """For ``spark.read``; raises ConfigurationError."""
         from onceq.spark.reader import OnceqReader
 
-        options = parse(self.options, stream=False)
-        options.credentials.check(DRIVER)
+        options = _usable(parse(self.options, stream=False))
         return OnceqReader(options, wanted(schema, self.options))
 
     def streamReader(self, schema: Any) -> OnceqStreamReader:
         """For ``spark.readStream``; raises ConfigurationError."""
         from onceq.spark.stream import OnceqStreamReader
 
-        options = parse(self.options, stream=True)
-        options.credentials.check(DRIVER)
+        options = _usable(parse(self.options, stream=True))
         return OnceqStreamReader(options, wanted(schema, self.options))
 
     def writer(self, schema: Any, overwrite: bool) -> OnceqWriter:
@@ -57,8 +56,7 @@ class OnceqDataSource(DataSource):  # type: ignore[misc]
         from onceq.spark.writer import OnceqWriter
 
         _only_append(overwrite)
-        options = parse_sink(self.options, stream=False)
-        options.credentials.check(DRIVER)
+        options = _usable(parse_sink(self.options, stream=False))
         return OnceqWriter(options, columns_of(schema, options))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> OnceqStreamWriter:
@@ -66,9 +64,15 @@ class OnceqDataSource(DataSource):  # type: ignore[misc]
         from onceq.spark.writer import OnceqStreamWriter
 
         _only_append(overwrite)
-        options = parse_sink(self.options, stream=True)
-        options.credentials.check(DRIVER)
+        options = _usable(parse_sink(self.options, stream=True))
         return OnceqStreamWriter(options, columns_of(schema, options))
+
+
+def _usable(options: Parsed) -> Parsed:
+    """Options whose files of credentials can be used where the driver is; raises
+    ConfigurationError, AccessDenied."""
+    options.credentials.check(DRIVER)
+    return options
 
 
 def _only_append(overwrite: bool) -> None:

@@ -194,6 +194,26 @@ def test_what_cannot_be_used_is_refused_at_the_start_with_file_and_cure(
     CredentialFiles(str(file)).check("driver of this query")
 
 
+def test_the_driver_reads_them_before_anything_runs(file: Path) -> None:
+    from pyspark.sql.types import BinaryType, StructField, StructType
+
+    from onceq.spark.source import OnceqDataSource
+
+    schema = StructType([StructField("body", BinaryType())])
+    one = OnceqDataSource({**QUERY, "tokenFile": str(file)})
+    for begin in (
+        lambda: one.reader(schema),
+        lambda: one.streamReader(schema),
+        lambda: one.writer(schema, overwrite=False),
+        lambda: one.streamWriter(schema, overwrite=False),
+    ):
+        file.chmod(0o600)
+        begin()
+        file.chmod(0o644)
+        with pytest.raises(AccessDenied, match=r"^\[access-denied\] .*chmod 600"):
+            begin()
+
+
 def test_files_that_can_be_used_are_not_refused(tmp_path: Path) -> None:
     files = Authority().identity(tmp_path, b"A" * 16)
     CredentialFiles("", files.authorities, files.certificate, files.key).check("driver")

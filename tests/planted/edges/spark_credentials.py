@@ -1,0 +1,162 @@
+"""Mistakes about who a query of Spark is: connections of somebody else, and secrets that travel."""
+
+from __future__ import annotations
+
+from onceq.cli import spark_land, spark_loading, spark_replay
+from onceq.client import credentials
+from onceq.spark import (
+    access,
+    credential_files,
+    discovery,
+    pool,
+    reader,
+    replay,
+    sink_parts,
+    source,
+    writer,
+)
+from onceq.spark.land import run
+from tests.planted.planted import Planted, edited
+
+FILES = "tests/unit/spark/test_credential_files.py::test_"
+JOBS = "tests/unit/cli/test_spark_loading.py::test_"
+SOURCE = FILES + "every_connection_of_a_source_is_the_querys"
+SINK = FILES + "every_connection_of_a_sink_is_the_querys"
+COMMANDS = FILES + "a_landing_and_a_replay_are_whoever_starts_them"
+SHOWS = JOBS + "a_job_shows_the_token_that_the_command_names"
+SECRETS = FILES + "a_token_in_the_place_of_a_name_is_refused_and_not_repeated"
+
+PLANTED = (
+    Planted(
+        "a-connection-for-writing-is-anybodys",
+        edited(pool, "(QueueManager, where, credentials)", "(QueueManager, where)"),
+        FILES + "connections_are_kept_for_those_they_belong_to",
+    ),
+    Planted(
+        "a-connection-for-reading-is-anybodys",
+        edited(pool, "(Access, where, patience, credentials)", "(Access, where, patience)"),
+        FILES + "connections_are_kept_for_those_they_belong_to",
+    ),
+    Planted(
+        "tasks-read-as-nobody",
+        edited(
+            reader,
+            "self._patience, self._credentials)",
+            "self._patience, type(self._credentials)())",
+        ),
+        SOURCE,
+    ),
+    Planted(
+        "batches-are-planned-as-nobody",
+        edited(
+            reader, "self._options.patience, self._options.credentials)", "self._options.patience)"
+        ),
+        SOURCE,
+    ),
+    Planted(
+        "streams-are-planned-as-nobody",
+        edited(discovery, "options.patience, options.credentials)", "options.patience)"),
+        SOURCE,
+    ),
+    Planted(
+        "what-travels-forgets-who-it-is",
+        edited(
+            access,
+            "return self.where, self.patience, self.credentials",
+            "return self.where, self.patience",
+        ),
+        FILES + "what_travels_has_names_alone",
+    ),
+    Planted(
+        "a-batch-is-committed-as-nobody",
+        edited(writer, "=self._options.credentials)", "=type(self._options.credentials)())"),
+        SINK,
+    ),
+    Planted(
+        "tasks-write-as-nobody",
+        edited(sink_parts, "=options.credentials)", "=type(options.credentials)())"),
+        SINK,
+    ),
+    Planted(
+        "a-landing-is-nobodys",
+        edited(run, "        **plan.credentials.options(),\n", ""),
+        COMMANDS,
+    ),
+    Planted(
+        "a-landing-looks-as-nobody",
+        edited(run, "options.patience, options.credentials)", "options.patience)"),
+        COMMANDS,
+    ),
+    Planted(
+        "steps-of-a-replay-are-nobodys",
+        edited(replay, "            .options(**self._credentials.options())\n", ""),
+        FILES + "a_step_of_a_replay_is_written_as_whoever_starts_it",
+    ),
+    Planted(
+        "land-passes-over-the-token-file",
+        edited(
+            spark_land, "proof=not no_proof, credentials=credential_files(),", "proof=not no_proof,"
+        ),
+        SHOWS,
+    ),
+    Planted(
+        "replay-passes-over-the-token-file",
+        edited(
+            spark_replay, "credentials=credential_files(),", "credentials=work.FROM_ENVIRONMENT,"
+        ),
+        SHOWS,
+    ),
+    Planted(
+        "a-relative-name-goes-to-other-folders",
+        edited(spark_loading, "str(Path(name).absolute())", "name"),
+        SHOWS,
+    ),
+    Planted(
+        "commands-start-spark-before-they-look",
+        edited(spark_loading, '    found.check("driver of this job")\n', ""),
+        JOBS + "a_file_that_cannot_be_used_is_told_before_spark_starts",
+    ),
+    Planted(
+        "queries-begin-before-the-driver-looks",
+        edited(source, "    options.credentials.check(DRIVER)\n", ""),
+        FILES + "the_driver_reads_them_before_anything_runs",
+    ),
+    Planted(
+        "a-token-is-taken-for-a-name",
+        edited(credential_files, "if is_secret(name):", "if False:"),
+        SECRETS,
+    ),
+    Planted(
+        "half-a-token-is-no-secret",
+        edited(
+            credentials,
+            'return text.strip().startswith(f"{PREFIX}_")',
+            "return read(text.strip()) is not None",
+        ),
+        SECRETS,
+    ),
+    Planted(
+        "a-certificate-with-the-key-of-another",
+        edited(
+            credential_files,
+            "own = (self.certificate, self.key) if",
+            "own = (self.certificate, self.key or around.key) if",
+        ),
+        FILES + "files_for_tls_are_taken_one_by_one_but_key_and_certificate_together",
+    ),
+    Planted(
+        "the-environment-says-nothing-of-authorities",
+        edited(credential_files, "self.authorities or around.authorities", "self.authorities"),
+        FILES + "files_for_tls_are_taken_one_by_one_but_key_and_certificate_together",
+    ),
+    Planted(
+        "files-for-tls-are-not-looked-at",
+        edited(credential_files, "if self.authorities or self.certificate:", "if False:"),
+        FILES + "what_cannot_be_used_is_refused_at_the_start_with_file_and_cure",
+    ),
+    Planted(
+        "errors-at-the-start-lose-their-code",
+        edited(credential_files, "raise coded(error, place) from None", "raise error"),
+        FILES + "what_cannot_be_used_is_refused_at_the_start_with_file_and_cure",
+    ),
+)
