@@ -21,7 +21,14 @@ from onceq.model import names
 from onceq.model.branch import Vote
 from onceq.model.identity import MessageId, TransactionId
 from onceq.model.limits import Settings
-from onceq.model.message import Acknowledge, Delivery, Journal, Message, Properties
+from onceq.model.message import (
+    Acknowledge,
+    Delivery,
+    Journal,
+    Message,
+    MessageHeaders,
+    Properties,
+)
 from onceq.model.results import Outcome
 from onceq.model.views.branches import BranchView, DecisionView, GroupResult, GroupView
 from onceq.model.views.managers import (
@@ -74,6 +81,7 @@ __all__ = [
     "ListView",
     "ManagementValue",
     "Message",
+    "MessageHeaders",
     "MessageId",
     "MessageIds",
     "NameStep",

@@ -197,6 +197,7 @@ OPERATIONS: dict[str, Operation] = {
     "look": lambda qm: qm.queue(Q),
     "journal": lambda qm: qm.receive(f"{Q};journal", timeout=0.0),
     "set": lambda qm: qm.set_queue(Q, label="x"),
+    "headers": lambda qm: qm.peek_headers(Q),
     "grant": lambda qm: qm.grant("carol", "peek", Q),
     "create": lambda qm: qm.create_queue(r"private$\new"),
     "purge": lambda qm: qm.purge(Q),
@@ -209,9 +210,9 @@ OPERATIONS: dict[str, Operation] = {
 
 MAY: dict[Right, set[str]] = {
     Right.SEND: {"send"},
-    Right.RECEIVE: {"receive", "peek", "purge"},
-    Right.PEEK: set(),
-    Right.PEEK_BODY: {"peek"},
+    Right.RECEIVE: {"receive", "peek", "headers", "purge"},
+    Right.PEEK: {"headers"},
+    Right.PEEK_BODY: {"peek", "headers"},
     Right.JOURNAL: {"journal"},
     Right.DELETE: {"delete"},
     Right.GET_PROPERTIES: {"look"},
@@ -220,8 +221,8 @@ MAY: dict[Right, set[str]] = {
     Right.SET_RIGHTS: set(),
     Right.CREATE: {"create"},
     Right.FORWARD: set(),
-    Right.MONITOR: {"look", "status"},
-    Right.OPERATE: {"look", "status", "purge", "disconnect"},
+    Right.MONITOR: {"look", "status", "headers"},
+    Right.OPERATE: {"look", "status", "headers", "purge", "disconnect"},
     Right.ADMINISTER: set(OPERATIONS),
 }
 """What a token with one right may do; to grant a right one has it oneself."""
@@ -301,6 +302,35 @@ def test_another_account_has_exactly_its_rights(alice: Process, tmp_path: Path) 
     with onceq.connect(str(alice.path), token_file=tmp_path / "token") as carol:
         assert carol.queue(Q).messages == 2, "a token goes before the account"
         assert carol.purge(Q) == 2
+
+
+def test_who_may_only_peek_sees_headers_and_is_told_how(
+    shared: Daemon, table: onceq.QueueManager, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table.send(Q, "a secret", label="first", transactional=True)
+    made = table.create_token("peeker", grants={Q: "peek,delete"})
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    file.write_text(made.token)
+
+    def said(*words: str, code: int = 0) -> str:
+        capfd.readouterr()
+        assert run(["--qm", shared.tcp, "--token-file", str(file), *words]) == code
+        found = capfd.readouterr()
+        return found.out + found.err
+
+    assert "peek-body" in said("peek", Q, code=AccessDenied.exit_code)
+    for words in (("peek", Q, "--headers"), ("peek", Q, "--headers", "--json")):
+        shown = said(*words)
+        assert "first" in shown
+        assert "secret" not in shown
+    assert json.loads(said("peek", Q, "--headers", "--json"))["body_bytes"] == 8
+    assert said("queue", "list").count("private$") == 0
+    assert "token:peeker" in said("rights", "show")
+    assert said("rights", "explain", "token:peeker", "peek", Q).startswith("yes")
+    refused = said("queue", "delete", Q, "--dry-run", code=AccessDenied.exit_code)
+    assert "get-properties" in refused
+    assert said("queue", "delete", Q, "--yes") == rf"deleted {Q} with 1 message" + "\n"
 
 
 # ---- by command -------------------------------------------------------------------------------

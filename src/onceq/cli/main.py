@@ -25,6 +25,7 @@ from onceq.cli import (
     manage,
     mapping,
     outgoing,
+    peeking,
     queues,
     receiving,
     rights,
@@ -60,6 +61,7 @@ app.add_typer(manage.app, name="qm")
 app.add_typer(queues.app, name="queue")
 sending.register(app)
 receiving.register(app)
+peeking.register(app)
 app.add_typer(outgoing.app, name="outgoing")
 app.add_typer(streams.stream_app, name="stream")
 app.add_typer(streams.peer_app, name="peer")

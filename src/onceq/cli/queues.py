@@ -10,7 +10,7 @@ from onceq.cli import out
 from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, dumped, manager
 from onceq.client.threads.manager import QueueManager
 from onceq.client.why import why
-from onceq.errors import QueueNotFound, UnsupportedFormatName, UsageError
+from onceq.errors import AccessDenied, QueueNotFound, UnsupportedFormatName, UsageError
 from onceq.model.names import parse_any, queue_key
 from onceq.model.views.queues import QueueView
 from onceq.model.wording import plural
@@ -289,10 +289,18 @@ def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
     out.line(why(view))
 
 
-def _there(connection: QueueManager, name: str) -> dict[str, Any]:
-    """A queue or an outgoing queue, as far as both have the same fields."""
+def _there(connection: QueueManager, name: str, *, counted: bool) -> dict[str, Any]:
+    """A queue or an outgoing queue, as far as both have the same fields.
+
+    Args:
+        counted: How much is in it has to be known; else whoever may not look at it goes on.
+    """
     try:
         view = connection.queue(name)
+    except AccessDenied:
+        if counted:
+            raise
+        return {"name": name, "messages": None, "bytes": None, "system": False, "outgoing": False}
     except QueueNotFound:
         try:
             outgoing = connection.outgoing_queue(name)
@@ -323,7 +331,7 @@ def delete(
 ) -> None:  # fmt: skip
     """Delete a queue and every message in it. It asks first."""
     with manager(qm, name=name) as connection:
-        there = _there(connection, name)
+        there = _there(connection, name, counted=dry_run)
         if there["outgoing"] or there["system"]:
             kind = "an outgoing queue" if there["outgoing"] else "a system queue"
             raise UnsupportedFormatName(
@@ -347,14 +355,16 @@ def purge(
     it asked to.
     """
     with manager(qm, name=name) as connection:
-        there = _there(connection, name)
-        if there["messages"] and not dry_run:
+        there = _there(connection, name, counted=dry_run)
+        if there["messages"] != 0 and not dry_run:
             agreed(f"remove every message of {_what(there)} for good?", yes=yes)
         count = there["messages"] if dry_run else connection.purge(name)
     _done("purge", count, there, dry=dry_run, json=json)
 
 
 def _what(there: dict[str, Any]) -> str:
+    if there["messages"] is None:
+        return f"{there['name']} with all of its messages (how many you may not see)"
     return (
         f"{there['name']} with {plural(there['messages'], 'message')} ({out.size(there['bytes'])})"
     )

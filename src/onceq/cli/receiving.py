@@ -1,4 +1,4 @@
-"""``onceq receive`` and ``onceq peek``: messages to the output, and gone only once they are out.
+"""``onceq receive``: messages to the output, and gone only once they are out.
 
 Messages are received in transactions that commit after their output was taken: by a file, or by
 whoever reads the pipe. Whatever goes wrong before puts them back in their places. Into a pipe they
@@ -11,7 +11,6 @@ import base64
 import json
 import os
 import sys
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import fields
 from enum import Enum
@@ -46,7 +45,6 @@ from onceq.model.identity import NO_GUID
 from onceq.model.message import NO_CORRELATION, Message
 from onceq.model.wording import plural
 
-PEEK_TEXT_CHARS = 48
 BATCH = 1_000
 """Messages of a transaction whose output goes into a file."""
 
@@ -262,69 +260,6 @@ def _say(receiver: Receiver, what: str) -> None:
     out.note(f"{what}: {plural(receiver.taken, 'message')} received{more}")
 
 
-def peek(
-    queue: QueueName,
-    count: Count = None,
-    timeout: Timeout = 0.0,
-    after: Annotated[
-        int, typer.Option("--after", metavar="LOOKUP_ID", min=0, help="Only what stands behind it.")
-    ] = 0,
-    lookup: LookupId = 0,
-    seek: SeekWord = "current",
-    correlation: Correlation = None,
-    message_id: MessageIdText = None,
-    table: Annotated[
-        bool, typer.Option("--table", help="A row for each message: identifiers, label, size.")
-    ] = False,
-    raw: Raw = False,
-    nul: Nul = False,
-    qm: Where = None,
-    json: Json = False,
-) -> None:
-    """Print what is in a queue, as receive does, and leave it there.
-
-    An outgoing queue can be peeked by its destination. Exit code 4: with --count or --timeout,
-    nothing was there in time.
-    """
-    writer = Writer(as_json=as_json(json), raw=raw, nul=nul)
-    choice = choice_of(lookup, seek, correlation, message_id)
-    if choice:
-        with manager(qm, name=queue) as connection:
-            writer.write([connection.peek(queue, timeout=timeout, **choice)])
-        return
-    seen: list[tuple[object, ...]] = []
-    done, wait = 0, timeout
-    with manager(qm, name=queue) as connection:
-        while count is None or done < count:
-            want = 1000 if count is None else min(1000, count - done)
-            try:
-                batch = connection.peek_many(queue, want, after=after, timeout=wait)
-            except ReceiveTimeout:
-                break
-            done += len(batch)
-            after, wait = batch.lookup_ids[-1], 0.0
-            if table:
-                seen += _rows(batch)
-            else:
-                writer.write(batch)
-    if table:
-        out.table(("lookup id", "arrived", "class", "number", "label", "bytes", "body"), seen)
-    if not done and (count is not None or timeout):
-        raise ReceiveTimeout(f"{queue}: nothing was there in time")
-
-
-def _rows(batch: Iterable[Message]) -> list[tuple[object, ...]]:
-    return [
-        (
-            str(m.lookup_id), out.when(m.arrived_time), class_name(m.message_class),
-            str(m.number or "-"), m.label, len(m.body),
-            m.body[: 4 * PEEK_TEXT_CHARS].decode("utf-8", "replace")[:PEEK_TEXT_CHARS],
-        )
-        for m in batch
-    ]  # fmt: skip
-
-
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("receive")(receive)
-    app.command("peek")(peek)

@@ -155,3 +155,16 @@ class Message:
     def transaction_id(self) -> bytes:
         """The 20 bytes of PROPID_M_XACTID: source and transaction number (SND-11)."""
         return self.id.source + self.transaction.to_bytes(4, "little")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageHeaders:
+    """A message, and nothing of what it says.
+
+    Attributes:
+        message: Everything but its body, which is empty here.
+        body_bytes: How many bytes its body has.
+    """
+
+    message: Message
+    body_bytes: int

@@ -299,6 +299,10 @@ class Policy:
         """Whether a grant is about a queue."""
         return _covers(grant, queue)
 
+    def means(self, grant: Grant, actor: Actor) -> bool:
+        """Whether a grant is about an actor."""
+        return _names(grant.who, actor)
+
     def dump(self) -> list[list[object]]:
         """For a checkpoint."""
         return [[one.who, words_of(one.rights), one.pattern, one.owner] for one in self]

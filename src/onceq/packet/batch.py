@@ -103,6 +103,13 @@ class Batch(Sequence[Message]):
         """All bodies, without decoding anything else: the fast way through a large batch."""
         return bodies(self.run)
 
+    def over(self, run: Run) -> Batch:
+        """The same messages with other packets, one for each."""
+        return Batch(
+            run, self.lookup_ids, self._arrived, self._aborts, self.moves, self.scanned,
+            self.notes.items(),
+        )  # fmt: skip
+
     def part(self, first: int, count: int) -> Batch:
         """``count`` of the messages from index ``first`` on, without copying them."""
         end = first + count

@@ -6,12 +6,13 @@ Read at fixed offsets, from packets that were checked when they arrived (MS-MQMQ
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from onceq.model.run import Buffer, Run
 from onceq.packet import layout as at
 from onceq.packet.decode import glance, properties_offset
+from onceq.packet.headers import encode_headers, headers
 
 HEAD = struct.Struct("<16sIIQII")
 """Source, message number, TransactionHeader flags, stream, number, packet size."""
@@ -56,6 +57,38 @@ def head_of(packet: Buffer, start: int) -> bytes:
     seen = glance(packet, start)
     flags = at.U32.unpack_from(packet, start + seen.tx_offset)[0] if seen.tx_offset else 0
     return HEAD.pack(seen.source, seen.message, flags, seen.stream, seen.number, seen.size)
+
+
+def bodiless(packet: Buffer) -> bytes:
+    """A packet without what its message says, and in front of it how many bytes that has (u32).
+
+    What was said over HTTP stands in the packet a second time, as the envelope that came.
+
+    Raises:
+        MalformedPacket: It is none.
+    """
+    parts = headers(packet)
+    size = len(parts.properties.body)
+    said_nothing = replace(
+        parts,
+        user=replace(parts.user, flags=parts.user.flags & ~at.USER_SOAP),
+        properties=replace(parts.properties, body=b"", slack=b"", body_allocated=0),
+        soap=b"", trailing=b"",
+    )  # fmt: skip
+    return at.U32.pack(size) + encode_headers(said_nothing)
+
+
+def split_bodiless(run: Run) -> tuple[Run, list[int]]:
+    """Packets, and the sizes of the bodies that they had, from such records; raises
+    struct.error."""
+    data = memoryview(run.data)
+    starts = list(accumulate(run.lengths[:-1], initial=0))
+    sizes = [at.U32.unpack_from(data, start)[0] for start in starts]
+    packets = [
+        data[start + at.U32.size : start + length]
+        for start, length in zip(starts, run.lengths, strict=True)
+    ]
+    return Run.of(packets), sizes
 
 
 def first_with_correlation(run: Run, value: bytes) -> int:

@@ -9,12 +9,13 @@ Upholds: I24 (one page of a queue at a time).
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from itertools import accumulate
 
 from onceq.core.decision import Handed
 from onceq.model.requests import Pick, PickBy
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, largest_of
-from onceq.packet.heads import HEAD, first_with_correlation, first_with_id, head_of
+from onceq.packet.heads import HEAD, bodiless, first_with_correlation, first_with_id, head_of
 
 
 def wants_bytes(pick: Pick) -> bool:
@@ -42,6 +43,12 @@ def picked(handed: Handed, data: Buffer) -> tuple[Run, slice, int]:
         return Run(heads, lengths), slice(None), handed.lookups[-1]
     if pick.by is PickBy.TOPS:
         return _tops(whole, int.from_bytes(pick.value, "little")), slice(None), handed.lookups[-1]
+    if pick.by is PickBy.BODILESS:
+        return (
+            Run.of([bodiless(packet) for packet in _each(whole)]),
+            slice(None),
+            handed.lookups[-1],
+        )
     if pick.by is PickBy.CORRELATION:
         index = first_with_correlation(whole, pick.value)
     else:
@@ -50,6 +57,13 @@ def picked(handed: Handed, data: Buffer) -> tuple[Run, slice, int]:
     if index < 0:
         return Run(b"", array(LENGTH_TYPE)), slice(0, 0), handed.lookups[-1]
     return whole.part(index, 1), slice(index, index + 1), handed.lookups[index]
+
+
+def _each(whole: Run) -> Iterator[memoryview]:
+    view, start = memoryview(whole.data), 0
+    for length in whole.lengths:
+        yield view[start : start + length]
+        start += length
 
 
 def _tops(whole: Run, size: int) -> Run:

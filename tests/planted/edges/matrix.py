@@ -66,8 +66,8 @@ PLANTED = (
     Planted(
         "first-bytes-are-no-body",
         edited(
-            demands, "bodies = item.pick is not PickBy.HEADS",
-            "bodies = item.pick not in (PickBy.HEADS, PickBy.TOPS)",
+            demands, "bodies = item.pick not in (PickBy.HEADS, PickBy.BODILESS)",
+            "bodies = item.pick not in (PickBy.HEADS, PickBy.BODILESS, PickBy.TOPS)",
         ),
         ROWS,
     ),

@@ -8,6 +8,7 @@ from onceq.client.plans.selection import (
     chosen,
     moved,
     some,
+    wait_ms,
     which,
 )
 from onceq.client.session import Session
@@ -15,9 +16,10 @@ from onceq.errors import InvalidParameter
 from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.limits import RECEIVE_MESSAGES_MAX
-from onceq.model.message import Message
+from onceq.model.message import Message, MessageHeaders
 from onceq.model.requests import PickBy
 from onceq.packet.batch import Batch
+from onceq.packet.heads import split_bodiless
 
 
 def receive(
@@ -102,6 +104,26 @@ def peek_tops(
         pick=PickBy.TOPS, value=size.to_bytes(4, "little"),
     )  # fmt: skip
     return ask(request, Batch)
+
+
+def peek_headers(
+    session: Session, queue: str, max: int = 1000, *, after: int = 0, timeout: float | None = 0.0
+) -> Plan[list[MessageHeaders]]:
+    """Look at messages behind the lookup identifier ``after`` without seeing what they say; the
+    right ``peek`` is enough for that.
+
+    Raises:
+        ReceiveTimeout: There is none.
+    """
+    if max < 1:
+        raise InvalidParameter(f"cannot look at {max} messages")
+    request = requests.Receive(
+        queue, 0, min(max, RECEIVE_MESSAGES_MAX), RECEIVE_BYTES, wait_ms(timeout), True, after,
+        pick=PickBy.BODILESS,
+    )  # fmt: skip
+    batch = yield from ask(request, Batch)
+    packets, sizes = split_bodiless(batch.run)
+    return list(map(MessageHeaders, batch.over(packets), sizes))
 
 
 def remove(session: Session, queue: str, first: int, last: int) -> Plan[int]:

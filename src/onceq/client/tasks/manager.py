@@ -59,6 +59,7 @@ class AsyncQueueManager(AsyncConsuming):
     receive_many = tasks(receiving.receive_many)
     peek = tasks(receiving.peek)
     peek_many = tasks(receiving.peek_many)
+    peek_headers = tasks(receiving.peek_headers)
     peek_tops = tasks(receiving.peek_tops)
     remove = tasks(receiving.remove)
     move = tasks(receiving.move)

@@ -57,6 +57,7 @@ class QueueManager(Consuming):
     receive_many = threads(receiving.receive_many)
     peek = threads(receiving.peek)
     peek_many = threads(receiving.peek_many)
+    peek_headers = threads(receiving.peek_headers)
     peek_tops = threads(receiving.peek_tops)
     remove = threads(receiving.remove)
     move = threads(receiving.move)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from onceq.core.inputs.inputs import OwnerGone
 from onceq.core.receive.handles import close_handle
-from onceq.core.rights.demands import held
-from onceq.core.rights.judge import check, granted
+from onceq.core.rights.demands import held, to_see_rights
+from onceq.core.rights.judge import check, granted, may
 from onceq.core.rights.places import place_of
 from onceq.core.state.queues import Queue
 from onceq.core.state.setups import RightsGiven, RightsTaken
@@ -20,7 +20,7 @@ from onceq.core.step.step import Step
 from onceq.core.transaction.unit_of_work import owner_gone
 from onceq.errors import InsufficientResources, OnceqError
 from onceq.model.limits import GRANTS_MAX
-from onceq.model.requests import ExplainRight, SetRights
+from onceq.model.requests import ExplainRight, Look, SetRights
 from onceq.model.rights import (
     OWNS,
     Actor,
@@ -100,11 +100,16 @@ def _named(who: str) -> Actor:
     return Actor(ActorKind(kind), name)
 
 
-def grants(step: Step, name: str) -> list[GrantView]:
-    """All grants, or those that are about a queue."""
-    queue = name.casefold()
+def grants(step: Step, item: Look) -> list[GrantView]:
+    """All grants, or those that are about a queue; whoever may not look at all of them is shown
+    those that were given to him."""
+    queue = item.name.casefold()
     policy = step.state.policy
-    return [_view(one) for one in policy if not queue or policy.concerns(one, queue)]
+    found = (one for one in policy if not queue or policy.concerns(one, queue))
+    if not may(step, item.owner, (to_see_rights(queue),)):
+        asks = step.limited[item.owner]
+        found = (one for one in found if policy.means(one, asks))
+    return list(map(_view, found))
 
 
 def _view(grant: Grant) -> GrantView:

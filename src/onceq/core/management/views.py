@@ -27,6 +27,9 @@ from onceq.core.peers import undone_restores
 from onceq.core.peers.duplicate_identity import clash_views, found_of
 from onceq.core.peers.strangers import unanswered
 from onceq.core.receive import reading
+from onceq.core.rights.demands import MONITOR, to_see_properties
+from onceq.core.rights.judge import may
+from onceq.core.rights.places import place_of
 from onceq.core.state.outgoing_attempts import Attempt
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue, Queue, lookup_id
@@ -221,17 +224,26 @@ def _elsewhere(outgoing: OutgoingQueue) -> int:
     )
 
 
-def _queues(step: Step) -> list[QueueView]:
-    return [part for queue in step.state.queues.values() for part in _with_subqueues(step, queue)]
+def _queues(step: Step, owner: int) -> list[QueueView]:
+    found = _seen_by(step, owner)
+    return [part for queue in found for part in _with_subqueues(step, queue)]
+
+
+def _seen_by(step: Step, owner: int) -> Iterable[Queue]:
+    """Queues that an application may look at."""
+    queues = step.state.queues.values()
+    if may(step, owner, (MONITOR,)):
+        return queues
+    return [one for one in queues if may(step, owner, (to_see_properties(place_of(one)),))]
 
 
 def _with_subqueues(step: Step, queue: Queue) -> list[QueueView]:
     return [queue_view(step, part) for part in (queue, *queue.subs.values())]
 
 
-def _queues_behind(step: Step, after: str) -> list[QueueView]:
+def _queues_behind(step: Step, item: Look) -> list[QueueView]:
     found: list[QueueView] = []
-    for queue in _behind(step.state.queues.values(), after):
+    for queue in _behind(_seen_by(step, item.owner), item.name):
         found += _with_subqueues(step, queue)
         if len(found) >= VIEWS_AT_ONCE:
             break
@@ -256,13 +268,15 @@ def _queue(step: Step, name: str) -> QueueView:
     return replace(queue_view(step, queue), put_back=undone_restores.of_queue(step, queue))
 
 
-def _transactions(step: Step, _: str) -> list[TransactionView]:
+def _transactions(step: Step, owner: int) -> list[TransactionView]:
+    whole, own = may(step, owner, (MONITOR,)), step.known_by(owner)
     return [
         TransactionView(
             tx.owner, tx.number, tx.began_s, sum(len(p.item.bodies) for p in tx.sends),
             sum(move.count for move in tx.receives), tx.bytes,
         )
         for tx in step.units.transactions.values()
+        if whole or step.known_by(tx.owner) == own
     ]  # fmt: skip
 
 
@@ -284,8 +298,8 @@ def _own(look: looks.Look[T], show: Callable[[Step, int], T]) -> tuple[str, Show
 _SHOWN: Final[Mapping[str, Shown]] = dict(
     (
         _whole(looks.STATUS, status),
-        _whole(looks.QUEUES, _queues),
-        _named(looks.QUEUES_BEHIND, _queues_behind),
+        _own(looks.QUEUES, _queues),
+        (looks.QUEUES_BEHIND.what, _queues_behind),
         _named(looks.QUEUE, _queue),
         _whole(looks.OUTGOING, lambda s: [outgoing_view(s, o) for o in s.state.outgoing.values()]),
         _named(looks.OUTGOING_BEHIND, _outgoing_behind),
@@ -306,8 +320,8 @@ _SHOWN: Final[Mapping[str, Shown]] = dict(
         _whole(looks.DAMAGES, damage_views.damages),
         _whole(looks.SCRUB, lambda step: step.scrub),
         _own(looks.GROUPS, branch_views.groups),
-        _named(looks.TRANSACTIONS, _transactions),
-        _named(looks.RIGHTS, rights.grants),
+        _own(looks.TRANSACTIONS, _transactions),
+        (looks.RIGHTS.what, rights.grants),
         _named(looks.TRAIL, trail.acts),
         _whole(looks.TOKENS, tokens.listed),
     )

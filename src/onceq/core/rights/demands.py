@@ -94,7 +94,7 @@ def _takes(step: Step, item: Any) -> Demands:
 def _receives(step: Step, item: requests.Receive) -> Demands:
     if not item.peek:
         return _takes(step, item)
-    bodies = item.pick is not PickBy.HEADS
+    bodies = item.pick not in (PickBy.HEADS, PickBy.BODILESS)
     return [_to_see(place, bodies=bodies) for place in places(step, item.queue)]
 
 
@@ -285,27 +285,34 @@ def _looks(step: Step, item: requests.Look) -> Demands:
     if what == "tokens":
         return (_ADMINISTER,)
     if what in ("queue", "readers") and item.name:
-        return [_at_or_monitor(place, Right.GET_PROPERTIES) for place in places(step, item.name)]
+        return map(to_see_properties, places(step, item.name))
     if what == "range":
         queue = RangeAsked.of(item.name).queue
         return [_to_see(place, bodies=False) for place in places(step, queue)]
-    if what == "rights" and item.name:
-        return (Demand((Right.GET_RIGHTS, Right.MONITOR), item.name.casefold()),)
+    if what == "rights":
+        return (to_see_rights(item.name.casefold()),) if item.name else (NAMED,)
     return (MONITOR,)
 
 
 _OPEN_LOOKS: Final = frozenset(
-    ("resolve", "list", "lists", "copies", "branches", "decisions", "groups")
-)
-"""What the directory says is for everybody who has a name; and what is not over of branches, groups
-and decisions, because whoever may end it has to find it after a crash: each sees what is his
-(``core/management/branch_views.py``)."""
+    ("resolve", "list", "lists", "copies", "branches", "decisions", "groups", "transactions",
+     "queues", "queues-behind")
+)  # fmt: skip
+"""What the directory says is for everybody who has a name; and what is not over of transactions,
+branches, groups and decisions, because whoever may end it has to find it after a crash: each sees
+what is his (``core/management/branch_views.py``). Of queues each sees those that he may look at."""
 
 
-def _at_or_monitor(place: Place, right: Right) -> Demand:
+def to_see_properties(place: Place) -> Demand:
+    """For looking at how a queue is made, and how much is in it."""
     if place.kind is PlaceKind.QUEUE:
-        return Demand((right, Right.MONITOR), place.queue, place.said)
+        return Demand((Right.GET_PROPERTIES, Right.MONITOR), place.queue, place.said)
     return MONITOR
+
+
+def to_see_rights(pattern: str) -> Demand:
+    """For looking at who may do what at a queue; with "" at all of them."""
+    return Demand((Right.GET_RIGHTS, Right.MONITOR), pattern) if pattern else MONITOR
 
 
 def _sets_rights(step: Step, item: requests.SetRights) -> Demands:
@@ -320,7 +327,9 @@ def _sets_rights(step: Step, item: requests.SetRights) -> Demands:
 
 
 def _explains(step: Step, item: requests.ExplainRight) -> Demands:
-    return (NAMED,) if not item.who else (MONITOR,)
+    """Everybody may ask about himself, also by his name."""
+    own = not item.who or item.who == str(step.actors.get(item.owner, ""))
+    return (NAMED,) if own else (MONITOR,)
 
 
 def _own(step: Step, item: Request) -> Demands:

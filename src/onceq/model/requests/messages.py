@@ -31,6 +31,7 @@ class PickBy(IntEnum):
     CORRELATION = 2
     MESSAGE = 3
     TOPS = 4
+    BODILESS = 5
 
 
 _TOP_BYTES: Final = 4
@@ -40,6 +41,7 @@ _VALUE_BYTES: Final = {
     PickBy.CORRELATION: CORRELATION_BYTES,
     PickBy.MESSAGE: GUID_BYTES + 4,
     PickBy.TOPS: _TOP_BYTES,
+    PickBy.BODILESS: 0,
 }
 """What a pick has to say, by its kind."""
 
@@ -47,8 +49,9 @@ _VALUE_BYTES: Final = {
 @dataclass(frozen=True, slots=True)
 class Pick:
     """Of the messages that a peek looked at: the first with these bytes, one small record for each
-    (HEADS), or the first bytes of each (TOPS; ``value`` says how many, u32). So a search does not
-    carry every body to the application (RCV-10)."""
+    (HEADS), the first bytes of each (TOPS; ``value`` says how many, u32), or each without its body
+    (BODILESS). So a search does not carry every body to the application (RCV-10), and whoever may
+    not see what messages say sees that they are there."""
 
     by: PickBy
     value: bytes = b""

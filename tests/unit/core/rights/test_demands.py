@@ -66,6 +66,7 @@ NEEDS: list[tuple[Request, str]] = [
     (requests.Receive(ORDERS), "receive"),
     (requests.Receive(ORDERS, peek=True), "peek-body"),
     (requests.Receive(ORDERS, peek=True, pick=PickBy.HEADS), "peek"),
+    (requests.Receive(ORDERS, peek=True, pick=PickBy.BODILESS), "peek"),
     (requests.Receive(ORDERS + ";journal"), "journal"),
     (requests.Remove(ORDERS, 0, 1, 2), "receive"),
     (requests.TakeRead(ORDERS, 0, 1, 2), "receive"),
