@@ -17,6 +17,9 @@ from tests.matrix.applications import PARTS, Row  # noqa: E402
 from tests.matrix.roles import ANYONE, NAMED, ROLES, expected  # noqa: E402
 
 SAID = {ANYONE: "", NAMED: "a name"}
+THERE = {
+    "beta": " there", "dead": " there", "new": " of that name", "rows": " at the database",
+}  # fmt: skip
 INTRODUCTION = """\
 Every cell of these tables is tried on real queue managers by `tests/matrix`, which has its
 expectations from the same place as this page: what is allowed succeeds, what is refused is
@@ -53,7 +56,7 @@ def _needs(needs: str) -> str:
     words = []
     for word in needs.split():
         right, _, place = word.partition("@")
-        there = {"beta": " there", "dead": " there", "new": " of that name"}.get(place, "")
+        there = THERE.get(place, "")
         words.append({"|": "or", "&": "and"}.get(word, f"`{right}`{there}"))
     return " ".join(words)
 

@@ -21,7 +21,7 @@ from onceq.model.requests import Access, Grip, PickBy, Request, SendItem, Steer
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.views import looks
 from onceq.model.views.ranges import RangeAsked
-from onceq.model.xid import Xid
+from onceq.model.xid import Xid, xid_by_row
 from tests.matrix.roles import ANYONE, NAMED
 
 if TYPE_CHECKING:
@@ -275,6 +275,19 @@ def _end_deciding(at: Attempt, answer: Any) -> None:
     _done(at, answer)
 
 
+def _rows_decide(at: Attempt) -> None:
+    """A row of a database has decided a branch of the administrator."""
+    _decides(at)
+    at.admin(r.CommitBranch(at.xid))
+    at.admin(r.DecisionDone(at.gtrid))
+
+
+def _by_another_row(at: Attempt) -> r.Promise:
+    """Of the same database."""
+    at.xid = xid_by_row(at.manager.guid, at.number(), at.base)
+    return r.Promise(0, at.xid, [item()])
+
+
 def _anchored(at: Attempt) -> None:
     """A branch with nothing in it, which stands for those at another queue manager."""
     at.group_branch()
@@ -350,9 +363,15 @@ BRANCHES: Final = (
         after=_end_branch),
     Row(r.Promise, "with messages", "send@orders",
         lambda at: r.Promise(0, at.by_row(), [item()]), after=_end_branch),
+    Row(r.Promise, "by a row of a database whose rows decide for another",
+        "send@orders & send@rows | operate", _by_another_row, _rows_decide, after=_end_branch),
     Row(r.Enlist, "", NAMED, lambda at: r.Enlist(at.begin(), at.gtrid, "partner")),
     Row(r.AskDecision, "", NAMED, lambda at: r.AskDecision(at.gtrid)),
     Row(r.AskRows, "", NAMED, lambda at: r.AskRows("sqlite:x")),
+    Row(r.AskRows, "of a database whose rows decide for another", "send@rows | operate",
+        lambda at: r.AskRows(at.base), _rows_decide),
+    Row(r.AskRows, "that take a database of another as it is", "operate",
+        lambda at: r.AskRows(at.base, -1), _rows_decide),
     Row(r.LeaveDecision, "", NAMED, lambda at: r.LeaveDecision(at.decides()), after=_done),
     Row(r.LeaveDecision, "of another", "operate", lambda at: r.LeaveDecision(at.gtrid), _decided,
         after=_done),

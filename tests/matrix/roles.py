@@ -19,8 +19,9 @@ PLACES: Final[Mapping[str, str]] = {
     "beta": "direct=os:beta\\private$\\stock",
     "new": "private$\\new",
     "dead": "system$;deadxact",
+    "rows": "rows=sqlite:*",
 }
-"""The queues that rows are about, as grants name them."""
+"""The queues and databases that rows are about, as grants name them."""
 
 _OWNS: Final = (
     "send", "receive", "peek", "peek-body", "journal", "delete", "get-properties",

@@ -297,6 +297,7 @@ class Attempt:
     gtrid: bytes = b""
     xid: Xid = field(default_factory=lambda: Xid(7, b"x"))
     prefix: bytes = b""
+    base: str = ""
 
     def __post_init__(self) -> None:
         self.line = self.manager.admin
@@ -349,7 +350,9 @@ class Attempt:
 
     def by_row(self) -> Xid:
         """A branch that a row in a database decides."""
-        self.xid = xid_by_row(self.manager.guid, self.number(), "sqlite:x")
+        number = self.number()
+        self.base = f"sqlite:{number}"
+        self.xid = xid_by_row(self.manager.guid, number, self.base)
         return self.xid
 
     def group_branch(self) -> None:

@@ -75,6 +75,8 @@ _IMPLIED: Final[Mapping[Right, frozenset[Right]]] = {
     Right.OPERATE: frozenset((Right.MONITOR, Right.PEEK, Right.GET_PROPERTIES, Right.GET_RIGHTS)),
     Right.ADMINISTER: frozenset(Right),
 }
+ROWS: Final = "rows="
+"""What is before the name of a database where rights say who may have its rows decide."""
 ANYWHERE: Final = "*"
 """The pattern of every queue, and the name of everybody who has proven one."""
 
@@ -194,9 +196,9 @@ def queue_pattern(text: str) -> str:
             f"a pattern of queue names has 1 to {PATTERN_CHARS_MAX} characters that can be "
             "printed, such as private$\\orders*"
         )
-    # As in names of queues, either slash will do; in a URL it cannot be the other one.
+    # As in names of queues, either slash will do; in a URL or a path it cannot be the other one.
     name = text.casefold()
-    return name if name.startswith("direct=http") else name.replace("/", "\\")
+    return name if name.startswith(("direct=http", ROWS)) else name.replace("/", "\\")
 
 
 def rights_of(words: Iterable[str]) -> frozenset[Right]:

@@ -350,6 +350,24 @@ def test_what_is_not_for_this_application_to_decide_does_not_keep_others_waiting
     assert table.rows == {row: COMMITTED, own_row: COMMITTED}, "nothing was removed"
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_rows_that_are_for_others_to_look_after_are_no_trouble(own: bool) -> None:
+    """Unless a branch waits for one of them."""
+
+    class Theirs(Manager):
+        def rows(self, agent: str, found: int = 0) -> RowsView:
+            raise AccessDenied("nobody has granted send at rows=...")
+
+    manager, table = Theirs(), Table()
+    if own:
+        manager.promise()
+        manager.dies()
+    recovery = Recovery(manager)
+    recovery.add_agent(table, manager, NAME)
+    assert list(recovery.step(0.0).failed) == [f"{NAME} (rows)"] * own
+    assert not table.rows
+
+
 def test_a_branch_that_ends_after_later_ones_were_found_is_looked_for() -> None:
     world = World(1)
     open_ = promised(world)
@@ -432,9 +450,9 @@ def test_records_of_older_versions_leave_nothing_to_be_looked_for() -> None:
     """They may have removed such rows, and wrote no note."""
     rows = SeenRows()
     for number in (2, 5):
-        rows.committed(NAME, number)
+        rows.committed(NAME, number, "")
     rows.marked(NAME)
-    rows.committed(NAME, 3)
+    rows.committed(NAME, 3, "")
     assert rows.get(NAME).late == [3]
     rows.found(NAME, noted=RowsFound.of({"agent": NAME}).noted)
     assert rows.get(NAME) == Rows(kept=5, last=5)

@@ -99,6 +99,9 @@ def _named(what: str) -> Callable[[Step, Any], Deed]:
 
 TABLE: Final[dict[type[Request], Callable[[Step, Any], Deed]]] = {
     requests.AcceptClock: lambda step, item: Deed("accept clock", f"{item.source}: {item.reason}"),
+    requests.AskRows: lambda step, item: (
+        Deed("accept database", item.agent) if item.found < 0 else NOTHING
+    ),
     requests.CommitBranch: _decided,
     requests.CreateQueue: _created,
     requests.CreateToken: _named("create token"),
@@ -135,7 +138,6 @@ UNNOTED: Final[dict[type[Request], str]] = {
     requests.Abort: _OWN,
     requests.AskDecision: _LOOKS,
     requests.AskOutcome: _LOOKS,
-    requests.AskRows: _LOOKS,
     requests.Begin: _OWN,
     requests.CancelReceive: _OWN,
     requests.Claim: _MESSAGES,

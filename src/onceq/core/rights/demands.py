@@ -25,8 +25,9 @@ from onceq.core.step.units import Transaction
 from onceq.model import requests
 from onceq.model.fixed import fixed
 from onceq.model.requests import Access, PickBy, Request, SendItem
-from onceq.model.rights import WHOLE, Right
+from onceq.model.rights import ROWS, WHOLE, Right
 from onceq.model.views.ranges import RangeAsked
+from onceq.model.xid import agent_of
 
 
 @fixed
@@ -224,7 +225,36 @@ def whose(step: Step, tx: Transaction) -> str:
     return step.state.branches.numbered(tx.branch).by if tx.branch else step.known_by(tx.owner)
 
 
+def _to_use_rows(step: Step, owner: int, agent: str) -> Iterator[Demand]:
+    """For letting a database decide by its rows that others let decide. A promise adds to the rows
+    that must be there, so whoever has it committed without a row makes the database look as if it
+    had been set back; and so does who says that a note stands there, which does not."""
+    if agent and _whose_rows(step, agent) not in (None, step.known_by(owner)):
+        name = f"{ROWS}{agent}"
+        yield Demand((Right.SEND, Right.OPERATE), name.casefold(), name)
+
+
+def _whose_rows(step: Step, agent: str) -> str | None:
+    """Whose the rows of a database are: of who has committed first by one of them, or of who is the
+    first that will; None: nobody's."""
+    known = step.state.branches.rows.owner(agent)
+    if known is not None:
+        return known
+    return next((one.by for one in step.state.branches if agent_of(one.xid) == agent), None)
+
+
+def _looks_for_rows(step: Step, item: requests.AskRows) -> Demands:
+    """Each look has effects: what is looked for counts as seen, and may be removed. To take a
+    database as it is ends the watch over it."""
+    yield NAMED
+    if item.found >= 0:
+        yield from _to_use_rows(step, item.owner, item.agent)
+    elif _whose_rows(step, item.agent) != step.known_by(item.owner):
+        yield _OPERATE
+
+
 def _promises(step: Step, item: requests.PrepareBranch | requests.Promise) -> Demands:
+    yield from _to_use_rows(step, item.owner, agent_of(item.xid))
     yield from _sends(step, item.items)
     yield from work_of(step, step.units.transactions.get((item.owner, item.transaction)))
     yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
@@ -354,7 +384,7 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.AcceptClock: _operates,
     requests.AskDecision: _known,
     requests.AskOutcome: _own,
-    requests.AskRows: _known,
+    requests.AskRows: _looks_for_rows,
     requests.Begin: _own,
     requests.CancelReceive: _own,
     requests.Claim: _takes,

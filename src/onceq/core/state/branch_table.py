@@ -311,7 +311,7 @@ class Branches:
                 self.drop(branch)
                 agent = agent_of(branch.xid) if marks.partners else ""
                 if agent:
-                    self.rows.committed(agent, marks.branch)
+                    self.rows.committed(agent, marks.branch, branch.by)
             else:
                 self._leave_group(branch)
                 self._let_go(branch)

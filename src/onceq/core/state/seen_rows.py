@@ -13,6 +13,10 @@ set already, and its row may be younger than the note. These are few, as many as
 So they are listed one by one (``late``) until the next mark is set, and looked for (``looked``)
 until the rows up to that were found.
 
+A row that is counted and was never written makes the database look as if it had been set back. So
+what is known of a database has an owner: who was the first to commit a branch by its rows. Others
+need a right for it (``core/rights/demands.py``).
+
 Upholds: I21 (a database that was set back is recognised), I22.
 """
 
@@ -40,6 +44,8 @@ class Rows:
         last: The highest number that was committed.
         late: Numbers up to ``mark``, or ``kept``, that were committed since the mark was set.
         looked: Those that were late when it was set.
+        by: Who has committed first by its rows; empty: whoever runs the manager, or an older
+            version.
     """
 
     kept: int = 0
@@ -50,6 +56,7 @@ class Rows:
     last: int = 0
     late: list[int] = field(default_factory=list)
     looked: list[int] = field(default_factory=list)
+    by: str = ""
 
 
 class SeenRows:
@@ -67,11 +74,16 @@ class SeenRows:
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)
 
-    def committed(self, name: str, number: int) -> None:
-        """A branch was committed because its row is there."""
+    def owner(self, name: str) -> str | None:
+        """Whose one is; None: nothing is known of it."""
+        rows = self._by_name.get(name)
+        return rows.by if rows is not None else None
+
+    def committed(self, name: str, number: int, by: str) -> None:
+        """A branch, which ``by`` has promised, was committed because its row is there."""
         rows = self._by_name.get(name)
         if rows is None:
-            rows = self._by_name[name] = Rows()
+            rows = self._by_name[name] = Rows(by=by)
         if number > (rows.mark or rows.kept):
             rows.behind += 1
         else:
@@ -98,16 +110,16 @@ class SeenRows:
 
     def forget(self, name: str) -> None:
         """The database is taken as it is: which rows it has up to the last, nobody asks."""
-        last = self.get(name).last
-        if last:
-            self._by_name[name] = Rows(kept=last, last=last)
+        rows = self.get(name)
+        if rows.last:
+            self._by_name[name] = Rows(kept=rows.last, last=rows.last, by=rows.by)
 
     def dump(self) -> list[list[Any]]:
         """For a checkpoint."""
         return [[name, *astuple(rows)] for name, rows in self._by_name.items()]
 
     def load(self, values: list[list[Any]]) -> None:
-        """From one; those of older versions have no lists, and know of no note."""
+        """From one; those of older versions have no lists or owners, and know of no note."""
         for name, kept, *others in values:
             if len(others) == _OLD_NUMBERS:
                 others.insert(0, False)
