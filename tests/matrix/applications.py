@@ -288,13 +288,23 @@ def _by_another_row(at: Attempt) -> r.Promise:
     return r.Promise(0, at.xid, [item()])
 
 
-def _anchored(at: Attempt) -> None:
+def _anchor(at: Attempt, ask: Callable[[Request], object]) -> Xid:
     """A branch with nothing in it, which stands for those at another queue manager."""
     at.group_branch()
     at.xid = Xid(at.xid.format_id, at.xid.gtrid, b"group.for." + bytes(16).hex().encode())
     tx = at.number()
-    at.admin(r.StartBranch(tx, at.xid))
-    at.admin(r.PrepareBranch(at.xid, tx))
+    ask(r.StartBranch(tx, at.xid))
+    ask(r.PrepareBranch(at.xid, tx))
+    return at.xid
+
+
+def _anchored(at: Attempt) -> None:
+    _anchor(at, at.admin)
+
+
+def _own_group(at: Attempt) -> r.CommitGroup:
+    xid = _anchor(at, at.ask)
+    return r.CommitGroup("app", "", at.number(), at.prefix, [xid])
 
 
 def _still_prepares(at: Attempt, answer: Any) -> None:
@@ -322,6 +332,19 @@ def _prepared_group(at: Attempt) -> None:
 def _committed_group(at: Attempt) -> None:
     _prepared_group(at)
     at.admin(r.CommitGroup("app", "", at.number(), at.prefix, [at.xid]))
+
+
+def _own_name(at: Attempt) -> r.ForgetGroup:
+    at.group_branch()
+    at.ask(r.CommitGroup("app", "", at.number(), at.prefix, []))
+    return r.ForgetGroup("app")
+
+
+def _is_left(at: Attempt, answer: Any) -> None:
+    """What the administrator has prepared is there; who decides it for all is the account that runs
+    the manager."""
+    at.admin(r.ForgetGroup("app"))
+    assert at.admin(r.RollbackGroup(at.prefix)) == 1
 
 
 def _end_group(at: Attempt, answer: Any) -> None:
@@ -378,27 +401,28 @@ BRANCHES: Final = (
     Row(r.DecisionDone, "", NAMED, lambda at: r.DecisionDone(at.decides()), after=_is_done),
     Row(r.DecisionDone, "of another", "operate", lambda at: r.DecisionDone(at.gtrid), _decided,
         after=_done),
-    Row(r.CommitGroup, "", "send@orders",
+    Row(r.CommitGroup, "of one's own branches, with nothing in them", NAMED,
+        _own_group, after=_end_anchored),
+    Row(r.CommitGroup, "of branches that others have prepared", "send@orders & operate",
         lambda at: r.CommitGroup("app", "", at.number(), at.prefix, [at.xid]), _prepared_group,
         after=_end_group),
-    Row(r.CommitGroup, "without branches that are prepared, which undoes them",
-        "send@orders", lambda at: r.CommitGroup("app", "", at.number(), at.prefix, []),
-        _prepared_group, after=_end_group),
+    Row(r.CommitGroup, "without branches that others have prepared, which stay", NAMED,
+        lambda at: r.CommitGroup("app", "", at.number(), at.prefix, []),
+        _prepared_group, after=_is_left),
     Row(r.CommitGroup, "under the name of somebody else's application", "operate",
         lambda at: r.CommitGroup("app", "", at.number(), at.prefix, []), _committed_group,
         after=_end_group),
-    Row(r.RollbackGroup, "", "send@orders", lambda at: r.RollbackGroup(at.prefix),
-        _prepared_group, after=_end_group),
+    Row(r.RollbackGroup, "in which others have prepared branches, which stay", NAMED,
+        lambda at: r.RollbackGroup(at.prefix), _prepared_group, after=_is_left),
     Row(r.RollbackGroup, "for good, before others have prepared anything", NAMED,
         lambda at: r.RollbackGroup(at.prefix, True), lambda at: at.group_branch(),
         after=_still_prepares),
-    Row(r.RollbackGroup, "of what stands for branches elsewhere", "operate",
-        lambda at: r.RollbackGroup(at.prefix), _anchored, after=_end_group),
     Row(r.CommitGroup, "of what stands for branches elsewhere", "operate",
         lambda at: r.CommitGroup("app", "", at.number(), at.prefix, [at.xid]), _anchored,
         after=_end_anchored),
-    Row(r.ForgetGroup, "", "operate", lambda at: r.ForgetGroup("app"), _committed_group,
-        after=_end_group),
+    Row(r.ForgetGroup, "", NAMED, _own_name, after=_end_group),
+    Row(r.ForgetGroup, "of another", "operate", lambda at: r.ForgetGroup("app"),
+        _committed_group, after=_end_group),
 )  # fmt: skip
 
 

@@ -98,8 +98,8 @@ def _what_ends_late_is_not_looked_for(patch: pytest.MonkeyPatch) -> None:
 
     original = SeenRows.committed
 
-    def committed(self: SeenRows, name: str, number: int) -> None:
-        original(self, name, number)
+    def committed(self: SeenRows, name: str, number: int, by: str) -> None:
+        original(self, name, number, by)
         self.get(name).late.clear()
 
     patch.setattr(SeenRows, "committed", committed)

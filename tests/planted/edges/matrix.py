@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from onceq.core.rights import demands
+from onceq.core.transaction import groups
 from onceq.core.transfer import arrival
 from onceq.model import requests
 from onceq.model import rights as model
@@ -39,12 +40,12 @@ PLANTED = (
     ),
     Planted(
         "a-batch-is-undone-by-anybody",
-        edited(
-            demands,
-            "    yield from _to_decide_batch(step, item.owner, item.prefix)\n"
-            "    known = step.state.groups",
-            "    known = step.state.groups",
-        ),
+        edited(groups, "if not own or one.by == own]", "]"),
+        ROWS,
+    ),
+    Planted(
+        "only-operators-have-groups-forgotten",
+        lambda patch: patch.setitem(demands.TABLE, requests.ForgetGroup, demands._operates),
         ROWS,
     ),
     Planted(

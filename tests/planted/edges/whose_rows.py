@@ -9,7 +9,7 @@ from onceq.model import requests
 from onceq.partners import recovery
 from tests.planted.planted import Planted, edited
 
-TESTS = "tests/unit/core/rights/test_whose_rows.py::test_"
+TESTS = "tests/unit/core/rights/test_demands_whose_rows.py::test_"
 ADDS = f"{TESTS}nobody_adds_to_the_rows_of_another"
 
 PLANTED = (

@@ -86,8 +86,11 @@ def groups(step: Step, owner: int) -> list[GroupView]:
     whole, own = may(step, owner, (MONITOR,)), step.known_by(owner)
     branches = step.state.branches
     found = [
-        GroupView(app, group.query, group.version, group.at_s, len(branches.of_group(group.prefix)))
+        GroupView(
+            app, group.query, group.version, group.at_s,
+            sum(one.by == group.by for one in branches.of_group(group.prefix)),
+        )
         for app, group in step.state.groups
         if whole or group.by == own
-    ]
+    ]  # fmt: skip
     return found[::-1]

@@ -27,7 +27,7 @@ from onceq.model.fixed import fixed
 from onceq.model.requests import Access, PickBy, Request, SendItem
 from onceq.model.rights import ROWS, WHOLE, Right
 from onceq.model.views.ranges import RangeAsked
-from onceq.model.xid import agent_of
+from onceq.model.xid import Xid, agent_of, group_of, is_group_prefix
 
 
 @fixed
@@ -211,13 +211,20 @@ def _ends_branch(step: Step, item: requests.EndBranch) -> Demands:
 
 def to_decide(step: Step, owner: int, tx: Transaction | None) -> Demands:
     """What whoever decides a branch needs: the rights to do its work. Where it has none, or decides
-    for partners as well, no right says what is at stake: then it must be his own."""
+    for partners as well, no right says what is at stake: then it must be his own. So must one of a
+    group that this manager decides: it has no other coordinator than who commits the group."""
     if tx is None:
         return
     yield from work_of(step, tx)
-    judged = (tx.sends or tx.receives) and not tx.gtrid
+    grouped = tx.xid is not None and _is_grouped(step, tx.xid)
+    judged = (tx.sends or tx.receives) and not tx.gtrid and not grouped
     if not judged and whose(step, tx) != step.known_by(owner):
         yield _OPERATE
+
+
+def _is_grouped(step: Step, xid: Xid) -> bool:
+    """Whether a branch belongs to a group that is committed here."""
+    return is_group_prefix(group_of(xid), step.identity.guid)
 
 
 def whose(step: Step, tx: Transaction) -> str:
@@ -258,6 +265,9 @@ def _promises(step: Step, item: requests.PrepareBranch | requests.Promise) -> De
     yield from _sends(step, item.items)
     yield from work_of(step, step.units.transactions.get((item.owner, item.transaction)))
     yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
+    first = step.state.branches.attempt(item.xid.gtrid)
+    if first is not None and first.by != step.known_by(item.owner):
+        yield _OPERATE  # Its parts elsewhere wait as long as anything of the attempt is prepared.
 
 
 def _decides(step: Step, item: requests.CommitBranch | requests.RollbackBranch) -> Demands:
@@ -282,27 +292,18 @@ def _tells(step: Step, item: requests.DecisionDone | requests.LeaveDecision) -> 
 
 
 def _decides_group(step: Step, item: requests.CommitGroup) -> Demands:
-    yield NAMED
+    yield from _of_application(step, item)
     for xid in item.xids:
         yield from to_decide(step, item.owner, step.units.branches.get(xid))
-    # What is prepared of this batch, or of the one before, and is not in the list, is undone.
-    yield from _to_decide_batch(step, item.owner, item.prefix)
-    known = step.state.groups.get(item.app)
-    if known is not None:
-        yield from _to_decide_batch(step, item.owner, known.prefix)
-        if known.by != step.known_by(item.owner):
-            # Another one's versions would be taken for those that were committed before.
-            yield _OPERATE
 
 
-def _gives_group_up(step: Step, item: requests.RollbackGroup) -> Demands:
+def _of_application(step: Step, item: requests.CommitGroup | requests.ForgetGroup) -> Demands:
+    """Versions that another one commits under the name would be taken for those of its owner; and
+    without those that are remembered, his last batch would be written twice."""
     yield NAMED
-    yield from _to_decide_batch(step, item.owner, item.prefix)
-
-
-def _to_decide_batch(step: Step, owner: int, prefix: bytes) -> Demands:
-    for branch in step.state.branches.of_group(prefix):
-        yield from to_decide(step, owner, step.units.branches.get(branch.xid))
+    known = step.state.groups.get(item.app)
+    if known is not None and known.by != step.known_by(item.owner):
+        yield _OPERATE
 
 
 # ---- looks and operators -----------------------------------------------------------------------
@@ -403,7 +404,7 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.ExplainRight: _explains,
     requests.Fetch: _takes,
     requests.ForgetBranch: _operates,
-    requests.ForgetGroup: _operates,
+    requests.ForgetGroup: _of_application,
     requests.ForgetPeer: _operates,
     requests.ForgetReader: _takes,
     requests.HoldLog: _operates,
@@ -422,7 +423,7 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.ResetStream: _operates,
     requests.RevokeToken: _administers,
     requests.RollbackBranch: _decides,
-    requests.RollbackGroup: _gives_group_up,
+    requests.RollbackGroup: _known,
     requests.Send: lambda step, item: _sends(step, item.items),
     requests.SetQueue: _sets,
     requests.SetRights: _sets_rights,

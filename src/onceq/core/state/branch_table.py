@@ -30,7 +30,7 @@ from onceq.core.state.seen_rows import SeenRows
 from onceq.errors import DamagedRecord
 from onceq.model.branch import Phase
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
-from onceq.model.xid import TAG_BYTES, Xid, agent_of, anchored, group_of, partner_name
+from onceq.model.xid import Xid, agent_of, anchored, group_of, partner_name
 
 if TYPE_CHECKING:
     from onceq.core.state.live_bytes import Space
@@ -41,7 +41,6 @@ VERSION_LAID: Final = 2
 """Of one whose packets are laid, each table of lengths before its packets."""
 VERSION_TABLES: Final = 4
 """Of one whose packets are laid behind all tables of lengths."""
-_TOKEN_CHARS: Final = 2 * TAG_BYTES
 _HEAD = struct.Struct("<BBHI")
 """Kind, version, zero, size of the JSON."""
 _JSON: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, check_circular=False)
@@ -272,7 +271,7 @@ def decode_marks(raw: bytes) -> Marks:
 class Branches:
     """All prepared branches and all decisions of a manager."""
 
-    __slots__ = ("_by_number", "_by_xid", "_groups", "_space", "decisions", "rows")
+    __slots__ = ("_attempts", "_by_number", "_by_xid", "_groups", "_space", "decisions", "rows")
 
     def __init__(self, space: Space) -> None:
         self._space = space
@@ -280,6 +279,8 @@ class Branches:
         self._by_number: dict[int, Branch] = {}
         self._groups: dict[bytes, dict[int, Branch]] = {}
         """Prepared branches that belong to groups, by prefix and number."""
+        self._attempts: dict[bytes, dict[int, Branch]] = {}
+        """The same, by global identifier, which the branches of one attempt have in common."""
         self.rows = SeenRows()
         self.decisions: dict[bytes, Decided] = {}
         """Commits that not all partners are known to have carried out, by global identifier."""
@@ -302,6 +303,7 @@ class Branches:
         prefix = group_of(branch.xid)
         if prefix and branch.by_hand is None:
             self._groups.setdefault(prefix, {})[branch.number] = branch
+            self._attempts.setdefault(branch.xid.gtrid, {})[branch.number] = branch
 
     def mark(self, marks: Marks, wall_s: int) -> None:
         """What a change says."""
@@ -344,19 +346,20 @@ class Branches:
             self._space.sub(laid.address, laid.size)
 
     def _leave_group(self, branch: Branch) -> None:
-        prefix = group_of(branch.xid)
-        group = self._groups.get(prefix, {})
-        group.pop(branch.number, None)
-        if not group:
-            self._groups.pop(prefix, None)
+        tables = ((self._groups, group_of(branch.xid)), (self._attempts, branch.xid.gtrid))
+        for table, key in tables:
+            group = table.get(key, {})
+            group.pop(branch.number, None)
+            if not group:
+                table.pop(key, None)
 
     def of_group(self, prefix: bytes) -> list[Branch]:
         """Prepared branches of a group, in the order of their numbers."""
         return list(self._groups.get(prefix, {}).values())
 
-    def in_group(self, gtrid: bytes) -> bool:
-        """Whether a branch of the group of that transaction is prepared."""
-        return gtrid[:-_TOKEN_CHARS] in self._groups
+    def attempt(self, gtrid: bytes) -> Branch | None:
+        """The first branch that is prepared of an attempt at a group; None: there is none."""
+        return next(iter(self._attempts.get(gtrid, {}).values()), None)
 
     def is_prepared(self, number: int) -> bool:
         """Whether a branch of that number waits for its decision."""

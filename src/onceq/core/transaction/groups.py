@@ -18,6 +18,16 @@ with nothing in it. The record that commits the anchor is the decision, and is t
 until all parts are carried out; where the anchor is gone, by an abort or by time, and nothing was
 decided, nothing ever will be (presumed abort).
 
+The prefix follows from names, which others can guess. What somebody prepares under the prefix of
+another's batch is none of it: each commit and each roll-back undoes what the same one has prepared,
+and passes over the rest, which goes by time; so nobody keeps a batch from being committed, and
+nobody undoes one. An attempt has a token that nobody can guess, and is of who was the first to
+prepare in it. The name, with the versions under it, is of who has committed first, and others are
+refused. Each could have had versions of his own under the same name instead; but then an
+application that goes on under another account or token would find no version, and write its last
+batch twice. Refused, it hears why, and an operator, or the owner, forgets the name. Whoever runs the manager is
+not kept apart: what he commits or gives up, he does for all.
+
 Two writes under one name and version are no repetition. What an application says of destination and
 content is remembered with the version, and what differs is refused instead of being taken for done.
 
@@ -62,7 +72,7 @@ def commit(step: Step, item: CommitGroup) -> None:
         )
     if known is not None and item.version <= known.version:
         _same(known, item)
-        rolled_back = _drop(step, item.prefix)
+        rolled_back = _drop(step, item.owner, item.prefix)
         step.answer(item.owner, item.request, GroupResult(True, 0, rolled_back))
         return
     promised = [_promised(step, item, xid) for xid in item.xids]
@@ -83,10 +93,10 @@ def commit(step: Step, item: CommitGroup) -> None:
         )
     )
     messages = sum(carry_out(step, tx).messages for tx in promised)
-    rolled_back = _drop(step, item.prefix)
+    rolled_back = _drop(step, item.owner, item.prefix)
     if known is not None:
         # Attempts at the batch before that prepared after it was committed.
-        rolled_back += _drop(step, known.prefix)
+        rolled_back += _drop(step, item.owner, known.prefix)
     step.answer(item.owner, item.request, GroupResult(False, messages, rolled_back))
 
 
@@ -98,22 +108,18 @@ def finish(step: Step) -> None:
 
 
 def rollback(step: Step, item: RollbackGroup) -> None:
-    """Give a batch up: its prepared branches are undone, whoever has made them.
-
-    What its prefix is follows from names that others can guess. So that nobody gives up another
-    one's batch before it has begun, what is still to be prepared is refused only where the same
-    one prepares it; and all of it, where whoever runs the manager gives it up.
-    """
+    """Give a batch up: its prepared branches are undone, whichever attempt has made them; finally:
+    also what the same one is still to prepare of it."""
     _check(step, item.prefix, ())
     if item.final:
         over = GroupOver(item.prefix, step.known_by(item.owner))
         why = RolledBack("rolled back, because its group is over")
         step.units.refuse_from_now_on(over, why)
-    step.answer(item.owner, item.request, _drop(step, item.prefix))
+    step.answer(item.owner, item.request, _drop(step, item.owner, item.prefix))
 
 
 def forget(step: Step, item: ForgetGroup) -> None:
-    """An operator says that an application is gone, or begins anew."""
+    """An application is gone, or begins anew."""
     if step.state.groups.get(item.app) is None:
         raise UsageError(f"no version is remembered of {item.app!r}")
     step.setup(GroupForgotten(app=item.app))
@@ -183,9 +189,10 @@ def _make_room(step: Step) -> None:
     step.setup(GroupForgotten(app=app))
 
 
-def _drop(step: Step, prefix: bytes) -> int:
-    """Roll back what is prepared of a batch; returns how many branches."""
-    left = step.state.branches.of_group(prefix)
+def _drop(step: Step, owner: int, prefix: bytes) -> int:
+    """Roll back what an owner has prepared of a batch; returns how many branches."""
+    own = step.known_by(owner)
+    left = [one for one in step.state.branches.of_group(prefix) if not own or one.by == own]
     for branch in left:
         undo_promised(step, step.units.branches[branch.xid])
     return len(left)

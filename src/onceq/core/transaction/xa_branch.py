@@ -327,7 +327,12 @@ def enlist(step: Step, item: Enlist) -> None:
     if tx.xid is not None:
         raise EnlistRefused("a branch of an external transaction decides for nobody")
     if not tx.gtrid:
-        if item.gtrid in step.units.deciding or item.gtrid in step.state.branches.decisions:
+        table = step.state.branches
+        if (
+            item.gtrid in step.units.deciding
+            or item.gtrid in table.decisions
+            or table.attempt(item.gtrid) is not None
+        ):
             raise DuplicateBranch("that global transaction identifier was used before")
         if len(step.state.branches.decisions) >= DECISIONS_MAX:
             raise EnlistRefused(
@@ -350,7 +355,7 @@ def decision(step: Step, item: AskDecision) -> None:
         answer = Decision.OPEN
     elif item.gtrid in step.state.branches.decisions:
         answer = Decision.COMMITTED
-    elif step.state.branches.in_group(item.gtrid):
+    elif step.state.branches.attempt(item.gtrid) is not None:
         answer = Decision.OPEN
     else:
         answer = Decision.ABORTED

@@ -178,8 +178,6 @@ def test_what_stands_for_branches_elsewhere_is_decided_by_who_has_prepared_it() 
     xid = anchor(made, ALICE)
     for request in (
         requests.CommitGroup("mine", "", 1, PREFIX, [xid]),
-        requests.CommitGroup("mine", "", 1, PREFIX, []),
-        requests.RollbackGroup(PREFIX),
         requests.RollbackBranch(xid),
     ):
         assert denied(made.ask(request, owner=BOB)), request

@@ -27,9 +27,7 @@ from onceq.model.views.branches import GroupResult
 from onceq.model.views.ranges import RangeAsked
 from onceq.model.views.rights import GrantView, RightView
 from onceq.model.xid import (
-    ONCEQ_FORMAT,
     TAG_BYTES,
-    Xid,
     group_prefix,
     xid_by_row,
 )
@@ -108,7 +106,6 @@ OPERATES: list[Request] = [
     requests.ResetStream(ORDERS, "beta", "why"),
     requests.ForgetPeer("os:beta"),
     requests.AcceptClock("beta", "why"),
-    requests.ForgetGroup("app"),
     requests.ForgetBranch(XID),
     requests.CommitBranch(XID, by_hand=True),
     requests.RollbackBranch(XID, by_hand=True),
@@ -303,24 +300,6 @@ def test_an_operator_decides_by_hand_what_he_could_not_do_himself(verb: Any) -> 
     grant(made, "operate")
     assert not isinstance(made.ask(verb(XID, by_hand=True), owner=ALICE), OnceqError)
     assert made.present() == ({"orders": 1} if verb is requests.CommitBranch else {})
-
-
-def test_what_a_group_undoes_is_judged_as_what_it_commits() -> None:
-    """A branch that is not in the list is rolled back: nobody else's is, by way of an empty one."""
-    made = core()
-    prefix = b"onceq-%s-%012x" % (IDENTITY.guid.hex().encode(), 1)
-    xid = Xid(ONCEQ_FORMAT, prefix + b"%012x" % 1, b"group.x")
-    prepared(made, xid)
-    for xids in ([], [xid]):
-        answer = made.ask(requests.CommitGroup("app", "", 1, prefix, xids), owner=ALICE)
-        assert denied(answer)
-    assert not denied(made.ask(requests.CommitGroup("app", "", 1, prefix, [xid])))
-    assert made.present() == {"orders": 1}
-    late = Xid(ONCEQ_FORMAT, prefix + b"%012x" % 2, b"group.x")
-    prepared(made, late)
-    other = prefix[:-1] + b"2"
-    answer = made.ask(requests.CommitGroup("app", "", 2, other, []), owner=ALICE)
-    assert denied(answer), "what is left of the batch before is undone, too"
 
 
 @pytest.mark.parametrize("how", Join)

@@ -42,7 +42,7 @@ def two() -> Core:
     return made
 
 
-def promise(made: Core, owner: int, number: int = 1) -> Any:
+def promise(made: Core, owner: int, number: int = 1) -> tuple[object, Xid]:
     """An application's transaction whose outcome is a row; the answer, and the branch."""
     xid = xid_by_row(IDENTITY.guid, owner * 100 + number, BASE)
     made.ask(requests.Begin(number), owner=owner)

@@ -1,0 +1,64 @@
+"""Planted mistakes about whose a group is, and what others prepare under its prefix."""
+
+from __future__ import annotations
+
+from onceq.core.rights import demands
+from onceq.core.state import branch_table
+from onceq.core.transaction import groups, xa_branch
+from tests.planted.planted import Planted, edited
+
+TESTS = "tests/unit/core/rights/test_demands_groups.py::test_"
+
+PLANTED = (
+    Planted(
+        "a-batch-waits-for-what-others-have-prepared-in-it",
+        edited(demands, "    yield from _of_application(step, item)\n",
+               "    yield from _of_application(step, item)\n"
+               "    for one in step.state.branches.of_group(item.prefix):\n"
+               "        yield from to_decide(step, item.owner, step.units.branches[one.xid])\n"),
+        f"{TESTS}what_another_prepares_in_a_batch_does_not_keep_it_from_being_committed",
+    ),
+    Planted(
+        "a-batch-is-undone-by-whoever-guesses-its-prefix",
+        edited(groups, "if not own or one.by == own]", "]"),
+        f"{TESTS}who_has_the_same_rights_does_not_undo_a_batch",
+    ),
+    Planted(
+        "a-branch-of-a-batch-is-decided-by-whoever-could-have-done-it",
+        edited(demands, "return is_group_prefix(group_of(xid), step.identity.guid)",
+               "return False"),
+        f"{TESTS}who_has_the_same_rights_does_not_undo_a_batch",
+    ),
+    Planted(
+        "a-branch-of-a-batch-elsewhere-has-an-owner-too",
+        edited(demands, "return is_group_prefix(group_of(xid), step.identity.guid)",
+               'return group_of(xid) != b""'),
+        f"{TESTS}a_branch_of_a_batch_elsewhere_is_decided_by_whoever_may_do_its_work",
+    ),
+    Planted(
+        "who-runs-the-manager-gives-up-his-own-alone",
+        edited(groups, "if not own or one.by == own]", "if one.by == own]"),
+        f"{TESTS}a_batch_is_given_up_by_whose_it_is_and_by_who_runs_the_manager",
+    ),
+    Planted(
+        "attempts-have-no-owner",
+        edited(demands, "    if first is not None and first.by !=", "    if False and first.by !="),
+        f"{TESTS}nobody_prepares_in_the_attempt_of_another",
+    ),
+    Planted(
+        "an-attempt-stays-open-when-it-is-over",
+        edited(branch_table, ", (self._attempts, branch.xid.gtrid))", ",)"),
+        f"{TESTS}nobody_prepares_in_the_attempt_of_another",
+    ),
+    Planted(
+        "an-attempt-is-decided-by-another-transaction",
+        edited(xa_branch, "            or table.attempt(item.gtrid) is not None\n", ""),
+        f"{TESTS}nobody_decides_an_attempt_of_another_under_its_identifier",
+    ),
+    Planted(
+        "anybody-has-groups-forgotten",
+        edited(demands, "    if known is not None and known.by != step.known_by(item.owner):",
+               "    if False:"),
+        f"{TESTS}who_owns_an_application_has_it_forgotten",
+    ),
+)  # fmt: skip
