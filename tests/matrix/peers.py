@@ -13,6 +13,7 @@ NOT_PARSED: Final = "no byte is parsed"
 NO_SESSION: Final = "no session"
 TAKEN: Final = "taken"
 DENIED: Final = "refused, 0x8004"
+NOWHERE: Final = "refused, 0x8000"
 DROPPED: Final = "refused"
 ENDED: Final = "session ended"
 IGNORED: Final = "does not count"
@@ -24,6 +25,8 @@ MEANING: Final[Mapping[str, str]] = {
     TAKEN: "it has its effect",
     DENIED: "it ends there, with class 0x8004 (access denied) for whoever asked to be told, and "
     "its sender is told that it ended",
+    NOWHERE: "the same, with class 0x8000 (bad destination queue), which only who may send to a "
+    "queue of that name hears",
     DROPPED: "it ends there, and nobody is told: of acknowledgment messages there are none",
     ENDED: "it has no effect, and the session ends; the sender keeps it, and comes again",
     IGNORED: "it has no effect; the log has it as *does not count*",
@@ -36,6 +39,7 @@ SESSION_ACK = "session acknowledgment"
 EXPRESS = "message, express"
 RECOVERABLE = "message, recoverable"
 TRANSACTIONAL = "message, transactional"
+NO_QUEUE = "message for a queue that is not there"
 ADMINISTRATION = "acknowledgment message (administration queue)"
 OF_OTHERS = "message that another one has sent"
 FOR_OTHERS = "message for another one"
@@ -45,8 +49,8 @@ ORDER_ACK_OTHER = "order acknowledgment of what another one was sent"
 FINAL_ACK_OTHER = "final acknowledgment of what another one was sent"
 
 PACKETS: Final = (
-    ESTABLISH, PARAMETERS, SESSION_ACK, EXPRESS, RECOVERABLE, TRANSACTIONAL, ADMINISTRATION,
-    OF_OTHERS, FOR_OTHERS, ORDER_ACK, FINAL_ACK, ORDER_ACK_OTHER, FINAL_ACK_OTHER,
+    ESTABLISH, PARAMETERS, SESSION_ACK, EXPRESS, RECOVERABLE, TRANSACTIONAL, NO_QUEUE,
+    ADMINISTRATION, OF_OTHERS, FOR_OTHERS, ORDER_ACK, FINAL_ACK, ORDER_ACK_OTHER, FINAL_ACK_OTHER,
 )  # fmt: skip
 """The rows."""
 
@@ -68,7 +72,8 @@ IMPOSTOR: Final = "right certificate, another one's GUID"
 _MESSAGES: Final = (EXPRESS, RECOVERABLE, TRANSACTIONAL)
 _OWN: Final = dict.fromkeys((ESTABLISH, PARAMETERS, SESSION_ACK, ORDER_ACK, FINAL_ACK), TAKEN)
 _OTHERS: Final = {
-    OF_OTHERS: ENDED, FOR_OTHERS: ENDED, ORDER_ACK_OTHER: IGNORED, FINAL_ACK_OTHER: IGNORED,
+    NO_QUEUE: DENIED, OF_OTHERS: ENDED, FOR_OTHERS: ENDED, ORDER_ACK_OTHER: IGNORED,
+    FINAL_ACK_OTHER: IGNORED,
 }  # fmt: skip
 
 
@@ -84,8 +89,8 @@ KNOWN: Final[Mapping[str, dict[str, str]]] = {
     "router without `forward`": _known(DENIED),
     "router with `forward`": _known(DENIED) | {OF_OTHERS: TAKEN, FOR_OTHERS: TAKEN},
     "plain peer without a right": _known(DENIED),
-    "plain peer with `send`": _known(TAKEN),
-    LOCAL: _known(TAKEN) | {FOR_OTHERS: TAKEN},
+    "plain peer with `send`": _known(TAKEN) | {NO_QUEUE: NOWHERE},
+    LOCAL: _known(TAKEN) | {NO_QUEUE: NOWHERE, FOR_OTHERS: TAKEN},
 }
 """Who has a session, and what becomes of each packet. A router is named in ``[routes]``, and what
 it brings is judged as its sender's, who here has ``send``."""

@@ -71,6 +71,8 @@ def made(crowd: Crowd, who: str, packet: str, run: ArrivedRun | None = None) -> 
         table.EXPRESS: lambda: user(crowd, guid, SPARE, delivery=Delivery.EXPRESS, admin=_TELL),
         table.RECOVERABLE: lambda: user(crowd, guid, SPARE, admin=_TELL),
         table.TRANSACTIONAL: lambda: user(crowd, guid, ORDERS, stream=crowd.stream(), admin=_TELL),
+        table.NO_QUEUE: lambda: user(
+            crowd, guid, rf"{ORDERS}-more", stream=crowd.stream(), admin=_TELL),
         table.ADMINISTRATION: lambda: user(
             crowd, guid, SPARE, message_class=MessageClass.ACK_REACH_QUEUE, admin=_TELL),
         table.OF_OTHERS: lambda: user(crowd, crowd.guids[BEHIND], ORDERS, stream=crowd.stream()),
@@ -158,11 +160,12 @@ class Visit:
             assert CHANGES[packet] in changed, f"{packet} has changed {changed}"
             return table.TAKEN
         if now_told != told:
-            assert now_told - told == Counter([int(MessageClass.NACK_ACCESS_DENIED)])
-            if packet == table.TRANSACTIONAL:
+            ((reason, count),) = (now_told - told).items()
+            assert count == 1
+            if packet in (table.TRANSACTIONAL, table.NO_QUEUE):
                 ended = self.speaker.told(self.crowd.streams[-1])
-                assert ended.message_class == MessageClass.NACK_ACCESS_DENIED
-            return table.DENIED
+                assert ended.message_class == reason
+            return REFUSED[reason]
         return table.IGNORED if now_disbelieved > disbelieved else table.DROPPED
 
     def _goes_on(self) -> bool:
@@ -210,6 +213,10 @@ class Visit:
         self.speaker.close()
 
 
+REFUSED = {
+    int(MessageClass.NACK_ACCESS_DENIED): table.DENIED,
+    int(MessageClass.NACK_BAD_DESTINATION_QUEUE): table.NOWHERE,
+}
 EXPRESSES = (table.EXPRESS, table.ORDER_ACK, table.ORDER_ACK_OTHER)
 CHANGES = {
     table.EXPRESS: "spare",

@@ -8,7 +8,7 @@ import pytest
 
 from onceq.core.rights import demands
 from onceq.core.transaction import groups
-from onceq.core.transfer import arrival
+from onceq.core.transfer import admission, arrival
 from onceq.model import requests
 from onceq.model import rights as model
 from onceq.model.requests import Request
@@ -85,6 +85,12 @@ PLANTED = (
     Planted(
         "what-others-have-sent-needs-no-right",
         edited(arrival, 'if own and not elsewhere else', "if not elsewhere else"),
+        PACKETS,
+    ),
+    Planted(
+        "who-has-no-right-hears-which-queues-there-are",
+        edited(admission, "    if not peer.actor.free and _no_right(",
+               "    if not peer.actor.free and queue is not None and _no_right("),
         PACKETS,
     ),
     Planted(

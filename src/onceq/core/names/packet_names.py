@@ -172,6 +172,17 @@ def arrival_key(step: Step, address: Address, sent_to: str = "") -> tuple[str, Q
     return sent_to.casefold() or key, queue
 
 
+def arrival_name(address: Address) -> str:
+    """The name, as rights have it, of the queue here that a packet wants to go to, whether there is
+    one or not; of what has no name that of its stream, which only patterns for all queues match."""
+    if address.kind != 7:
+        return f"#{address.kind}:{address.number or address.guid.hex()}"
+    if address.direct[:4].upper() == "HTTP":
+        (name,) = parse_format_name(f"DIRECT={address.direct}")
+        return queue_key(name.private, name.queue)
+    return address.direct.casefold().partition("\\")[2].partition(";")[0]
+
+
 def public_key(guid: bytes) -> str:
     """The key of the streams to a public queue that is named by its GUID."""
     return PUBLIC_KEY + guid.hex()

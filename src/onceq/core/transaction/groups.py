@@ -25,8 +25,8 @@ nobody undoes one. An attempt has a token that nobody can guess, and is of who w
 prepare in it. The name, with the versions under it, is of who has committed first, and others are
 refused. Each could have had versions of his own under the same name instead; but then an
 application that goes on under another account or token would find no version, and write its last
-batch twice. Refused, it hears why, and an operator, or the owner, forgets the name. Whoever runs the manager is
-not kept apart: what he commits or gives up, he does for all.
+batch twice. Refused, it hears why, and an operator, or the owner, forgets the name. Whoever runs
+the manager is not kept apart: what he commits or gives up, he does for all.
 
 Two writes under one name and version are no repetition. What an application says of destination and
 content is remembered with the version, and what differs is refused instead of being taken for done.

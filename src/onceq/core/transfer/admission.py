@@ -10,6 +10,7 @@ from dataclasses import replace
 from onceq.core.ending.final_acknowledgments import order_queue_of
 from onceq.core.ending.report_flags import quiet
 from onceq.core.ending.table import Ending
+from onceq.core.names.packet_names import arrival_name
 from onceq.core.peers.strangers import answer_room, known, quota_for, unasked_room
 from onceq.core.rights.judge import may_deliver
 from onceq.core.rights.places import PlaceKind, place_of, places
@@ -89,11 +90,12 @@ def fates(
 
 def refusal_of(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, size: int) -> int:
     """Why messages cannot enter their queue, the transactional ones being next in order; 0 if
-    they can."""
-    if queue is None:
-        return MessageClass.NACK_BAD_DESTINATION_QUEUE
+    they can. Whoever has no right to a name hears the same whether there is a queue of that name or
+    not."""
     if not peer.actor.free and _no_right(step, peer, run, queue):
         return MessageClass.NACK_ACCESS_DENIED
+    if queue is None:
+        return MessageClass.NACK_BAD_DESTINATION_QUEUE
     if queue.properties.transactional != run.transactional:
         if run.transactional:
             return MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE
@@ -109,10 +111,10 @@ def refusal_of(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, siz
     return 0
 
 
-def _no_right(step: Step, peer: Peer, run: ArrivedRun, queue: Queue) -> bool:
+def _no_right(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None) -> bool:
     """Whether a right is missing for messages to enter. The log has it, because of some messages
     nobody hears otherwise: acknowledgments, and what asks for no answer."""
-    key = place_of(queue).queue
+    key = place_of(queue).queue if queue is not None else arrival_name(run.destination)
     if not run.barred and may_deliver(step, peer, run.source, key):
         return False
     sender = guid_text(run.source)

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from onceq.core.names.packet_names import arrival_key
+from onceq.core.names.packet_names import arrival_key, arrival_name
 from onceq.core.state.setups import QueueSet
 from onceq.model import requests
 from onceq.model.queue import QueueProperties
@@ -40,3 +40,19 @@ def test_a_public_queue_is_found_by_the_guid_that_it_has_now() -> None:
     assert found == [None, queue]
     core.ask(requests.DeleteQueue("q"))
     assert arrival_key(step, Address(5, guid=b"2" * 16))[1] is None
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        (Address(7, direct=r"OS:ALPHA\PRIVATE$\Orders"), r"private$\orders"),
+        (Address(7, direct=r"TCP:10.1.2.3\orders"), "orders"),
+        (Address(7, direct=r"OS:alpha\private$\orders;late"), r"private$\orders"),
+        (Address(7, direct="HTTP://alpha/msmq/private$/Orders"), r"private$\orders"),
+        (Address(3, guid=b"A" * 16, number=7), "#3:7"),
+        (Address(5, guid=b"A" * 16), "#5:" + "41" * 16),
+    ],
+)
+def test_rights_are_about_the_name_that_a_packet_has(address: Address, name: str) -> None:
+    """Whether there is such a queue or not."""
+    assert arrival_name(address) == name
