@@ -14,10 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import onceq
+from onceq.core.ending.portions import ENDED_AT_ONCE, UNASKED_FOR_ONE
 from onceq.errors import ConfigurationError
 from onceq.history.columns import COLUMNS, EVENTS, span_of
 from onceq.model.limits import Settings
 from onceq.model.message import Acknowledge, Delivery, Journal
+from onceq.model.requests import DeleteQueue
 from onceq.service import config
 from tests.history.worlds import HISTORY, Kept
 
@@ -55,6 +57,26 @@ def test_what_happened_is_told_in_order() -> None:
     ]  # fmt: skip
     assert {row["source"] for row in rows} == {sent.rows()[0]["managerId"]}
     assert {row["deadLetter"] for row in sent.rows()[:2]} == {True}
+
+
+@pytest.mark.parametrize("asked", [Journal.NONE, Journal.DEADLETTER])
+@pytest.mark.parametrize("many", [False, True])
+def test_messages_of_a_queue_that_is_deleted_are_deleted(asked: Journal, many: bool) -> None:
+    """Whether anybody wants to know it or not, held or not, from here or from elsewhere; of very
+    many the first go before the queue."""
+    world = peopled()
+    a, b = world["A"], world["B"]
+    a_step = ENDED_AT_ONCE * (1 if asked else UNASKED_FOR_ONE)
+    count = a_step + 2 if many else 2
+    a.once(Q, *[b"1"] * 2, journal=asked)
+    world.run(5)
+    b.once(LOCAL, *[b"2"] * count, journal=asked)
+    b.receive(LOCAL, tx=b.begin())
+    b.ask(DeleteQueue(LOCAL))
+    world.run(5)
+    ends = [row for row in world.told("B").rows() if row["event"] in ("purged", "deleted")]
+    assert {(row["event"], row["class"]) for row in ends} == {("deleted", 0xC000)}
+    assert len(ends) == count + 2
 
 
 def test_observed_are_transmissions_and_repetitions() -> None:

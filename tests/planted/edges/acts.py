@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceq.audit import acts, numbering
-from onceq.core.management import trail
+from onceq.core.management import purges, trail
 from onceq.core.step import acts as core_acts
 from onceq.core.transaction import unit_of_work
 from onceq.history import events, keeper, projector
@@ -12,6 +12,7 @@ from tests.planted.planted import Planted, edited, replaced
 CORE = "tests/unit/core/management/test_trail.py::"
 HISTORY = "tests/history/test_acts.py::"
 AUDIT = "tests/audit/test_acts.py::"
+DELETED = "tests/history/test_files.py::test_messages_of_a_queue_that_is_deleted_are_deleted"
 
 PLANTED = (
     Planted(
@@ -77,5 +78,17 @@ PLANTED = (
         "whatever-stands-before-an-act-is-its-own",
         edited(acts, "acts[at].since <= row", "0 <= row"),
         AUDIT + "test_a_long_purge_goes_on_behind_its_act",
+    ),
+    Planted(
+        "what-goes-with-its-queue-is-purged",
+        edited(purges, "index, first, count, _DELETED)", "index, first, count)"),
+        DELETED,
+    ),
+    Planted(
+        "of-a-long-deletion-what-goes-first-is-purged",
+        edited(
+            purges, "each.number, index, first, size, _DELETED)", "each.number, index, first, size)"
+        ),
+        DELETED,
     ),
 )

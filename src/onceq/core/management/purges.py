@@ -8,7 +8,8 @@ next one:
 * A purge ends what was in the queue when it was asked for. What comes in meanwhile stays; what
   somebody receives meanwhile, he has received. What a transaction holds follows when that ends.
 * A deletion ends the messages that nobody holds first. All the rest goes with the queue, in one
-  step: until then it is a queue as before, to which messages come.
+  step: until then it is a queue as before, to which messages come. The records say that they were
+  deleted, whether anybody asked or not: what leaves a queue without a reason was purged.
 * From an outgoing queue nothing leaves until its purge is over, or what is about to be removed
   would be in doubt.
 
@@ -164,7 +165,7 @@ def _end_portion(step: Step, queue: Queue, ends: dict[int, dict[int, int]]) -> i
     for each in (queue, *queue.subs.values()):
         for index, end in ends.get(each.number, {}).items():
             for first, size in portion.ranges(each, index, AVAILABLE, end):
-                move = RangeChange(Op.END, each.number, index, first, size)
+                move = RangeChange(Op.END, each.number, index, first, size, _DELETED)
                 end_range(build, move, Ending.NOT_RECEIVED, _DELETED)
                 count += size
     step.record(build.change)
@@ -176,6 +177,6 @@ def _end_all(step: Step, queue: AnyQueue) -> None:
     for index, lane in queue.lanes.items():
         for state in (AVAILABLE, LOCKED, PURGING):
             for first, count in lane.ranges(state, 0):
-                move = RangeChange(Op.END, queue.number, index, first, count)
+                move = RangeChange(Op.END, queue.number, index, first, count, _DELETED)
                 end_range(build, move, Ending.NOT_RECEIVED, _DELETED)
     step.record(build.change)

@@ -253,7 +253,7 @@ def test_what_only_operators_may_do_is_an_act() -> None:
     step = made.manager._step
     for item in (
         requests.AcceptClock("B", "why"), requests.EditDirectory("delete", "list"),
-        requests.ForgetBranch(Xid(1, b"g", b"b")), requests.ForgetGroup("app"),
+        requests.ForgetBranch(Xid(1, b"g", b"b")), requests.AskRows("sqlite:x", -1),
         requests.ForgetPeer("b"), requests.HoldLog(Grip.BEGIN),
         requests.ResetStream("q", "b", "why"), requests.SteerOutgoing("", Steer.TIDY),
         requests.CreateToken("t"), requests.RevokeToken("t"),
@@ -263,3 +263,9 @@ def test_what_only_operators_may_do_is_an_act() -> None:
         needed = {right for demand in demands(step, item) for right in demand.rights}
         assert needed & {Right.OPERATE, Right.ADMINISTER}, item
         assert TABLE[type(item)](step, item).what, item
+
+
+def test_who_forgets_his_own_application_does_an_act_and_who_looks_for_rows_does_none() -> None:
+    step = core().manager._step
+    assert TABLE[requests.ForgetGroup](step, requests.ForgetGroup("app")).what == "forget group"
+    assert not TABLE[requests.AskRows](step, requests.AskRows("sqlite:x", 7)).what
