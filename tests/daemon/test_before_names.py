@@ -20,8 +20,13 @@ import pytest
 import onceq
 from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import guid_bytes, guid_text
-from onceq.model.limits import ADDRESS_HANDSHAKES_MAX, HANDSHAKE_BYTES_MAX
+from onceq.model.limits import (
+    ADDRESS_HANDSHAKES_MAX,
+    HANDSHAKE_BYTES_MAX,
+    LOG_LINES_AT_ONCE,
+)
 from onceq.model.tokens import SECRET_BYTES, text_of
+from onceq.service.descriptors import budget
 from onceq.tls.contexts import APPLICATIONS, JOIN, PEERS, Files, client_context
 from onceq.tls.invites import Invited, Invites
 from onceq.wire.app import frames
@@ -151,7 +156,7 @@ class House:
 
     def says(self, text: str, count: int = 1) -> None:
         """Until that stands so often in the log of ALPHA."""
-        with onceq.connect(str(self.alpha.path)) as qm:
+        with onceq.connect(str(self.alpha.path), timeout=WAIT_S) as qm:
             while self.alpha.said.count(text) < count:
                 qm.status()
 
@@ -280,17 +285,25 @@ def test_handshakes_that_do_not_end_take_nothing_from_those_who_are_known(tmp_pa
             for _ in range(30):
                 come(f"127.0.0.{host}")
         with (
-            onceq.connect(str(house.alpha.path)) as here,
-            onceq.connect(str(tmp_path / "beta")) as there,
+            # How long it takes to be answered beside a crowd is the machine's matter.
+            onceq.connect(str(house.alpha.path), timeout=WAIT_S) as here,
+            onceq.connect(str(tmp_path / "beta"), timeout=WAIT_S) as there,
         ):
             goes_on(here, there)
     finally:
         for one in crowd:
             one.close()
         house.end()
-    lines = house.alpha.said.splitlines()
-    assert len(lines) < 100, "a line for each of them is too many"
-    assert any("more of these: count=" in line for line in lines)
+    lines = [line for line in house.alpha.said.splitlines() if "connection turned away" in line]
+    more = [line for line in lines if "more of these: count=" in line]
+    assert more
+    # Each of these ends an interval of one kind; behind the last of a kind there may be some more.
+    kinds = {line.partition("kind=")[2].partition(" ")[0] for line in more}
+    written = len(lines) - len(more)
+    assert written <= LOG_LINES_AT_ONCE * (len(more) + len(kinds)), "a line for each is too many"
+    counted = sum(int(line.partition("count=")[2].partition(" ")[0]) for line in more)
+    most = budget(FILES, embedded=False).handshakes
+    assert written + counted >= len(crowd) - most, "nobody is left out"
 
 
 # ---- what is learnt -----------------------------------------------------------------------------
