@@ -223,6 +223,9 @@ DECISIONS_MAX: Final = 100_000
 """Decisions remembered because partners have not carried them out."""
 GROUPS_MAX: Final = 10_000
 """Applications of which the last version of a group of branches is remembered; small entries."""
+APPLICATION_SHARE: Final = 2
+"""Of open transactions, prepared branches, decisions and names of groups one account, token or
+certificate may have the whole divided by this; whoever runs the manager, all of it."""
 GROUP_AGE_S: Final = 90 * 86_400
 """Above, one that has not committed for so long (90 days) makes room for a new one."""
 GROUP_APP_CHARS_MAX: Final = 200

@@ -44,6 +44,7 @@ from onceq.core.state.setups import GroupCommitted, GroupForgotten
 from onceq.core.step.step import Step
 from onceq.core.step.units import GroupOver, Transaction
 from onceq.core.transaction.second_phase import carry_out, undo_promised
+from onceq.core.transaction.shares import room_for
 from onceq.errors import (
     GroupDiffers,
     GroupIncomplete,
@@ -54,7 +55,7 @@ from onceq.errors import (
     UsageError,
 )
 from onceq.model.branch import Phase
-from onceq.model.limits import DECISIONS_MAX, GROUP_AGE_S, GROUPS_MAX
+from onceq.model.limits import APPLICATION_SHARE, DECISIONS_MAX, GROUP_AGE_S, GROUPS_MAX
 from onceq.model.requests import CommitGroup, ForgetGroup, RollbackGroup
 from onceq.model.views.branches import GroupResult
 from onceq.model.xid import Xid, anchored, group_of, is_group_prefix
@@ -78,7 +79,7 @@ def commit(step: Step, item: CommitGroup) -> None:
     promised = [_promised(step, item, xid) for xid in item.xids]
     _check_decisions(step, item)
     if known is None:
-        _make_room(step)
+        _make_room(step, item)
     step.setup(
         GroupCommitted(
             app=item.app,
@@ -153,11 +154,16 @@ def _same(known: Group, item: CommitGroup) -> None:
 
 def _check_decisions(step: Step, item: CommitGroup) -> None:
     """Room for what it decides about branches elsewhere."""
-    count = len(step.state.branches.decisions) + sum(bool(anchored(xid)) for xid in item.xids)
-    if count > DECISIONS_MAX:
+    made = step.state.branches.decisions
+    anchors = sum(bool(anchored(xid)) for xid in item.xids)
+    owners = (one.by for one in made.values())
+    # As many as an attempt may have (``PREPARED_MAX``) fit beside a share.
+    if anchors and not room_for(
+        step.known_by(item.owner), owners, len(made) + anchors - 1, DECISIONS_MAX
+    ):
         raise InsufficientResources(
-            f"{DECISIONS_MAX} decisions wait for partners that have not carried them out (tx "
-            "list): recover these first"
+            f"{len(made)} decisions wait for partners that have not carried them out, of at most "
+            f"{DECISIONS_MAX}, and half of that for one application (tx list): recover these first"
         )
 
 
@@ -173,11 +179,16 @@ def _promised(step: Step, item: CommitGroup, xid: Xid) -> Transaction:
     )
 
 
-def _make_room(step: Step) -> None:
+def _make_room(step: Step, item: CommitGroup) -> None:
     """Applications are remembered up to a number; very old ones make room for new ones."""
-    groups = step.state.groups
-    if len(groups) < GROUPS_MAX:
+    groups, by = step.state.groups, step.known_by(item.owner)
+    if room_for(by, (one.by for _, one in groups), len(groups), GROUPS_MAX):
         return
+    if len(groups) < GROUPS_MAX:
+        raise InsufficientResources(
+            f"versions of {GROUPS_MAX // APPLICATION_SHARE} names are remembered for {by}: "
+            "'onceq tx groups' shows them, 'onceq tx forget-group' forgets one that is gone"
+        )
     oldest: tuple[str, Group] | None = groups.oldest()
     assert oldest is not None
     app, group = oldest

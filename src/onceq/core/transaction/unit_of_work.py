@@ -28,6 +28,7 @@ from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.step.units import CopiedRange, HeldRange, Transaction
 from onceq.core.transaction.branch_phases import PHASES, Verb
+from onceq.core.transaction.shares import room_to_begin
 from onceq.errors import (
     BranchState,
     InsufficientResources,
@@ -67,8 +68,11 @@ def _open_or_refuse(step: Step, owner: int, number: int) -> None:
 def open_unit(step: Step, owner: int, number: int) -> Transaction:
     """A new unit of work; raises UsageError or InsufficientResources."""
     check_free(step, owner, number)
-    if len(step.units.transactions) >= OPEN_TRANSACTIONS_MAX:
-        raise InsufficientResources(f"{OPEN_TRANSACTIONS_MAX} transactions are open already")
+    if not room_to_begin(step, owner, OPEN_TRANSACTIONS_MAX):
+        raise InsufficientResources(
+            f"{len(step.units.transactions)} transactions are open already, of at most "
+            f"{OPEN_TRANSACTIONS_MAX}, and half of that for one application"
+        )
     tx = Transaction(owner, number, step.now.wall_s, used_us=step.now.mono_us)
     step.units.transactions[owner, number] = tx
     if step.settings.transaction_idle_s and Timer.IDLE not in step.watching:

@@ -41,6 +41,7 @@ from onceq.core.transaction import abandoned_branches
 from onceq.core.transaction.branch_phases import Verb, after, into
 from onceq.core.transaction.prepared_codec import batches_of, messages_of, note_of
 from onceq.core.transaction.second_phase import carry_out, undo_promised
+from onceq.core.transaction.shares import room_for
 from onceq.core.transaction.unit_of_work import open_unit, release, undo
 from onceq.errors import (
     BranchState,
@@ -194,11 +195,13 @@ def put_on_record(step: Step, tx: Transaction, by: str) -> Branch:
         RolledBack: There are too many promises.
     """
     assert tx.xid is not None
-    if len(step.state.branches) >= PREPARED_MAX:
+    table = step.state.branches
+    if not room_for(by, (one.by for one in table), len(table), PREPARED_MAX):
         undo(step, tx)
         raise RolledBack(
-            f"{PREPARED_MAX} branches are prepared already and wait for their outcomes "
-            "(tx list); this one was rolled back"
+            f"{len(table)} branches are prepared already and wait for their outcomes, of at most "
+            f"{PREPARED_MAX}, and half of that for one application (tx list); this one was rolled "
+            "back"
         )
     laid, message, transaction = store_packets(step, tx)
     branch = Branch(
@@ -334,10 +337,13 @@ def enlist(step: Step, item: Enlist) -> None:
             or table.attempt(item.gtrid) is not None
         ):
             raise DuplicateBranch("that global transaction identifier was used before")
-        if len(step.state.branches.decisions) >= DECISIONS_MAX:
+        owners = (one.by for one in table.decisions.values())
+        by, count = step.known_by(item.owner), len(table.decisions)
+        if not room_for(by, owners, count, DECISIONS_MAX):
             raise EnlistRefused(
-                f"{DECISIONS_MAX} decisions wait for partners that have not carried them out "
-                "(tx list): recover these first"
+                f"{count} decisions wait for partners that have not carried them out, of at most "
+                f"{DECISIONS_MAX}, and half of that for one application (tx list): recover these "
+                "first"
             )
         step.units.deciding[item.gtrid] = tx
         tx.gtrid = item.gtrid
