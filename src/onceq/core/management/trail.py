@@ -80,6 +80,10 @@ def _decided(step: Step, item: requests.CommitBranch | requests.RollbackBranch) 
     return Deed(f"{verb} branch by hand", str(item.xid)) if item.by_hand else NOTHING
 
 
+def _accepted(step: Step, item: requests.AskRows) -> Deed:
+    return Deed("accept database", item.agent) if item.found < 0 else NOTHING
+
+
 def _held(step: Step, item: requests.HoldLog) -> Deed:
     return Deed("begin backup") if item.verb is Grip.BEGIN else NOTHING
 
@@ -99,9 +103,7 @@ def _named(what: str) -> Callable[[Step, Any], Deed]:
 
 TABLE: Final[dict[type[Request], Callable[[Step, Any], Deed]]] = {
     requests.AcceptClock: lambda step, item: Deed("accept clock", f"{item.source}: {item.reason}"),
-    requests.AskRows: lambda step, item: (
-        Deed("accept database", item.agent) if item.found < 0 else NOTHING
-    ),
+    requests.AskRows: _accepted,
     requests.CommitBranch: _decided,
     requests.CreateQueue: _created,
     requests.CreateToken: _named("create token"),
