@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import itertools
 import logging
 import os
 import socket
@@ -38,7 +39,7 @@ from onceq.service.reaching import PORT, Reaching
 from onceq.service.reasons import said
 from onceq.service.wires import CLOSE_S_MAX, ClientWire, PeerWire, Wire
 from onceq.store.spares import SPARES
-from onceq.tls.granting import JOINED, RENEWED, Granting
+from onceq.tls.granting import Granting, Signed
 
 log = logging.getLogger("onceq")
 
@@ -92,6 +93,10 @@ class AsyncNetwork:
         self._empty: asyncio.Event | None = None
         self._tell: asyncio.TimerHandle | None = None
         self._watch: asyncio.TimerHandle | None = None
+        self._owner = 0
+        self._numbers = itertools.count(1)
+        self._granted: dict[int, Callable[[], None]] = {}
+        """What is said when a certificate is on record, by the number that the core gives back."""
 
     def attach(self, engine: Engine) -> None:
         """Work for an engine."""
@@ -168,15 +173,22 @@ class AsyncNetwork:
     def granting(self, transport: asyncio.BaseTransport | None, address: str) -> Granting | None:
         """What speaks with whoever has come for a certificate; None: he has come as a peer."""
         now_s = self.engine.clock.read().wall_s
-        return self.doors.granting(transport, address, now_s, partial(self._joining, address))
+        return self.doors.granting(transport, address, now_s, partial(self._note, "joining"))
 
-    def _joining(self, address: str, *, result: str, **values: Any) -> None:
-        """Somebody has come for a certificate; who got one stands in the trail."""
-        self.engine.rates.event("joining", result=result, **values)
-        if result in (JOINED, RENEWED):
-            actor = Actor(ActorKind.PEER, values["peer"])
-            what = "join" if result == JOINED else "renew certificate"
-            self.engine.submit(Witnessed(str(actor), address, what, values["name"]))
+    def _note(self, what: str, **values: Any) -> None:
+        self.engine.rates.event(what, **values)
+
+    def granted(self, signed: Signed, address: str, say: Callable[[], None]) -> None:
+        """Somebody gets a certificate: he is told when that stands in the trail for good."""
+        if not self._owner:
+            self._owner = self.engine.owner(lambda request, _: self._granted.pop(request)())
+        request = next(self._numbers)
+        self._granted[request] = say
+        actor = Actor(ActorKind.PEER, signed.peer)
+        what = "join" if signed.joined else "renew certificate"
+        self.engine.submit(
+            Witnessed(str(actor), address, what, signed.name, owner=self._owner, request=request)
+        )
 
     def dismiss(self, wire: Wire) -> None:
         """A connection that was admitted is gone."""

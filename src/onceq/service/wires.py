@@ -27,7 +27,7 @@ from onceq.service.engine import Engine
 from onceq.service.identities import Shown, actor_of, is_private
 from onceq.service.reasons import said
 from onceq.tls.contexts import APPLICATIONS
-from onceq.tls.granting import Granting
+from onceq.tls.granting import Granting, Signed
 from onceq.tls.handshakes import TOO_MUCH, heard
 
 CLOSED = "the other side closed the connection"
@@ -62,6 +62,9 @@ class Host(Protocol):
 
     def granting(self, transport: asyncio.BaseTransport | None, address: str) -> Granting | None:
         """What speaks with whoever has come for a certificate; None: he has come as a peer."""
+
+    def granted(self, signed: Signed, address: str, say: Callable[[], None]) -> None:
+        """A certificate was made for whoever is at an address: tell him once that is durable."""
 
     def dismiss(self, wire: Wire) -> None:
         """A connection that was admitted is gone."""
@@ -248,7 +251,8 @@ class PeerWire(Wire):
         """The outgoing queue that it was made for; 0: the other side has made it."""
         self._session = 0
         self._blocked = False
-        self._granting: Granting | None = None
+        self._grant: Callable[[bytes], None] | None = None
+        """What is done with the bytes of whoever has come for a certificate; None: he has not."""
         self._silent = True
         """Whether nothing has come yet."""
 
@@ -278,8 +282,9 @@ class PeerWire(Wire):
         if not self.outgoing:
             self._await_name(HANDSHAKE_S_MAX)
         if not self.outgoing and not self._http:
-            self._granting = self._network.granting(transport, address)
-            if self._granting is not None:
+            granting = self._network.granting(transport, address)
+            if granting is not None:
+                self._grant = partial(self._granted, granting, address)
                 return
         shown = self._network.shown(transport, address, http=self._http)
         if isinstance(shown, str):
@@ -299,8 +304,8 @@ class PeerWire(Wire):
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
         self._silent = False
-        if self._granting is not None:
-            self._network.use(self, partial(self._grant, self._granting, data))
+        if self._grant is not None:
+            self._network.use(self, partial(self._grant, data))
             return
         sessions = self._network.engine.sessions
         self._network.use(self, partial(sessions.data, self._session, data))
@@ -308,13 +313,23 @@ class PeerWire(Wire):
             spoken = sessions.spoken(self._session)
             self._heard(len(data), spoken=spoken, known=sessions.is_known(self._session))
 
-    def _grant(self, granting: Granting, data: bytes) -> None:
-        """Somebody asks for a certificate; the deadline of strangers is his, too."""
+    def _granted(self, granting: Granting, address: str, data: bytes) -> None:
+        """Somebody asks for a certificate; the deadline of strangers is his until he has."""
         answer = granting.data(data)
         self._heard(len(data), spoken=False)
-        if answer:
-            self.write([answer])
-            self.close()
+        if not answer:
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None  # from here on it is he who waits
+        if granting.signed is None:
+            self._tell(answer)
+        else:
+            self._network.granted(granting.signed, address, partial(self._tell, answer))
+
+    def _tell(self, answer: bytes) -> None:
+        self.write([answer])
+        self.close()
 
     def pause_writing(self) -> None:
         """See asyncio."""

@@ -47,11 +47,22 @@ SHARED_HOSTS: Final = frozenset(("localhost", "127.0.0.1", "::1"))
 """Names that every computer has for itself."""
 
 Note = Callable[..., None]
-"""Is told what became of it: ``result``, and values by name. Of what was signed these are ``name``,
-and ``peer``, the GUID."""
-JOINED: Final = "signed"
-RENEWED: Final = "renewed"
-"""Results: a certificate was made, by an invitation or in the place of another one."""
+"""Logs what became of it: ``result``, and values by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A certificate was made.
+
+    Attributes:
+        name: As ``onceq tls show`` calls whoever has it.
+        peer: His GUID, as text.
+        joined: By an invitation; else it takes the place of another one.
+    """
+
+    name: str
+    peer: str
+    joined: bool
 
 
 class Granting:
@@ -71,11 +82,16 @@ class Granting:
         self._note = note
         self._heard = bytearray()
         self._over = False
+        self.signed: Signed | None = None
+        """What was signed, if anything was; the answer must not be given before that stands in the
+        trail."""
 
     def data(self, data: bytes) -> bytes:
         """Bytes have come; returns the answer once all are there, and b"" before."""
+        if self._over:
+            return b""
         self._heard += data
-        if self._over or (b"\n" not in data and len(self._heard) <= HANDSHAKE_BYTES_MAX):
+        if b"\n" not in data and len(self._heard) <= HANDSHAKE_BYTES_MAX:
             return b""
         self._over = True
         try:
@@ -137,8 +153,9 @@ class Granting:
         own = self._read(folder.AUTHORITY)
         made = authority.sign(request, own, self._read(folder.AUTHORITY_KEY), self._now_s)
         note_issued(self._own, request, name, self._now_s)
-        result = JOINED if self._who.guid == NO_GUID else RENEWED
-        self._note(result=result, name=name, peer=guid_text(request.guid))
+        joined, peer = self._who.guid == NO_GUID, guid_text(request.guid)
+        self._note(result="signed" if joined else "renewed", name=name, peer=peer)
+        self.signed = Signed(name, peer, joined)
         return {"certificate": made.decode(), "authority": own.decode()}
 
     def _read(self, name: str) -> bytes:

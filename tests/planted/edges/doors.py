@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onceq.core.management import trail
 from onceq.core.rights import judge
 from onceq.model import rights
 from onceq.service import doors, wires
@@ -114,6 +115,16 @@ PLANTED = (
         "key-that-others-read",
         edited(folder, "if mode & ~allowed & 0o077:", "if False:"),
         f"{TLS}/test_own.py::test_who_can_read_the_key_can_speak_as_the_queue_manager",
+    ),
+    Planted(
+        "joined-before-it-is-on-record",
+        edited(wires, "if granting.signed is None:", "if True:"),
+        f"{DOORS}::test_nobody_hears_of_a_certificate_that_is_not_on_record",
+    ),
+    Planted(
+        "joined-and-told-nothing",
+        edited(trail, "    step.answer(item.owner, item.request, None)\n", ""),
+        "tests/unit/core/management/test_trail.py::test_who_has_witnessed_an_act_hears_when_it_stands",
     ),
     Planted(
         "fingerprint-not-compared",

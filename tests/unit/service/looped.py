@@ -29,9 +29,11 @@ class Host:
         self.failures: list[BaseException] = []
 
     def run(self, work: Callable[[], None]) -> None:
+        """As a daemon does: what is said without the engine's word goes out before the pump."""
         work()
+        if self.house.engine.unsaid:
+            self.network.say()
         self.house.engine.pump()
-        self.network.say()
 
     def failed(self, error: BaseException) -> None:
         self.failures.append(error)

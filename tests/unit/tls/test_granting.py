@@ -12,7 +12,7 @@ import pytest
 from onceq.model.identity import guid_text
 from onceq.model.limits import HANDSHAKE_BYTES_MAX
 from onceq.tls import authority, folder
-from onceq.tls.granting import JOINED, RENEWED, Asking, Granting, note_issued, read_issued
+from onceq.tls.granting import Asking, Granting, Signed, note_issued, read_issued
 from onceq.tls.invites import Invited, Invites
 from onceq.tls.own import look
 from tests.certificates import ALPHA, BETA, Authority
@@ -33,13 +33,16 @@ class Inviter:
         folder.write(f"{self.own}/{folder.AUTHORITY_KEY}", self.signs.key)
         Invites(self.own).make(Invited("BETA", ("beta.example",)), SECRET, self.signs.now_s, 60)
         self.notes: list[dict[str, object]] = []
+        self.signed: list[Signed | None] = []
 
     def ask(self, raw: bytes, guid: bytes = bytes(16)) -> bytes:
         granting = Granting(
             self.own, ALPHA, Asking(FROM, guid), self.signs.now_s,
             lambda **values: self.notes.append(values),
         )  # fmt: skip
-        return granting.data(raw)
+        answer = granting.data(raw)
+        self.signed.append(granting.signed)
+        return answer
 
     def asked(self, guid: bytes = bytes(16), **said: object) -> Any:
         return json.loads(self.ask(json.dumps(said).encode() + b"\n", guid))
@@ -75,7 +78,7 @@ def test_who_is_invited_gets_a_certificate_for_his_guid_and_no_foreign_host(
     assert files is not None
     assert look(files, BETA).hosts == ("BETA", "beta.example", "localhost", FROM)
     assert read_issued(inviter.own)[guid_text(BETA)]["name"] == "BETA"
-    assert inviter.notes == [{"result": JOINED, "name": "BETA", "peer": guid_text(BETA)}]
+    assert inviter.notes == [{"result": "signed", "name": "BETA", "peer": guid_text(BETA)}]
 
 
 def test_a_code_that_was_used_is_refused_whoever_comes(inviter: Inviter) -> None:
@@ -113,7 +116,9 @@ def test_who_has_a_certificate_renews_his_own_and_no_other(inviter: Inviter) -> 
         assert says in answer.get("error", "")
         assert bool(says) is ("certificate" not in answer)
     results = [note["result"] for note in inviter.notes]
-    assert results == [JOINED, RENEWED, "refused", "refused"]
+    assert results == ["signed", "renewed", "refused", "refused"]
+    made = [Signed("BETA", guid_text(BETA), joined) for joined in (True, False)]
+    assert inviter.signed == [*made, None, None], "what the trail is told before the answer"
     csr = authority.make_request(authority.make_key(), b"C" * 16, "C", [])
     answer = inviter.asked(b"C" * 16, want="certificate", request=csr.decode())
     assert "has not signed for this queue manager" in answer["error"]

@@ -37,13 +37,19 @@ class OwnerCame:
 @dataclass(frozen=True, slots=True)
 class Witnessed:
     """Something was done to this queue manager that the core has no part in, such as that another
-    one has joined its authority: it is noted in the trail (``core/state/trail.py``)."""
+    one has joined its authority: it is noted in the trail (``core/state/trail.py``).
+
+    Attributes:
+        owner, request: Who is told once it stands there; 0: nobody waits for that.
+    """
 
     who: str
     where: str
     what: str
     about: str
     result: str = ""
+    owner: int = 0
+    request: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ def _worth(step: Step, item: Request, error: OnceqError) -> bool:
 def witnessed(step: Step, item: Witnessed) -> None:
     """Something was done that the core has no part in."""
     put(step, item.who, item.where, Deed(item.what, item.about), item.result)
+    step.answer(item.owner, item.request, None)
 
 
 def acts(step: Step, after: str) -> list[ActView]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from onceq.core.decision import Answer
 from onceq.core.inputs.inputs import OwnerCame, Witnessed
 from onceq.core.management.trail import TABLE, UNNOTED
 from onceq.core.rights.demands import demands
@@ -126,6 +127,16 @@ def test_an_act_and_what_it_did_are_there_after_a_restart() -> None:
     made.step(Witnessed("operator", "local", "join", "BETA"))
     assert list(made.again().state.trail) == list(made.manager.state.trail)
     assert told(made)[-1] == ("operator", "local", "join", "BETA", "")
+
+
+def test_who_has_witnessed_an_act_hears_when_it_stands() -> None:
+    """The answer stands behind the record, which is forced: so it is given after the sync."""
+    made = core()
+    for waits, answers in ((ADMIN, [Answer(ADMIN, 7, None)]), (0, [])):
+        item = Witnessed("operator", "local", "join", "BETA", owner=waits, request=waits and 7)
+        decision = made.manager.step(made.now(), item)
+        assert decision.actions == answers
+        assert [record.forced for record in decision.records] == [True]
 
 
 def test_it_is_told_in_portions() -> None:
