@@ -140,10 +140,9 @@ class EmbeddedHost:
             self.peers_at = self._await(self._network.listen_peers(configuration.listen))
             self.engine.naming.listening(self.peers_at)
         if configuration.http_listen:
-            context = web.server_context(configuration, self._network.doors.files)
-            where = self._network.listen_http(configuration.http_listen, context)
+            where = self._network.listen_http(configuration.http_listen)
             self.http_at = self._await(where)
-            self._reloading.http, self._reloading.http_at = context, self.http_at
+            self._reloading.http_at = self.http_at
             self.engine.http = web.names_of(configuration, self.name, self.http_at)
         if configuration.client_listen:
             clients = configuration.client_listen

@@ -193,10 +193,9 @@ class Daemon:
             self.peers_at = await self._network.listen_peers(configuration.listen)
             self.engine.naming.listening(self.peers_at)
         if configuration.http_listen:
-            context = web.server_context(configuration, self._network.doors.files)
-            self.http_at = await self._network.listen_http(configuration.http_listen, context)
+            self.http_at = await self._network.listen_http(configuration.http_listen)
             self.engine.http = web.names_of(configuration, name, self.http_at)
-            self._reloading.http, self._reloading.http_at = context, self.http_at
+            self._reloading.http_at = self.http_at
         if configuration.client_listen:
             self.clients_at = await self._network.listen_clients(configuration.client_listen)
         group = opened(self.path, configuration.socket_group)

@@ -9,7 +9,7 @@ Without an identity there is only this computer (loopback), to which nothing has
 ``plain_peers``. So no address that others can reach is listened at without one of the two.
 
 The doors are judged for each connection, by what holds then: other files, or other addresses, are
-taken by a reload, and connections that are there go on.
+taken by a reload, all of them or none, and connections that are there go on.
 
 Upholds: I28.
 """
@@ -31,6 +31,7 @@ from onceq.model.loopback import is_loopback
 from onceq.model.manager_identity import Identity
 from onceq.model.rights import NOBODY, Actor, ActorKind
 from onceq.model.time import DAY_S
+from onceq.service import web
 from onceq.service.config import Configuration, split_address
 from onceq.service.identities import ON_THIS_COMPUTER, Shown
 from onceq.service.logs import event
@@ -75,6 +76,7 @@ class Doors:
         self.path = path
         self._guid = guid
         self._tls: _Contexts | None = None
+        self._https: ssl.SSLContext | None = None
         self._plain: frozenset[str] = frozenset()
         self.invites = Invites(folder_of(path))
         self.note: Note = event
@@ -105,9 +107,13 @@ class Doors:
         made = self._made(files) if files is not None else None
         plain = frozenset(configuration.plain_peers)
         self._check(configuration, tls=made is not None, plain=bool(plain))
+        https = web.server_context(configuration, files) if configuration.http_listen else None
+        if configuration.http_authorities:
+            # It is read for each connection; a file that cannot be is told now.
+            web.client_context(configuration.http_authorities, files)
 
         def hold() -> None:
-            self._tls, self._plain = made, plain
+            self._tls, self._plain, self._https = made, plain, https
 
         return hold
 
@@ -149,6 +155,12 @@ class Doors:
     def own(self) -> Own | None:
         """The own certificate; None: there is no identity."""
         return self._tls.own if self._tls is not None else None
+
+    @property
+    def authorities(self) -> frozenset[bytes]:
+        """Certificates of the authorities of other queue managers that are believed."""
+        known = self._tls.peers.get_ca_certs(binary_form=True) if self._tls is not None else ()
+        return frozenset(known)
 
     def told(self) -> TellDoors:
         """For the status."""
@@ -219,8 +231,11 @@ class Doors:
             return f"it speaks TLS, but not {PEERS} in it"
         return proven(tls.getpeercert())
 
-    def way_in_by_http(self, address: str) -> str | None:
-        """Why whoever posts from an address without TLS is not spoken with; None: he is."""
+    def way_in_by_http(self, address: str) -> ssl.SSLContext | str | None:
+        """How whoever posts from an address is spoken with: by HTTPS, plainly (None), or why not
+        at all."""
+        if self._https is not None:
+            return self._https
         known = address in self._plain or is_loopback(address)
         return None if known else "its address is not among plain_peers, and it speaks no TLS"
 

@@ -270,14 +270,14 @@ class AsyncNetwork:
     def _door(self, address: str) -> ssl.SSLContext | str | None:
         return self.doors.way_in(address, self.engine.clock.read().wall_s)
 
-    async def listen_http(self, where: str, context: ssl.SSLContext | None) -> str:
+    async def listen_http(self, where: str) -> str:
         """Accept messages over HTTP at "host:port"; returns the address with its real port."""
         host, port = split_address(where, None)
-
-        def door(address: str) -> ssl.SSLContext | str | None:
-            return context or self.doors.way_in_by_http(address)
-
+        door = self._door_by_http
         return await self._listen(lambda: PeerWire(self, 0, http=True), host, port, door)
+
+    def _door_by_http(self, address: str) -> ssl.SSLContext | str | None:
+        return self.doors.way_in_by_http(address)
 
     async def listen_clients(self, where: str) -> str:
         """Accept applications over TCP at "host:port"; returns the address with its real port."""

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Protocol
 
+from onceq.errors import OnceqError
 from onceq.model.connection import ConnectionStatus
 from onceq.model.directory import Snapshot
 from onceq.model.http import DEFAULT_PORTS
@@ -125,7 +126,7 @@ class Reaching:
         try:
             async with asyncio.timeout(CONNECT_S_MAX):
                 await reach()
-        except (OSError, TimeoutError, UnicodeError) as error:
+        except (OSError, TimeoutError, UnicodeError, OnceqError) as error:
             self._failed(outgoing, f"{name} at {address}:{port}: {said(error)}", status_of(error))
         finally:
             if not wire.seen:

@@ -6,7 +6,6 @@ then on; what cannot is named, and named again by each further reload until a re
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -62,7 +61,6 @@ class Reloading:
     Attributes:
         now: What holds.
         read: Gives what the file says, with whatever stands in its place.
-        http: The certificate at work.
         http_at: Where it listens for HTTP.
     """
 
@@ -70,7 +68,6 @@ class Reloading:
     network: Reconfigured
     now: Configuration
     read: Callable[[], Configuration]
-    http: ssl.SSLContext | None = None
     http_at: str = ""
 
     def signalled(self) -> None:
@@ -99,10 +96,9 @@ class Reloading:
             )
         applied, changed, restart = _compared(self.now, wanted)
         names = web.names_of(applied, own, self.http_at or applied.http_listen)
-        hold = self.network.doors.prepared(applied)
         # The last thing that can fail comes before the first that changes anything.
-        if self.http is not None and applied.http_certificate:
-            web.take_certificate(self.http, applied)
+        doors = self.network.doors
+        hold = doors.prepared(applied)
         self.engine.http = names
         self.engine.settings = applied.settings
         self.engine.submit(
@@ -111,14 +107,16 @@ class Reloading:
                 {guid_bytes(guid): via for guid, via in applied.routes.items()},
             )
         )
-        before = self.network.doors.own
+        own_before, believed_before = doors.own, doors.authorities
         hold()
-        if self.network.doors.own != before:
+        if doors.own != own_before:
             changed.append("the certificate for other queue managers")
-        self.engine.submit(self.network.doors.told())
+        if doors.authorities != believed_before:
+            changed.append("the authorities of other queue managers")
+        self.engine.submit(doors.told())
         self.network.reconfigure(applied.peers, applied.http_authorities)
         logs.change_level(applied.log_level)
-        self.network.doors.tell(self.engine.clock.read().wall_s)
+        doors.tell(self.engine.clock.read().wall_s)
         self.now = applied
         event(
             "configuration reloaded", changed="; ".join(changed) or "nothing",

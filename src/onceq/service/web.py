@@ -7,9 +7,10 @@ import ssl
 
 from onceq.errors import ConfigurationError
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames, host_of
+from onceq.permission import denied
 from onceq.service.config import Configuration, split_address
 from onceq.service.mappings import tables_of
-from onceq.tls.contexts import Files
+from onceq.tls.contexts import Files, show, told, trust
 from onceq.tls.handshakes import Guarded
 
 
@@ -43,14 +44,14 @@ def names_of(configuration: Configuration, name: str, where: str) -> HttpNames:
 def server_context(
     configuration: Configuration, identity: Files | None = None
 ) -> ssl.SSLContext | None:
-    """For listening; None for plain HTTP.
+    """For listening, with the files as they are now; None for plain HTTP.
 
     Args:
         identity: Of this queue manager: whoever posts may show a certificate, too, and one that
             he shows must be of an authority that is trusted there.
 
     Raises:
-        ConfigurationError: Certificate or key cannot be used, or the library is missing.
+        ConfigurationError, AccessDenied: A file cannot be used, or the library is missing.
     """
     if not available():
         raise ConfigurationError(
@@ -60,35 +61,37 @@ def server_context(
         return None
     context = Guarded(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    take_certificate(context, configuration)
+    # No session of before is taken up again: its certificate may not be good any more.
+    context.options |= ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    show(context, configuration.http_certificate, configuration.http_key)
     if identity is not None:
         context.verify_mode = ssl.CERT_OPTIONAL
-        context.load_verify_locations(identity.authorities)
+        trust(context, identity.authorities)
     return context
 
 
-def take_certificate(context: ssl.SSLContext, configuration: Configuration) -> None:
-    """Use the certificate that is configured, as its file is now, for connections from now on.
-
-    Raises:
-        ConfigurationError: Certificate or key cannot be used; the one before stays.
-    """
-    try:
-        context.load_cert_chain(configuration.http_certificate, configuration.http_key or None)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(
-            f"http_certificate {configuration.http_certificate}: {error}"
-        ) from None
-
-
 def client_context(authorities: str, identity: Files | None = None) -> ssl.SSLContext:
-    """For connecting; raises OSError if the file of authorities cannot be read.
+    """For connecting, with the files as they are now.
 
     Args:
+        authorities: File with certificates of those who may have signed the server's; "": those
+            that the system trusts.
         identity: Shown to servers that ask who we are.
+
+    Raises:
+        ConfigurationError, AccessDenied: A file cannot be used; it is named.
     """
-    context = ssl.create_default_context(cafile=authorities or None)
+    try:
+        context = ssl.create_default_context(cafile=authorities or None)
+    except PermissionError:
+        raise denied(authorities) from None
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"http_authorities {authorities} holds no certificates of authorities that can be "
+            f"used: {told(error)}"
+        ) from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if identity is not None:
-        context.load_cert_chain(identity.certificate, identity.key or None)
+        show(context, identity.certificate, identity.key)
     return context

@@ -72,8 +72,8 @@ def server_context(
     context.options |= ssl.OP_NO_TICKET
     context.num_tickets = 0
     context.minimum_version = version(files.minimum)
-    _show(context, files.certificate, files.key)
-    _trust(context, files.authorities)
+    show(context, files.certificate, files.key)
+    trust(context, files.authorities)
     context.set_alpn_protocols(list(alpn) or [PEERS if peers else APPLICATIONS])
     return context
 
@@ -105,11 +105,11 @@ def client_context(
     context.check_hostname = not peers
     context.minimum_version = version(minimum)
     if authorities:
-        _trust(context, authorities)
+        trust(context, authorities)
     else:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     if certificate:
-        _show(context, certificate, key)
+        show(context, certificate, key)
     context.set_alpn_protocols([alpn or (PEERS if peers else APPLICATIONS)])
     return context
 
@@ -127,7 +127,15 @@ def version(text: str) -> ssl.TLSVersion:
     return VERSIONS[text]
 
 
-def _show(context: ssl.SSLContext, certificate: str, key: str) -> None:
+def show(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """Let a context show a certificate.
+
+    Args:
+        certificate, key: Files; without a key it stands in the first one.
+
+    Raises:
+        ConfigurationError, AccessDenied: One cannot be used; it is named.
+    """
     _readable(certificate, "certificate")
     if key:
         _readable(key, "private key")
@@ -135,17 +143,22 @@ def _show(context: ssl.SSLContext, certificate: str, key: str) -> None:
         context.load_cert_chain(certificate, key or None, password=_no_password)
     except (OSError, ValueError) as error:
         raise ConfigurationError(
-            f"{certificate} and {key or 'the key in it'} cannot be used for TLS: {_said(error)}"
+            f"{certificate} and {key or 'the key in it'} cannot be used for TLS: {told(error)}"
         ) from None
 
 
-def _trust(context: ssl.SSLContext, authorities: str) -> None:
+def trust(context: ssl.SSLContext, authorities: str) -> None:
+    """Let a context believe what the authorities in a file have signed.
+
+    Raises:
+        ConfigurationError, AccessDenied: It cannot be used; it is named.
+    """
     _readable(authorities, "file of authorities")
     try:
         context.load_verify_locations(authorities)
     except (OSError, ValueError) as error:
         raise ConfigurationError(
-            f"{authorities} holds no certificates of authorities that can be used: {_said(error)}"
+            f"{authorities} holds no certificates of authorities that can be used: {told(error)}"
         ) from None
 
 
@@ -169,7 +182,8 @@ def _readable(name: str, what: str) -> None:
         ) from None
 
 
-def _said(error: Exception) -> str:
+def told(error: Exception) -> str:
+    """What a library says of files, in few words."""
     if isinstance(error, ssl.SSLError):
         reason = (error.reason or str(error)).replace("_", " ").lower()
         return {"no start line": "there is no such thing in it", "": str(error)}.get(reason, reason)

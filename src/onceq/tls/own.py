@@ -28,6 +28,7 @@ class Own:
         guid: The queue manager that it is for; NO_GUID if its time is not now.
         ends_s: Until when, seconds since 1970; 0 if its time is not now.
         hosts: Names and addresses of hosts that it is for, too.
+        serial: The number that its authority has given it; "" if its time is not now.
         problem: Why nobody will believe it; "": it is good.
     """
 
@@ -35,6 +36,7 @@ class Own:
     ends_s: int = 0
     hosts: tuple[str, ...] = ()
     problem: str = ""
+    serial: str = ""
 
 
 def look(files: Files, guid: bytes) -> Own:
@@ -73,7 +75,8 @@ def look(files: Files, guid: bytes) -> Own:
     names: Any = found.get("subjectAltName", ())
     hosts = [str(value) for kind, value in names if kind == "DNS"]
     hosts += [str(ipaddress.ip_address(value)) for kind, value in names if kind == "IP Address"]
-    return Own(named, int(ssl.cert_time_to_seconds(str(found["notAfter"]))), tuple(hosts))
+    ends_s = int(ssl.cert_time_to_seconds(str(found["notAfter"])))
+    return Own(named, ends_s, tuple(hosts), serial=str(found["serialNumber"]))
 
 
 def _shaken(client: ssl.SSLContext, server: ssl.SSLContext) -> dict[str, object]:

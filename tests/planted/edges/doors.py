@@ -127,6 +127,13 @@ PLANTED = (
         "tests/unit/core/management/test_trail.py::test_who_has_witnessed_an_act_hears_when_it_stands",
     ),
     Planted(
+        "https-believes-whom-it-believed-at-the-start",
+        edited(doors, "self._tls, self._plain, self._https = made, plain, https",
+               "self._tls, self._plain, self._https = made, plain, self._https or https"),
+        "tests/daemon/test_tls_reload.py"
+        "::test_one_authority_takes_the_place_of_another_at_every_door",
+    ),
+    Planted(
         "fingerprint-not-compared",
         edited(joining, "if authority.fingerprint(own) != code.fingerprint:", "if False:"),
         "tests/daemon/test_tls.py::test_what_is_wrong_with_a_code_is_told",

@@ -69,6 +69,7 @@ def test_what_the_own_certificate_says(tmp_path: Path) -> None:
     found = look(signs.identity(tmp_path, ALPHA), ALPHA)
     assert (found.guid, found.hosts, found.problem) == (ALPHA, HOSTS, "")
     assert found.ends_s > signs.now_s
+    assert found.serial
 
 
 @pytest.mark.parametrize(("ago_s", "says"), [(LONG_AGO_S, "expired"), (-LONG_AGO_S, "not yet")])
