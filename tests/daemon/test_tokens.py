@@ -18,7 +18,13 @@ import pytest
 import onceq
 from onceq import aio
 from onceq.cli.main import run
-from onceq.errors import AccessDenied, InvalidParameter, OnceqError, ServiceNotAvailable
+from onceq.errors import (
+    AccessDenied,
+    ConfigurationError,
+    InvalidParameter,
+    OnceqError,
+    ServiceNotAvailable,
+)
 from onceq.model.limits import WRONG_TOKENS_AT_ONCE
 from onceq.model.rights import WHOLE, Right
 from onceq.model.tokens import SECRET_BYTES, text_of
@@ -376,8 +382,43 @@ def test_another_queue_manager_is_not_shown_the_token_of_this_one(
 ) -> None:
     """Who gets it could use it here; nor would the other one know it."""
     token = admin.create_token("operator", grants={"": "operate"}).token
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    file.write_text(token)
     with Daemon(tmp_path / "b", tcp=True) as other:
-        monkeypatch.setenv("ONCEQ_TOKEN", token)
-        assert run(["--qm", daemon.where, "tx", "recover", "--other", other.where]) == 0
-        monkeypatch.undo()
+        for name, value in (("ONCEQ_TOKEN", token), ("ONCEQ_TOKEN_FILE", str(file))):
+            monkeypatch.setenv(name, value)
+            assert run(["--qm", daemon.where, "tx", "recover", "--other", other.where]) == 0
+            monkeypatch.undo()
         assert "wrong token" not in log_of(other)
+
+
+def test_a_file_has_a_token_for_each_of_several_queue_managers(
+    daemon: Daemon, admin: onceq.QueueManager, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each is shown its own, by threads, tasks and commands alike, and no other one."""
+    file = tmp_path / "tokens"
+    file.touch(mode=0o600)
+    with Daemon(tmp_path / "b", tcp=True) as other, onceq.connect(other.where) as there:
+        tokens = [
+            qm.create_token("operator", grants={"": "operate"}).token for qm in (admin, there)
+        ]
+        file.write_text(f"{daemon.where} {tokens[0]}\n{other.tcp} {tokens[1]}\n")
+
+        async def by_task(where: str) -> str:
+            async with await aio.connect(where, token_file=file) as qm:
+                return (await qm.explain_right("operate", "")).who
+
+        for where in (daemon.where, other.tcp):
+            with onceq.connect(where, token_file=file) as qm:
+                assert qm.explain_right("operate", "").who == "token:operator"
+            assert asyncio.run(by_task(where)) == "token:operator"
+        words = ("--token-file", str(file), "-q", daemon.where, "tx", "recover", "--other")
+        assert run([*words, other.tcp]) == 0
+        capfd.readouterr()
+        assert run([*words, other.where]) == ConfigurationError.exit_code
+        said = capfd.readouterr().err
+        assert f"{file} has no line for {other.where}/onceq.sock" in said
+        logs = log_of(daemon) + log_of(other) + said
+        assert "wrong token" not in logs
+        assert not any(token.rpartition("_")[2] in logs for token in tokens)

@@ -40,7 +40,8 @@ TokenFile = Annotated[
     typer.Option(
         "--token-file",
         metavar="FILE",
-        help="Say by the token in this file who you are; no other account may read it "
+        help="Say by the token in this file who you are, or by the line in it that is for the "
+        "queue manager (ADDRESS TOKEN); no other account may read it "
         f"[else {TOKEN} or {TOKEN_FILE}].",
         show_default=False,
     ),

@@ -15,9 +15,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from onceq.cli import out
-from onceq.cli.common import CONNECT_S_MAX, DryRun, Json, Where, Yes, agreed, dumped, manager
+from onceq.cli.common import CONNECT_S_MAX, TOP, DryRun, Json, Where, Yes, agreed, dumped, manager
 from onceq.client.address import parse
-from onceq.client.opening import connect
+from onceq.client.opening import connect_aside
 from onceq.client.pause import pause
 from onceq.client.recovering import ManagerPromiser, ManagerResource
 from onceq.client.threads.manager import QueueManager
@@ -48,8 +48,8 @@ Others = Annotated[
     list[str] | None,
     typer.Option(
         "--other", "-o", metavar="WHERE", show_default=False,
-        help="Another queue manager that takes part (as for --qm). May be given several times. No "
-             "token is shown to it: that of this one is not for others.",
+        help="Another queue manager that takes part (as for --qm). May be given several times. "
+             "It is shown a token only from a file that has a line for it.",
     ),
 ]  # fmt: skip
 Watch = Annotated[
@@ -318,8 +318,9 @@ def accept_database(
 
 
 def _connected(where: str) -> QueueManager:
-    """Another queue manager: the token in the environment is for the one that is operated."""
-    return connect(where, timeout=CONNECT_S_MAX, token="")
+    """Another queue manager: a token that does not say for whom it is is for the one that is
+    operated."""
+    return connect_aside(where, timeout=CONNECT_S_MAX, token_file=TOP.token_file)
 
 
 def _watch(qm: QueueManager, others: list[str], databases: list[str]) -> NoReturn:

@@ -14,6 +14,8 @@ from onceq.tls.contexts import unbelieved
 
 SCHEME = "onceq://"
 TLS_SCHEME = "tls://"
+UNIX_SCHEME = "unix:"
+SCHEMES = (SCHEME, TLS_SCHEME, UNIX_SCHEME)
 _LET_IN = "or have other accounts let in (socket_group, client_listen)"
 
 
@@ -93,8 +95,8 @@ def parse(where: str) -> Address:
         ConfigurationError: It is none of these.
         ServiceNotAvailable: It is the directory of a queue manager that does not run.
     """
-    if where.startswith("unix:"):
-        return Address(path=where.removeprefix("unix:").replace("//", "", 1))
+    if where.startswith(UNIX_SCHEME):
+        return Address(path=where.removeprefix(UNIX_SCHEME).replace("//", "", 1))
     if where.startswith(SCHEME):
         return _tcp(where.removeprefix(SCHEME).rstrip("/"), where)
     if where.startswith(TLS_SCHEME):

@@ -219,8 +219,10 @@ class AsyncLink(asyncio.Protocol):
         tls = own.get_extra_info("ssl_object")
         if tls is not None:
             check_protocol(self._address, tls.selected_alpn_protocol())
+        proof = tls.getpeercert() if tls is not None else None
         peer = own.get_extra_info("peername")
-        return self._shown.greeting(self._address, str(peer[0]) if isinstance(peer, tuple) else "")
+        where = str(peer[0]) if isinstance(peer, tuple) else ""
+        return self._shown.greeting(self._address, where, proof)
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import os
 import ssl
-import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Final
+from typing import Any, Final
 
 from onceq.client.address import Address
 from onceq.client.link import Greeting
+from onceq.client.token_files import Found, TokenFile, checked
 from onceq.errors import AccessDenied, ConfigurationError, OnceqError, UnknownVersion
 from onceq.model.loopback import is_loopback
-from onceq.model.tokens import PREFIX, TEXT_CHARS_MAX, read
-from onceq.permission import denied
+from onceq.model.tokens import PREFIX
 from onceq.tls.contexts import APPLICATIONS, client_context
+from onceq.tls.identity import guid_of
 from onceq.wire.app import frames
 
 TOKEN: Final = "ONCEQ_TOKEN"
@@ -30,8 +31,6 @@ AUTHORITIES: Final = "ONCEQ_TLS_AUTHORITIES"
 CERTIFICATE: Final = "ONCEQ_TLS_CERTIFICATE"
 KEY: Final = "ONCEQ_TLS_KEY"
 """Variables of the environment, for what the programme does not say."""
-_FILE_BYTES_MAX: Final = 4 * TEXT_CHARS_MAX
-"""Of a file with a token: more is something else."""
 PROGRAM: Final = "onceq"
 
 
@@ -51,17 +50,6 @@ class Tls:
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A token, and where it was found."""
-
-    text: str
-    where: str
-
-    def __repr__(self) -> str:
-        return f"<a token from {self.where}>"
-
-
 class Credentials:
     """What an application shows, and whom it believes. Any thread may use it."""
 
@@ -71,17 +59,22 @@ class Credentials:
         token: str | None = None,
         token_file: str | PathLike[str] | None = None,
         tls: Tls | None = None,
+        aside: bool = False,
     ) -> None:
         """Note what the programme says; for the rest the environment is asked.
+
+        Args:
+            aside: It is for another queue manager than the one that the programme works with: a
+                token that does not say for whom it is is not shown there.
 
         Raises:
             ConfigurationError: It says two things, or something that is no token.
         """
         if token is not None and token_file is not None:
             raise ConfigurationError("say either the token or the file that it stands in, not both")
-        if token:
-            _check(token, "the token that was given")
-        self._token = token
+        self._token = checked(token, "the token that was given") if token else None
+        self._silent = token == ""
+        self._aside = aside
         self._file = None if token_file is None else fspath(token_file)
         if self._file is not None and is_secret(self._file):
             raise ConfigurationError(
@@ -99,22 +92,25 @@ class Credentials:
         return client_context(files.authorities, certificate=files.certificate, key=files.key)
 
     def check(self) -> None:
-        """Read the token as for a connection, so that what is wrong with it is said before there
+        """Read the tokens as for a connection, so that what is wrong with them is said before there
         is any; raises ConfigurationError, AccessDenied."""
-        self._found()
+        self._kept()
 
-    def greeting(self, address: Address, peer: str) -> Hello:
+    def greeting(
+        self, address: Address, peer: str, certificate: Mapping[str, Any] | None = None
+    ) -> Hello:
         """What to say first on a connection.
 
         Args:
             peer: IP address of the other side; "" at a Unix socket.
+            certificate: What it has proven itself with, as ``getpeercert()`` returns it.
 
         Raises:
             ConfigurationError: There is a token, and others could read it on its way; or what
-                should hold one does not.
+                should hold one for this queue manager does not.
             AccessDenied: The file with the token cannot be read, or others can.
         """
-        found = self._found()
+        found = self._found(address, guid_of(certificate))
         if found is not None and not (address.path or address.tls or is_loopback(peer)):
             raise ConfigurationError(
                 f"{found.where} is not shown to {address}, because it would cross the network as "
@@ -122,26 +118,33 @@ class Credentials:
             )
         return Hello(address, found)
 
-    def _found(self) -> _Found | None:
-        if self._token is not None:
-            return _Found(self._token, "the token that was given") if self._token else None
+    def _found(self, address: Address, guid: bytes) -> Found | None:
+        """What the queue manager there is shown."""
+        kept = self._kept()
+        if not isinstance(kept, TokenFile):
+            return kept
+        return kept.shown_to(address, guid) if kept.by_name or not self._aside else None
+
+    def _kept(self) -> Found | TokenFile | None:
+        """The token, or the file of tokens."""
+        if self._token is not None or self._silent:
+            return self._token
         if self._file is not None:
-            return _from_file(self._file)
+            return TokenFile(self._file)
         environment = os.environ
         text, file = environment.get(TOKEN, "").strip(), environment.get(TOKEN_FILE, "")
         if text and file:
             raise ConfigurationError(f"{TOKEN} and {TOKEN_FILE} are both set: unset one of them")
         if text:
-            where = f"the token in {TOKEN}"
-            _check(text, where)
-            return _Found(text, where)
-        return _from_file(file) if file else None
+            found = checked(text, f"the token in {TOKEN}")
+            return None if self._aside else found
+        return TokenFile(file) if file else None
 
 
 class Hello:
     """The first frame of one connection, and what its answer means."""
 
-    def __init__(self, address: Address, found: _Found | None) -> None:
+    def __init__(self, address: Address, found: Found | None) -> None:
         self._address = address
         self._found = found
 
@@ -192,37 +195,3 @@ def check_protocol(address: Address, chosen: str | None) -> None:
     """Whether it is the applications' protocol that is spoken in TLS; raises WrongAddress."""
     if chosen != APPLICATIONS:
         raise address.speaks_other_tls()
-
-
-def _check(text: str, where: str) -> None:
-    if read(text) is None:
-        raise ConfigurationError(
-            f"{where} is none: a token is what 'onceq token create' prints, and begins with onceqt_"
-        )
-
-
-def _from_file(name: str) -> _Found:
-    """The token in a file that nobody else can read."""
-    where = f"the token in {name}"
-    try:
-        # A pipe without a writer would be waited for.
-        with open(os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            raw = file.read(_FILE_BYTES_MAX + 1) if stat.S_ISREG(mode) else b""
-    except PermissionError:
-        raise denied(name) from None
-    except OSError as error:
-        raise ConfigurationError(
-            f"{where} cannot be read: {(error.strerror or str(error)).lower()}; what 'onceq token "
-            "create' prints belongs there, on each computer that connects"
-        ) from None
-    if not stat.S_ISREG(mode):
-        raise ConfigurationError(f"{where} cannot be read: it is no plain file")
-    if mode & (stat.S_IRWXO | stat.S_IWGRP):
-        raise AccessDenied(
-            f"{name} holds a token, and other accounts may read or change it (mode "
-            f"{stat.S_IMODE(mode):04o}): make it yours alone with 'chmod 600 {name}'"
-        )
-    text = raw[:_FILE_BYTES_MAX].decode("ascii", "replace").strip()
-    _check(text, where)
-    return _Found(text, where)

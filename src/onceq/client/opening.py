@@ -26,8 +26,8 @@ def connect(
         token: What ``onceq token create`` has printed: it says who the application is. It is shown
             over TLS, at a Unix socket and over loopback, and nowhere else. None: the environment
             is asked (``ONCEQ_TOKEN``, ``ONCEQ_TOKEN_FILE``); "": none is shown.
-        token_file: File with the token, which no other account may read; read anew for each
-            connection.
+        token_file: File with the token, or with a line for each of several queue managers
+            (``ADDRESS TOKEN``); no other account may read it. Read anew for each connection.
         tls: Files for TLS; None: the environment is asked (``ONCEQ_TLS_AUTHORITIES``,
             ``ONCEQ_TLS_CERTIFICATE``, ``ONCEQ_TLS_KEY``).
 
@@ -38,6 +38,23 @@ def connect(
         ConfigurationError: A file cannot be used, or a token would cross the network as it is.
     """
     shown = Credentials(token=token, token_file=token_file, tls=tls)
+    return QueueManager(lambda: SocketLink(parse(where), timeout, credentials=shown), again=True)
+
+
+def connect_aside(
+    where: str, *, timeout: float, token_file: str | PathLike[str] | None = None
+) -> QueueManager:
+    """Connect to another queue manager than the one that the programme works with.
+
+    Args:
+        where, timeout: See ``connect``.
+        token_file: Of a file that says for whom its tokens are it is shown its own; a token that
+            does not say so is for another one. None: the file that the environment names.
+
+    Raises:
+        ServiceNotAvailable, AccessDenied, ConfigurationError: See ``connect``.
+    """
+    shown = Credentials(token_file=token_file, aside=True)
     return QueueManager(lambda: SocketLink(parse(where), timeout, credentials=shown), again=True)
 
 

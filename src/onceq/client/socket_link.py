@@ -103,8 +103,10 @@ class SocketLink:
 
     def _greet(self, shown: Credentials) -> Greeting:
         try:
-            peer = "" if self._address.path else str(self._socket.getpeername()[0])
-            hello = shown.greeting(self._address, peer)
+            own = self._socket
+            peer = "" if self._address.path else str(own.getpeername()[0])
+            proof = own.certificate() if isinstance(own, TlsSocket) else None
+            hello = shown.greeting(self._address, peer, proof)
             self._socket.sendall(b"".join(frames.frame(1, Code.HELLO, hello.head)))
             while True:
                 data = self._socket.recv(READ_BYTES_MIN)

@@ -14,7 +14,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from onceq.model.run import Buffer
 
@@ -61,6 +61,10 @@ class TlsSocket:
     def protocol(self) -> str | None:
         """What is spoken in it, as both sides have agreed."""
         return self._tls.selected_alpn_protocol()
+
+    def certificate(self) -> dict[str, Any] | None:
+        """What the other side has proven itself with."""
+        return self._tls.getpeercert()
 
     # ---- as a plain socket has them ---------------------------------------------------------
 

@@ -91,6 +91,10 @@ TOKEN_AGE_S_MAX: Final = 100 * 366 * 86_400
 TOKEN_GRANTS_MAX: Final = 100
 """Grants that are made together with a token: they are one record."""
 
+TOKEN_LINES_MAX: Final = 1_000
+"""Lines of a file with a token for each of several queue managers: it is read for each
+connection."""
+
 TOKEN_LOOK_S: Final = 3_600.0
 """Connections whose tokens expire are looked at at least so often (seconds): the wall clock may
 have been set. A request on one is looked at each time."""

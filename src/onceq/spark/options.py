@@ -52,15 +52,16 @@ class Option:
 CREDENTIALS: Final = (
     Option(
         "tokenFile", "name of a file", "as the environment says",
-        "File with the token that says who the query is (`onceq token create`); no other account "
-        "may read it. It is read where driver and executors run, for each connection anew, so it "
-        "must be on each of these hosts. Goes before `ONCEQ_TOKEN_FILE` and `ONCEQ_TOKEN`.",
+        "File with the token that says who the query is (`onceq token create`), or with a line for "
+        "each of several queue managers (`ADDRESS TOKEN`); no other account may read it. It is "
+        "read where driver and executors run, for each connection anew, so it must be on each of "
+        "these hosts. Goes before `ONCEQ_TOKEN_FILE` and `ONCEQ_TOKEN`.",
     ),
     Option(
         "tlsAuthorities", "name of a file", "as the environment says",
-        "File with the certificates of those who may have signed the queue manager's, for "
-        "`tls://host:port`; on each host like the token. Goes before `ONCEQ_TLS_AUTHORITIES`; "
-        "without both those count that the system trusts.",
+        "File with the certificates of those who may have signed the queue managers' (several may "
+        "stand in it), for `tls://host:port`; on each host like the token. Goes before "
+        "`ONCEQ_TLS_AUTHORITIES`; without both those count that the system trusts.",
     ),
     Option(
         "tlsCertificate", "name of a file", "as the environment says",

@@ -130,8 +130,7 @@ PLANTED = (
         "https-believes-whom-it-believed-at-the-start",
         edited(doors, "self._tls, self._plain, self._https = made, plain, https",
                "self._tls, self._plain, self._https = made, plain, self._https or https"),
-        "tests/daemon/test_tls_reload.py"
-        "::test_one_authority_takes_the_place_of_another_at_every_door",
+        f"{DOORS}::test_other_authorities_are_believed_at_every_door_at_once",
     ),
     Planted(
         "fingerprint-not-compared",

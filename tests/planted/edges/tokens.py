@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceq.client import credentials, tls_socket
+from onceq.client import credentials, tls_socket, token_files
 from onceq.core.management import tokens as core_tokens
 from onceq.core.state import setup_effects
 from onceq.model import tokens
@@ -15,9 +15,40 @@ MODEL = "tests/unit/model/test_tokens.py::"
 API = "tests/unit/service/test_api.py::"
 DOOR = "tests/unit/service/test_tokens.py::"
 CLIENT = "tests/unit/client/test_credentials.py::"
+FILES = "tests/unit/client/test_token_files.py::"
 TLS = "tests/unit/client/test_tls_socket.py::"
 
 PLANTED = (
+    Planted(
+        "lines-are-for-any-port",
+        edited(token_files, "return there == (self.host, self.port) and", "return"),
+        FILES + "test_who_has_no_line_is_shown_nothing_and_the_line_is_told",
+    ),
+    Planted(
+        "lines-in-tls-are-shown-in-the-clear-too",
+        edited(token_files, "self.tls in (None, address.tls)", "True"),
+        FILES + "test_who_has_no_line_is_shown_nothing_and_the_line_is_told",
+    ),
+    Planted(
+        "the-first-of-two-lines-counts",
+        edited(token_files, "if len(mine) > 1:", "if False:"),
+        FILES + "test_two_lines_for_one_are_refused_whichever_is_meant",
+    ),
+    Planted(
+        "an-only-token-is-for-others-too",
+        edited(credentials, "if kept.by_name or not self._aside else None", "if kept else None"),
+        FILES + "test_one_token_alone_is_for_whoever_is_asked",
+    ),
+    Planted(
+        "the-environment-is-for-others-too",
+        edited(credentials, "return None if self._aside else found", "return found"),
+        FILES + "test_aside_only_what_says_for_whom_it_is",
+    ),
+    Planted(
+        "a-guid-counts-unproven",
+        edited(token_files, "return self.whom == guid", "return True"),
+        FILES + "test_a_guid_counts_where_it_is_proven",
+    ),
     Planted(
         "expired-tokens-are-good",
         edited(tokens, "and not token.over(now_s) else None", "else None"),
@@ -98,7 +129,7 @@ PLANTED = (
     ),
     Planted(
         "files-of-tokens-may-be-anybodys",
-        edited(credentials, "if mode & (stat.S_IRWXO | stat.S_IWGRP):", "if not mode:"),
+        edited(token_files, "if mode & (stat.S_IRWXO | stat.S_IWGRP):", "if not mode:"),
         CLIENT + "test_a_file_that_others_can_read_or_change_is_refused",
     ),
     Planted(

@@ -134,7 +134,7 @@ def _text(text: str) -> Callable[[Path], None]:
         (_pipe, "no plain file"),
         (_text(""), "is none"),
         (_text("se" + "cret" * 500_000), "is none"),
-        (_text(f"{SHOWN} {SHOWN}"), "is none"),
+        (_text(f"{SHOWN} {SHOWN}"), "has its token first"),
         (_text("\u00e9" * 20), "is none"),
     ],
     ids=["missing", "directory", "pipe", "empty", "huge", "two", "letters"],

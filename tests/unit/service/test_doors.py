@@ -616,6 +616,34 @@ def test_the_doors_are_told_and_an_end_that_is_near_is_warned_of(
     assert Doors().told() == TellDoors()
 
 
+def test_other_authorities_are_believed_at_every_door_at_once(
+    tmp_path: Path, signs: Authority
+) -> None:
+    """A connection whose handshake is under way goes on with the context that it has begun with."""
+    files, other = signs.identity(tmp_path, ALPHA), Authority("OTHER")
+    configuration = Configuration(
+        http_listen=f"{HOME}:0", http_certificate=files.certificate, http_key=files.key
+    )
+    held = Doors(str(tmp_path), ALPHA)
+
+    def contexts() -> list[Any]:
+        held.prepared(configuration)()
+        return [
+            held.way_in(HOME, 0), held.way_out(HOME), held.for_applications(),
+            held.way_in_by_http(HOME),
+        ]  # fmt: skip
+
+    before = contexts()
+    assert {len(context.get_ca_certs()) for context in before} == {1}
+    Path(files.authorities).write_bytes(signs.certificate + other.certificate)
+    assert {len(context.get_ca_certs()) for context in contexts()} == {2}
+    assert {len(context.get_ca_certs()) for context in before} == {1}
+    Path(files.authorities).write_bytes(b"")
+    with pytest.raises(ConfigurationError, match=files.authorities):
+        held.prepared(configuration)
+    assert {len(context.get_ca_certs()) for context in (held.way_in_by_http(HOME),)} == {2}
+
+
 def test_over_https_a_certificate_may_be_shown(tmp_path: Path) -> None:
     held = doors(tmp_path, plain=("10.1.2.3",))
 

@@ -181,7 +181,7 @@ def test_what_cannot_be_used_is_refused_at_the_start_with_file_and_cure(
     for files, kind, words in (
         (CredentialFiles(gone), ConfigurationError, f"{gone} cannot be read.*onceq token create"),
         (CredentialFiles(str(file)), AccessDenied, f"chmod 600 {file}"),
-        (CredentialFiles(str(wrong)), ConfigurationError, f"the token in {wrong} is none"),
+        (CredentialFiles(str(wrong)), ConfigurationError, f"the token in .*{wrong} is none"),
         (CredentialFiles(authorities=gone), ConfigurationError, f"authorities {gone} cannot"),
         (CredentialFiles(certificate=gone), ConfigurationError, f"certificate {gone} cannot"),
     ):
