@@ -103,10 +103,27 @@ def main(folder: Path, names: dict[str, str]) -> None:
     def revoked() -> None:
         read.options(tokenFile=names["REVOKED_FILE"]).load().collect()
 
+    def lacking() -> None:
+        plain = names["SECURE"].replace("tls://", "onceq://")
+        rows = spark.read.format("onceq").option("queue", r"private$\orders")
+        rows.options(
+            queueManager=plain, tokenFile=names["LINES_FILE"], retryTimeout="1"
+        ).load().collect()
+
+    rows = spark.createDataFrame([("to both",)], "body string").selectExpr(
+        "body", r"explode(array(0, 1)) AS at"
+    )
+    targets = [rf"{names[name]}/private$\copy" for name in ("SECURE", "SECOND")]
+    spread = rows.selectExpr("body", f"array({', '.join(map(repr, targets))})[at] AS queue")
+    spread.write.format("onceq").mode("append").options(
+        queueManager=f"{names['SECURE']},{names['SECOND']}", tokenFile=names["LINES_FILE"],
+        tlsAuthorities=names["AUTHORITIES"], txnAppId="both", txnVersion="1",
+    ).save()  # fmt: skip
+
     def given() -> None:
         read.options(token="onceqt_gone_0").load().collect()
 
-    for one in (unreadable, broken, away, revoked, given):
+    for one in (unreadable, broken, away, revoked, lacking, given):
         found[one.__name__] = failed(one)
     spark.stop()
     print("result", json.dumps(found))

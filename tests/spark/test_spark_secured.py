@@ -28,21 +28,29 @@ WAIT_S = 240.0
 ORDERS, COPY = r"private$\orders", r"private$\copy"
 
 
+def with_identity(path: Path, name: str, signs: Authority, trusts: bytes) -> Daemon:
+    """A queue manager that runs with an identity."""
+    with onceq.open(path, name=name, create=True) as qm:
+        guid = guid_bytes(qm.status().id)
+    signs.identity(path, guid, trusts=trusts)
+    return Daemon(path, name)
+
+
 @pytest.fixture
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """A queue manager with an identity; applications of an authority of their own reach it."""
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Daemon, Daemon]]:
+    """Two queue managers, each of an authority of its own; applications of one of their own reach
+    them."""
     with scratch(tmp_path_factory, "secured") as folder:
-        path = folder / "data"
-        with onceq.open(path, name="HUB", create=True) as qm:
-            guid = guid_bytes(qm.status().id)
-        signs, applications = Authority(), trustme.CA()
-        signs.identity(path, guid, trusts=signs.certificate + applications.cert_pem.bytes())
-        (folder / "authorities.pem").write_bytes(signs.certificate)
+        signs, spokes, applications = Authority(), Authority("SPOKE"), trustme.CA()
+        known = applications.cert_pem.bytes()
+        (folder / "authorities.pem").write_bytes(signs.certificate + spokes.certificate)
         own = applications.issue_cert("1.example", common_name="billing")
         (folder / "own.pem").write_bytes(own.cert_chain_pems[0].bytes())
         (folder / "own.key").write_bytes(own.private_key_pem.bytes())
-        made = Daemon(path)
-        yield made
+        made = with_identity(folder / "data", "HUB", signs, signs.certificate + known)
+        second = with_identity(folder / "spoke", "SPOKE", spokes, spokes.certificate + known)
+        yield made, second
+        second.stop()
         made.stop()
 
 
@@ -75,10 +83,20 @@ def files(folder: Path) -> Iterator[tuple[str, bytes]]:
             yield str(path), path.read_bytes()
 
 
+def lines_file(folder: Path, *lines: str) -> str:
+    """A file with tokens for several queue managers; its name."""
+    file = folder / "lines.holder"
+    file.touch(mode=0o600)
+    file.write_text("\n".join(lines))
+    return str(file)
+
+
 def test_a_secret_stands_in_nothing_that_spark_keeps_or_says(
-    secured: Daemon, tmp_path: Path
+    both: tuple[Daemon, Daemon], tmp_path: Path
 ) -> None:
+    secured, second = both
     manager, folder = secured.manager, secured.path.parent
+    second.manager.create_queue(COPY, transactional=True)
     for queue in (ORDERS, COPY):
         manager.create_queue(queue, transactional=True)
     tokens = {
@@ -87,13 +105,19 @@ def test_a_secret_stands_in_nothing_that_spark_keeps_or_says(
         ),
         "LATE_FILE": token_file(secured, "late", **{COPY: "send"}),
         "REVOKED_FILE": token_file(secured, "revoked"),
+        "HUB_FILE": token_file(secured, "hub", **{COPY: "send"}),
+        "SPOKE_FILE": token_file(second, "spoke", **{COPY: "send"}),
     }
+    of_hub, of_spoke = (tokens[name][1] for name in ("HUB_FILE", "SPOKE_FILE"))
     manager.revoke_token("revoked")
     manager.grant("certificate:billing", "peek-body,get-properties", ORDERS)
     names = {
         **{name: file for name, (file, _) in tokens.items()}, "SECURE": f"tls://{secured.address}",
         "GONE_FILE": str(folder / "gone.holder"), "AUTHORITIES": str(folder / "authorities.pem"),
         "CERTIFICATE": str(folder / "own.pem"), "KEY": str(folder / "own.key"),
+        "SECOND": f"tls://{second.address}", "LINES_FILE": lines_file(
+            folder, f"tls://{secured.address} {of_hub}", f"{second.manager.id} {of_spoke}"
+        ),
     }  # fmt: skip
     assert samples(tmp_path) == 2
     manager.send_many(ORDERS, ["first", "second"], transactional=True)
@@ -108,7 +132,9 @@ def test_a_secret_stands_in_nothing_that_spark_keeps_or_says(
     (line,) = (line for line in said.splitlines() if line.startswith("result "))
     found: dict[str, Any] = json.loads(line.removeprefix("result "))
     # What was to be done is done, as those who may.
-    assert [m.text for m in manager.receive_many(COPY, timeout=0)] == ["first", "second"]
+    copied = [m.text for m in manager.receive_many(COPY, timeout=0)]
+    assert copied == ["first", "second", "to both"]
+    assert [m.text for m in second.manager.receive_many(COPY, timeout=0)] == ["to both"]
     assert (found["with_token"], found["with_certificate"]) == (2, 2)
     # What fails is told by file and cure: by the driver, and by an executor in its last line.
     _told(found, names)
@@ -142,6 +168,10 @@ def _told(found: dict[str, Any], names: dict[str, str]) -> None:
     _, again, code = found["revoked"]
     assert code == "access-denied"
     assert f"does not take the token in {names['REVOKED_FILE']}" in again
+    _, again, code = found["lacking"]
+    assert code == "configuration"
+    assert "has no line for onceq://" in again
+    assert names["LINES_FILE"] in again
     _, again, code = found["given"]
     assert code == "configuration"
     assert "there is no option token" in again
