@@ -191,6 +191,11 @@ class Doors:
                 days=(own.ends_s - now_s) // DAY_S, cure="onceq tls renew",
             )  # fmt: skip
 
+    def again_s(self, now_s: int) -> int:
+        """In how many seconds that is to be told again: each day, and when the certificate ends."""
+        left_s = self.own.ends_s - now_s if self.own is not None else 0
+        return min(left_s, DAY_S) if left_s > 0 else DAY_S
+
     # ---- other queue managers -----------------------------------------------------------------
 
     def way_in(self, address: str, now_s: int) -> ssl.SSLContext | str | None:

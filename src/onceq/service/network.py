@@ -27,7 +27,6 @@ from onceq.errors import ConfigurationError, PortInUse
 from onceq.model.directory import Snapshot
 from onceq.model.limits import HANDSHAKE_S_MAX, SPARE_DESCRIPTORS
 from onceq.model.rights import Actor, ActorKind
-from onceq.model.time import DAY_S
 from onceq.service.admission import LOCAL, Admission, Kind
 from onceq.service.config import split_address
 from onceq.service.descriptors import Budget
@@ -253,12 +252,13 @@ class AsyncNetwork:
             self.use(None, lambda: engine.answers.look(engine.clock.read().mono_us))
 
     def watch_doors(self) -> None:
-        """Tell how others come in, and each day whether the certificate ends soon."""
+        """Tell how others come in; each day whether the certificate ends soon, and when it does."""
         if self.engine.stopped:
             return
         self.use(None, lambda: self.engine.submit(self.doors.told()))
-        self.doors.tell(self.engine.clock.read().wall_s)
-        self._watch = self.loop.call_later(DAY_S, self.watch_doors)
+        now_s = self.engine.clock.read().wall_s
+        self.doors.tell(now_s)
+        self._watch = self.loop.call_later(self.doors.again_s(now_s), self.watch_doors)
 
     # ---- listening --------------------------------------------------------------------------
 

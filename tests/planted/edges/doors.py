@@ -133,6 +133,11 @@ PLANTED = (
         f"{DOORS}::test_other_authorities_are_believed_at_every_door_at_once",
     ),
     Planted(
+        "an-end-is-told-the-day-after",
+        edited(doors, "return min(left_s, DAY_S) if left_s > 0 else DAY_S", "return DAY_S"),
+        f"{DOORS}::test_that_a_certificate_has_ended_is_told_when_it_does",
+    ),
+    Planted(
         "fingerprint-not-compared",
         edited(joining, "if authority.fingerprint(own) != code.fingerprint:", "if False:"),
         "tests/daemon/test_tls.py::test_what_is_wrong_with_a_code_is_told",

@@ -606,7 +606,7 @@ def test_the_doors_are_told_and_an_end_that_is_near_is_warned_of(
     own = held.own
     assert own is not None
     assert held.told() == TellDoors(True, own.ends_s, "", ("10.1.2.3", "10.1.2.4"))
-    held.tell(own.ends_s - 31 * 86_400)
+    held.tell(own.ends_s - 30 * 86_400)
     assert "plain_peers=10.1.2.3,10.1.2.4" in caplog.text
     assert "certificate" not in caplog.text
     held.tell(own.ends_s - 30 * 86_400 + 1)
@@ -614,6 +614,46 @@ def test_the_doors_are_told_and_an_end_that_is_near_is_warned_of(
     held.tell(own.ends_s)
     assert "nobody believes the certificate of this queue manager" in caplog.text
     assert Doors().told() == TellDoors()
+    left_s = {
+        again: held.again_s(own.ends_s - again) for again in (-5, 0, 1, 3_600, 86_399, 90_000)
+    }
+    assert left_s == {-5: 86_400, 0: 86_400, 1: 1, 3_600: 3_600, 86_399: 86_399, 90_000: 86_400}
+    assert Doors().again_s(7) == 86_400
+
+
+def test_that_a_certificate_has_ended_is_told_when_it_does(
+    tmp_path: Path,
+    signs: Authority,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While the queue manager runs; no day goes by before it is known."""
+    signs.identity(tmp_path, ALPHA)
+    held, rings = doors(tmp_path), []
+    assert held.own is not None
+    ends_s = held.own.ends_s
+
+    async def work() -> None:
+        alpha = manager(ALPHA, held)
+
+        def later(seconds: float, work: Callable[[], None]) -> asyncio.TimerHandle:
+            rings.append(seconds)
+            return asyncio.TimerHandle(0.0, work, (), asyncio.get_running_loop())
+
+        monkeypatch.setattr(alpha.loop, "call_later", later)
+        alpha.house.clock.now_us = (ends_s - 100) * 1_000_000
+        alpha.network.watch_doors()
+        assert "ends soon: days=0" in caplog.text
+        assert "nobody believes" not in caplog.text
+        alpha.house.clock.now_us += int(rings[0]) * 1_000_000
+        alpha.network.watch_doors()
+        monkeypatch.undo()
+        await alpha.network.shut()
+
+    run(work)
+    assert rings == [100, 86_400]
+    assert "nobody believes the certificate of this queue manager" in caplog.text
+    assert "it has expired" in caplog.text
 
 
 def test_other_authorities_are_believed_at_every_door_at_once(
