@@ -16,7 +16,7 @@ import docs as generated
 import docs_cases
 import onceq
 from onceq import errors
-from onceq.directory import file
+from onceq.directory import file, rights_file
 from onceq.store import backup, checkpoints, identification
 from onceq.wire.app import frames
 
@@ -169,6 +169,7 @@ def test_the_page_about_upgrades_has_the_formats_of_the_code() -> None:
         "checkpoint": checkpoints.VERSION,
         "backup": backup.FORMAT,
         "directory's file": file.FORMAT,
+        "directory's rights": rights_file.FORMAT,
         "client protocol": frames.VERSION,
     }
     older = re.search(r"1 to (\d+) are opened; .* they become format (\d+)", page)

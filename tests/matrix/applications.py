@@ -454,9 +454,9 @@ def _no_token(at: Attempt, answer: Any) -> None:
     at.admin(r.RevokeToken("another"))
 
 
-def _rights(what: str, needs: str, words: Sequence[str], pattern: str, *, take: bool = False) -> (
-    Row
-):  # fmt: skip
+def _rights(
+    what: str, needs: str, words: Sequence[str], pattern: str, *, take: bool = False
+) -> Row:  # fmt: skip
     def undo(at: Attempt, answer: Any) -> None:
         at.admin(r.SetRights("token:other", words, pattern, True))
 
@@ -464,6 +464,16 @@ def _rights(what: str, needs: str, words: Sequence[str], pattern: str, *, take: 
         r.SetRights, what, needs, lambda at: r.SetRights("token:other", words, pattern, take),
         after=undo,
     )  # fmt: skip
+
+
+def _everywhere(what: str, *, take: bool) -> Row:
+    def ask(*, take: bool) -> Request:
+        return r.SetRights("certificate:everywhere", ["send"], KEY, take, everywhere=True)
+
+    def undo(at: Attempt, answer: Any) -> None:
+        at.admin(ask(take=True))
+
+    return Row(r.SetRights, what, "administer", lambda at: ask(take=take), after=undo)
 
 
 OPERATORS: Final = (
@@ -485,6 +495,8 @@ OPERATORS: Final = (
     _rights("take one", "set-rights@orders", ["send"], KEY, take=True),
     _rights("give the right to make queues", "administer", ["create"], KEY),
     _rights("give one over the whole queue manager", "administer", ["monitor"], ""),
+    _everywhere("give one in the directory", take=False),
+    _everywhere("take one in the directory", take=True),
     Row(r.ExplainRight, "about oneself", NAMED, lambda at: r.ExplainRight("", "send", KEY)),
     Row(r.ExplainRight, "about others", "monitor",
         lambda at: r.ExplainRight("token:other", "send", KEY)),

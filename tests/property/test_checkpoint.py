@@ -326,6 +326,8 @@ def somebody_has_rights(node: Node) -> None:
     for owner, pattern in ((False, "private$\\in*"), (True, "private$\\in")):
         given = {"who": "account:alice", "rights": ["send", "peek"], "pattern": pattern}
         setup(node, "rights-given", owner=owner, **given)
+    setup(node, "rights-shared", id="62" * 16, number=7,
+          grants=[["certificate:carl", ["send", "peek"], "private$\\in*"]])  # fmt: skip
     setup(node, "act", number=1, at_s=START_S, who="account:alice", where="10.0.0.1", what="purge",
           about="private$\\in", result="access-denied")  # fmt: skip
     setup(node, "token", name="billing", salt="73" * 16, digest="64" * 32, made_s=START_S,

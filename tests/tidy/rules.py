@@ -71,7 +71,7 @@ BANS = (
         "touches files; store/files.py is the door",
         ("store/files.py", "store/spares.py", "service/config.py", "service/daemon.py",
          "service/directory.py", "service/identities.py", "service/listening.py",
-         "service/mappings.py", "directory/file.py",
+         "service/mappings.py", "directory/replacing.py",
          "client/", "cli/", "tls/",
          "spark/", "testing/", "__init__.py", "aio.py"),
         PRODUCT),

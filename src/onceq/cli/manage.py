@@ -201,6 +201,11 @@ def troubles(view: StatusView, outgoing: list[OutgoingView]) -> list[str]:
         for c in view.clashes
     ]
     found += doors_troubles(view, time.time())
+    if view.rights_trouble:
+        found.append(
+            f"the rights in the directory are not followed: {view.rights_trouble}; what was read "
+            "before goes on to hold"
+        )
     if view.space_low:
         found.append("the disk is nearly full: sends are refused until there is room")
     found += [

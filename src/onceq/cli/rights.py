@@ -33,29 +33,43 @@ Place = Annotated[
     ),
 ]
 
+Everywhere = Annotated[
+    bool,
+    typer.Option(
+        "--everywhere",
+        help="In the directory, for all queue managers that share it; for certificates, peers and "
+        "'*' alone.",
+    ),
+]
 
-def grant(who: Who, rights: Rights, queue: Place = "", qm: Where = None) -> None:
+
+def grant(
+    who: Who, rights: Rights, queue: Place = "", qm: Where = None, everywhere: Everywhere = False
+) -> None:
     """Let somebody do something from now on."""
     with manager(qm) as connection:
-        connection.grant(who, rights, queue)
-    out.line(f"{who} may {rights}{_at(queue)}")
+        connection.grant(who, rights, queue, everywhere=everywhere)
+    out.line(f"{who} may {rights}{_at(queue)}{_where(everywhere)}")
 
 
-def revoke(who: Who, rights: Rights, queue: Place = "", qm: Where = None) -> None:
+def revoke(
+    who: Who, rights: Rights, queue: Place = "", qm: Where = None, everywhere: Everywhere = False
+) -> None:
     """Take rights away that were given by these words.
 
     Receives that wait end if their right is gone; a transaction that is open is judged when it
     commits.
     """
     with manager(qm) as connection:
-        before = {(g.who, g.pattern): set(g.rights) for g in connection.rights()}
-        connection.revoke(who, rights, queue)
-        after = {(g.who, g.pattern): set(g.rights) for g in connection.rights()}
+        before = sorted(connection.rights(), key=repr)
+        connection.revoke(who, rights, queue, everywhere=everywhere)
+        after = sorted(connection.rights(), key=repr)
     if before == after:
-        out.note(f"{who} was not granted {rights}{_at(queue)}: nothing has changed; "
-                 "'onceq rights show' lists the grants")  # fmt: skip
+        out.note(f"{who} was not granted {rights}{_at(queue)}{_where(everywhere)}: nothing has "
+                 "changed; 'onceq rights show' lists the grants, and those that stand in the "
+                 "directory are taken away with --everywhere")  # fmt: skip
         return
-    out.line(f"{rights}{_at(queue)} is taken away from {who}")
+    out.line(f"{rights}{_at(queue)} is taken away from {who}{_where(everywhere)}")
 
 
 @rights_app.command("show")
@@ -69,7 +83,7 @@ def show(queue: Place = "", qm: Where = None, json: Json = False) -> None:
         ("who", "rights", "queues", "why"),
         [
             (g.who, ",".join(g.rights), g.pattern or "(queue manager)",
-             "has made it" if g.owner else "granted")
+             "has made it" if g.owner else f"granted{_where(bool(g.origin))}")
             for g in sorted(found, key=lambda g: (g.who, g.pattern))
         ],
     )  # fmt: skip
@@ -126,6 +140,10 @@ def trail(
             for a in found
         ],
     )
+
+
+def _where(everywhere: bool) -> str:
+    return " everywhere" if everywhere else ""
 
 
 def _at(queue: str) -> str:

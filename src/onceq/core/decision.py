@@ -24,6 +24,7 @@ from enum import Enum
 from onceq.model.directory import Computer, DistributionList, PublicQueue
 from onceq.model.requests import Pick
 from onceq.model.run import Extent
+from onceq.model.shared_rights import Regrant
 
 Piece = Extent | bytes
 """Bytes to send or hand out: still in the log, or made by the core itself."""
@@ -202,6 +203,16 @@ class Rewrite:
 
 
 @dataclass(frozen=True, slots=True)
+class RewriteRights:
+    """Change the rights that the directory has for all who share it; then answer the request with
+    None, or with a DirectoryError."""
+
+    owner: int
+    request: int
+    change: Regrant
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
     """Hold the files of the log for a backup, go on, or let them go (``begin``, ``keep``, ``end``);
     then answer the request."""
@@ -268,6 +279,7 @@ Action = (
     | Observed
     | Register
     | Rewrite
+    | RewriteRights
     | Hold
     | Reload
     | Scrub

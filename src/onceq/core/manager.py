@@ -18,7 +18,7 @@ from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments
 from onceq.core.inputs.backup import PutBack
 from onceq.core.inputs.damage import Scrubbed, Spoiled
-from onceq.core.inputs.directory import DirectoryChanged
+from onceq.core.inputs.directory import DirectoryChanged, RightsRead
 from onceq.core.inputs.inputs import (
     Arrived,
     Compose,
@@ -46,6 +46,7 @@ from onceq.core.management import (
     purges,
     restore,
     rights,
+    shared_rights,
     sparse_segments,
     tokens,
     trail,
@@ -348,6 +349,7 @@ def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
         PutBack: restore.put_back,
         Reconfigure: reconfigure,
         Relocate: _relocate,
+        RightsRead: shared_rights.read,
         Room: transmit.room,
         Scrubbed: damage_views.scrubbed,
         SessionAcked: sessions.acked,

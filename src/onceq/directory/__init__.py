@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from onceq.directory.contract import Directory, Seen
+from onceq.directory.contract import Directory, Seen, SeenRights
 from onceq.directory.file import FileDirectory, create
 from onceq.directory.memory import MemoryDirectory
 
-__all__ = ["Directory", "FileDirectory", "MemoryDirectory", "Seen", "create"]
+__all__ = ["Directory", "FileDirectory", "MemoryDirectory", "Seen", "SeenRights", "create"]

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot
+from onceq.model.rights import SharedRights
+from onceq.model.shared_rights import Regrant
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,19 @@ class Seen:
     """
 
     snapshot: Snapshot | None
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRights:
+    """What a look at the rights in a directory showed.
+
+    Attributes:
+        book: What it says; None: it has none, or they cannot be read.
+        trouble: Why they cannot be read; "": there are none.
+    """
+
+    book: SharedRights | None
     trouble: str = ""
 
 
@@ -48,4 +63,14 @@ class Directory(Protocol):
 
         Raises:
             DirectoryError: Somebody else has changed it meanwhile, or it could not be written.
+        """
+
+    def look_rights(self) -> SeenRights:
+        """What it says of rights now; the same object as before where nothing has changed."""
+
+    def put_rights(self, change: Regrant) -> None:
+        """Give or take rights, by ``model/shared_rights.py``.
+
+        Raises:
+            DirectoryError: It could not be changed; nothing was.
         """

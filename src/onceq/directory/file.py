@@ -1,10 +1,8 @@
 """A directory in a file, on a disk that several queue managers share.
 
 The file is JSON, made to be read and, with care, changed by people; format in
-``docs/reference/formats/directory.md``. It is never changed in place: whoever changes it holds the
-lock of the file beside it, reads what is there, writes all of it anew under another name, makes
-that durable and gives it the name. So a reader sees the one or the other, and a crash in between
-leaves the old one.
+``docs/reference/formats/directory.md``. It is never changed in place (``replacing.py``). The rights
+that stand in a directory have a file of their own beside it (``rights_file.py``).
 
 What cannot be read leaves everybody with what they have read before, and offline (DL-14).
 
@@ -13,16 +11,19 @@ Upholds: I24 (a file has a limit, and so has each part of it).
 
 from __future__ import annotations
 
-import fcntl
 import os
+import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
+from onceq.directory import rights_file
 from onceq.directory.book import registered, relisted, same
-from onceq.directory.contract import Seen
+from onceq.directory.contract import Seen, SeenRights
+from onceq.directory.replacing import locked, read, replace, why
+from onceq.directory.rights_file import SUFFIX, RightsFile
 from onceq.errors import DirectoryError, OnceqError
 from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot, member_of
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
@@ -36,6 +37,8 @@ from onceq.model.limits import (
     QUEUE_LABEL_CHARS_MAX,
     QUEUE_NAME_CHARS_MAX,
 )
+from onceq.model.rights import SharedRights
+from onceq.model.shared_rights import Regrant
 
 FORMAT = 1
 _NUMBER_CHARS_MAX = 8
@@ -80,6 +83,7 @@ class FileDirectory:
         self.path = os.path.abspath(path)
         self._stamp: tuple[int, int, int] | None = None
         self._seen = Seen(None, "it was not read yet")
+        self._rights = RightsFile(self.path)
 
     @property
     def where(self) -> str:
@@ -93,15 +97,15 @@ class FileDirectory:
         except FileNotFoundError:
             return self._trouble(None, f"{self.path} is not there; 'onceq directory init' makes it")
         except OSError as error:
-            return self._trouble(None, f"{self.path}: {os.strerror(error.errno or 0).lower()}")
+            return self._trouble(None, f"{self.path}: {why(error)}")
         if stamp == self._stamp:
             return self._seen
         try:
-            snapshot = parse(_read(self.path), self.path)
+            snapshot = parse(read(self.path, DIRECTORY_BYTES_MAX), self.path)
         except OnceqError as error:
             return self._trouble(stamp, error.text)
         except OSError as error:
-            return self._trouble(None, f"{self.path}: {os.strerror(error.errno or 0).lower()}")
+            return self._trouble(None, f"{self.path}: {why(error)}")
         self._stamp = stamp
         known = self._seen.snapshot
         if self._seen.trouble or known is None or not same(snapshot, known):
@@ -123,78 +127,54 @@ class FileDirectory:
         with self._changing() as now:
             after = registered(now, computer, queues)
             if not same(now, after):
-                _write(self.path, after)
+                replace(self.path, dump(after))
 
     def put_list(self, after: DistributionList | None, before: DistributionList | None) -> None:
         """See Directory."""
         with self._changing() as now:
-            _write(self.path, relisted(now, after, before))
+            replace(self.path, dump(relisted(now, after, before)))
+
+    def look_rights(self) -> SeenRights:
+        """See Directory. The file is read again if its time, size, number or mode has changed, or
+        the mode of its folder."""
+        return self._rights.look()
+
+    def put_rights(self, change: Regrant) -> None:
+        """See Directory."""
+        self._rights.change(change)
 
     @contextmanager
     def _changing(self) -> Iterator[Snapshot]:
         try:
-            with _locked(self.path):
-                yield parse(_read(self.path), self.path)
+            with locked(self.path):
+                yield parse(read(self.path, DIRECTORY_BYTES_MAX), self.path)
         except OSError as error:
-            what = os.strerror(error.errno or 0).lower()
-            raise DirectoryError(f"the directory {self.path} cannot be changed: {what}") from None
+            raise DirectoryError(
+                f"the directory {self.path} cannot be changed: {why(error)}"
+            ) from None
 
 
 def create(path: str) -> None:
-    """Make an empty directory.
+    """Make an empty directory, which gives no rights.
 
     Raises:
         DirectoryError: There is a file already, or it cannot be written.
     """
     path = os.path.abspath(path)
     try:
-        with _locked(path):
-            if os.path.exists(path):
-                raise DirectoryError(f"{path} is there already")
-            _write(path, Snapshot())
+        with locked(path):
+            for there in (path, path + SUFFIX):
+                if os.path.exists(there):
+                    raise DirectoryError(f"{there} is there already")
+            # Before the directory, and though they are none: one without this file could be one
+            # that has lost it.
+            replace(path + SUFFIX, rights_file.dump(SharedRights(uuid.uuid4().bytes, 1)))
+            replace(path, dump(Snapshot()))
     except OSError as error:
-        what = os.strerror(error.errno or 0).lower()
-        raise DirectoryError(f"{path} cannot be made: {what}") from None
+        raise DirectoryError(f"{path} cannot be made: {why(error)}") from None
 
 
 # ---- bytes ------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _locked(path: str) -> Iterator[None]:
-    file = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o660)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(file)
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        raw = file.read(DIRECTORY_BYTES_MAX + 1)
-    if len(raw) > DIRECTORY_BYTES_MAX:
-        raise DirectoryError(f"{path} has more than {DIRECTORY_BYTES_MAX >> 20} MiB")
-    return raw
-
-
-def _write(path: str, snapshot: Snapshot) -> None:
-    """Put a new file in place of the old one, whole, or leave the old one."""
-    fresh = path + ".new"
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with open(fresh, "wb") as file:
-            file.write(dump(snapshot))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, path)
-        os.fsync(folder)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(fresh)
-        raise
-    finally:
-        os.close(folder)
 
 
 def dump(snapshot: Snapshot) -> bytes:

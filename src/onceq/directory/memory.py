@@ -7,9 +7,11 @@ import threading
 from collections.abc import Sequence
 
 from onceq.directory.book import registered, relisted, same
-from onceq.directory.contract import Seen
+from onceq.directory.contract import Seen, SeenRights
 from onceq.errors import DirectoryError
 from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot
+from onceq.model.rights import NO_RIGHTS
+from onceq.model.shared_rights import Regrant, regranted
 
 
 class MemoryDirectory:
@@ -19,6 +21,7 @@ class MemoryDirectory:
         self.snapshot = snapshot if snapshot is not None else Snapshot()
         """What it says."""
         self._seen = Seen(self.snapshot)
+        self._rights = SeenRights(None)
         self._lock = threading.Lock()
 
     @property
@@ -29,7 +32,9 @@ class MemoryDirectory:
     def online(self, reachable: bool) -> None:
         """Let it be out of reach, or within it again."""
         with self._lock:
-            self._seen = Seen(self.snapshot) if reachable else Seen(None, "out of reach")
+            trouble = "" if reachable else "out of reach"
+            self._seen = Seen(None, trouble) if trouble else Seen(self.snapshot)
+            self._rights = SeenRights(self._rights.book, trouble)
 
     def look(self) -> Seen:
         """See Directory."""
@@ -44,6 +49,16 @@ class MemoryDirectory:
         """See Directory."""
         with self._lock:
             self._put(relisted(self._known(), after, before))
+
+    def look_rights(self) -> SeenRights:
+        """See Directory."""
+        return self._rights
+
+    def put_rights(self, change: Regrant) -> None:
+        """See Directory."""
+        with self._lock:
+            self._known()
+            self._rights = SeenRights(regranted(self._rights.book or NO_RIGHTS, change))
 
     def _known(self) -> Snapshot:
         if self._seen.trouble:

@@ -73,6 +73,17 @@ PATTERN_CHARS_MAX: Final = 256
 GRANTS_MAX: Final = 10_000
 """Grants of one queue manager: a question may look at each of them."""
 
+SHARED_GRANTS_MAX: Final = 1_000
+"""Grants that stand in a directory: each queue manager that shares it keeps all of them, and writes
+all of them into its log when one has changed."""
+
+SHARED_RIGHTS_BYTES_MAX: Final = 4 << 20
+"""Size of the file of a directory's grants, which is read as a whole: so many with the longest
+names have room."""
+
+SHARED_RIGHTS_NUMBER_MAX: Final = (1 << 53) - 1
+"""Changes of a directory's grants that are counted: what any reader of JSON can keep."""
+
 TRAIL_MAX: Final = 10_000
 """Acts of administration that are kept; some 150 bytes each, in each checkpoint."""
 

@@ -9,6 +9,10 @@ The words are those of MSMQ's access rights (MS-MQMQ 2.2.25), with two of our ow
 message is there (``peek``) and to see what it says (``peek-body``) are two things here, and what
 concerns a whole queue manager (``monitor``, ``operate``, ``administer``) is MSMQ's machine object.
 
+Grants may also stand in a directory (``model/shared_rights.py``), for all queue managers that share
+it. They are judged after a queue manager's own, and kept apart from these: what is taken away there
+leaves what was given here, and the other way round.
+
 Upholds: I28 (nothing happens without a right).
 """
 
@@ -218,17 +222,60 @@ def words_of(rights: Iterable[Right]) -> list[str]:
     return [right.value for right in Right if right in given]
 
 
+@dataclass(frozen=True, slots=True)
+class SharedRights:
+    """The grants of a directory, as they were at one moment (``model/shared_rights.py``).
+
+    Attributes:
+        id: Which book of grants it is, a GUID; empty: there is none.
+        number: Of the change that was the last one.
+        grants: One for each pair of actors and queues, none of them empty.
+    """
+
+    id: bytes = b""
+    number: int = 0
+    grants: tuple[Grant, ...] = ()
+
+    def older_than(self, other: SharedRights) -> bool:
+        """Whether this is the same book at an earlier time."""
+        return self.id == other.id and self.number < other.number
+
+
+NO_RIGHTS: Final = SharedRights()
+"""Of a queue manager that has no directory, and of a directory without rights."""
+
+
+def grant_of(who: str, words: Iterable[str], pattern: str) -> Grant:
+    """What somebody wants to grant, in the one spelling that is kept; raises InvalidParameter."""
+    who, rights = actor_pattern(who), rights_of(words)
+    whole = rights & WHOLE
+    if whole and (pattern or rights - WHOLE):
+        raise InvalidParameter(
+            f"{', '.join(words_of(whole))} is about the whole queue manager: grant it alone, "
+            "and without a queue"
+        )
+    if not whole and not pattern:
+        raise InvalidParameter(
+            f"{', '.join(words_of(rights))} needs the name of a queue, or a pattern such "
+            "as private$\\orders* ('*': every queue)"
+        )
+    return Grant(who, rights, queue_pattern(pattern) if pattern else "")
+
+
 class Policy:
-    """All grants of a queue manager, and what follows from them; see the module.
+    """All grants of a queue manager, and what follows from them; see the module. What it iterates
+    over, counts and changes are its own.
 
     A table and no more: who asks, for what and where go in, the answer comes out, and neither the
     time nor anything else plays a part.
     """
 
-    __slots__ = ("_grants",)
+    __slots__ = ("_grants", "shared")
 
     def __init__(self) -> None:
         self._grants: dict[tuple[str, str, bool], Grant] = {}
+        self.shared = NO_RIGHTS
+        """What stands in the directory, for every queue manager that shares it."""
 
     def __iter__(self) -> Iterator[Grant]:
         return iter(self._grants.values())
@@ -277,12 +324,19 @@ class Policy:
         at = f" at {said or queue}" if queue else ""
         if actor.free:
             return Judgment(True, f"{actor} runs this queue manager, and may do everything")
-        for grant in self._grants.values():
-            if not _names(grant.who, actor) or not _covers(grant, queue):
-                continue
-            for given in grant.rights - RUNS if actor.kind is ActorKind.ADDRESS else grant.rights:
-                if given is right or right in _IMPLIED.get(given, frozenset()):
-                    return Judgment(True, _why(actor, grant, given, right, at))
+        for grants, origin in (
+            (self._grants.values(), ""),
+            (self.shared.grants, " in the directory"),
+        ):
+            for grant in grants:
+                if not _names(grant.who, actor) or not _covers(grant, queue):
+                    continue
+                gives = grant.rights - RUNS if actor.kind is ActorKind.ADDRESS else grant.rights
+                for given in gives:
+                    if given is right or right in _IMPLIED.get(given, frozenset()):
+                        return Judgment(
+                            True, _why(actor, grant, given, right, at=at, origin=origin)
+                        )
         if actor.kind is ActorKind.NOBODY:
             return Judgment(
                 False, f"whoever asks has not said who he is, and {right.value} needs a name"
@@ -347,12 +401,13 @@ def _matches(name: str, pattern: str) -> bool:
     return True
 
 
-def _why(actor: Actor, grant: Grant, given: Right, right: Right, at: str) -> str:
+def _why(
+    actor: Actor, grant: Grant, given: Right, right: Right, *, at: str, origin: str
+) -> str:  # fmt: skip
     whom = str(actor) if grant.who == str(actor) else f"{grant.who}, which {actor} is one of,"
     where = f" at {grant.pattern}" if grant.pattern and f" at {grant.pattern}" != at else at
     if grant.owner:
         return f"{actor} has made the queue{at}, and owns it"
     more = "" if given is right else f", and {given.value} includes {right.value}"
-    return f"{given.value}{where if grant.pattern else ''} was granted to {whom}{more}".replace(
-        ",,", ","
-    )
+    said = f"{given.value}{where if grant.pattern else ''} was granted{origin} to {whom}{more}"
+    return said.replace(",,", ",")

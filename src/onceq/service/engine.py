@@ -30,6 +30,7 @@ from onceq.core.decision import (
     Register,
     Reload,
     Rewrite,
+    RewriteRights,
     Scrub,
     Transmit,
 )
@@ -147,6 +148,7 @@ class Engine(Committer):
             Notice: self._notice,
             Register: self.naming.register,
             Rewrite: self.naming.rewrite,
+            RewriteRights: self.naming.rewrite_rights,
             Hold: self.holding.perform,
             Reload: self._reload,
             Scrub: self.scrubbing.perform,

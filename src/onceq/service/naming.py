@@ -14,21 +14,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from onceq.core.decision import Register, Rewrite
-from onceq.core.inputs.directory import DirectoryChanged
+from onceq.core.decision import Register, Rewrite, RewriteRights
+from onceq.core.inputs.directory import DirectoryChanged, RightsRead
 from onceq.core.inputs.inputs import Input
 from onceq.core.management.directory_rules import list_view
-from onceq.directory.contract import Directory, Seen
+from onceq.directory.contract import Directory, Seen, SeenRights
 from onceq.errors import DirectoryError
 from onceq.model.directory import Computer, PublicQueue, Snapshot
 from onceq.model.limits import DIRECTORY_DISPUTE_S_MAX, DIRECTORY_LOOK_S, DIRECTORY_RETRY_S
-from onceq.model.requests import EditDirectory, Look
+from onceq.model.requests import EditDirectory, ExplainRight, Look, SetRights
+from onceq.model.rights import NO_RIGHTS
 from onceq.model.time import SECOND_US, Now
 from onceq.service.committer import Committer
 from onceq.service.due import NEVER, Due, at
 from onceq.service.logs import event
 
-_ABOUT = frozenset(("lists", "list", "resolve"))
+_ABOUT = frozenset(("lists", "list", "resolve", "rights"))
 
 Entry = tuple[Computer, frozenset[PublicQueue]]
 """What a directory says of one computer."""
@@ -47,6 +48,7 @@ class Naming:
         self._directory = directory
         self._learned = learned
         self._seen: Seen | None = None
+        self._rights: SeenRights | None = None
         self._pending: Entry | None = None
         """What is to be registered, and could not be, or not yet."""
         self._written: Entry | None = None
@@ -75,7 +77,7 @@ class Naming:
 
     def due(self) -> Due:
         """When a look is wanted although nothing else is to be done."""
-        waits = self._seen is not None and (self._seen.trouble or self._pending is not None)
+        waits = self._troubled or (self._seen is not None and self._pending is not None)
         return at(self._retry_us if waits else None)
 
     def listening(self, endpoint: str) -> None:
@@ -94,14 +96,16 @@ class Naming:
     def look(self, now: Now) -> None:
         """Look whether the directory has changed, and tell the core."""
         if self._directory is None:
+            self._learn_rights(now, SeenRights(NO_RIGHTS))
             return
         self._now_us = now.mono_us
+        self._learn_rights(now, self._directory.look_rights())
         self.look_us = now.mono_us + int(DIRECTORY_LOOK_S * SECOND_US)
         seen = self._directory.look()
         self._unread = False
         if seen is self._seen:
             self._try_again()
-            if seen.trouble:
+            if self._troubled:
                 self._later(DIRECTORY_RETRY_S)
             return
         if seen.trouble and seen.trouble != self.trouble:
@@ -112,8 +116,22 @@ class Naming:
         committer = self._committer
         changed = DirectoryChanged(seen.snapshot, seen.trouble)
         committer.settle([committer.manager.step(now, changed)])
-        if seen.trouble:
+        if self._troubled:
             self._later(DIRECTORY_RETRY_S)
+
+    def _learn_rights(self, now: Now, seen: SeenRights) -> None:
+        """Tell the core what is said of rights, if that is new."""
+        if seen is self._rights or seen == self._rights:
+            return
+        self._rights = seen
+        committer = self._committer
+        read = RightsRead(seen.book, seen.trouble)
+        committer.settle([committer.manager.step(now, read)])
+
+    @property
+    def _troubled(self) -> bool:
+        """Whether something cannot be read."""
+        return any(seen is not None and seen.trouble for seen in (self._seen, self._rights))
 
     def _later(self, seconds: float) -> None:
         self._retry_us = max(self._now_us + int(seconds * SECOND_US), self.look_us)
@@ -194,7 +212,20 @@ class Naming:
         self.look_us = 0
         self._committer.answer(action.owner, action.request, result)
 
+    def rewrite_rights(self, action: RewriteRights) -> None:
+        """Give or take rights for all who share the directory, and answer."""
+        assert self._directory is not None
+        result: object = None
+        try:
+            self._directory.put_rights(action.change)
+        except DirectoryError as error:
+            result = error
+        self.look_us = 0
+        self._committer.answer(action.owner, action.request, result)
+
 
 def _about(item: Input) -> bool:
     """Whether this is about the directory itself."""
-    return isinstance(item, EditDirectory) or (isinstance(item, Look) and item.what in _ABOUT)
+    return isinstance(item, (EditDirectory, SetRights, ExplainRight)) or (
+        isinstance(item, Look) and item.what in _ABOUT
+    )

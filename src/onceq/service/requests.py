@@ -12,7 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onceq.model.identity import GUID_BYTES
-from onceq.model.requests import CreateQueue, CreateToken, EditDirectory, Receive, Request
+from onceq.model.requests import (
+    CreateQueue,
+    CreateToken,
+    EditDirectory,
+    Receive,
+    Request,
+    SetRights,
+)
 from onceq.model.time import FOR_EVER_US
 from onceq.model.tokens import SALT_BYTES, SECRET_BYTES
 from onceq.service.clock import Clock
@@ -40,7 +47,7 @@ def admit(
         request.wait_until_us = FOR_EVER_US if wait_us < 0 else min(wait_us, FOR_EVER_US)
     elif isinstance(request, CreateQueue):
         request.instance = random(GUID_BYTES)
-    elif isinstance(request, EditDirectory):
+    elif isinstance(request, (EditDirectory, SetRights)):
         request.guid = random(GUID_BYTES)
     elif isinstance(request, CreateToken):
         request.salt, request.secret = random(SALT_BYTES), random(SECRET_BYTES)

@@ -7,11 +7,15 @@ from typing import Any, cast
 
 import pytest
 
-from onceq.core.decision import Register
-from onceq.directory import MemoryDirectory
+from onceq.core.decision import Register, RewriteRights
+from onceq.core.inputs.directory import RightsRead
+from onceq.directory import MemoryDirectory, SeenRights
 from onceq.errors import DirectoryError
 from onceq.model.directory import Computer, PublicQueue
-from onceq.model.limits import DIRECTORY_DISPUTE_S_MAX, DIRECTORY_RETRY_S
+from onceq.model.limits import DIRECTORY_DISPUTE_S_MAX, DIRECTORY_LOOK_S, DIRECTORY_RETRY_S
+from onceq.model.requests import ExplainRight, Look, SetRights
+from onceq.model.rights import NO_RIGHTS, SharedRights, grant_of
+from onceq.model.shared_rights import Regrant
 from onceq.model.time import SECOND_US, Now
 from onceq.service import naming as naming_module
 from onceq.service.committer import Committer
@@ -190,3 +194,90 @@ def test_a_directory_that_is_away_is_looked_for_now_and_then() -> None:
         assert one.naming.due().timer_us > second * SECOND_US, "never a pump for nothing"
         second = one.naming.due().timer_us / SECOND_US
     assert times == [0, DIRECTORY_RETRY_S, 2 * DIRECTORY_RETRY_S]
+
+
+CARL = grant_of("certificate:carl", ["send"], "*")
+
+
+def rights_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[RightsRead]:
+    """What the core is told of rights from now on."""
+    told: list[RightsRead] = []
+
+    def step(now: Now, item: object) -> None:
+        if isinstance(item, RightsRead):
+            told.append(item)
+
+    monkeypatch.setattr(host, "step", step)
+    return told
+
+
+def test_the_core_is_told_of_rights_at_the_start_and_when_they_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    directory = MemoryDirectory()
+    one = Host(directory, "10.0.0.1")
+    told = rights_told(one, monkeypatch)
+    one.at(0)
+    one.at(1)
+    assert told == [RightsRead(None)]
+    directory.put_rights(Regrant(CARL, take=False, known=NO_RIGHTS, id=GUID))
+    one.at(1 + DIRECTORY_LOOK_S / 2)
+    assert len(told) == 1, "it looks only so often"
+    one.at(1 + DIRECTORY_LOOK_S)
+    one.at(2)
+    assert told[1:] == [RightsRead(SharedRights(GUID, 1, (CARL,)))]
+
+
+def test_who_is_asked_about_rights_looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = MemoryDirectory()
+    one = Host(directory, "10.0.0.1")
+    told = rights_told(one, monkeypatch)
+    one.at(0)
+    for number, request in enumerate(
+        (Look("rights"), ExplainRight("x", "send", "q"), SetRights("x", ["send"], "q"))
+    ):
+        directory.put_rights(Regrant(CARL, take=bool(number % 2), known=NO_RIGHTS, id=GUID))
+        one.naming.prepare(Now(0, 1), (request,))
+        assert len(told) == 2 + number
+
+
+def test_without_a_directory_there_are_no_rights_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what was read in one before goes."""
+    one = Host(MemoryDirectory(), "10.0.0.1")
+    told = rights_told(one, monkeypatch)
+    naming = Naming(cast(Committer, one), None, None)
+    naming.look(Now(0, 0))
+    assert told == [RightsRead(NO_RIGHTS)]
+
+
+def test_rights_that_cannot_be_read_are_looked_for_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    directory = MemoryDirectory()
+    one = Host(directory, "10.0.0.1")
+    one.at(0)
+    assert one.naming.due() == Due()
+    seen = SeenRights(None, "the file is damaged")
+    monkeypatch.setattr(directory, "look_rights", lambda: seen)
+    one.at(1)
+    assert one.naming.due().timer_us == int((1 + DIRECTORY_RETRY_S) * SECOND_US)
+    assert one.naming.trouble == "", "names and lists can be read"
+
+
+def test_a_change_is_answered_when_the_directory_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = MemoryDirectory()
+    one = Host(directory, "10.0.0.1")
+    told = rights_told(one, monkeypatch)
+    one.at(0)
+    answers: list[object] = []
+    monkeypatch.setattr(
+        one, "answer", lambda owner, number, result: answers.append(result), raising=False
+    )
+    change = RewriteRights(1, 2, Regrant(CARL, take=False, known=NO_RIGHTS, id=GUID))
+    one.naming.rewrite_rights(change)
+    one.naming.prepare(Now(0, 0), ())
+    assert answers == [None]
+    assert told[-1].book == SharedRights(GUID, 1, (CARL,)), "the next request finds it"
+    directory.online(False)
+    one.naming.rewrite_rights(change)
+    assert isinstance(answers[-1], DirectoryError)

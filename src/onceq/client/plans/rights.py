@@ -17,7 +17,9 @@ Words = str | Right | Iterable[str | Right]
 """One right or several: their words, with commas between them or one by one."""
 
 
-def grant(session: Session, who: str, rights: Words, queue: str = "") -> Plan[None]:
+def grant(
+    session: Session, who: str, rights: Words, queue: str = "", *, everywhere: bool = False
+) -> Plan[None]:
     """Let somebody do something from now on.
 
     Args:
@@ -26,21 +28,29 @@ def grant(session: Session, who: str, rights: Words, queue: str = "") -> Plan[No
         rights: Such as ``"send,peek"``; the reference lists them.
         queue: Its name, or a pattern such as ``private$\\\\orders*``; "" for rights over the whole
             queue manager.
+        everywhere: In the directory, for every queue manager that shares it: to certificates, other
+            queue managers and ``*`` alone, and no right to run a queue manager or to give rights.
 
     Raises:
         AccessDenied: The caller may not give these rights.
         InvalidParameter: It is no name, no right, or no place for these rights.
+        DirectoryError: The directory could not be changed.
+        NoDirectory, UnsupportedOperation: It cannot be read, or there is none.
     """
-    return do(requests.SetRights(who, words_of(rights), queue))
+    return do(requests.SetRights(who, words_of(rights), queue, everywhere=everywhere))
 
 
-def revoke(session: Session, who: str, rights: Words, queue: str = "") -> Plan[None]:
+def revoke(
+    session: Session, who: str, rights: Words, queue: str = "", *, everywhere: bool = False
+) -> Plan[None]:
     """Take rights away that were given by these words; see ``grant``.
 
     What is open is looked at again: receives that wait end, and a transaction is judged when it
-    commits.
+    commits. What was given in the directory is taken away with ``everywhere`` alone, and what was
+    given here without it.
     """
-    return do(requests.SetRights(who, words_of(rights), queue, take=True))
+    request = requests.SetRights(who, words_of(rights), queue, take=True, everywhere=everywhere)
+    return do(request)
 
 
 def rights(session: Session, queue: str = "") -> Plan[list[GrantView]]:

@@ -182,6 +182,7 @@ Input = (
     | Witnessed
     | OwnerGone
     | directory.DirectoryChanged
+    | directory.RightsRead
     | SessionOpened
     | SessionClosed
     | ConnectFailed

@@ -9,7 +9,9 @@ Upholds: I28.
 
 from __future__ import annotations
 
+from onceq.core.decision import RewriteRights
 from onceq.core.inputs.inputs import OwnerGone
+from onceq.core.names.resolve import read_directory
 from onceq.core.receive.handles import close_handle
 from onceq.core.rights.demands import held, to_see_rights
 from onceq.core.rights.judge import check, granted, may
@@ -28,6 +30,7 @@ from onceq.model.rights import (
     Grant,
     words_of,
 )
+from onceq.model.shared_rights import Regrant
 from onceq.model.views.rights import GrantView, RightView
 
 
@@ -42,12 +45,15 @@ def gone(step: Step, item: OwnerGone) -> None:
 def set_rights(step: Step, item: SetRights) -> None:
     """Give rights, or take them away."""
     policy = step.state.policy
+    if item.everywhere:
+        _everywhere(step, item)
+        return
     before = policy.has(item.who, item.pattern, owner=False)
     if item.take:
         taken = (before | policy.has(item.who, item.pattern, owner=True)) & item.rights
         if taken:
             step.setup(RightsTaken(item.who, words_of(taken), item.pattern))
-            _look_again(step)
+            look_again(step)
     elif not item.rights <= before:
         if not before and len(policy) >= GRANTS_MAX:
             raise InsufficientResources(
@@ -55,6 +61,15 @@ def set_rights(step: Step, item: SetRights) -> None:
             )
         step.setup(RightsGiven(item.who, words_of(item.rights), item.pattern))
     step.answer(item.owner, item.request, None)
+
+
+def _everywhere(step: Step, item: SetRights) -> None:
+    """It is the directory that is changed; this manager follows when it has read that
+    (``shared_rights.py``)."""
+    read_directory(step, "a right that holds everywhere")
+    grant = Grant(item.who, item.rights, item.pattern)
+    change = Regrant(grant, item.take, step.state.policy.shared, item.guid)
+    step.act(RewriteRights(item.owner, item.request, change))
 
 
 def own(step: Step, owner: int, queue: Queue) -> None:
@@ -66,7 +81,7 @@ def own(step: Step, owner: int, queue: Queue) -> None:
     step.setup(RightsGiven(str(actor), words_of(OWNS), pattern, owner=True))
 
 
-def _look_again(step: Step) -> None:
+def look_again(step: Step) -> None:
     """Rights were taken away: what waits, or is held open, with a right that is gone, ends."""
     for key, item in list(step.readers.waiting.items()):
         actor = step.limited.get(key[0])
@@ -105,12 +120,11 @@ def grants(step: Step, item: Look) -> list[GrantView]:
     those that were given to him."""
     queue = item.name.casefold()
     policy = step.state.policy
-    found = (one for one in policy if not queue or policy.concerns(one, queue))
-    if not may(step, item.owner, (to_see_rights(queue),)):
-        asks = step.limited[item.owner]
-        found = (one for one in found if policy.means(one, asks))
-    return list(map(_view, found))
-
-
-def _view(grant: Grant) -> GrantView:
-    return GrantView(grant.who, tuple(words_of(grant.rights)), grant.pattern, grant.owner)
+    asks = None if may(step, item.owner, (to_see_rights(queue),)) else step.limited[item.owner]
+    return [
+        GrantView(one.who, tuple(words_of(one.rights)), one.pattern, one.owner, origin)
+        for found, origin in ((policy, ""), (policy.shared.grants, "directory"))
+        for one in found
+        if not queue or policy.concerns(one, queue)
+        if asks is None or policy.means(one, asks)
+    ]

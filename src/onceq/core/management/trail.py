@@ -67,8 +67,8 @@ def _created(step: Step, item: requests.CreateQueue) -> Deed:
 
 def _rights(step: Step, item: requests.SetRights) -> Deed:
     at = f" at {item.pattern}" if item.pattern else ""
-    verb = "revoke" if item.take else "grant"
-    return Deed(verb, f"{item.who} {','.join(words_of(item.rights))}{at}")
+    verb, where = "revoke" if item.take else "grant", " everywhere" if item.everywhere else ""
+    return Deed(f"{verb}{where}", f"{item.who} {','.join(words_of(item.rights))}{at}")
 
 
 def _steered(step: Step, item: requests.SteerOutgoing) -> Deed:

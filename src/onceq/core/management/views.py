@@ -87,6 +87,7 @@ def status(step: Step) -> StatusView:
         certificate_ends=step.doors.ends_s,
         certificate_problem=step.doors.problem,
         plain_peers=step.doors.plain_peers,
+        rights_trouble=step.names.rights_trouble,
     )
 
 

@@ -347,9 +347,9 @@ def to_see_rights(pattern: str) -> Demand:
 
 
 def _sets_rights(step: Step, item: requests.SetRights) -> Demands:
-    """Who may give rights gives what he has; what is about the whole manager only administrators
-    give."""
-    if item.rights & WHOLE or Right.CREATE in item.rights:
+    """Who may give rights gives what he has; what is about the whole manager, or holds at others,
+    only administrators give."""
+    if item.everywhere or item.rights & WHOLE or Right.CREATE in item.rights:
         return (_ADMINISTER,)
     wanted = [Demand((Right.SET_RIGHTS,), item.pattern)]
     if not item.take:

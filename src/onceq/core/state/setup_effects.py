@@ -13,7 +13,8 @@ from onceq.core.state.peer_table import Reset
 from onceq.core.state.queue_properties import journal_of
 from onceq.core.state.state import State, queue_key_of
 from onceq.core.state.trail import Act
-from onceq.model.rights import Grant, rights_of
+from onceq.model.rights import Grant, SharedRights, rights_of
+from onceq.model.shared_rights import load_grants
 from onceq.model.tokens import Token
 from onceq.model.views.managers import Restored
 
@@ -212,6 +213,10 @@ def _group(state: State, setup: setups.GroupCommitted) -> None:
 # ---- rights ------------------------------------------------------------------------------
 
 
+def _shared(state: State, setup: setups.RightsShared) -> None:
+    state.policy.shared = SharedRights(setup.id, setup.number, load_grants(setup.grants))
+
+
 def _token(state: State, setup: setups.TokenCreated) -> None:
     token = Token(setup.name, setup.salt, setup.digest, setup.made_s, setup.expires_s)
     state.tokens.put(token)
@@ -267,6 +272,7 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.RightsGiven: lambda state, setup: state.policy.grant(
         Grant(setup.who, rights_of(setup.rights), setup.pattern, setup.owner)
     ),
+    setups.RightsShared: _shared,
     setups.RightsTaken: lambda state, setup: state.policy.revoke(
         setup.who, rights_of(setup.rights), setup.pattern
     ),

@@ -480,6 +480,21 @@ class RightsTaken(Setup):
     pattern: str = ""
 
 
+@_setup("rights-shared")
+class RightsShared(Setup):
+    """These are the rights that the directory gives from now on, in place of those before.
+
+    Attributes:
+        id: Of the directory's book of rights; empty: there is none.
+        number: Of its last change.
+        grants: Whom, words, and pattern of queues.
+    """
+
+    id: bytes
+    number: int
+    grants: list[list[object]]
+
+
 @_setup("token")
 class TokenCreated(Setup):
     """A token is good from now on, and has these rights.

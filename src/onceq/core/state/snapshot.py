@@ -26,7 +26,9 @@ from onceq.core.state.report_requests import ReportRequest, ReportRequests
 from onceq.core.state.state import State
 from onceq.errors import DamagedRecord
 from onceq.model.names import parse_format_name
+from onceq.model.rights import SharedRights
 from onceq.model.run import LENGTH_TYPE, Buffer
+from onceq.model.shared_rights import dump_grants, load_grants
 from onceq.packet.settle import Memory
 
 CHECKPOINT_VERSION = 1
@@ -226,6 +228,7 @@ def _head(state: State) -> dict[str, Any]:
         "outcomes": state.outcomes.dump(),
         "restored": restore_table.dump(state.restored),
         "undone": [[guid.hex(), what, at] for (guid, what), at in state.undone.items()],
+        "rights_book": [state.policy.shared.id.hex(), state.policy.shared.number],
         "regions": [base for base, _ in state.space.dump()],
     }
 
@@ -244,6 +247,7 @@ def _long(state: State) -> list[_Member]:
         ("seen", list(state.seen.items()), _dump_seen),
         ("readings", state.readings.dump(), list),
         ("rights", state.policy.dump(), list),
+        ("rights_shared", dump_grants(state.policy.shared.grants), list),
         ("trail", state.trail.dump(), list),
         ("tokens", state.tokens.dump(), list),
     ]
@@ -356,6 +360,9 @@ def _restore_tables(state: State, head: dict[str, Any]) -> None:
     state.groups.load(head.get("groups", []))
     state.readings.load(head.get("readings", []))
     state.policy.load(head.get("rights", []))
+    book, number = head.get("rights_book", ("", 0))
+    shared = load_grants(head.get("rights_shared", ()))
+    state.policy.shared = SharedRights(bytes.fromhex(book), number, shared)
     state.tokens.load(head.get("tokens", []))
     state.trail.load(head.get("trail", []))
     state.damages.load(head.get("damages", {}))

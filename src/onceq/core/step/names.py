@@ -46,6 +46,8 @@ class Names:
         """What the directory said when it was last read."""
         self.directory_trouble = ""
         """Why it cannot be read now."""
+        self.rights_trouble = ""
+        """Why what the directory says of rights is not followed."""
         self.computer_guids: frozenset[bytes] = frozenset()
         """Managers that stand in the directory."""
         self.places: dict[str, OutgoingQueue] = {}

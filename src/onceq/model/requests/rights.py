@@ -7,43 +7,39 @@ from dataclasses import dataclass, field
 
 from onceq.errors import InvalidParameter
 from onceq.model.requests.request import Request
-from onceq.model.rights import WHOLE, Right, actor_pattern, queue_pattern, rights_of, words_of
+from onceq.model.rights import Right, actor_pattern, grant_of, queue_pattern, rights_of
+from onceq.model.shared_rights import check_shareable
 
 
 @dataclass(slots=True)
 class SetRights(Request):
-    """Give rights, or take them away. Answer: None, once durable.
+    """Give rights, or take them away. Answer: None, once durable (``everywhere``: once the
+    directory says so).
 
     Attributes:
         who: As ``model/rights.py`` has it; a name alone is that of an account.
         words: Rights.
         pattern: Of names of queues; "" for rights over the whole queue manager.
         take: Take them away, instead.
+        everywhere: In the directory, for every queue manager that shares it.
         rights: What the words say.
+        guid: Of the directory's book of rights if this is its beginning, which the service draws.
     """
 
     who: str
     words: Sequence[str]
     pattern: str = ""
     take: bool = False
+    everywhere: bool = False
     rights: frozenset[Right] = field(default=frozenset(), kw_only=True)
+    guid: bytes = field(default=b"", kw_only=True)
 
     def check(self) -> None:
         """See Request."""
-        self.who = actor_pattern(self.who)
-        self.rights = rights_of(self.words)
-        whole = self.rights & WHOLE
-        if whole and (self.pattern or self.rights - WHOLE):
-            raise InvalidParameter(
-                f"{', '.join(words_of(whole))} is about the whole queue manager: grant it alone, "
-                "and without a queue"
-            )
-        if not whole and not self.pattern:
-            raise InvalidParameter(
-                f"{', '.join(words_of(self.rights))} needs the name of a queue, or a pattern such "
-                "as private$\\orders* ('*': every queue)"
-            )
-        self.pattern = queue_pattern(self.pattern) if self.pattern else ""
+        grant = grant_of(self.who, self.words, self.pattern)
+        if self.everywhere and not self.take:
+            check_shareable(grant)
+        self.who, self.rights, self.pattern = grant.who, grant.rights, grant.pattern
 
 
 @dataclass(slots=True)

@@ -103,6 +103,8 @@ class StatusView(View):
         certificate_ends: Until when its certificate is good; 0: it has none that is good now.
         certificate_problem: Why nobody believes its certificate; "" if there is no reason.
         plain_peers: Addresses that may speak without proving who they are.
+        rights_trouble: Why it does not follow what the directory says of rights, and goes on with
+            what it has read before; "": it follows, or there is nothing to follow.
     """
 
     name: str = ""
@@ -131,6 +133,7 @@ class StatusView(View):
     certificate_ends: int = 0
     certificate_problem: str = ""
     plain_peers: tuple[str, ...] = ()
+    rights_trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,15 @@ class GrantView(View):
         rights: Words.
         pattern: Of names of queues; "" for rights over the whole queue manager.
         owner: He has them because he has made the queue.
+        origin: ``directory``: they hold at every queue manager that shares the directory; "": they
+            were given here.
     """
 
     who: str = ""
     rights: tuple[str, ...] = ()
     pattern: str = ""
     owner: bool = False
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)

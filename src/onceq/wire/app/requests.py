@@ -172,6 +172,19 @@ class _GroupNoted(_Group):
     digest: str = ""
 
 
+class _Rights(Row):
+    who: str
+    words: list[str]
+    pattern: str = ""
+    take: bool = False
+
+
+class _RightsWhere(_Rights):
+    """And where they hold: only from who wants them in the directory."""
+
+    everywhere: bool = False
+
+
 class _Stream(Row):
     action: str
     queue: str
@@ -218,6 +231,7 @@ _EXPLICIT: Final[dict[int, type[Row]]] = {
     Code.DECIDE: _Decide,
     Code.GROUP: _GroupNoted,
     Code.STREAM: _Stream,
+    Code.RIGHTS: _RightsWhere,
 }
 _PLAIN: Final[dict[int, type[Request]]] = {
     code: kind for kind, code in CODES.items() if code not in _EXPLICIT
@@ -356,6 +370,10 @@ def _stream(row: _Stream, _: memoryview) -> Request:
     raise InvalidParameter(f"a stream cannot be {quoted(row.action)}: reset")
 
 
+def _rights(row: _RightsWhere, _: memoryview) -> Request:
+    return requests.SetRights(row.who, row.words, row.pattern, row.take, row.everywhere)
+
+
 def _no_verb(verb: str, of: str) -> InvalidParameter:
     return InvalidParameter(f"there is no verb {verb[:20]!r} of {of}")
 
@@ -370,6 +388,7 @@ _READERS: Final[dict[int, Callable[[Any, memoryview], Request]]] = {
     Code.DECIDE: _decide,
     Code.GROUP: _group,
     Code.STREAM: _stream,
+    Code.RIGHTS: _rights,
 }
 
 
@@ -422,6 +441,12 @@ def _group_row(asked: requests.CommitGroup) -> _Group:
     return _GroupNoted(*said, asked.target, asked.digest) if noted else _Group(*said)
 
 
+def _rights_row(asked: requests.SetRights) -> _Rights:
+    said = (asked.who, list(asked.words), asked.pattern, asked.take)
+    # A manager that knows less refuses a row with more.
+    return _RightsWhere(*said, asked.everywhere) if asked.everywhere else _Rights(*said)
+
+
 def _id(id: TransactionId | None) -> tuple[bytes, int]:
     return (id.session, id.number) if id is not None else (b"", 0)
 
@@ -453,6 +478,7 @@ _WRITERS: Final[dict[type[Request], Callable[[Any], tuple[Row, Sequence[SendItem
     requests.RollbackGroup: lambda r: (
         _Group("close" if r.final else "rollback", "", "", 0, r.prefix, []), ()),
     requests.ForgetGroup: lambda r: (_Group("forget", r.app, "", 0, b"", []), ()),
+    requests.SetRights: lambda r: (_rights_row(r), ()),
     requests.ResetStream: lambda r: (
         _Stream("reset", r.queue, r.source, r.reason, r.whole, r.dry_run), ()),
     requests.ForgetPeer: lambda r: (

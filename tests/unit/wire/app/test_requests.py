@@ -95,6 +95,7 @@ SAID: dict[str, Request] = {
     "grant": requests.SetRights("account:alice", ["send", "peek"], "private$\\q*"),
     "revoke": requests.SetRights("token:x", ["monitor"], "", take=True),
     "explain": requests.ExplainRight("account:alice", "send", "private$\\q"),
+    "share": requests.SetRights("peer:x", ["send"], "*", False, True),
 }  # fmt: skip
 
 

@@ -1,0 +1,75 @@
+"""A manager follows the rights that stand in its directory, and keeps what it has read.
+
+What was read is durable: a directory that is away, or damaged, neither opens nor shuts anything,
+whatever is restarted meanwhile, and the operator is told. An older copy of what was read before is
+not followed, or what was taken away since would come back. Without a directory there are none.
+
+Upholds: I28.
+"""
+
+from __future__ import annotations
+
+from onceq.core.inputs.directory import RightsRead
+from onceq.core.management.rights import look_again
+from onceq.core.state.setups import RightsShared
+from onceq.core.step.acts import Deed, put
+from onceq.core.step.step import Step
+from onceq.model.rights import Grant, SharedRights
+from onceq.model.shared_rights import believed, described, difference, dump_grants
+
+_DIRECTORY = "directory"
+"""Who has done it, in the trail: who has changed the directory stands in that of the queue manager
+that was asked to."""
+
+
+def read(step: Step, item: RightsRead) -> None:
+    """The rights in the directory were read, or cannot be read."""
+    known = step.state.policy.shared
+    trouble = item.trouble or _doubt(item.book, known)
+    if trouble and trouble != step.names.rights_trouble:
+        step.act_notice("rights of the directory are not followed", reason=trouble,
+                        goes_on_with=f"what was read before (change {known.number})")  # fmt: skip
+    step.names.rights_trouble = trouble
+    if not trouble and item.book is not None:
+        _follow(step, item.book, known)
+
+
+def _doubt(book: SharedRights | None, known: SharedRights) -> str:
+    """Why what was read is not followed; "" if it is."""
+    if book is None:
+        return (
+            "they are gone; put their file back from a copy that has the last change, or repeat "
+            "'onceq grant ... --everywhere' here, which writes it again"
+            if known.id
+            else ""
+        )
+    if book.older_than(known):
+        return (
+            f"they are an older copy (change {book.number} after {known.number}), which may have "
+            "what was revoked since; repeat the last 'onceq grant ... --everywhere' here, which "
+            "writes them again as this queue manager knows them"
+        )
+    return ""
+
+
+def _follow(step: Step, book: SharedRights, known: SharedRights) -> None:
+    grants, left = believed(book.grants)
+    for what in left:
+        step.notice("a right in the directory is left out", what, right=what,
+                    reason="it cannot be given to all queue managers at once")  # fmt: skip
+    if (book.id, book.number, grants) == (known.id, known.number, known.grants):
+        return
+    step.setup(RightsShared(book.id, book.number, dump_grants(grants)))
+    given, taken = difference(grants, known.grants), difference(known.grants, grants)
+    if given or taken:
+        put(step, _DIRECTORY, "", Deed("follow rights", _change(book, given, taken)))
+    if taken:
+        look_again(step)
+
+
+def _change(book: SharedRights, given: list[Grant], taken: list[Grant]) -> str:
+    """What has changed, the most important first: there is only so much room for it."""
+    said = [f"change {book.number}" if book.id else "no directory any more"]
+    said += [f"revoked {described(one)}" for one in taken]
+    said += [f"granted {described(one)}" for one in given]
+    return "; ".join(said)

@@ -1,0 +1,68 @@
+"""Files that several processes read and change: never in place, one writer at a time.
+
+Whoever changes one holds the lock, reads what is there, writes all of it anew under another name,
+makes that durable and gives it the name. So a reader sees the one or the other, and a crash in
+between leaves the old one.
+
+Upholds: I24 (a file has a limit).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from onceq.errors import DirectoryError
+
+MODE = 0o664
+"""Of a file, less what the process withholds (umask): several accounts may share it by a group."""
+
+
+@contextmanager
+def locked(path: str) -> Iterator[None]:
+    """Be the only one who changes the files of this name; raises OSError."""
+    file = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o660)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
+
+
+def read(path: str, bytes_max: int) -> bytes:
+    """All of a file; raises OSError, or DirectoryError if it is too long."""
+    with open(path, "rb") as file:
+        raw = file.read(bytes_max + 1)
+    if len(raw) > bytes_max:
+        raise DirectoryError(f"{path} has more than {bytes_max >> 20} MiB")
+    return raw
+
+
+def replace(path: str, raw: bytes) -> None:
+    """Put a new file in place of the old one, whole, or leave the old one; raises OSError."""
+    fresh = path + ".new"
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # What a crash has left may be another account's.
+        with suppress(FileNotFoundError):
+            os.unlink(fresh)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(fresh, flags, MODE), "wb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+        os.fsync(folder)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(fresh)
+        raise
+    finally:
+        os.close(folder)
+
+
+def why(error: OSError) -> str:
+    """What the system says, for the end of a sentence."""
+    return os.strerror(error.errno or 0).lower()

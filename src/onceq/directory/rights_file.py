@@ -1,0 +1,169 @@
+"""The rights of a directory, in a file beside it: ``FILE.rights``.
+
+It is JSON, made to be read and, with care, changed by people; format in
+``docs/reference/formats/directory-rights.md``. It is written as the directory's own file is, under
+the same lock. A file of its own, because older versions refuse a directory with what they do not
+know.
+
+Whoever can change it gives rights at every queue manager that reads it. So one that everybody on
+the computer can change is not read.
+
+Upholds: I24 (a file has a limit, and so has each part of it), I28.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any
+
+import msgspec
+
+from onceq.directory.contract import SeenRights
+from onceq.directory.replacing import locked, read, replace, why
+from onceq.errors import DirectoryError, OnceqError
+from onceq.model.identity import guid_bytes, guid_text
+from onceq.model.limits import (
+    SHARED_GRANTS_MAX,
+    SHARED_RIGHTS_BYTES_MAX,
+    SHARED_RIGHTS_NUMBER_MAX,
+)
+from onceq.model.rights import NO_RIGHTS, Grant, SharedRights, grant_of, words_of
+from onceq.model.shared_rights import Regrant, regranted
+
+FORMAT = 1
+SUFFIX = ".rights"
+
+
+class _Grant(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    who: str
+    rights: list[str]
+    queues: str = ""
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    onceq_rights: int
+    id: str
+    number: int
+    grants: list[_Grant] = []
+
+
+_decoder = msgspec.json.Decoder(_File)
+
+
+class RightsFile:
+    """The rights beside one directory, in the hands of one queue manager."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self.path = directory + SUFFIX
+        self._stamp: tuple[int, ...] | None = None
+        self._seen: SeenRights | None = None
+
+    def look(self) -> SeenRights:
+        """What it says now; the same object as before where nothing has changed."""
+        try:
+            found = os.stat(self.path)
+            modes = self._modes()
+            stamp = (found.st_mtime_ns, found.st_size, found.st_ino, *modes)
+            if stamp == self._stamp and self._seen is not None:
+                return self._seen
+            self._stamp = stamp
+            return self._says(SeenRights(self._read(modes)))
+        except FileNotFoundError:
+            self._stamp = None
+            return self._says(SeenRights(None))
+        except OSError as error:
+            self._stamp = None
+            return self._says(SeenRights(None, f"{self.path}: {why(error)}"))
+        except OnceqError as error:
+            return self._says(SeenRights(None, error.text))
+
+    def _says(self, seen: SeenRights) -> SeenRights:
+        if seen != self._seen:
+            self._seen = seen
+        assert self._seen is not None
+        return self._seen
+
+    def change(self, change: Regrant) -> None:
+        """Give or take rights in it.
+
+        Raises:
+            DirectoryError: It could not be changed; nothing was.
+        """
+        try:
+            with locked(self._directory):
+                # Where the disk is away there is a folder with nothing in it: no place to begin.
+                os.stat(self._directory)
+                now = self._now()
+                after = regranted(now, change)
+                if after is not now:
+                    replace(self.path, dump(after))
+        except OSError as error:
+            raise DirectoryError(
+                f"the rights in the directory, {self.path}, cannot be changed: {why(error)}"
+            ) from None
+
+    def _modes(self) -> tuple[int, ...]:
+        return os.stat(self.path).st_mode, os.stat(os.path.dirname(self.path)).st_mode
+
+    def _now(self) -> SharedRights:
+        try:
+            return self._read(self._modes())
+        except FileNotFoundError:
+            return NO_RIGHTS
+
+    def _read(self, modes: tuple[int, ...]) -> SharedRights:
+        if any(mode & stat.S_IWOTH for mode in modes):
+            raise DirectoryError(
+                f"{self.path}, or its folder, can be changed by everybody on this computer: take "
+                "that right away (chmod o-w), and look whether it says what it should"
+            )
+        return parse(read(self.path, SHARED_RIGHTS_BYTES_MAX), self.path)
+
+
+def dump(book: SharedRights) -> bytes:
+    """A book as the bytes of a file."""
+    grants = [_Grant(one.who, words_of(one.rights), one.pattern) for one in book.grants]
+    raw = msgspec.json.encode(_File(FORMAT, guid_text(book.id), book.number, grants))
+    return msgspec.json.format(raw, indent=2) + b"\n"
+
+
+def parse(raw: bytes, where: str = "the file of rights") -> SharedRights:
+    """The bytes of a file as a book; every grant is checked. What a book may not give is in it.
+
+    Raises:
+        DirectoryError: They are not one; the text names the grant.
+    """
+    try:
+        found = _decoder.decode(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise DirectoryError(f"{where} is not a file of rights of onceq: {error}") from None
+    if found.onceq_rights != FORMAT:
+        raise DirectoryError(
+            f"{where} has format {found.onceq_rights}; this onceq reads format {FORMAT}"
+        )
+    if not 0 < found.number <= SHARED_RIGHTS_NUMBER_MAX:
+        raise DirectoryError(f"{where}: its number is not between 1 and 2^53 - 1")
+    if len(found.grants) > SHARED_GRANTS_MAX:
+        raise DirectoryError(f"{where} has more than {SHARED_GRANTS_MAX:,} grants")
+    grants: dict[tuple[str, str], Grant] = {}
+    for at, entry in enumerate(found.grants):
+        one: Grant = _each(
+            f"{where}: grants[{at}]", grant_of, entry.who, entry.rights, entry.queues
+        )
+        if (one.who, one.pattern) in grants:
+            raise DirectoryError(
+                f"{where}: grants[{at}]: {one.who} at {one.pattern or 'the queue manager'} stands "
+                "twice; write it once, with all its rights"
+            )
+        grants[one.who, one.pattern] = one
+    id: bytes = _each(f"{where}: id", guid_bytes, found.id)
+    return SharedRights(id, found.number, tuple(grants.values()))
+
+
+def _each(what: str, make: Any, *values: Any) -> Any:
+    try:
+        return make(*values)
+    except (ValueError, OnceqError) as error:
+        raise DirectoryError(f"{what}: {error}") from None
