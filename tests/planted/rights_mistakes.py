@@ -59,7 +59,7 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         edited(judge, "        if tx.doomed is None:\n", "        if False:\n"), DOOMED, "I28", "I3"
     ),
     "who waits keeps his right": _named(
-        edited(rights, "            _look_again(step)\n", "            pass\n"),
+        edited(rights, "            look_again(step)\n", "            pass\n"),
     ),
     "what is taken away comes back with a checkpoint": _named(
         edited(snapshot, '("rights", state.policy.dump(), list)',
