@@ -11,6 +11,7 @@ from onceq.wire.mqqb import session
 from tests.planted.planted import Planted, edited, replaced
 
 DOORS = "tests/unit/service/test_doors.py"
+NETWORK = "tests/unit/service/test_network.py"
 TLS = "tests/unit/tls"
 
 PLANTED = (
@@ -119,7 +120,7 @@ PLANTED = (
     Planted(
         "joined-before-it-is-on-record",
         edited(wires, "if granting.signed is None:", "if True:"),
-        f"{DOORS}::test_nobody_hears_of_a_certificate_that_is_not_on_record",
+        f"{NETWORK}::test_nobody_hears_of_a_certificate_that_is_not_on_record",
     ),
     Planted(
         "joined-and-told-nothing",
@@ -135,7 +136,7 @@ PLANTED = (
     Planted(
         "an-end-is-told-the-day-after",
         edited(doors, "return min(left_s, DAY_S) if left_s > 0 else DAY_S", "return DAY_S"),
-        f"{DOORS}::test_that_a_certificate_has_ended_is_told_when_it_does",
+        f"{NETWORK}::test_that_a_certificate_has_ended_is_told_when_it_does",
     ),
     Planted(
         "fingerprint-not-compared",

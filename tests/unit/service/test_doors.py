@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,16 +11,14 @@ from typing import Any
 
 import pytest
 
-from onceq.core.decision import Answer, Connect, Decision
+from onceq.core.decision import Connect
 from onceq.core.inputs.inputs import (
     ConnectFailed,
-    Input,
     SessionClosed,
     SessionOpened,
-    Witnessed,
 )
 from onceq.core.inputs.settings import TellDoors
-from onceq.errors import ConfigurationError, StorageFailure
+from onceq.errors import ConfigurationError
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, LOG_LINES_AT_ONCE, Settings
 from onceq.model.rights import HERE, NOBODY, Actor, ActorKind
@@ -31,16 +27,14 @@ from onceq.service.config import Configuration
 from onceq.service.doors import Doors
 from onceq.service.identities import Shown
 from onceq.service.sessions import Sessions
-from onceq.tls import authority, folder
+from onceq.tls import folder
 from onceq.tls.contexts import JOIN, Files, client_context
-from onceq.tls.granting import note_issued
 from onceq.tls.invites import Invited, Invites
 from onceq.wire.mqqb.session import Session
 from tests.certificates import ALPHA, BETA, LONG_AGO_S, Authority
 from tests.unit.service.looped import Host, ended, run, until
 
 HOME = "127.0.0.1"
-SECRET = b"s" * 16
 
 
 def doors(
@@ -501,7 +495,7 @@ def test_who_comes_to_join_gets_an_answer_and_no_session(
 
         wanted = b'{"want": "authority"}\n'
         assert await ask(wanted) == b"", "nobody was invited: without a certificate no one speaks"
-        Invites(str(tmp_path / "a/tls")).make(Invited("B"), SECRET, now_s, 60)
+        Invites(str(tmp_path / "a/tls")).make(Invited("B"), b"s" * 16, now_s, 60)
         assert b"BEGIN CERTIFICATE" in await ask(wanted)
         assert await ask(b"x" * (HANDSHAKE_BYTES_MAX + 2)) == b"", "it said too much"
         assert parsed == []
@@ -520,7 +514,7 @@ def test_an_invitation_lets_nobody_speak_as_a_peer(
     async def work() -> None:
         alpha = manager(ALPHA, doors(tmp_path / "a"))
         now_s = alpha.house.engine.clock.read().wall_s
-        Invites(str(tmp_path / "a/tls")).make(Invited("B"), SECRET, now_s, 60)
+        Invites(str(tmp_path / "a/tls")).make(Invited("B"), b"s" * 16, now_s, 60)
         where = await alpha.network.listen_peers(f"{HOME}:0")
         context = client_context(files.authorities, peers=True)
         reader, writer = await asyncio.open_connection(*where.split(":"), ssl=context)
@@ -534,68 +528,6 @@ def test_an_invitation_lets_nobody_speak_as_a_peer(
 
     run(work)
     assert "it has shown no certificate of a queue manager" in caplog.text
-
-
-def decided(host: Host) -> None:
-    """The core puts acts on record, and says so once they are."""
-    core = host.house.core
-
-    def decide(item: Input) -> Decision | None:
-        if not isinstance(item, Witnessed):
-            return None
-        return core.decision(Answer(item.owner, item.request, None), records="act")
-
-    core.decide = decide
-
-
-@pytest.mark.parametrize("disk", ["works", "fails"])
-@pytest.mark.parametrize("by", ["invitation", "certificate"])
-def test_nobody_hears_of_a_certificate_that_is_not_on_record(
-    tmp_path: Path, by: str, disk: str
-) -> None:
-    signs = Authority()
-    files, own = signs.identity(tmp_path / "a", ALPHA), str(tmp_path / "a/tls")
-    shown = signs.identity(tmp_path / "b", BETA)
-    folder.write(f"{own}/{folder.AUTHORITY}", signs.certificate)
-    folder.write(f"{own}/{folder.AUTHORITY_KEY}", signs.key)
-    asked = authority.make_request(authority.make_key(), BETA, "BETA", [])
-    said = {"want": "certificate", "request": asked.decode()}
-    if by == "invitation":
-        Invites(own).make(Invited("BETA"), SECRET, signs.now_s, 60)
-        said["secret"] = base64.b64encode(SECRET).decode()
-        context = client_context(files.authorities, peers=True, alpn=JOIN)
-    else:
-        note_issued(own, authority.read_request(asked), "BETA", signs.now_s)
-        context = client_context(
-            shown.authorities, certificate=shown.certificate, key=shown.key, peers=True, alpn=JOIN
-        )
-
-    async def work() -> tuple[bytes, Host]:
-        alpha = manager(ALPHA, doors(tmp_path / "a"))
-        alpha.house.clock.now_us = signs.now_s * 1_000_000
-        decided(alpha)
-        if disk == "fails":
-            alpha.house.store.fail["sync"] = StorageFailure("the disk is gone")
-        where = await alpha.network.listen_peers(f"{HOME}:0")
-        reader, writer = await asyncio.open_connection(*where.split(":"), ssl=context)
-        writer.write(json.dumps(said).encode() + b"\n")
-        reading = asyncio.create_task(reader.read())
-        await until(lambda: reading.done() or alpha.house.failures)
-        await alpha.network.shut()
-        writer.close()
-        return await reading, alpha
-
-    async def told() -> None:
-        answer, alpha = await work()
-        assert bool(alpha.network._granted) is (disk == "fails"), "nothing is left of who was told"
-        (act,) = alpha.seen(Witnessed)
-        what = "join" if by == "invitation" else "renew certificate"
-        assert (act.who, act.what, act.about) == (f"peer:{guid_text(BETA)}", what, "BETA")
-        assert "append act" in alpha.house.notes
-        assert (b"BEGIN CERTIFICATE" in answer) is (disk == "works")
-        assert answer or disk == "fails"
-
-    run(told)
 
 
 def test_the_doors_are_told_and_an_end_that_is_near_is_warned_of(
@@ -619,41 +551,6 @@ def test_the_doors_are_told_and_an_end_that_is_near_is_warned_of(
     }
     assert left_s == {-5: 86_400, 0: 86_400, 1: 1, 3_600: 3_600, 86_399: 86_399, 90_000: 86_400}
     assert Doors().again_s(7) == 86_400
-
-
-def test_that_a_certificate_has_ended_is_told_when_it_does(
-    tmp_path: Path,
-    signs: Authority,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """While the queue manager runs; no day goes by before it is known."""
-    signs.identity(tmp_path, ALPHA)
-    held, rings = doors(tmp_path), []
-    assert held.own is not None
-    ends_s = held.own.ends_s
-
-    async def work() -> None:
-        alpha = manager(ALPHA, held)
-
-        def later(seconds: float, work: Callable[[], None]) -> asyncio.TimerHandle:
-            rings.append(seconds)
-            return asyncio.TimerHandle(0.0, work, (), asyncio.get_running_loop())
-
-        monkeypatch.setattr(alpha.loop, "call_later", later)
-        alpha.house.clock.now_us = (ends_s - 100) * 1_000_000
-        alpha.network.watch_doors()
-        assert "ends soon: days=0" in caplog.text
-        assert "nobody believes" not in caplog.text
-        alpha.house.clock.now_us += int(rings[0]) * 1_000_000
-        alpha.network.watch_doors()
-        monkeypatch.undo()
-        await alpha.network.shut()
-
-    run(work)
-    assert rings == [100, 86_400]
-    assert "nobody believes the certificate of this queue manager" in caplog.text
-    assert "it has expired" in caplog.text
 
 
 def test_other_authorities_are_believed_at_every_door_at_once(

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import os
 import socket
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from onceq.core.inputs.inputs import ConnectFailed, SessionOpened
-from onceq.errors import ConfigurationError, PortInUse
+from onceq.core.decision import Answer, Decision
+from onceq.core.inputs.inputs import ConnectFailed, Input, SessionOpened, Witnessed
+from onceq.errors import ConfigurationError, PortInUse, StorageFailure
+from onceq.model.identity import guid_text
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, LOG_LINES_AT_ONCE, Settings
 from onceq.model.run import Buffer
 from onceq.service import network as network_module
 from onceq.service import reaching, wires
+from onceq.service.config import Configuration
+from onceq.service.doors import Doors
 from onceq.service.sessions import Sessions
 from onceq.service.wires import PeerWire
+from onceq.tls import authority, folder
+from onceq.tls.contexts import JOIN, client_context
+from onceq.tls.granting import note_issued
+from onceq.tls.invites import Invited, Invites
 from onceq.wire.mqqb.session import Session
+from tests.certificates import ALPHA, BETA, Authority
 from tests.unit.service.looped import BUDGET, Host, Sink, ended, greeted, run, until
+
+SECRET = b"s" * 16
 
 
 def test_two_networks_open_a_session() -> None:
@@ -352,3 +366,108 @@ def test_a_peer_that_opens_and_then_floods_is_read_with_bounds() -> None:
         await host.network.shut()
 
     run(work)
+
+
+def with_doors(path: Path, guid: bytes = ALPHA) -> Host:
+    """A queue manager with the identity that lies in a data directory."""
+    made = Doors(str(path), guid)
+    made.prepared(Configuration())()
+    host = Host()
+    host.network.doors = made
+    return host
+
+
+def decided(host: Host) -> None:
+    """The core puts acts on record, and says so once they are."""
+    core = host.house.core
+
+    def decide(item: Input) -> Decision | None:
+        if not isinstance(item, Witnessed):
+            return None
+        return core.decision(Answer(item.owner, item.request, None), records="act")
+
+    core.decide = decide
+
+
+@pytest.mark.parametrize("disk", ["works", "fails"])
+@pytest.mark.parametrize("by", ["invitation", "certificate"])
+def test_nobody_hears_of_a_certificate_that_is_not_on_record(
+    tmp_path: Path, by: str, disk: str
+) -> None:
+    signs = Authority()
+    files, own = signs.identity(tmp_path / "a", ALPHA), str(tmp_path / "a/tls")
+    shown = signs.identity(tmp_path / "b", BETA)
+    folder.write(f"{own}/{folder.AUTHORITY}", signs.certificate)
+    folder.write(f"{own}/{folder.AUTHORITY_KEY}", signs.key)
+    asked = authority.make_request(authority.make_key(), BETA, "BETA", [])
+    said = {"want": "certificate", "request": asked.decode()}
+    if by == "invitation":
+        Invites(own).make(Invited("BETA"), SECRET, signs.now_s, 60)
+        said["secret"] = base64.b64encode(SECRET).decode()
+        context = client_context(files.authorities, peers=True, alpn=JOIN)
+    else:
+        note_issued(own, authority.read_request(asked), "BETA", signs.now_s)
+        context = client_context(
+            shown.authorities, certificate=shown.certificate, key=shown.key, peers=True, alpn=JOIN
+        )
+
+    async def work() -> tuple[bytes, Host]:
+        alpha = with_doors(tmp_path / "a")
+        alpha.house.clock.now_us = signs.now_s * 1_000_000
+        decided(alpha)
+        if disk == "fails":
+            alpha.house.store.fail["sync"] = StorageFailure("the disk is gone")
+        where = await alpha.network.listen_peers("127.0.0.1:0")
+        reader, writer = await asyncio.open_connection(*where.split(":"), ssl=context)
+        writer.write(json.dumps(said).encode() + b"\n")
+        reading = asyncio.create_task(reader.read())
+        await until(lambda: reading.done() or alpha.house.failures)
+        await alpha.network.shut()
+        writer.close()
+        return await reading, alpha
+
+    async def told() -> None:
+        answer, alpha = await work()
+        assert bool(alpha.network._granted) is (disk == "fails"), "nothing is left of who was told"
+        (act,) = alpha.seen(Witnessed)
+        what = "join" if by == "invitation" else "renew certificate"
+        assert (act.who, act.what, act.about) == (f"peer:{guid_text(BETA)}", what, "BETA")
+        assert "append act" in alpha.house.notes
+        assert (b"BEGIN CERTIFICATE" in answer) is (disk == "works")
+        assert answer or disk == "fails"
+
+    run(told)
+
+
+def test_that_a_certificate_has_ended_is_told_when_it_does(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While the queue manager runs; no day goes by before it is known."""
+    Authority().identity(tmp_path, ALPHA)
+    rings: list[float] = []
+
+    async def work() -> None:
+        alpha = with_doors(tmp_path)
+        own = alpha.network.doors.own
+        assert own is not None
+
+        def later(seconds: float, work: Callable[[], None]) -> asyncio.TimerHandle:
+            rings.append(seconds)
+            return asyncio.TimerHandle(0.0, work, (), asyncio.get_running_loop())
+
+        monkeypatch.setattr(alpha.loop, "call_later", later)
+        alpha.house.clock.now_us = (own.ends_s - 100) * 1_000_000
+        alpha.network.watch_doors()
+        assert "ends soon: days=0" in caplog.text
+        assert "nobody believes" not in caplog.text
+        alpha.house.clock.now_us += int(rings[0]) * 1_000_000
+        alpha.network.watch_doors()
+        monkeypatch.undo()
+        await alpha.network.shut()
+
+    run(work)
+    assert rings == [100, 86_400]
+    assert "nobody believes the certificate of this queue manager" in caplog.text
+    assert "it has expired" in caplog.text
