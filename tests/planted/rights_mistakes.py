@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from onceq.core.management import rights, tokens
+from onceq.core.management import rights, shared_rights, tokens
 from onceq.core.rights import demands, judge
 from onceq.core.state import setup_effects, snapshot
 from onceq.core.transfer import admission
 from onceq.model import rights as model
 from onceq.model import tokens as token_model
+from onceq.service import naming
 from onceq.testing.apps import subjects
 from tests.planted.mistakes import Mistake, Plant
 from tests.planted.planted import edited
@@ -102,6 +103,21 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
     "a token is known by its name": _named(
         edited(token_model, "return token if same and token is not None",
                "return token if token is not None"),
+    ),
+    "an older copy of the directory's rights is followed": _named(
+        edited(model, "return self.id == other.id and self.number", "return False and self.number"),
+    ),
+    "what is revoked in the directory stays": _named(
+        edited(shared_rights, "dump_grants(grants)", "dump_grants((*grants, *known.grants))"),
+    ),
+    "a checkpoint forgets the rights in the directory": _named(
+        edited(snapshot, "dump_grants(state.policy.shared.grants), list)", "[], list)"),
+        "I28", "I22",
+    ),
+    "the directory's rights are read at the start alone": _named(
+        edited(naming, "        self._learn_rights(now, self._directory.look_rights())\n",
+               "        if self._rights is None:\n"
+               "            self._learn_rights(now, self._directory.look_rights())\n"),
     ),
     "a pattern covers nothing": _named(
         edited(model, "    first, *others = pattern.split(ANYWHERE)\n",

@@ -12,7 +12,6 @@ from typing import Any
 
 from onceq.core.manager import Manager
 from onceq.core.state.queues import Queue
-from onceq.directory import MemoryDirectory
 from onceq.model.limits import Settings
 from onceq.service.engine import Engine
 from onceq.service.history import History
@@ -53,6 +52,7 @@ from onceq.testing.judge.siblings import Siblings
 from onceq.testing.judge.traffic import Traffic
 from onceq.testing.judge.verdict import Verdict
 from onceq.testing.sim import marks, scale
+from onceq.testing.sim.directory import SimDirectory
 from onceq.testing.sim.disk import SimFiles
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.network import SimNetwork
@@ -98,10 +98,11 @@ class World:
         self.apart = drawn.active or self.pair.of >= 0
         if self.apart:
             kernel.options = alone(kernel.options)
-        self.directory = MemoryDirectory() if kernel.options.lists else None
+        self.directory = SimDirectory(kernel) if kernel.options.lists else None
         self.permissions = Permissions(kernel)
         self.named = Subjects.drawn(kernel, fit=not self.apart)
         self.permissions.active = self.named and Subjects.strict(kernel)
+        self.permissions.directory = self.directory if self.named else None
         self._make_judges(turns=drawn.copies)
         self._make_computers(keep or _no_history)
         self._make_people()
@@ -168,7 +169,7 @@ class World:
         work = Work(kernel, books, self.ledger, Sends(kernel, books, self.ledger, pair, queues))
         self.workload = Workload(kernel, work, apart=self.apart)
         self.readers = Readers(kernel, work)
-        self.subjects = Subjects(kernel, work, self.permissions)
+        self.subjects = Subjects(kernel, self.nodes, work, self.permissions)
         self.coordinators = Coordinators(kernel, self.nodes, work)
         self.last_agents = LastAgents(kernel, self.nodes, work)
         self.operators = Operators(

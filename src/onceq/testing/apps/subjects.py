@@ -13,9 +13,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from onceq.errors import AccessDenied, OnceqError, SendFailed
+from onceq.errors import AccessDenied, DirectoryError, NoDirectory, OnceqError, SendFailed
+from onceq.model.identity import GUID_BYTES
 from onceq.model.message import Properties
 from onceq.model.requests import Abort, Begin, Commit, Look, Receive, Send, SendItem, SetRights
 from onceq.model.rights import Actor, ActorKind
@@ -27,7 +29,9 @@ from onceq.testing.apps.work import Talk, Work
 from onceq.testing.judge.books import ADMIN, Place, Status, Unit
 from onceq.testing.judge.permissions import Given, Permissions, Sight
 from onceq.testing.sim import marks
+from onceq.testing.sim.directory import SimDirectory
 from onceq.testing.sim.kernel import Kernel
+from onceq.testing.sim.node import Node
 from onceq.testing.sim.options import MINUTE, MS, SECOND
 
 EVERYWHERE: Final = "ONCEQ_SIM_RIGHTS"
@@ -39,7 +43,7 @@ FROM: Final = 0.8585
 there were any is among them."""
 STRICT: Final = 0.5
 """Of these: managers prove to each other who they are."""
-NAMES: Final = ("alice", "bob")
+NAMES: Final = {"alice": ActorKind.ACCOUNT, "bob": ActorKind.CERTIFICATE}
 OTHERS: Final = "peer:*"
 RIGHTS: Final = {"send": ("send",), "receive": ("receive",), "peek-body": ("peek-body", "receive")}
 """What is granted, and what each of them follows from."""
@@ -63,8 +67,10 @@ class Demand:
 class Subjects:
     """See the module."""
 
-    def __init__(self, kernel: Kernel, work: Work, permissions: Permissions) -> None:
-        self.kernel, self.work, self.ledger = kernel, work, work.ledger
+    def __init__(
+        self, kernel: Kernel, nodes: list[Node], work: Work, permissions: Permissions
+    ) -> None:  # fmt: skip
+        self.kernel, self.nodes, self.work, self.ledger = kernel, nodes, work, work.ledger
         self.permissions = permissions
         self.rng = kernel.stream("subjects")
         self.tokens = Tokens(kernel, permissions, active=Tokens.drawn(kernel))
@@ -82,7 +88,7 @@ class Subjects:
 
     def employ(self, app: App, name: str) -> None:
         """An application is somebody."""
-        app.actor = Actor(ActorKind.ACCOUNT, name)
+        app.actor = Actor(NAMES[name], name)
 
     # ---- those who give rights ------------------------------------------------------------
 
@@ -103,6 +109,9 @@ class Subjects:
             return self._look(app, lost)
         if self.permissions.active and self.rng.random() < 0.15:
             return self._shut(app)
+        names = self.permissions.directory
+        if names is not None and self.rng.random() < 0.25:
+            return self._share(app, names)
         return self.tokens.issue(app) or self._change(app)
 
     def _here(self, app: App) -> list[Place]:
@@ -111,13 +120,35 @@ class Subjects:
 
     def _change(self, app: App) -> Program:
         rng = self.rng
-        who = self.tokens.named() or f"account:{rng.choice(NAMES)}"
-        right = rng.choice(sorted(RIGHTS))
+        named = rng.choice(list(NAMES))
+        who = self.tokens.named() or str(Actor(NAMES[named], named))
+        right, queue = self._right(app)
+        yield from self._set(app, who, right, queue, take=rng.random() < 0.4)
+
+    def _right(self, app: App) -> tuple[str, str]:
+        right = self.rng.choice(sorted(RIGHTS))
         names = [place.name.casefold() for place in self._here(app)]
         if right == "send":
             names += [_elsewhere(p).casefold() for p in self._away(app.node.index)]
-        queue = rng.choice([*names, "*"])
-        yield from self._set(app, who, right, queue, take=rng.random() < 0.4)
+        return right, self.rng.choice([*names, "*"])
+
+    def _share(self, app: App, names: SimDirectory) -> Program:
+        """Give or take a right in the directory; or an older copy of its rights comes back."""
+        rng = self.rng
+        if rng.random() < 0.2 and all(map(partial(_follows, names), self.nodes)):
+            self.kernel.marks[marks.SHARED_OLDER] += names.put_back(rng.randrange(100))
+            return
+        # Everybody who has a name are other managers, too, where they prove it.
+        who = rng.choice(
+            ["certificate:bob", "certificate:*", *["*"] * (not self.permissions.active)]
+        )
+        right, queue = self._right(app)
+        request = SetRights(who, [right], queue, rng.random() < 0.5, everywhere=True)
+        request.check()
+        request.guid = rng.randbytes(GUID_BYTES)
+        answer = yield Ask(request)
+        if isinstance(answer, OnceqError) and not isinstance(answer, (NoDirectory, DirectoryError)):
+            self.kernel.wrong(f"I28: rights in the directory cannot be changed: {answer!r}")
 
     def _set(self, app: App, who: str, right: str, queue: str, *, take: bool) -> Talk:
         given: Given = (app.node.index, who, right, queue)
@@ -137,7 +168,9 @@ class Subjects:
         for given in lost:
             _, who, right, queue = given
             value = any(
-                view.who == who and view.pattern == queue and right in view.rights for view in views
+                view.who == who and view.pattern == queue and right in view.rights
+                for view in views
+                if not view.origin
             )
             self.permissions.settled(given, value=value)
 
@@ -318,6 +351,8 @@ class Subjects:
             self.permissions.judge(before[-1], after, f"{what} of {app.node.name}", denied=denied)
         if denied and before[-1] != after:
             self.kernel.marks[marks.DENIED_MEANWHILE] += 1
+        if not isinstance(answer, OnceqError) and any(one.shared for one in after):
+            self.kernel.marks[marks.RIGHT_SHARED] += 1
         if not isinstance(answer, OnceqError) and needs and life > 1:
             self.kernel.marks[marks.RIGHT_KEPT] += 1
         return answer
@@ -330,6 +365,13 @@ class Subjects:
     def _away(self, node: int) -> list[Place]:
         places = self.work.books.places.values()
         return [p for p in places if p.node not in (node, -1) and p.created_us >= 0]
+
+
+def _follows(names: SimDirectory, node: Node) -> bool:
+    """Whether a manager has read the newest rights: only then an older copy says nothing to it."""
+    return node.engine is not None and (
+        node.engine.manager.state.policy.shared.number == names.newest.number
+    )
 
 
 def _elsewhere(place: Place) -> str:

@@ -1,7 +1,8 @@
 """The judge's books of rights: who was granted what at which manager, as far as that is certain.
 
 A grant that is under way, or whose answer was lost, is uncertain until somebody has looked. What is
-asked meanwhile may be allowed or refused. Nothing may be done when it is certain that its right is
+asked meanwhile may be allowed or refused, and so it is with what stands in the directory until a
+manager has followed. Nothing may be done when it is certain that its right is
 gone, and nothing refused for which the right was there from when it was asked to when it was
 answered.
 
@@ -10,10 +11,11 @@ Watches: I28 (nothing happens without a right, and what is granted is not refuse
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from onceq.testing.judge.books import Message, Place
+from onceq.testing.sim.directory import SimDirectory
 from onceq.testing.sim.kernel import Kernel
 
 Given = tuple[int, str, str, str]
@@ -34,10 +36,14 @@ class Sight:
 
     Attributes:
         changes: Rises with each change of what it follows from.
+        steady: Whether the manager has followed what the directory says of it.
+        shared: Whether it follows from the directory alone.
     """
 
     allowed: bool | None
-    changes: int
+    changes: tuple[int, int]
+    steady: bool = True
+    shared: bool = False
 
 
 @dataclass(slots=True)
@@ -61,6 +67,8 @@ class Permissions:
 
     kernel: Kernel
     active: bool = False
+    directory: SimDirectory | None = None
+    """Where rights stand for all managers; None: nowhere."""
     _shut: dict[tuple[int, str], list[_Shut]] = field(default_factory=dict)
     _known: dict[Given, _Known] = field(default_factory=dict)
 
@@ -86,7 +94,7 @@ class Permissions:
 
     # ---- what is asked with them ----------------------------------------------------------
 
-    def sight(self, node: int, who: str, rights: Iterable[str], queue: str) -> Sight:
+    def sight(self, node: int, who: str, rights: Collection[str], queue: str) -> Sight:
         """Whether somebody may do what needs one of these rights."""
         found = [
             known
@@ -94,10 +102,15 @@ class Permissions:
             for pattern in (queue, "*")
             if (known := self._known.get((node, who, right, pattern))) is not None
         ]
-        changes = sum(known.changes for known in found)
+        names = self.directory
+        changes = sum(known.changes for known in found), names.changes if names else 0
+        steady = names is None or names.steady
         if any(known.value for known in found):
-            return Sight(True, changes)
-        return Sight(None if any(known.value is None for known in found) else False, changes)
+            return Sight(True, changes, steady)
+        if not steady or any(known.value is None for known in found):
+            return Sight(None, changes, steady)
+        given = names is not None and names.gives(who, rights, queue)
+        return Sight(given, changes, steady, given)
 
     def judge(self, before: list[Sight], after: list[Sight], what: str, *, denied: bool) -> None:
         """Something was answered.
@@ -110,7 +123,11 @@ class Permissions:
         sure = [one for one, other in zip(before, after, strict=True) if one == other]
         # Answers come in the order of decisions: a change that was answered before this was decided
         # before it.
-        if not denied and any(one.allowed is False for one in after):
+        # Of the directory's changes that holds for who has asked for them alone: the others follow.
+        if not denied and any(
+            one.allowed is False and other.steady and one.changes[1] == other.changes[1]
+            for one, other in zip(after, before, strict=True)
+        ):
             self.kernel.wrong(f"I28: {what} without a right")
         if denied and len(sure) == len(before) and all(one.allowed for one in sure):
             self.kernel.wrong(f"I28: {what} was refused, and every right for it is granted")

@@ -138,6 +138,8 @@ COMMIT_DENIED = "commit undone, because a right was taken away before it"
 DENIED_MEANWHILE = "refused, because a right was taken away while it waited"
 ARRIVAL_DENIED = "message of another manager refused for want of a right"
 RIGHT_KEPT = "right used in another life of its manager"
+RIGHT_SHARED = "right of the directory used"
+SHARED_OLDER = "older copy of the rights in the directory put in their place"
 TOKEN_USED = "token used in another life of its manager"
 TOKEN_REFUSED = "token refused when it was shown"
 TOKEN_REVOKED = "connection ended, because its token was revoked"
@@ -192,7 +194,7 @@ OF_READERS: Final = (
 
 OF_RIGHTS: Final = (
     SEND_DENIED, RECEIVE_DENIED, PEEK_DENIED, COMMIT_DENIED, DENIED_MEANWHILE, ARRIVAL_DENIED,
-    RIGHT_KEPT,
+    RIGHT_KEPT, RIGHT_SHARED, SHARED_OLDER,
 )  # fmt: skip
 """Required of a batch in which every world has applications that are somebody
 (``apps/subjects.py``)."""
