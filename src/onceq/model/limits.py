@@ -199,6 +199,8 @@ RECEIVE_BYTES_MAX: Final = 32 << 20
 
 SUBQUEUES_MAX: Final = 16_384
 """Subqueues of one queue manager."""
+HANDLES_MAX: Final = 131_072
+"""Queues that are held open at one time, each time counted; some 300 bytes each."""
 CURSORS_MAX: Final = 65_536
 """Cursors that are open at one time."""
 WAITING_READERS_MAX: Final = 10_000
@@ -239,8 +241,9 @@ DECISIONS_MAX: Final = 100_000
 GROUPS_MAX: Final = 10_000
 """Applications of which the last version of a group of branches is remembered; small entries."""
 APPLICATION_SHARE: Final = 2
-"""Of open transactions, prepared branches, decisions and names of groups one account, token or
-certificate may have the whole divided by this; whoever runs the manager, all of it."""
+"""Of open transactions, prepared branches, decisions, names of groups, queues that are held open,
+cursors and receives that wait one account, token or certificate may have the whole divided by this;
+whoever runs the manager, all of it."""
 GROUP_AGE_S: Final = 90 * 86_400
 """Above, one that has not committed for so long (90 days) makes room for a new one."""
 GROUP_APP_CHARS_MAX: Final = 200

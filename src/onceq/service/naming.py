@@ -49,6 +49,8 @@ class Naming:
         self._learned = learned
         self._seen: Seen | None = None
         self._rights: SeenRights | None = None
+        self._troubled = False
+        """Whether something could not be read at the last look."""
         self._pending: Entry | None = None
         """What is to be registered, and could not be, or not yet."""
         self._written: Entry | None = None
@@ -99,9 +101,11 @@ class Naming:
             self._learn_rights(now, SeenRights(NO_RIGHTS))
             return
         self._now_us = now.mono_us
-        self._learn_rights(now, self._directory.look_rights())
+        rights = self._directory.look_rights()
+        self._learn_rights(now, rights)
         self.look_us = now.mono_us + int(DIRECTORY_LOOK_S * SECOND_US)
         seen = self._directory.look()
+        self._troubled = bool(seen.trouble or rights.trouble)
         self._unread = False
         if seen is self._seen:
             self._try_again()
@@ -127,11 +131,6 @@ class Naming:
         committer = self._committer
         read = RightsRead(seen.book, seen.trouble)
         committer.settle([committer.manager.step(now, read)])
-
-    @property
-    def _troubled(self) -> bool:
-        """Whether something cannot be read."""
-        return any(seen is not None and seen.trouble for seen in (self._seen, self._rights))
 
     def _later(self, seconds: float) -> None:
         self._retry_us = max(self._now_us + int(seconds * SECOND_US), self.look_us)

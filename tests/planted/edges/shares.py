@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from onceq.core.transaction import groups, shares, unit_of_work, xa_branch
+from onceq.core.receive import cursors, handles, receive
+from onceq.core.step import shares
+from onceq.core.transaction import groups, unit_of_work, xa_branch
 from tests.planted.planted import Planted, edited
 
-TESTS = "tests/unit/core/transaction/test_shares.py::test_"
+TESTS = "tests/unit/core/step/test_shares.py::test_"
 FILLS = f"{TESTS}nobody_fills_a_table_alone"
 
 PLANTED = (
@@ -16,8 +18,9 @@ PLANTED = (
     ),
     Planted(
         "one-application-has-all-open-transactions",
-        edited(unit_of_work, "if not room_to_begin(step, owner, OPEN_TRANSACTIONS_MAX):",
-               "if len(step.units.transactions) >= OPEN_TRANSACTIONS_MAX:"),
+        edited(unit_of_work, "OPEN_TRANSACTIONS_MAX // APPLICATION_SHARE and not room_for_owner(\n"
+               "        step, owner, there, by_key, OPEN_TRANSACTIONS_MAX\n    ):",
+               "OPEN_TRANSACTIONS_MAX:"),
         FILLS,
     ),
     Planted(
@@ -36,6 +39,30 @@ PLANTED = (
         "one-application-has-all-names",
         edited(groups, "if room_for(by, (one.by for _, one in groups), len(groups), GROUPS_MAX):",
                "if len(groups) < GROUPS_MAX:"),
+        FILLS,
+    ),
+    Planted(
+        "one-application-holds-all-queues",
+        edited(handles, "if not room_for_owner(step, item.owner, there, by_entry, HANDLES_MAX):",
+               "if len(there) >= HANDLES_MAX:"),
+        FILLS,
+    ),
+    Planted(
+        "nobody-counts-queues-that-are-held-open",
+        edited(handles, "if not room_for_owner(step, item.owner, there, by_entry, HANDLES_MAX):",
+               "if False:"),
+        FILLS,
+    ),
+    Planted(
+        "one-application-has-all-cursors",
+        edited(cursors, "if not room_for_owner(step, item.owner, there, by_entry, CURSORS_MAX):",
+               "if len(there) >= CURSORS_MAX:"),
+        FILLS,
+    ),
+    Planted(
+        "one-application-waits-everywhere",
+        edited(receive, "if not room_for_owner(step, owner, there, by_key, "
+               "WAITING_READERS_MAX):", "if len(there) >= WAITING_READERS_MAX:"),
         FILLS,
     ),
     Planted(

@@ -11,6 +11,7 @@ from onceq.core.receive.lookup import Place
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import AnyQueue, lookup_id, place_of
 from onceq.core.step.readers import Cursor
+from onceq.core.step.shares import by_entry, room_for_owner
 from onceq.core.step.step import Step
 from onceq.errors import (
     IllegalCursorAction,
@@ -34,8 +35,12 @@ def open_cursor(step: Step, item: OpenCursor) -> None:
         raise QueueDeleted("the queue was deleted meanwhile; close it")
     if held.access not in (Access.RECEIVE, Access.PEEK):
         raise InvalidHandle("a cursor needs a queue that is open for receive or peek")
-    if len(step.readers.cursors) >= CURSORS_MAX:
-        raise InsufficientResources(f"there are {CURSORS_MAX} cursors already")
+    there = step.readers.cursors
+    if not room_for_owner(step, item.owner, there, by_entry, CURSORS_MAX):
+        raise InsufficientResources(
+            f"there are {len(there)} cursors already, of at most {CURSORS_MAX}, and half of that "
+            "for one application"
+        )
     number = step.readers.next_handle
     step.readers.next_handle += 1
     step.readers.cursors[number] = Cursor(item.owner, held.queue, item.handle)

@@ -7,14 +7,17 @@ from typing import Final
 from onceq.core.names.resolve import destinations, find_source, one_name
 from onceq.core.receive.subqueues import ensure
 from onceq.core.state.queues import Handle, OutgoingQueue, Queue
+from onceq.core.step.shares import by_entry, room_for_owner
 from onceq.core.step.step import Step
 from onceq.errors import (
+    InsufficientResources,
     InvalidHandle,
     OperationCancelled,
     QueueDeleted,
     SharingViolation,
     UnsupportedAccessMode,
 )
+from onceq.model.limits import HANDLES_MAX
 from onceq.model.names import may_receive, parse_any
 from onceq.model.requests import Access, CloseQueue, OpenQueue, Receive, RenewHold, Share
 from onceq.model.results import Opened
@@ -25,6 +28,12 @@ _CLOSED: Final = "the queue is not open, or was closed"
 
 def open_queue(step: Step, item: OpenQueue) -> None:
     """Check that a queue may be used so, and hold it."""
+    there = step.readers.handles
+    if not room_for_owner(step, item.owner, there, by_entry, HANDLES_MAX):
+        raise InsufficientResources(
+            f"{len(there)} queues are held open already, of at most {HANDLES_MAX}, and half of "
+            "that for one application; close some"
+        )
     if item.access is Access.SEND:
         handle, result = _open_to_send(step, item)
     else:

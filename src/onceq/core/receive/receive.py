@@ -32,6 +32,7 @@ from onceq.core.state.position_block import AVAILABLE, REMOVED
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue, lookup_id, place_of
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.shares import by_key, room_for_owner
 from onceq.core.step.step import Step, Timer
 from onceq.core.step.units import HeldRange, Transaction
 from onceq.errors import (
@@ -81,7 +82,7 @@ def receive(step: Step, item: Receive) -> None:
         or isinstance(queue, OutgoingQueue)
     ):
         raise ReceiveTimeout(f"no message in {item.queue}")
-    _check_room(step)
+    _check_room(step, item.owner)
     assert isinstance(queue, Queue)
     if queue.number not in step.state.all_queues:
         # A subqueue that ``_absent`` made up: now that somebody waits at it, it has to be there.
@@ -92,15 +93,19 @@ def receive(step: Step, item: Receive) -> None:
     _wake_later(step, item)
 
 
-def _check_room(step: Step) -> None:
-    if len(step.readers.waiting) >= WAITING_READERS_MAX:
-        raise InsufficientResources(f"{WAITING_READERS_MAX} receives are waiting already")
+def _check_room(step: Step, owner: int) -> None:
+    there = step.readers.waiting
+    if not room_for_owner(step, owner, there, by_key, WAITING_READERS_MAX):
+        raise InsufficientResources(
+            f"{len(there)} receives are waiting already, of at most {WAITING_READERS_MAX}, and "
+            "half of that for one application"
+        )
 
 
 def _put_off(step: Step, item: Receive, queue: Queue) -> None:
     """So much in a queue is over that it ends in several steps: a receive waits for that, if need
     be longer than it was told to."""
-    _check_room(step)
+    _check_room(step, item.owner)
     step.readers.wait(queue, item)
     if item.wait_until_us > step.now.mono_us:
         _wake_later(step, item)

@@ -41,10 +41,10 @@ from collections.abc import Sequence
 
 from onceq.core.state.group_table import Group
 from onceq.core.state.setups import GroupCommitted, GroupForgotten
+from onceq.core.step.shares import room_for
 from onceq.core.step.step import Step
 from onceq.core.step.units import GroupOver, Transaction
 from onceq.core.transaction.second_phase import carry_out, undo_promised
-from onceq.core.transaction.shares import room_for
 from onceq.errors import (
     GroupDiffers,
     GroupIncomplete,

@@ -25,10 +25,10 @@ from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
 from onceq.core.step.acts import Deed, noted
 from onceq.core.step.batches import CheckedBatch
 from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.shares import by_key, room_for_owner
 from onceq.core.step.step import Step, Timer
 from onceq.core.step.units import CopiedRange, HeldRange, Transaction
 from onceq.core.transaction.branch_phases import PHASES, Verb
-from onceq.core.transaction.shares import room_to_begin
 from onceq.errors import (
     BranchState,
     InsufficientResources,
@@ -38,7 +38,7 @@ from onceq.errors import (
 )
 from onceq.model.branch import Phase
 from onceq.model.classes import MessageClass
-from onceq.model.limits import OPEN_TRANSACTIONS_MAX
+from onceq.model.limits import APPLICATION_SHARE, OPEN_TRANSACTIONS_MAX
 from onceq.model.requests import Abort, AskOutcome, Begin, Commit, Promise, Send
 from onceq.model.results import Outcome, Sent
 from onceq.model.returned import MARK
@@ -68,7 +68,11 @@ def _open_or_refuse(step: Step, owner: int, number: int) -> None:
 def open_unit(step: Step, owner: int, number: int) -> Transaction:
     """A new unit of work; raises UsageError or InsufficientResources."""
     check_free(step, owner, number)
-    if not room_to_begin(step, owner, OPEN_TRANSACTIONS_MAX):
+    there = step.units.transactions
+    # Every transaction comes here: what is asked below is asked here first, without a call.
+    if len(there) >= OPEN_TRANSACTIONS_MAX // APPLICATION_SHARE and not room_for_owner(
+        step, owner, there, by_key, OPEN_TRANSACTIONS_MAX
+    ):
         raise InsufficientResources(
             f"{len(step.units.transactions)} transactions are open already, of at most "
             f"{OPEN_TRANSACTIONS_MAX}, and half of that for one application"

@@ -35,13 +35,13 @@ from onceq.core.send.packets_at_prepare import store_packets
 from onceq.core.send.send import prepared_all
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.setups import BranchForgotten, DecisionCarriedOut
+from onceq.core.step.shares import room_for
 from onceq.core.step.step import Step
 from onceq.core.step.units import HeldRange, Transaction
 from onceq.core.transaction import abandoned_branches
 from onceq.core.transaction.branch_phases import Verb, after, into
 from onceq.core.transaction.prepared_codec import batches_of, messages_of, note_of
 from onceq.core.transaction.second_phase import carry_out, undo_promised
-from onceq.core.transaction.shares import room_for
 from onceq.core.transaction.unit_of_work import open_unit, release, undo
 from onceq.errors import (
     BranchState,

@@ -10,13 +10,16 @@ from collections.abc import Callable
 import pytest
 
 from onceq.core.inputs.inputs import OwnerCame
+from onceq.core.receive import cursors, handles, receive
 from onceq.core.transaction import groups, unit_of_work, xa_branch
 from onceq.errors import EnlistRefused, InsufficientResources, OnceqError, RolledBack
 from onceq.model import requests
+from onceq.model.results import Opened
 from onceq.model.rights import Actor, ActorKind
+from onceq.model.time import FOR_EVER_US
 from onceq.model.xid import TAG_BYTES, anchor_xid, group_prefix
 from tests.unit.core.alone import IDENTITY, Core
-from tests.unit.core.rights.somebody import ALICE, BOB, RUNS, core
+from tests.unit.core.rights.somebody import ALICE, BOB, KEY, ORDERS, RUNS, core, grant
 
 MOST = 6
 PREFIX = group_prefix(IDENTITY.guid, b"a" * TAG_BYTES)
@@ -51,11 +54,30 @@ def open_(made: Core, owner: int, number: int) -> object:
     return refused
 
 
+def hold(made: Core, owner: int, number: int) -> object:
+    opened = requests.OpenQueue(ORDERS, requests.Access.PEEK)
+    return made.ask(opened, owner=owner)
+
+
+def point(made: Core, owner: int, number: int) -> object:
+    held = made.ask(requests.OpenQueue(ORDERS, requests.Access.PEEK), owner=owner)
+    assert isinstance(held, Opened)
+    return made.ask(requests.OpenCursor(held.handle), owner=owner)
+
+
+def wait(made: Core, owner: int, number: int) -> object:
+    asked = requests.Receive(
+        ORDERS, peek=True, pick=requests.PickBy.HEADS, wait_until_us=FOR_EVER_US
+    )
+    return made.ask(asked, owner=owner)
+
+
 @pytest.mark.parametrize(
     ("fill", "error"),
     [
         (open_, InsufficientResources), (_anchor, RolledBack), (decide, EnlistRefused),
-        (name, InsufficientResources),
+        (name, InsufficientResources), (hold, InsufficientResources),
+        (point, InsufficientResources), (wait, InsufficientResources),
     ],
 )  # fmt: skip
 def test_nobody_fills_a_table_alone(
@@ -63,11 +85,15 @@ def test_nobody_fills_a_table_alone(
 ) -> None:
     for module, limit in (
         (unit_of_work, "OPEN_TRANSACTIONS_MAX"), (xa_branch, "PREPARED_MAX"),
-        (xa_branch, "DECISIONS_MAX"), (groups, "GROUPS_MAX"),
+        (xa_branch, "DECISIONS_MAX"), (groups, "GROUPS_MAX"), (cursors, "CURSORS_MAX"),
+        (receive, "WAITING_READERS_MAX"),
     ):  # fmt: skip
         monkeypatch.setattr(module, limit, MOST)
+    if fill is hold:
+        monkeypatch.setattr(handles, "HANDLES_MAX", MOST)
     made = core()
     made.step(OwnerCame(BOB, Actor(ActorKind.ACCOUNT, "bob")))
+    grant(made, "peek", KEY, who="*")
     for number in range(1, MOST // 2 + 1):
         assert not isinstance(fill(made, BOB, number), OnceqError)
     assert isinstance(fill(made, BOB, MOST), error), "he has his half"
