@@ -136,7 +136,7 @@ class Permissions:
 
     def closes(self, place: Place) -> None:
         """Other managers may soon not send there any more."""
-        self._shut.setdefault(place.key, []).append(_Shut(self.kernel.now))
+        self._doors(place).append(_Shut(self.kernel.now))
 
     def closed(self, place: Place) -> None:
         """From now on it is certain."""
@@ -144,7 +144,7 @@ class Permissions:
 
     def opens(self, place: Place) -> None:
         """They may soon again."""
-        for shut in self._shut.get(place.key, ()):
+        for shut in self._doors(place):
             if shut.opens_us < 0:
                 shut.opens_us = self.kernel.now
 
@@ -156,9 +156,13 @@ class Permissions:
 
     def may_be_refused(self, place: Place, sent_us: int) -> bool:
         """Whether a message of another manager may have met a closed door there."""
-        return any(
-            shut.to_us < 0 or shut.to_us >= sent_us for shut in self._shut.get(place.key, ())
-        )
+        shuts = self._doors(place) if self.active else ()
+        return any(shut.to_us < 0 or shut.to_us >= sent_us for shut in shuts)
+
+    def _doors(self, place: Place) -> list[_Shut]:
+        """Until the right is given for the first time nobody has it, also where there is no queue
+        of that name: whoever has no right is not told which queues there are."""
+        return self._shut.setdefault(place.key, [_Shut(0)])
 
     def came(self, place: Place, message: Message) -> None:
         """A message of another manager is there: it may not have been sent, and have come, while
