@@ -36,7 +36,7 @@ class Named:
 
 
 def _named(plant: Plant, *expected: str, first: int = 0) -> Mistake:
-    return Mistake(first, Named(plant), frozenset(expected or ("I28",)))
+    return Mistake(0, Named(plant), frozenset(expected or ("I28",)), first)
 
 
 RIGHTS_MISTAKES: dict[str, Mistake] = {

@@ -103,6 +103,8 @@ class Permissions:
             if (known := self._known.get((node, who, right, pattern))) is not None
         ]
         names = self.directory
+        if names is not None and not names.ever_gave(who, rights, queue):
+            names = None
         changes = sum(known.changes for known in found), names.changes if names else 0
         steady = names is None or names.steady
         if any(known.value for known in found):

@@ -62,14 +62,12 @@ class SimDirectory(MemoryDirectory):
 
     def gives(self, who: str, rights: Iterable[str], queue: str) -> bool:
         """Whether the newest rights allow what needs one of these."""
-        kind, _, _ = who.partition(":")
-        wanted = set(rights)
-        return any(
-            one.who in (who, f"{kind}:*", "*")
-            and one.pattern in (queue, "*")
-            and wanted & {right.value for right in one.rights}
-            for one in self.newest.grants
-        )
+        return _gives(self.newest, who, rights, queue)
+
+    def ever_gave(self, who: str, rights: Iterable[str], queue: str) -> bool:
+        """Whether any rights here have ever allowed it."""
+        wanted = tuple(rights)
+        return any(_gives(book, who, wanted, queue) for book in (self.newest, *self._before))
 
     def put_back(self, which: int) -> bool:
         """Let an older copy stand in place of the newest rights; whether there is one."""
@@ -84,3 +82,15 @@ def _others(book: SharedRights, change: Regrant) -> set[Grant]:
     """What stands there that a change is not about."""
     key = change.grant.who, change.grant.pattern
     return {one for one in book.grants if (one.who, one.pattern) != key}
+
+
+def _gives(book: SharedRights, who: str, rights: Iterable[str], queue: str) -> bool:
+    """Whether a book allows what needs one of these."""
+    kind, _, _ = who.partition(":")
+    wanted = set(rights)
+    return any(
+        one.who in (who, f"{kind}:*", "*")
+        and one.pattern in (queue, "*")
+        and wanted & {right.value for right in one.rights}
+        for one in book.grants
+    )
