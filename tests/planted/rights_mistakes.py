@@ -54,7 +54,7 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
                "    yield from work_of(step, step.units.transactions.get((item.owner, "
                "item.transaction)))\n\n\ndef _starts",
                "    yield from _sends(step, item.items)\n\n\ndef _starts"),
-        first=170,
+        first=255,
     ),
     "a refused send does not doom": _named(
         edited(judge, "        if tx.doomed is None:\n", "        if False:\n"), DOOMED, "I28", "I3"
