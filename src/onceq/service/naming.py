@@ -79,6 +79,8 @@ class Naming:
 
     def due(self) -> Due:
         """When a look is wanted although nothing else is to be done."""
+        if self._directory is None:
+            return at(None)
         waits = self._troubled or (self._seen is not None and self._pending is not None)
         return at(self._retry_us if waits else None)
 
@@ -98,7 +100,9 @@ class Naming:
     def look(self, now: Now) -> None:
         """Look whether the directory has changed, and tell the core."""
         if self._directory is None:
-            self._learn_rights(now, SeenRights(NO_RIGHTS))
+            # Only who once had a directory has rights of one.
+            if self._committer.manager.state.policy.shared.id:
+                self._learn_rights(now, SeenRights(NO_RIGHTS))
             return
         self._now_us = now.mono_us
         rights = self._directory.look_rights()

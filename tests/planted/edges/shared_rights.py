@@ -114,7 +114,7 @@ PLANTED = (
     ),
     Planted(
         "rights-stay-when-the-directory-is-left",
-        edited(naming, "            self._learn_rights(now, SeenRights(NO_RIGHTS))\n", ""),
+        edited(naming, "self._learn_rights(now, SeenRights(NO_RIGHTS))", "pass"),
         NAMING + "test_without_a_directory_there_are_no_rights_in_it",
     ),
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,7 +15,7 @@ from onceq.errors import DirectoryError
 from onceq.model.directory import Computer, PublicQueue
 from onceq.model.limits import DIRECTORY_DISPUTE_S_MAX, DIRECTORY_LOOK_S, DIRECTORY_RETRY_S
 from onceq.model.requests import ExplainRight, Look, SetRights
-from onceq.model.rights import NO_RIGHTS, SharedRights, grant_of
+from onceq.model.rights import NO_RIGHTS, Policy, SharedRights, grant_of
 from onceq.model.shared_rights import Regrant
 from onceq.model.time import SECOND_US, Now
 from onceq.service import naming as naming_module
@@ -246,6 +247,11 @@ def test_without_a_directory_there_are_no_rights_in_it(monkeypatch: pytest.Monke
     one = Host(MemoryDirectory(), "10.0.0.1")
     told = rights_told(one, monkeypatch)
     naming = Naming(cast(Committer, one), None, None)
+    state = SimpleNamespace(policy=Policy())
+    monkeypatch.setattr(one, "state", state, raising=False)
+    naming.look(Now(0, 0))
+    assert told == [], "there were none"
+    state.policy.shared = SharedRights(GUID, 1, (CARL,))
     naming.look(Now(0, 0))
     assert told == [RightsRead(NO_RIGHTS)]
 
