@@ -145,12 +145,17 @@ def test_outside_transactions_it_is_the_same(worlds: Worlds) -> None:
     assert classes(a, ADMIN) == [C.NACK_ACCESS_DENIED, C.ACK_REACH_QUEUE]
 
 
-def test_without_a_queue_it_is_told_that_there_is_none(world: World) -> None:
-    """A queue that is not there has nobody who could have granted anything."""
-    a = world["A"]
-    a.once(r"DIRECT=OS:B\private$\nowhere", b"1", **ASKS)
+def test_whether_there_is_a_queue_is_told_to_those_who_may_send_there(world: World) -> None:
+    """Who has no right hears of none, so that nobody finds the names of queues by trying."""
+    a, b = world["A"], world["B"]
+    nowhere = r"DIRECT=OS:B\private$\nowhere"
+    a.once(nowhere, b"1", **ASKS)
     world.run(10)
-    assert classes(a, ADMIN) == [C.NACK_BAD_DESTINATION_QUEUE]
+    assert classes(a, ADMIN) == [C.NACK_ACCESS_DENIED]
+    grant(b, "send", "private$\\nowhere", to=a)
+    a.once(nowhere, b"2", **ASKS)
+    world.run(10)
+    assert classes(a, ADMIN) == [C.NACK_ACCESS_DENIED, C.NACK_BAD_DESTINATION_QUEUE]
 
 
 def test_a_right_of_another_manager_is_no_right_of_ones_own(worlds: Worlds) -> None:
