@@ -158,6 +158,28 @@ def test_whether_there_is_a_queue_is_told_to_those_who_may_send_there(world: Wor
     assert classes(a, ADMIN) == [C.NACK_ACCESS_DENIED, C.NACK_BAD_DESTINATION_QUEUE]
 
 
+def test_that_a_queue_is_gone_is_told_to_who_names_it_by_its_number(worlds: Worlds) -> None:
+    """Its number does not tell its name; who may send nowhere here does not hear even that."""
+    world = worlds("A", "B", "C")
+    a, b, c = world["A"], world["B"], world["C"]
+    for node in (a, c):
+        node.create("adm", transactional=False)
+        node.once(Q, b"0")  # so that it knows where B is
+    b.create("q")
+    strict(world, b)
+    grant(b, "send", KEY, to=a)
+    there = f"PRIVATE={guid_text(b.identity.guid)}\\{b.look('queue', LOCAL).number:08x}"
+    a.once(there, b"1", **ASKS)
+    world.run(10)
+    assert classes(a, ADMIN) == [C.ACK_REACH_QUEUE]
+    b.ask(requests.DeleteQueue(LOCAL))
+    for node in (a, c):
+        node.once(there, b"2", **ASKS)
+    world.run(10)
+    assert classes(a, ADMIN)[-1] == C.NACK_BAD_DESTINATION_QUEUE
+    assert classes(c, ADMIN)[-1] == C.NACK_ACCESS_DENIED
+
+
 def test_a_right_of_another_manager_is_no_right_of_ones_own(worlds: Worlds) -> None:
     world = worlds("A", "B", "C")
     a, b, c = world["A"], world["B"], world["C"]

@@ -331,12 +331,9 @@ class Policy:
             for grant in grants:
                 if not _names(grant.who, actor) or not _covers(grant, queue):
                     continue
-                gives = grant.rights - RUNS if actor.kind is ActorKind.ADDRESS else grant.rights
-                for given in gives:
-                    if given is right or right in _IMPLIED.get(given, frozenset()):
-                        return Judgment(
-                            True, _why(actor, grant, given, right, at=at, origin=origin)
-                        )
+                given = _giving(grant, actor, right)
+                if given is not None:
+                    return Judgment(True, _why(actor, grant, given, right, at=at, origin=origin))
         if actor.kind is ActorKind.NOBODY:
             return Judgment(
                 False, f"whoever asks has not said who he is, and {right.value} needs a name"
@@ -346,6 +343,13 @@ class Policy:
     def allows(self, actor: Actor, right: Right, queue: str = "") -> bool:
         """The answer of ``judge``, without its reason."""
         return actor.free or self.judge(actor, right, queue).allowed
+
+    def allows_somewhere(self, actor: Actor, right: Right) -> bool:
+        """Whether this actor may do that at any queue at all."""
+        return actor.free or any(
+            _names(grant.who, actor) and _giving(grant, actor, right) is not None
+            for grant in (*self, *self.shared.grants)
+        )
 
     def admits_nobody(self) -> bool:
         """Whether somebody may have a right of whom nothing is known."""
@@ -375,6 +379,14 @@ def _names(who: str, actor: Actor) -> bool:
     if who == ANYWHERE:
         return actor.kind not in UNPROVEN
     return _matches(str(actor), who)
+
+
+def _giving(grant: Grant, actor: Actor, right: Right) -> Right | None:
+    """The right of a grant that gives this one to an actor whom it means; None: none does."""
+    gives = grant.rights - RUNS if actor.kind is ActorKind.ADDRESS else grant.rights
+    return next(
+        (one for one in gives if one is right or right in _IMPLIED.get(one, frozenset())), None
+    )
 
 
 def _covers(grant: Grant, queue: str) -> bool:

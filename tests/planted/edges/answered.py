@@ -39,7 +39,17 @@ PLANTED = (
     ),
     Planted(
         "barred-messages-enter",
-        edited(admission, "if not run.barred and may_deliver", "if may_deliver"),
+        edited(admission, "if may and not run.barred:", "if may:"),
         PEERS + "test_outside_transactions_acknowledgments_are_judged_too",
+    ),
+    Planted(
+        "who-may-send-nowhere-hears-that-a-queue-is-gone",
+        edited(admission, "else may_deliver_somewhere(step, peer, run.source)", "else True"),
+        PEERS + "test_that_a_queue_is_gone_is_told_to_who_names_it_by_its_number",
+    ),
+    Planted(
+        "a-queue-that-is-gone-lacks-a-right",
+        edited(admission, "else may_deliver_somewhere(step, peer, run.source)", "else False"),
+        PEERS + "test_that_a_queue_is_gone_is_told_to_who_names_it_by_its_number",
     ),
 )  # fmt: skip

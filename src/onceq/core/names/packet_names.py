@@ -174,9 +174,9 @@ def arrival_key(step: Step, address: Address, sent_to: str = "") -> tuple[str, Q
 
 def arrival_name(address: Address) -> str:
     """The name, as rights have it, of the queue here that a packet wants to go to, whether there is
-    one or not; of what has no name that of its stream, which only patterns for all queues match."""
+    one or not; "" where it says the number or the GUID of one."""
     if address.kind != 7:
-        return f"#{address.kind}:{address.number or address.guid.hex()}"
+        return ""
     if address.direct[:4].upper() == "HTTP":
         (name,) = parse_format_name(f"DIRECT={address.direct}")
         return queue_key(name.private, name.queue)

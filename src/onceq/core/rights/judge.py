@@ -111,11 +111,17 @@ def may_deliver(step: Step, peer: Peer, source: bytes, queue: str) -> bool:
     manager has sent is looked at before (``passes_on``). Over HTTP the source is what the message
     says, which proves nothing: who has posted it counts.
     """
-    if peer.actor.free:
-        return True
-    own = peer.http or source == peer.peer
-    actor = peer.actor if own else Actor(ActorKind.PEER, guid_text(source))
-    return step.state.policy.allows(actor, Right.SEND, queue)
+    return step.state.policy.allows(_sender(peer, source), Right.SEND, queue)
+
+
+def may_deliver_somewhere(step: Step, peer: Peer, source: bytes) -> bool:
+    """Whether messages of a manager that come on this session may enter any queue here."""
+    return step.state.policy.allows_somewhere(_sender(peer, source), Right.SEND)
+
+
+def _sender(peer: Peer, source: bytes) -> Actor:
+    own = peer.actor.free or peer.http or source == peer.peer
+    return peer.actor if own else Actor(ActorKind.PEER, guid_text(source))
 
 
 def passes_on(step: Step, peer: Peer) -> str:

@@ -12,7 +12,7 @@ from onceq.core.ending.report_flags import quiet
 from onceq.core.ending.table import Ending
 from onceq.core.names.packet_names import arrival_name
 from onceq.core.peers.strangers import answer_room, known, quota_for, unasked_room
-from onceq.core.rights.judge import may_deliver
+from onceq.core.rights.judge import may_deliver, may_deliver_somewhere
 from onceq.core.rights.places import PlaceKind, place_of, places
 from onceq.core.send.quota import computer_full, over_quota, queue_full
 from onceq.core.state.peer_table import Peer
@@ -91,7 +91,8 @@ def fates(
 def refusal_of(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, size: int) -> int:
     """Why messages cannot enter their queue, the transactional ones being next in order; 0 if
     they can. Whoever has no right to a name hears the same whether there is a queue of that name or
-    not."""
+    not. The number of a queue that is not here tells no name: whoever may send anywhere here hears
+    that it is gone."""
     if not peer.actor.free and _no_right(step, peer, run, queue):
         return MessageClass.NACK_ACCESS_DENIED
     if queue is None:
@@ -115,12 +116,17 @@ def _no_right(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None) -> b
     """Whether a right is missing for messages to enter. The log has it, because of some messages
     nobody hears otherwise: acknowledgments, and what asks for no answer."""
     key = place_of(queue).queue if queue is not None else arrival_name(run.destination)
-    if not run.barred and may_deliver(step, peer, run.source, key):
+    may = (
+        may_deliver(step, peer, run.source, key)
+        if key
+        else may_deliver_somewhere(step, peer, run.source)
+    )
+    if may and not run.barred:
         return False
     sender = guid_text(run.source)
     step.notice("messages refused: their sender has no right here", f"{key} {sender}",
-                queue=key, sender=sender, came_as=str(peer.actor),
-                acknowledgments_asked_elsewhere=run.barred)  # fmt: skip
+                queue=key or "(one that is not here, by its number)", sender=sender,
+                came_as=str(peer.actor), acknowledgments_asked_elsewhere=run.barred)  # fmt: skip
     return True
 
 
