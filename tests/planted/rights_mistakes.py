@@ -115,9 +115,9 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
         "I28", "I22",
     ),
     "the directory's rights are read at the start alone": _named(
-        edited(naming, "        self._learn_rights(now, self._directory.look_rights())\n",
+        edited(naming, "        self._learn_rights(now, rights)\n",
                "        if self._rights is None:\n"
-               "            self._learn_rights(now, self._directory.look_rights())\n"),
+               "            self._learn_rights(now, rights)\n"),
     ),
     "a pattern covers nothing": _named(
         edited(model, "    first, *others = pattern.split(ANYWHERE)\n",

@@ -75,7 +75,7 @@ PLANTED = (
     ),
     Planted(
         "over-http-the-word-counts",
-        edited(judge, "own = peer.http or source == peer.peer", "own = source == peer.peer"),
+        edited(judge, "peer.http or source == peer.peer", "source == peer.peer"),
         "tests/unit/core/rights/test_judge.py"
         "::test_over_http_a_message_that_names_a_queue_manager_has_not_its_rights",
     ),

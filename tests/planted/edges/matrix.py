@@ -112,8 +112,8 @@ PLANTED = (
     ),
     Planted(
         "monitors-operate",
-        edited(model, "if given is right or right in _IMPLIED",
-               "if given is right or given is Right.MONITOR or right in _IMPLIED"),
+        edited(model, "if one is right or right in _IMPLIED",
+               "if one is right or one is Right.MONITOR or right in _IMPLIED"),
         ROWS,
     ),
 )  # fmt: skip

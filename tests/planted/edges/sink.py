@@ -43,7 +43,7 @@ PLANTED = (
     ),
     Planted(
         "undecided-parts-are-aborted",
-        replaced(Branches, "in_group", lambda self, gtrid: False),
+        replaced(Branches, "attempt", lambda self, gtrid: None),
         PARTS + "all_parts_take_effect_by_one_record",
     ),
     Planted(
