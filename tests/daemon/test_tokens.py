@@ -339,6 +339,31 @@ def test_who_may_only_peek_sees_headers_and_is_told_how(
     assert said("queue", "delete", Q, "--yes") == rf"deleted {Q} with 1 message" + "\n"
 
 
+def test_who_gives_rights_at_a_queue_hears_what_his_revoke_has_done(
+    shared: Daemon, table: onceq.QueueManager, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also who may not see the grants of others there."""
+    table.grant("carol", "send", Q)
+    for number, words in enumerate(("set-rights,send,get-rights", "set-rights,send")):
+        made = table.create_token(f"giver{number}", grants={Q: words})
+        file = tmp_path / f"token{number}"
+        file.touch(mode=0o600)
+        file.write_text(made.token)
+
+        def said(*words: str, file: Path = file) -> str:
+            capfd.readouterr()
+            assert run(["--qm", shared.tcp, "--token-file", str(file), *words]) == 0
+            found = capfd.readouterr()
+            return found.out + found.err
+
+        revoke = ("revoke", "carol", "send", Q.replace("\\", "/"))
+        assert "is taken away from carol" in said(*revoke)
+        assert not table.explain_right("send", Q, who="account:carol").allowed
+        if "get-rights" in words:
+            assert "was not granted send" in said(*revoke)
+        said("grant", "carol", "send", Q)
+
+
 # ---- by command -------------------------------------------------------------------------------
 
 

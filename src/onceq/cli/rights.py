@@ -8,7 +8,10 @@ import typer
 
 from onceq.cli import out
 from onceq.cli.common import Json, Where, dumped, manager
+from onceq.client.threads.manager import QueueManager
+from onceq.errors import AccessDenied
 from onceq.model.rights import MEANING
+from onceq.model.views.rights import GrantView
 
 rights_app = typer.Typer(help="Who may do what.", no_args_is_help=True)
 
@@ -61,10 +64,10 @@ def revoke(
     commits.
     """
     with manager(qm) as connection:
-        before = sorted(connection.rights(), key=repr)
+        before = _seen(connection, queue)
         connection.revoke(who, rights, queue, everywhere=everywhere)
-        after = sorted(connection.rights(), key=repr)
-    if before == after:
+        after = _seen(connection, queue)
+    if before == after is not None:
         out.note(f"{who} was not granted {rights}{_at(queue)}{_where(everywhere)}: nothing has "
                  "changed; 'onceq rights show' lists the grants, and those that stand in the "
                  "directory are taken away with --everywhere")  # fmt: skip
@@ -140,6 +143,14 @@ def trail(
             for a in found
         ],
     )
+
+
+def _seen(connection: QueueManager, queue: str) -> list[GrantView] | None:
+    """The grants that are about a queue; None: whoever asks may not see them, but only his own."""
+    try:
+        return sorted(connection.rights(queue), key=repr)
+    except AccessDenied:
+        return None
 
 
 def _where(everywhere: bool) -> str:

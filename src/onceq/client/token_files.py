@@ -109,9 +109,6 @@ class TokenFile:
         text = _contents(name)
         self._one: Found | None = None
         self._lines: list[_Line] = []
-        if len(text.split()) == 1:
-            self._one = checked(text.strip(), f"the token in {name}")
-            return
         lines = [
             (number, words)
             for number, line in enumerate(text.splitlines(), 1)

@@ -81,14 +81,9 @@ def bodiless(packet: Buffer) -> bytes:
 def split_bodiless(run: Run) -> tuple[Run, list[int]]:
     """Packets, and the sizes of the bodies that they had, from such records; raises
     struct.error."""
-    data = memoryview(run.data)
-    starts = list(accumulate(run.lengths[:-1], initial=0))
-    sizes = [at.U32.unpack_from(data, start)[0] for start in starts]
-    packets = [
-        data[start + at.U32.size : start + length]
-        for start, length in zip(starts, run.lengths, strict=True)
-    ]
-    return Run.of(packets), sizes
+    records = list(run)
+    sizes = [at.U32.unpack_from(record)[0] for record in records]
+    return Run.of([record[at.U32.size :] for record in records]), sizes
 
 
 def first_with_correlation(run: Run, value: bytes) -> int:

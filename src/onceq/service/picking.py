@@ -9,7 +9,6 @@ Upholds: I24 (one page of a queue at a time).
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 from itertools import accumulate
 
 from onceq.core.decision import Handed
@@ -44,11 +43,7 @@ def picked(handed: Handed, data: Buffer) -> tuple[Run, slice, int]:
     if pick.by is PickBy.TOPS:
         return _tops(whole, int.from_bytes(pick.value, "little")), slice(None), handed.lookups[-1]
     if pick.by is PickBy.BODILESS:
-        return (
-            Run.of([bodiless(packet) for packet in _each(whole)]),
-            slice(None),
-            handed.lookups[-1],
-        )
+        return Run.of(list(map(bodiless, whole))), slice(None), handed.lookups[-1]
     if pick.by is PickBy.CORRELATION:
         index = first_with_correlation(whole, pick.value)
     else:
@@ -57,13 +52,6 @@ def picked(handed: Handed, data: Buffer) -> tuple[Run, slice, int]:
     if index < 0:
         return Run(b"", array(LENGTH_TYPE)), slice(0, 0), handed.lookups[-1]
     return whole.part(index, 1), slice(index, index + 1), handed.lookups[index]
-
-
-def _each(whole: Run) -> Iterator[memoryview]:
-    view, start = memoryview(whole.data), 0
-    for length in whole.lengths:
-        yield view[start : start + length]
-        start += length
 
 
 def _tops(whole: Run, size: int) -> Run:

@@ -28,6 +28,7 @@ from onceq.model.rights import (
     Actor,
     ActorKind,
     Grant,
+    queue_pattern,
     words_of,
 )
 from onceq.model.shared_rights import Regrant
@@ -118,7 +119,7 @@ def _named(who: str) -> Actor:
 def grants(step: Step, item: Look) -> list[GrantView]:
     """All grants, or those that are about a queue; whoever may not look at all of them is shown
     those that were given to him."""
-    queue = item.name.casefold()
+    queue = queue_pattern(item.name) if item.name else ""
     policy = step.state.policy
     asks = None if may(step, item.owner, (to_see_rights(queue),)) else step.limited[item.owner]
     return [

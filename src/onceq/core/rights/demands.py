@@ -25,7 +25,7 @@ from onceq.core.step.units import Transaction
 from onceq.model import requests
 from onceq.model.fixed import fixed
 from onceq.model.requests import Access, PickBy, Request, SendItem
-from onceq.model.rights import ROWS, WHOLE, Right
+from onceq.model.rights import ROWS, WHOLE, Right, queue_pattern
 from onceq.model.views.ranges import RangeAsked
 from onceq.model.xid import Xid, agent_of, group_of, is_group_prefix
 
@@ -321,7 +321,7 @@ def _looks(step: Step, item: requests.Look) -> Demands:
         queue = RangeAsked.of(item.name).queue
         return [_to_see(place, bodies=False) for place in places(step, queue)]
     if what == "rights":
-        return (to_see_rights(item.name.casefold()),) if item.name else (NAMED,)
+        return (to_see_rights(queue_pattern(item.name)),) if item.name else (NAMED,)
     return (MONITOR,)
 
 

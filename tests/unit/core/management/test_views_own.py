@@ -69,6 +69,7 @@ def test_who_is_no_monitor_sees_the_grants_that_mean_him() -> None:
     assert denied(made.ask(requests.Look("rights", KEY), owner=BOB)), "of one queue: get-rights"
     grant(made, "get-rights", KEY, who="certificate:bob")
     assert len(looked(made, "rights", BOB, KEY)) == 4, "who may see them there sees all"
+    assert len(looked(made, "rights", BOB, "Private$/Orders")) == 4, "either slash will do"
     assert denied(made.ask(requests.Look("rights"), owner=STRANGER))
 
 
