@@ -45,6 +45,7 @@ from onceq.testing.judge.copied_senders import CopiedSenders
 from onceq.testing.judge.endings import Endings
 from onceq.testing.judge.forgetting import Forgetting
 from onceq.testing.judge.ledger import Ledger
+from onceq.testing.judge.meetings import Meetings
 from onceq.testing.judge.permissions import Permissions
 from onceq.testing.judge.reasons import Reasons
 from onceq.testing.judge.restores import Restores
@@ -116,10 +117,11 @@ class World:
         """Those who watch, from the books up."""
         kernel, nodes, pair = self.kernel, self.nodes, self.pair
         self.books = books = Books(kernel, pair)
-        self.queues = queues = CopiedQueues(kernel, books, pair)
+        meetings = Meetings(pair)
+        self.queues = queues = CopiedQueues(kernel, books, pair, meetings)
         self.traffic = traffic = Traffic(kernel, books, pair, queues)
         self.restores = restores = Restores(kernel, nodes, books, traffic)
-        self.siblings = siblings = Siblings(kernel, books, pair, traffic, queues)
+        self.siblings = siblings = Siblings(kernel, books, pair, traffic, queues, meetings)
         reasons = Reasons(kernel, nodes, books, pair, traffic, queues, siblings, self.permissions)
         endings = Endings(kernel, books, traffic, reasons, siblings)
         senders = CopiedSenders(kernel, books, siblings, reasons)

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Final
 
 from onceq.testing.judge.books import Books, Copy, Message, Place, Snapshot
+from onceq.testing.judge.meetings import Meetings
 from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
 from onceq.testing.sim.node import Node
@@ -35,8 +36,8 @@ Key = tuple[int, tuple[int, str]]
 class CopiedQueues:
     """See the module."""
 
-    def __init__(self, kernel: Kernel, books: Books, pair: Pair) -> None:
-        self.kernel, self.books, self.pair = kernel, books, pair
+    def __init__(self, kernel: Kernel, books: Books, pair: Pair, meetings: Meetings) -> None:
+        self.kernel, self.books, self.pair, self.meetings = kernel, books, pair, meetings
         self.active = pair.of >= 0 and kernel.stream("copied receivers").random() < SHARE
         pair.by_address = self.active
         self.snapshot: Snapshot | None = None
@@ -48,6 +49,9 @@ class CopiedQueues:
         """By message and queue of the original: which of the two it was transmitted to."""
         self.late: dict[Key, set[int]] = defaultdict(set)
         """Likewise: which of the two has said that it came too late."""
+        self.denied: dict[Key, set[int]] = defaultdict(set)
+        """Likewise: which of the two has said that it never came, to a sender that could not know
+        that there are two."""
         self.ended: set[Key] = set()
         """Messages that had been accepted by the original, and had ended there, before that."""
         self.linked: dict[int, set[int]] = defaultdict(set)
@@ -153,6 +157,12 @@ class CopiedQueues:
         message = self.books.messages.get(uid)
         if message is not None:
             self.late[uid, self.books.place_of(message, destination).key].add(source.index)
+
+    def never_came(self, source: Node, target: Node, uid: int, destination: str) -> None:
+        """One of the two tells a sender that asked it that a message never came."""
+        message = self.books.messages.get(uid)
+        if message is not None and not self.meetings.with_both(target):
+            self.denied[uid, self.books.place_of(message, destination).key].add(source.index)
 
     def connected(self, node: Node, target: Node) -> None:
         """Two computers have a connection."""

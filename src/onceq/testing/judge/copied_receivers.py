@@ -8,9 +8,11 @@ the packets which of the two it was transmitted to (``copied_queues.py``).
 * What was transmitted to one of the two only is judged as in a world without copies, as a message
   to that one; at the other it may not be.
 * What was transmitted to both, because the first one's acknowledgment did not come in time, has one
-  end at least: it is received from either, from each at most once, or its sender has the reason.
+  end at least: it is received from either, from each at most once, or its sender has the reason. So
+  has what was transmitted to one, and denied by the other before its sender could know of the two.
 * Nobody says that it was not delivered if either of the two has accepted it, unless the other one
-  has refused it; nobody says that it was received where neither has handed it out.
+  has refused it, or has denied it before its sender could know that there are two; nobody says
+  that it was received where neither has handed it out.
 * A sender that has talked to both may have it in doubt: it has asked the other one.
 
 Watches: I1, I3, I4, I11, I12, I13 over copies that receive.
@@ -64,7 +66,7 @@ class CopiedReceivers:
             if one.node not in came and (copy.seen or copy.received):
                 self.reasons.wrong(message, one, copy, "I4, in a copy that it was never sent to")
         self._note(message, place, here, there)
-        if len(came) > 1:
+        if came and len(came | self.queues.denied.get(key, set())) > 1:
             return self._of_either(message, ((place, here), (twin, there)))
         end = self._alone(message, *self.queues.of(message, place))
         return f"to one copy: {end}" if came else end
@@ -101,13 +103,14 @@ class CopiedReceivers:
                                       "I11, accepted by a copy, and not delivered")  # fmt: skip
 
     def _only_accepted(self, message: Message, place: Place) -> bool:
-        """Whether one of the two has accepted a message, and the other one has not refused it as
-        too late: its sender takes that for its end, if it does not know by then that there are
-        two."""
+        """Whether one of the two has accepted a message, and the other one has neither refused it
+        as too late nor said that it never came: its sender takes that for its end, if it does not
+        know by then that there are two."""
         each = (place, self.queues.twins[place.key])
         have = {at.node for at in each if message.copies[at.key].seen}
-        refused = self.queues.late.get((message.uid, place.key), set())
-        return message.unit is not None and bool(have) and not refused - have
+        key = message.uid, place.key
+        without = self.queues.late.get(key, set()) | self.queues.denied.get(key, set())
+        return message.unit is not None and bool(have) and not without - have
 
     def _of_each(self, message: Message, each: tuple[tuple[Place, Copy], ...]) -> str:
         """It stood in both: each of the two hands it out, or has a reason."""

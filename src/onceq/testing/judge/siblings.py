@@ -1,8 +1,8 @@
-"""What two copies that run side by side have of each other's, and who has met them (``beside.py``).
+"""What two copies that run side by side have of each other's (``beside.py``).
 
 Of what both have the books know which of the two has transmitted it and was told its end (from
 ``traffic.py``), and what each had as dead letters when it noticed that it is one of two. Whoever
-has met both, one after the other and again, must have noticed it. What the judge makes of it is in
+has met both (``meetings.py``) must have noticed it. What the judge makes of it is in
 ``copied_senders.py`` and ``copied_receivers.py``.
 
 Watches: I25 over copies.
@@ -10,15 +10,14 @@ Watches: I25 over copies.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
-from onceq.core.inputs.inputs import SessionOpened
 from onceq.core.manager import Manager
 from onceq.core.state.queues import AnyQueue
 from onceq.packet.decode import decode
 from onceq.testing.judge.books import OWN_DEAD, Books, Message, Place
 from onceq.testing.judge.copied_queues import CopiedQueues
+from onceq.testing.judge.meetings import Meetings
 from onceq.testing.judge.traffic import Traffic
 from onceq.testing.sim import marks
 from onceq.testing.sim.kernel import Kernel
@@ -36,14 +35,11 @@ class Siblings:
 
     def __init__(
         self, kernel: Kernel, books: Books, pair: Pair, traffic: Traffic, queues: CopiedQueues,
+        meetings: Meetings,
     ) -> None:  # fmt: skip
-        self.kernel, self.books, self.pair, self.traffic, self.queues = (
-            kernel,
-            books,
-            pair,
-            traffic,
-            queues,
-        )
+        self.kernel, self.books, self.pair = kernel, books, pair
+        self.traffic, self.queues, self.meetings = traffic, queues, meetings
+        self.opened, self.spoke = meetings.opened, meetings.spoke
         self.shared: set[Key] = set()
         """What waited, or waited for its end, in the copy when it started."""
         self.inherited: set[Key] = set()
@@ -52,10 +48,6 @@ class Siblings:
         """What waits, or waits for its end, in the one that was ended."""
         self.claimed: dict[int, set[Key]] = {}
         """By computer, since it knows of the other: messages of which it had dead letters then."""
-        self._opened: dict[tuple[int, int], list[tuple[int, bytes]]] = defaultdict(list)
-        """By computer and process: sessions with the two, and the life that each was with."""
-        self._spoke: set[tuple[int, int, int]] = set()
-        """Computer, process, session: something came on it."""
 
     # ---- when the copy starts ---------------------------------------------------------------
 
@@ -89,17 +81,7 @@ class Siblings:
                     place = self.books.place_of(message, found.destination)
                     yield message.uid, place.key
 
-    # ---- who has met whom -------------------------------------------------------------------
-
-    def opened(self, node: Node, item: SessionOpened) -> None:
-        """A session is open."""
-        if self.pair.twin is not None and item.peer == self.pair.twin.guid and item.life:
-            self._opened[node.index, node.life].append((item.session, item.life))
-
-    def spoke(self, node: Node, session: int) -> None:
-        """Something has come on a session."""
-        if self.pair.twin is not None:
-            self._spoke.add((node.index, node.life, session))
+    # ---- who knows of it -------------------------------------------------------------------
 
     def aware(self, node: Node, manager: Manager) -> None:
         """One of the two may have noticed that it is one of two: what it claims from then on of
@@ -118,16 +100,6 @@ class Siblings:
         """Whether one of the two has noticed, since they are two, that it is one of them."""
         return node.index in self.claimed
 
-    def has_met_both(self, node: Node) -> bool:
-        """Whether the running process of a manager has met one life, another one, and the first
-        one again: nobody can take that for one manager that was started anew."""
-        who = node.index, node.life
-        lives = [life for session, life in self._opened[who] if (*who, session) in self._spoke]
-        return any(
-            lives[at] in lives[:first] for first in range(len(lives))
-            for at in range(first + 1, len(lives)) if lives[first] != lives[at]
-        )  # fmt: skip
-
     def noticed(self, node: Node, manager: Manager) -> None:
         """In the end: whoever has met both, has noticed it (I25)."""
         if node is self.pair.ended:
@@ -136,7 +108,7 @@ class Siblings:
         if self.pair.twin is None or node in self.pair.both:
             return
         known = self.pair.twin.guid in manager._step.sessions.watch.clashes
-        if self.has_met_both(node):
+        if self.meetings.with_both(node):
             self.kernel.marks[marks.MET_BOTH] += 1
             if not known:
                 self.kernel.wrong(f"I25: {node.name} has met two managers of one identity, and "

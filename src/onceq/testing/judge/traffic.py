@@ -115,7 +115,7 @@ class Traffic:
             self._order_ack(source, target, *_ACK.unpack_from(body))
         elif message_class == ORDER_ACK_CLASS:
             self._settling(source, target, body)
-            self._settled(target, piece, start)
+            self._settled(source, target, piece, start)
         elif message_class >= FINAL_ACK_FROM:
             stream, number = _ACK.unpack_from(body)
             key = self._identity(target.index), stream, number
@@ -202,18 +202,22 @@ class Traffic:
             if not live_from:
                 self.stranded.add(key[0])
 
-    def _settled(self, target: Node, piece: Buffer, start: int) -> None:
+    def _settled(self, source: Node, target: Node, piece: Buffer, start: int) -> None:
         """What a receiver tells of a stream answers for its messages: accepted, or never to be."""
         (size,) = _U32.unpack_from(piece, start + 8)
         told = parse_settling(bytes(memoryview(piece)[start : start + size]))
         who = self._identity(target.index)
         for memory in told if isinstance(told, list) else ():
-            _, numbers = self._streams.get((who, memory.stream), ("", []))
-            self._ended.update(
-                (who, memory.stream, number)
-                for number in numbers
-                if memory.arrived(number) is not None
-            )
+            destination, numbers = self._streams.get((who, memory.stream), ("", []))
+            for number in numbers:
+                arrived = memory.arrived(number)
+                if arrived is None:
+                    continue
+                key = (who, memory.stream, number)
+                self._ended.add(key)
+                if not arrived and self.queues.concerns(source):
+                    uid = int.from_bytes(self._numbers[key][1][:8], "little")
+                    self.queues.never_came(source, target, uid, destination)
 
     def _order_ack(self, source: Node, target: Node, stream: int, number: int) -> None:
         who = self._identity(target.index)
