@@ -19,7 +19,7 @@ from onceq.core.decision import Answer, Decision
 from onceq.core.inputs.inputs import ConnectFailed, Input, SessionOpened, Witnessed
 from onceq.errors import ConfigurationError, PortInUse, StorageFailure
 from onceq.model.identity import guid_text
-from onceq.model.limits import HANDSHAKE_BYTES_MAX, LOG_LINES_AT_ONCE, Settings
+from onceq.model.limits import HANDSHAKE_BYTES_MAX, HANDSHAKE_S_MAX, LOG_LINES_AT_ONCE, Settings
 from onceq.model.run import Buffer
 from onceq.service import network as network_module
 from onceq.service import reaching, wires
@@ -226,7 +226,6 @@ def test_a_stranger_who_speaks_takes_none_of_the_places_of_those_that_are_known(
 @pytest.mark.parametrize("kind", ["peers", "clients"])
 def test_who_does_not_say_who_he_is_is_cut(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     async def work() -> None:
-        monkeypatch.setattr(wires, "HANDSHAKE_S_MAX", 0.02)
         host = Host()
         listen = host.network.listen_peers if kind == "peers" else host.network.listen_clients
         where = await listen("127.0.0.1:0")
@@ -235,8 +234,13 @@ def test_who_does_not_say_who_he_is_is_cut(monkeypatch: pytest.MonkeyPatch, kind
             _, writer = await talked(where, b"P" * 16)
         else:
             _, writer = await greeted(where.split(":"))
+        await until(lambda: len(host.network._open) == 2)
+        await until(lambda: sum(wire.spoken for wire in host.network._open) == 1)
+        loop = asyncio.get_running_loop()
+        now = loop.time
+        monkeypatch.setattr(loop, "time", lambda: now() + HANDSHAKE_S_MAX)
         assert await ended(silent)
-        await until(lambda: len(host.network._open) == 1)
+        await until(lambda: [wire.spoken for wire in host.network._open] == [True])
         writer.close()
         await host.network.shut()
 
