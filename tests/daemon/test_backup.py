@@ -161,7 +161,7 @@ def test_a_client_that_is_lost_lets_go_at_once(folder: Path) -> None:
 
     with Daemon(folder / "a") as daemon, onceq.connect(daemon.where) as qm:
         with onceq.connect(daemon.where) as lost:
-            lost.run(begin())
+            lost._run(begin())
             with pytest.raises(errors.InsufficientResources, match="is being made"):
                 qm.backup(str(folder / "b"))
         # What the manager hears first is that the connection is gone; then this.

@@ -33,7 +33,7 @@ def read(qm: Any, reader: str, query: str) -> int:
     (place,) = qm.peek_many(Q, 1).lookup_ids
     request = TakeRead(Q, 0, place, place, reader=reader, query=query, who="a test")
     with qm.transaction() as tx:
-        assert tx.run(reading.take(tx._state, request)) == 1
+        assert tx._run(reading.take(tx._state, request)) == 1
     assert qm.queue(Q)["messages"] == 0
     return int(place)
 

@@ -72,7 +72,7 @@ def both(
 
 
 def told(qm: onceq.QueueManager, look: Look[object]) -> object:
-    found: object = qm.run(looking(look, NAMES.get(look.what, "")))
+    found: object = qm._run(looking(look, NAMES.get(look.what, "")))
     return found
 
 

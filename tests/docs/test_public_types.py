@@ -17,7 +17,6 @@ from onceq.model.views.view import View
 
 OPEN: dict[str, str] = {
     "enlist": "the connection that was given, or a branch",
-    "run": "carries out plans, for the classes of the package",
 }
 """Calls whose result is of a type that only the caller knows."""
 

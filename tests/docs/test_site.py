@@ -20,7 +20,7 @@ import onceq.aio
 import onceq.spark
 import onceq.spark.operators
 
-INTERNAL = ("live", "opened", "run")
+INTERNAL = ("live", "opened")
 """Methods that classes of the client have for each other."""
 MODULES = (onceq, onceq.aio, onceq.directory, onceq.spark.operators)
 

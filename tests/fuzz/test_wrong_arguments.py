@@ -36,7 +36,6 @@ APART = frozenset(
     (
         "close",
         "disconnect",
-        "run",
         "live",
         "work",
         "consume",

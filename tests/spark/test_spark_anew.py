@@ -32,7 +32,7 @@ def read_all(driver: Driver) -> Any:
 
 
 def known(daemon: Any, queue: str) -> list[tuple[str, str]]:
-    found = daemon.manager.run(reading.readers(daemon.manager._state, queue))
+    found = daemon.manager._run(reading.readers(daemon.manager._state, queue))
     return [(one.reader, one.query) for one in found]
 
 
@@ -78,7 +78,7 @@ def test_words_in_starting_offsets_stand_in_jobs_for_good(
 def test_a_reader_that_is_forgotten_begins_anew(daemon: Any, queue: str, readers: Any) -> None:
     send(daemon, queue, "a")
     read_all(readers(queue))
-    daemon.manager.run(reading.forget(daemon.manager._state, queue, ""))
+    daemon.manager._run(reading.forget(daemon.manager._state, queue, ""))
     send(daemon, queue, "b")
     anew = readers(queue)
     assert anew.bodies(anew.first(), anew.after(anew.first())) == ["b"]

@@ -119,7 +119,7 @@ def managers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Managers]:
 def dying(patch: pytest.MonkeyPatch, at: int, error: BaseException, *, after: bool) -> list[int]:
     """The driver dies around its call number ``at``; the list has how many there were."""
     count = [0]
-    run = onceq.QueueManager.run
+    run = onceq.QueueManager._run
 
     def counted(self: Any, plan: Any) -> Any:
         count[0] += 1
@@ -130,7 +130,7 @@ def dying(patch: pytest.MonkeyPatch, at: int, error: BaseException, *, after: bo
             raise error
         return result
 
-    patch.setattr(onceq.QueueManager, "run", counted)
+    patch.setattr(onceq.QueueManager, "_run", counted)
     return count
 
 

@@ -72,14 +72,14 @@ def forget(
             if not yes:
                 out.note("a stream that begins anew must write to a new folder or table.")
             agreed(f"forget {said}?", yes=yes)
-            connection.run(reading.forget(connection._state, one.queue, one.reader))
+            connection._run(reading.forget(connection._state, one.queue, one.reader))
             out.line(f"forgotten: {said}")
 
 
 def _readers(connection: QueueManager, queue: str) -> list[ReaderView]:
     if not reading.remembers(connection._state):
         raise UnsupportedOperation("this queue manager is older than 0.3, and remembers no readers")
-    return connection.run(reading.readers(connection._state, queue))
+    return connection._run(reading.readers(connection._state, queue))
 
 
 def _known(connection: QueueManager, queue: str, subscription: str) -> ReaderView:

@@ -2,7 +2,7 @@
 
 An operation (``client/plans``) is a generator about something: a session, a unit of work, an open
 queue. The objects that applications hold, its faces, have that as ``_state``, and carry plans out
-with ``run``. ``purge = threads(queues.purge)`` in a class for threads is a method with the
+with ``_run``. ``purge = threads(queues.purge)`` in a class for threads is a method with the
 docstring, the parameters and the result of the operation; ``tasks(queues.purge)`` in a class for
 tasks is the same, awaited.
 
@@ -31,7 +31,7 @@ class ThreadsFace(Protocol[State]):
     def _state(self) -> State:
         """What its operations are about."""
 
-    def run(self, plan: Plan[T], /) -> T:
+    def _run(self, plan: Plan[T], /) -> T:
         """Carry a plan out."""
 
 
@@ -42,7 +42,7 @@ class TasksFace(Protocol[State]):
     def _state(self) -> State:
         """What its operations are about."""
 
-    async def run(self, plan: Plan[T], /) -> T:
+    async def _run(self, plan: Plan[T], /) -> T:
         """Carry a plan out."""
 
 
@@ -52,7 +52,7 @@ def threads(
     """An operation as a method of a class for threads."""
 
     def call(self: ThreadsFace[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.run(operation(self._state, *args, **kwargs))
+        return self._run(operation(self._state, *args, **kwargs))
 
     describe(call, operation)
     return call
@@ -64,7 +64,7 @@ def tasks(
     """An operation as a method of a class for tasks."""
 
     async def call(self: TasksFace[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.run(operation(self._state, *args, **kwargs))
+        return await self._run(operation(self._state, *args, **kwargs))
 
     describe(call, operation)
     return call

@@ -80,20 +80,20 @@ class Partners:
     def home(self, tx: AnyTransaction, what: What) -> object:
         """Do a step of the home manager; the result, or what to await for it."""
         if what is What.DECIDE:
-            return tx.run(tx._state.commit())
-        return tx._manager.run(self.deciding.told(what.value))
+            return tx._run(tx._state.commit())
+        return tx._manager._run(self.deciding.told(what.value))
 
     def home_by_row(self, tx: AnyTransaction, by_row: ByRow, what: What) -> object:
         """The same where a row decides."""
         if what is What.PROMISE:
-            return tx.run(by_row.promise())
+            return tx._run(by_row.promise())
         if what is What.FULFIL:
             # On its own connection, so that whoever asks on it next finds it done.
-            return tx.run(by_row.fulfil(others=len(self._all) > 1))
+            return tx._run(by_row.fulfil(others=len(self._all) > 1))
         # Its connection may be gone, and need not be there for these.
         if what is What.DONE:
-            return tx._manager.run(self.deciding.told(what.value))
-        return tx._manager.run(by_row.undo() if what is What.BREAK else self._leave(by_row))
+            return tx._manager._run(self.deciding.told(what.value))
+        return tx._manager._run(by_row.undo() if what is What.BREAK else self._leave(by_row))
 
     def _leave(self, by_row: ByRow) -> Plan[None]:
         """Recovery may ask for the row, and tell the others."""
@@ -119,7 +119,7 @@ class Partners:
 class AnyHome(Protocol):
     """A queue manager whose transactions may have partners, of either face."""
 
-    def run(self, plan: Plan[T], on: Any = None, /) -> Awaitable[T] | T:
+    def _run(self, plan: Plan[T], on: Any = None, /) -> Awaitable[T] | T:
         """Carry a plan out: on this connection and no other; None: on any."""
 
     def partner_for(self, connection: object, /) -> AnyPartner:
@@ -160,7 +160,7 @@ class AnyTransaction(Protocol):
     @property
     def _on(self) -> AnyPinned: ...
 
-    def run(self, plan: Plan[T], /) -> Awaitable[T] | T:
+    def _run(self, plan: Plan[T], /) -> Awaitable[T] | T:
         """Carry a plan out on its connection."""
 
     def abort(self) -> Awaitable[None] | None:
@@ -206,7 +206,7 @@ def enlist(tx: AnyTransaction, connection: Any) -> Calls[Any]:
         partners.by_row = by_row
         partners.add(partner, by_row.xid)
         return partner.connection
-    xid = yield from call(tx.run, partners.deciding.enlist(partner.name))
+    xid = yield from call(tx._run, partners.deciding.enlist(partner.name))
     yield partial(partner.begin, xid)
     partners.add(partner, xid)
     tx._manager.look_after(partner)
@@ -227,7 +227,7 @@ def commit(tx: AnyTransaction, partners: Partners) -> Calls[MessageIds]:
 def _commit_doomed(tx: AnyTransaction, partners: Partners) -> Calls[MessageIds]:
     """A send in it was refused; its commit says which."""
     yield from partners.roll_back()
-    return (yield from call(tx.run, tx._state.commit()))
+    return (yield from call(tx._run, tx._state.commit()))
 
 
 def _commit_in_two_phases(tx: AnyTransaction, partners: Partners) -> Calls[MessageIds]:
@@ -288,7 +288,7 @@ def abort(tx: AnyTransaction) -> Calls[None]:
     if tx._partners is not None:
         yield from tx._partners.roll_back()
     if tx._state.begun and tx._on.alive:
-        yield partial(tx._manager.run, tx._state.abort(), tx._on)
+        yield partial(tx._manager._run, tx._state.abort(), tx._on)
     else:
         tx._state.drop()
 

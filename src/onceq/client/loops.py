@@ -146,7 +146,7 @@ class Manager(Protocol):
     @property
     def _state(self) -> Session: ...
 
-    def run(self, plan: Plan[T], /) -> Awaitable[T] | T: ...
+    def _run(self, plan: Plan[T], /) -> Awaitable[T] | T: ...
 
     def transaction(self) -> Transaction: ...
 
@@ -224,11 +224,11 @@ def finish(
             following._on.link = tx._on.link
             wait_s = course.slice_s(anew=True)
             then = ahead(following._state, course.queue, count=course.batch, timeout=wait_s)
-            yield partial(tx.run, tx._state.commit(ahead=then))
+            yield partial(tx._run, tx._state.commit(ahead=then))
     except InDoubt as error:
         while True:
             try:
-                became = yield from call(qm.run, outcome(qm._state, error.transaction))
+                became = yield from call(qm._run, outcome(qm._state, error.transaction))
             except ServiceNotAvailable as away:
                 if wait is None or (yield partial(wait, course.away_s(away))):
                     raise error from None
@@ -250,5 +250,5 @@ def _handle(
 
 def _policy(qm: Manager, queue: str) -> Calls[object]:
     with contextlib.suppress(OnceqError):
-        return (yield from call(qm.run, queues.queue(qm._state, queue))).poison_attempts
+        return (yield from call(qm._run, queues.queue(qm._state, queue))).poison_attempts
     return False

@@ -38,7 +38,7 @@ class Manager(Protocol):
     def _state(self) -> Session:
         """Of the application with it."""
 
-    def run(self, plan: Plan[T]) -> T:
+    def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out."""
 
 
@@ -52,16 +52,16 @@ class ManagerDecider:
 
     def decision(self, gtrid: bytes) -> Decision:
         """See Decider."""
-        return self._manager.run(xa.decision(self._session, gtrid))
+        return self._manager._run(xa.decision(self._session, gtrid))
 
     def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
         """See Decider."""
-        views = self._manager.run(xa.decisions(self._session))
+        views = self._manager._run(xa.decisions(self._session))
         return {view.gtrid.encode(): tuple(view.partners) for view in views}
 
     def done(self, gtrid: bytes) -> None:
         """See Decider."""
-        self._manager.run(xa.done(self._session, gtrid))
+        self._manager._run(xa.done(self._session, gtrid))
 
 
 class ManagerPromiser:
@@ -73,19 +73,19 @@ class ManagerPromiser:
 
     def promises(self) -> list[BranchView]:
         """See Promiser."""
-        return self._manager.run(last_agent.promises(self._session))
+        return self._manager._run(last_agent.promises(self._session))
 
     def rows(self, agent: str, found: int = 0) -> RowsView:
         """See Promiser."""
-        return self._manager.run(last_agent.rows(self._session, agent, found))
+        return self._manager._run(last_agent.rows(self._session, agent, found))
 
     def commit(self, xid: Xid) -> None:
         """See Promiser."""
-        self._manager.run(xa.commit(self._session, xid))
+        self._manager._run(xa.commit(self._session, xid))
 
     def rollback(self, xid: Xid) -> None:
         """See Promiser."""
-        self._manager.run(xa.rollback(self._session, xid))
+        self._manager._run(xa.rollback(self._session, xid))
 
 
 class ManagerResource:
@@ -98,20 +98,20 @@ class ManagerResource:
 
     def recover(self, prefix: bytes = b"") -> list[Xid]:
         """See Resource."""
-        found = self._manager.run(xa.recover(self._session))
+        found = self._manager._run(xa.recover(self._session))
         return [xid for xid in found if xid.gtrid.startswith(prefix)]
 
     def commit(self, xid: Xid) -> None:
         """See Resource."""
-        self._manager.run(xa.commit(self._session, xid))
+        self._manager._run(xa.commit(self._session, xid))
 
     def rollback(self, xid: Xid) -> None:
         """See Resource."""
-        self._manager.run(xa.rollback(self._session, xid))
+        self._manager._run(xa.rollback(self._session, xid))
 
     def forget(self, xid: Xid) -> None:
         """See Resource."""
-        self._manager.run(xa.forget(self._session, xid))
+        self._manager._run(xa.forget(self._session, xid))
 
     def close(self) -> None:
         """See Resource. The manager belongs to somebody else."""

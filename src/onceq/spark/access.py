@@ -344,7 +344,7 @@ class Access:
         def work(manager: QueueManager) -> list[ReaderView]:
             if not reading.remembers(manager._state):
                 return []
-            return manager.run(reading.readers(manager._state, queue))
+            return manager._run(reading.readers(manager._state, queue))
 
         return self._do(queue, work)
 
@@ -371,7 +371,7 @@ class Access:
                     if remember:
                         take = self._take(queue, part, reader)
                         plan = reading.take(tx._state if sight.transactional else None, take)
-                        run = tx.run if sight.transactional else manager.run
+                        run = tx._run if sight.transactional else manager._run
                         found.append(run(plan))
                     else:
                         remove = tx.remove if sight.transactional else manager.remove
@@ -393,7 +393,7 @@ def _renewed(manager: QueueManager, held: OpenQueue) -> bool:
     if not reading.remembers(manager._state):
         return True
     try:
-        held.run(reading.renew(held._state, LEASE_MS))
+        held._run(reading.renew(held._state, LEASE_MS))
     except (InvalidHandle, HandleLost):
         return False
     return True

@@ -35,7 +35,7 @@ class Face:
         self._state = session
         self._script = script
 
-    def run(self, plan: Plan[T]) -> T:
+    def _run(self, plan: Plan[T]) -> T:
         done: T = self._script.run(plan)
         return done
 
@@ -47,7 +47,7 @@ class AsyncFace:
         self._state = session
         self._script = script
 
-    async def run(self, plan: Plan[T]) -> T:
+    async def _run(self, plan: Plan[T]) -> T:
         done: T = self._script.run(plan)
         return done
 

@@ -87,13 +87,13 @@ def test_a_loop_that_has_ended_is_no_manager(tmp_path: Path) -> None:
 
     asyncio.run(work())
     with pytest.raises(ServiceNotAvailable, match="loop"):
-        found[0].run(xa.decisions(found[0]._state))
+        found[0]._run(xa.decisions(found[0]._state))
 
 
 def test_a_plan_that_the_loop_left_undone(tmp_path: Path) -> None:
     def ask(there: _InLoop, errors: list[BaseException]) -> None:
         try:
-            there.run(xa.decisions(there._state))
+            there._run(xa.decisions(there._state))
         except ServiceNotAvailable as error:
             errors.append(error)
 
@@ -108,7 +108,7 @@ def test_a_plan_that_the_loop_left_undone(tmp_path: Path) -> None:
             await asyncio.Event().wait()
 
         there = _InLoop(qm)
-        there._manager = cast(Any, type("Never", (), {"run": staticmethod(never)}))
+        there._manager = cast(Any, type("Never", (), {"_run": staticmethod(never)}))
         asking = threading.Thread(target=ask, args=(there, errors))
         asking.start()
         assert await asyncio.to_thread(begun.wait, 30)

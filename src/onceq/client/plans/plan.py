@@ -26,8 +26,8 @@ def _nothing() -> Plan[None]:
 
 DONE: Final = _nothing()
 """A plan that is over: what an operation returns that had nothing to ask. It can be gone through as
-often as one likes, and whoever knows it need not (``run`` of a transaction): most sends only add to
-what goes with the commit, and to make and run a plan for each cost a third of them."""
+often as one likes, and whoever knows it need not (``_run`` of a transaction): most sends only add
+to what goes with the commit, and to make and run a plan for each cost a third of them."""
 for _ in DONE:
     raise AssertionError("a plan that asks nothing has asked")
 

@@ -56,12 +56,12 @@ class AsyncBranch(AsyncTransaction):
         """Commit it: in one phase, or, once it was prepared, as was decided."""
         if self._state.vote is not Vote.PREPARED:
             return await super().commit(retaining=retaining)
-        await self._manager.run(xa.commit(self._manager._state, self.xid))
+        await self._manager._run(xa.commit(self._manager._state, self.xid))
         return MessageIds(self._manager._state.source)
 
     async def abort(self) -> None:
         """Roll it back, prepared or not."""
-        await self._manager.run(self._state.abort())
+        await self._manager._run(self._state.abort())
 
 
 branch = opening(xa.branch, AsyncBranch)
@@ -74,9 +74,9 @@ class AsyncXa:
         self._manager = manager
         self._state = manager._state
 
-    async def run(self, plan: Plan[T]) -> T:
+    async def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out (for the classes of this package)."""
-        return await self._manager.run(plan)
+        return await self._manager._run(plan)
 
     async def start(self, xid: Xid, *, join: bool = False, resume: bool = False) -> AsyncBranch:
         """Begin to work in a branch; see ``QueueManager.branch``."""
@@ -96,9 +96,9 @@ class AsyncGroups:
         self._manager = manager
         self._state = manager._state
 
-    async def run(self, plan: Plan[T]) -> T:
+    async def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out (for the classes of this package)."""
-        return await self._manager.run(plan)
+        return await self._manager._run(plan)
 
     def attempt(self, app: str, version: int) -> Attempt:
         """Begin an attempt.

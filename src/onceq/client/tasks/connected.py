@@ -106,7 +106,7 @@ class AsyncConnected:
             link.close()
         return link
 
-    async def run(self, plan: Plan[T], on: Pinned | None = None) -> T:
+    async def _run(self, plan: Plan[T], on: Pinned | None = None) -> T:
         """Carry a plan out (for the classes of this package). It needs no connection until it
         asks something, and hears of it if there is none.
 

@@ -158,16 +158,16 @@ class AsyncQueueManager(AsyncConsuming):
 
         It is copied by other threads; ``progress`` is called there.
         """
-        held = await self.run(backups.begin())
+        held = await self._run(backups.begin())
         number = held.number
         try:
             making = await asyncio.to_thread(backups.Making, path, held, self._state, progress)
             while await asyncio.to_thread(making.step):
                 if making.due:
-                    await self.run(backups.hold("keep", number))
-            await self.run(backups.hold("end", number))
+                    await self._run(backups.hold("keep", number))
+            await self._run(backups.hold("end", number))
         except BaseException:
             with contextlib.suppress(OnceqError):
-                await self.run(backups.hold("end", number))
+                await self._run(backups.hold("end", number))
             raise
         return await asyncio.to_thread(making.finish)

@@ -58,10 +58,10 @@ class AsyncOpenQueue:
         """Whether its connection still lives, as far as that can be known without asking."""
         return bool(self.handle) and self._on.alive
 
-    async def run(self, plan: Plan[T]) -> T:
+    async def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out on the connection of the handle (for the classes of this package)."""
         self._state.check(alive=await self._on.look())
-        return await self._manager.run(plan, self._on)
+        return await self._manager._run(plan, self._on)
 
     receive = tasks(handles.receive)
     receive_many = tasks(handles.receive_many)
@@ -74,7 +74,7 @@ class AsyncOpenQueue:
         """Send one message now; see ``QueueManager.send``."""
         session = self._state.session
         plan = send(session, self.name, body, transactional=transactional, **properties)
-        return await self._manager.run(plan)
+        return await self._manager._run(plan)
 
     async def cursor(self, *, alone: bool = False) -> AsyncCursor:
         """A place in the queue that moves from message to message; see ``onceq.Cursor``.
@@ -82,12 +82,12 @@ class AsyncOpenQueue:
         Args:
             alone: Close the queue with the cursor.
         """
-        return AsyncCursor(self, await self.run(cursors.of_handle(self._state)), alone=alone)
+        return AsyncCursor(self, await self._run(cursors.of_handle(self._state)), alone=alone)
 
     async def close(self) -> None:
         """Give the handle back; receives that wait through it end with OperationCancelled."""
         if self._on.alive:
-            await self._manager.run(handles.close(self._state), self._on)
+            await self._manager._run(handles.close(self._state), self._on)
         self._state.number = 0
 
 
@@ -114,9 +114,9 @@ class AsyncCursor:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    async def run(self, plan: Plan[T]) -> T:
+    async def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out (for the classes of this package)."""
-        return await self._queue.run(plan)
+        return await self._queue._run(plan)
 
     peek_current = tasks(cursors.peek_current)
     peek_next = tasks(cursors.peek_next)
@@ -133,12 +133,12 @@ class AsyncCursor:
             transaction: An AsyncTransaction of the same queue manager; None: at once and for good.
         """
         if transaction is not None:
-            return await transaction.run(self._state.taking(transaction._state, timeout))
-        return await self.run(self._state.looking("current", timeout, peek=False))
+            return await transaction._run(self._state.taking(transaction._state, timeout))
+        return await self._run(self._state.looking("current", timeout, peek=False))
 
     async def close(self) -> None:
         """Give it back."""
         with contextlib.suppress(InvalidHandle, HandleLost):
-            await self.run(self._state.closing())
+            await self._run(self._state.closing())
         if self._alone:
             await self._queue.close()

@@ -43,13 +43,13 @@ class _InLoop:
         self._manager = manager
         self._loop = asyncio.get_running_loop()
 
-    def run(self, plan: Plan[T]) -> T:
+    def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out in the loop, and wait for it.
 
         Raises:
             ServiceNotAvailable: The loop ended before that was done, or does not get to it.
         """
-        work = self._manager.run(plan)
+        work = self._manager._run(plan)
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError as error:
@@ -88,7 +88,7 @@ class AsyncManagerPartner:
 
     async def commit(self, xid: Xid) -> None:
         """See Partner."""
-        await self._manager.run(xa.commit(self._session, xid))
+        await self._manager._run(xa.commit(self._session, xid))
 
     async def commit_one_phase(self, xid: Xid) -> None:
         """See Partner."""
@@ -100,7 +100,7 @@ class AsyncManagerPartner:
 
     async def forget(self, xid: Xid) -> None:
         """See Partner."""
-        await self._manager.run(xa.forget(self._session, xid))
+        await self._manager._run(xa.forget(self._session, xid))
 
     def abandon(self) -> None:
         """See Partner: its connection is the manager's own."""

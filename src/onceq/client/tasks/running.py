@@ -29,7 +29,7 @@ class Runner(Protocol):
     async def live(self) -> AsyncAsking:
         """Its connection, made again if it broke."""
 
-    async def run(self, plan: Plan[T], on: Pinned | None = None) -> T:
+    async def _run(self, plan: Plan[T], on: Pinned | None = None) -> T:
         """Carry a plan out: on this connection and no other; None: on any."""
 
 
@@ -80,7 +80,7 @@ def opening(
 
     async def call(self: Home, /, *args: P.args, **kwargs: P.kwargs) -> R:
         on = Pinned()
-        return make(self, on, await self.run(operation(self._state, *args, **kwargs), on))
+        return make(self, on, await self._run(operation(self._state, *args, **kwargs), on))
 
     describe(call, operation, make.__qualname__.partition(".")[0])
     return call

@@ -26,9 +26,9 @@ class AsyncTracked:
         self._runner = runner
         self._state = trail
 
-    async def run(self, plan: Plan[T]) -> T:
+    async def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out (for the classes of this package)."""
-        return await self._runner.run(plan)
+        return await self._runner._run(plan)
 
     @property
     def id(self) -> MessageId:
@@ -58,7 +58,7 @@ def following(
     """A send that returns a ``AsyncTracked``."""
 
     async def call(self: Following[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncTracked:
-        return AsyncTracked(self._manager, await self.run(operation(self._state, *args, **kwargs)))
+        return AsyncTracked(self._manager, await self._run(operation(self._state, *args, **kwargs)))
 
     describe(call, operation, AsyncTracked.__name__)
     return call

@@ -71,7 +71,7 @@ class AsyncTransaction:
         """See the class."""
         return self._state.sent
 
-    async def run(self, plan: Plan[T]) -> T:
+    async def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out, always on the connection that the transaction was begun on (for the
         classes of this package). Until it is begun a plan that asks nothing needs none."""
         unit, on = self._state, self._on
@@ -82,7 +82,7 @@ class AsyncTransaction:
             return None  # type: ignore[return-value]  # what it returns
         if not unit.begun:
             on.link = None
-        return await self._manager.run(plan, on)
+        return await self._manager._run(plan, on)
 
     send = tasks(transaction.send)
     send_many = tasks(transaction.send_many)
@@ -109,7 +109,7 @@ class AsyncTransaction:
         """
         if self._partners:
             return await drive_in_task(enlisting.commit(self, self._partners))
-        return await self.run(self._state.commit(retaining=retaining))
+        return await self._run(self._state.commit(retaining=retaining))
 
     abort = in_tasks(enlisting.abort)
     _leave = in_tasks(enlisting.leave)

@@ -74,12 +74,12 @@ class Branch(Transaction):
         """Commit it: in one phase, or, once it was prepared, as was decided."""
         if self._state.vote is not Vote.PREPARED:
             return super().commit(retaining=retaining)
-        self._manager.run(xa.commit(self._manager._state, self.xid))
+        self._manager._run(xa.commit(self._manager._state, self.xid))
         return MessageIds(self._manager._state.source)
 
     def abort(self) -> None:
         """Roll it back, prepared or not."""
-        self._manager.run(self._state.abort())
+        self._manager._run(self._state.abort())
 
 
 branch = opening(xa.branch, Branch)
@@ -92,9 +92,9 @@ class Xa:
         self._manager = manager
         self._state = manager._state
 
-    def run(self, plan: Plan[T]) -> T:
+    def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out (for the classes of this package)."""
-        return self._manager.run(plan)
+        return self._manager._run(plan)
 
     def start(self, xid: Xid, *, join: bool = False, resume: bool = False) -> Branch:
         """Begin to work in a branch; see ``QueueManager.branch``."""
@@ -115,9 +115,9 @@ class Groups:
         self._manager = manager
         self._state = manager._state
 
-    def run(self, plan: Plan[T]) -> T:
+    def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out (for the classes of this package)."""
-        return self._manager.run(plan)
+        return self._manager._run(plan)
 
     def attempt(self, app: str, version: int) -> Attempt:
         """Begin an attempt.

@@ -103,7 +103,7 @@ class Connected:
             link.close()
         return link
 
-    def run(self, plan: Plan[T], on: Pinned | None = None) -> T:
+    def _run(self, plan: Plan[T], on: Pinned | None = None) -> T:
         """Carry a plan out (for the classes of this package). It needs no connection until it
         asks something, and hears of it if there is none.
 

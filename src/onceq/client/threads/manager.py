@@ -165,16 +165,16 @@ class QueueManager(Consuming):
             BackupOver: It could not hold its files long enough.
             DamagedRecord: What was copied is damaged.
         """
-        held = self.run(backups.begin())
+        held = self._run(backups.begin())
         number = held.number
         try:
             making = backups.Making(path, held, self._state, progress)
             while making.step():
                 if making.due:
-                    self.run(backups.hold("keep", number))
-            self.run(backups.hold("end", number))
+                    self._run(backups.hold("keep", number))
+            self._run(backups.hold("end", number))
         except BaseException:
             with contextlib.suppress(OnceqError):
-                self.run(backups.hold("end", number))
+                self._run(backups.hold("end", number))
             raise
         return making.finish()

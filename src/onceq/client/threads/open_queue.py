@@ -58,10 +58,10 @@ class OpenQueue:
         """Whether its connection still lives, as far as that can be known without asking."""
         return bool(self.handle) and self._on.look()
 
-    def run(self, plan: Plan[T]) -> T:
+    def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out on the connection of the handle (for the classes of this package)."""
         self._state.check(alive=self._on.look())
-        return self._manager.run(plan, self._on)
+        return self._manager._run(plan, self._on)
 
     receive = threads(handles.receive)
     receive_many = threads(handles.receive_many)
@@ -72,7 +72,7 @@ class OpenQueue:
         """Send one message now; see ``QueueManager.send``."""
         session = self._state.session
         plan = send(session, self.name, body, transactional=transactional, **properties)
-        return self._manager.run(plan)
+        return self._manager._run(plan)
 
     def cursor(self, *, alone: bool = False) -> Cursor:
         """A place in the queue that moves from message to message; see ``onceq.Cursor``.
@@ -80,12 +80,12 @@ class OpenQueue:
         Args:
             alone: Close the queue with the cursor.
         """
-        return Cursor(self, self.run(cursors.of_handle(self._state)), alone=alone)
+        return Cursor(self, self._run(cursors.of_handle(self._state)), alone=alone)
 
     def close(self) -> None:
         """Give the handle back; receives that wait through it end with OperationCancelled."""
         if self._on.alive:
-            self._manager.run(handles.close(self._state), self._on)
+            self._manager._run(handles.close(self._state), self._on)
         self._state.number = 0
 
 
@@ -112,9 +112,9 @@ class Cursor:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def run(self, plan: Plan[T]) -> T:
+    def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out (for the classes of this package)."""
-        return self._queue.run(plan)
+        return self._queue._run(plan)
 
     peek_current = threads(cursors.peek_current)
     peek_next = threads(cursors.peek_next)
@@ -131,12 +131,12 @@ class Cursor:
             transaction: A Transaction of the same queue manager; None: at once and for good.
         """
         if transaction is not None:
-            return transaction.run(self._state.taking(transaction._state, timeout))
-        return self.run(self._state.looking("current", timeout, peek=False))
+            return transaction._run(self._state.taking(transaction._state, timeout))
+        return self._run(self._state.looking("current", timeout, peek=False))
 
     def close(self) -> None:
         """Give it back."""
         with contextlib.suppress(InvalidHandle, HandleLost):
-            self.run(self._state.closing())
+            self._run(self._state.closing())
         if self._alone:
             self._queue.close()

@@ -29,7 +29,7 @@ class Runner(Protocol):
     def live(self) -> Link:
         """Its connection, made again if it broke."""
 
-    def run(self, plan: Plan[T], on: Pinned | None = None) -> T:
+    def _run(self, plan: Plan[T], on: Pinned | None = None) -> T:
         """Carry a plan out: on this connection and no other; None: on any."""
 
 
@@ -80,7 +80,7 @@ def opening(
 
     def call(self: Home, /, *args: P.args, **kwargs: P.kwargs) -> R:
         on = Pinned()
-        return make(self, on, self.run(operation(self._state, *args, **kwargs), on))
+        return make(self, on, self._run(operation(self._state, *args, **kwargs), on))
 
     describe(call, operation, make.__qualname__.partition(".")[0])
     return call

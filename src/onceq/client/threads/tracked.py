@@ -27,9 +27,9 @@ class Tracked:
         self._runner = runner
         self._state = trail
 
-    def run(self, plan: Plan[T]) -> T:
+    def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out (for the classes of this package)."""
-        return self._runner.run(plan)
+        return self._runner._run(plan)
 
     @property
     def id(self) -> MessageId:
@@ -59,7 +59,7 @@ def following(
     """A send that returns a ``Tracked``."""
 
     def call(self: Following[S], /, *args: P.args, **kwargs: P.kwargs) -> Tracked:
-        return Tracked(self._manager, self.run(operation(self._state, *args, **kwargs)))
+        return Tracked(self._manager, self._run(operation(self._state, *args, **kwargs)))
 
     describe(call, operation, Tracked.__name__)
     return call

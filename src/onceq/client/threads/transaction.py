@@ -71,7 +71,7 @@ class Transaction:
         """See the class."""
         return self._state.sent
 
-    def run(self, plan: Plan[T]) -> T:
+    def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out, always on the connection that the transaction was begun on (for the
         classes of this package). Until it is begun a plan that asks nothing needs none."""
         unit, on = self._state, self._on
@@ -82,7 +82,7 @@ class Transaction:
             return None  # type: ignore[return-value]  # what it returns
         if not unit.begun:
             on.link = None
-        return self._manager.run(plan, on)
+        return self._manager._run(plan, on)
 
     send = threads(transaction.send)
     send_many = threads(transaction.send_many)
@@ -109,7 +109,7 @@ class Transaction:
         """
         if self._partners:
             return drive(enlisting.commit(self, self._partners))
-        return self.run(self._state.commit(retaining=retaining))
+        return self._run(self._state.commit(retaining=retaining))
 
     abort = in_threads(enlisting.abort)
     _leave = in_threads(enlisting.leave)
