@@ -34,7 +34,7 @@ def errors_page() -> str:
     for code, kind in errors.every().items():
         said = (inspect.getdoc(kind) or "").split("\n\n")[0].replace("\n", " ")
         hresult = f"`{kind.hresult:#010X}`".replace("0X", "0x") if kind.hresult else ""
-        base = kind.__mro__[1].__name__
+        base = ", ".join(base.__name__ for base in kind.__bases__)
         rows.append(
             f"| `{code}` | `{kind.__name__}` | `{base}` | {hresult} | {kind.exit_code} | "
             f"{docs_rules.linked(said)} | {kind.cure} |"
@@ -47,9 +47,11 @@ def errors_page() -> str:
         "# Errors\n\n" + NOTE + "Every error is an `OnceqError` with a stable `code`; where MSMQ "
         "has a result code for the same thing, `hresult` carries it. The class says whose matter "
         "it is: `UsageError` the caller's, `Refused` a limit's or a rule's, `PeerError` the other "
-        "side's, `InDoubt` nobody's yet, `StorageFailure` the machine's. The text of an error "
-        "says what happened, to what, and what to do; a number in it, such as RCV-11, is that of "
-        "a [rule](rules.md).\n\n"
+        "side's, `InDoubt` nobody's yet, `StorageFailure` the machine's. Those of which it is "
+        "certain that nothing has happened are `Retryable` besides: the same again is safe, and "
+        "`run` does it ([when a transaction ends with an error](client.md#transactions)). The text "
+        "of an error says what happened, to what, and what to do; a number in it, such as RCV-11, "
+        "is that of a [rule](rules.md).\n\n"
         "| code | class | kind of | MSMQ | exit code | cause | cure |\n"
         "|---|---|---|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
         "## Result codes of MSMQ that cannot occur\n\n"

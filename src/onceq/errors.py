@@ -9,36 +9,9 @@ LONG: one table of errors, with cause and cure of each, is read in one place.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from onceq.damaged import DamagedPiece as DamagedPiece
-
-
-class OnceqError(Exception):
-    """Base of every error that onceq raises on purpose.
-
-    Attributes:
-        code: Stable, lower-case, hyphenated name of the error.
-        hresult: The MSMQ result code for the same situation, or 0 where MSMQ has none.
-        exit_code: What a command line ends with when this error reaches it.
-        cure: What to do about it, in a sentence.
-        xa: The return code of XA for the same situation (XTX-15), or 0.
-    """
-
-    code: ClassVar[str] = "error"
-    hresult: ClassVar[int] = 0
-    exit_code: ClassVar[int] = 1
-    cure: ClassVar[str] = "Read the text of the error."
-    xa: ClassVar[int] = 0
-
-    def __init__(self, text: str = "") -> None:
-        super().__init__(text or (type(self).__doc__ or "").strip().splitlines()[0])
-
-    @property
-    def text(self) -> str:
-        """What happened, to what, and what to do."""
-        return str(self.args[0])
-
+from onceq.error_base import OnceqError as OnceqError
+from onceq.error_base import Retryable as Retryable
 
 # ---- the caller's matter -----------------------------------------------------------------
 
@@ -266,7 +239,7 @@ class MessageAlreadyReceived(UsageError):
     cure = "Go on with the next message: a cursor does so with peek_next."
 
 
-class MessageLocked(UsageError):
+class MessageLocked(UsageError, Retryable):
     """Another transaction holds the message, and has not ended yet."""
 
     code, hresult = "message-locked", 0xC00E009C
@@ -380,6 +353,16 @@ class PartnerRefused(EnlistRefused):
     cure = "The text has what the partner says; begin the transaction again when that is mended."
 
 
+class PartnerEnded(PartnerRefused):
+    """The share of a partner was ended by a statement of the application, before its time.
+
+    If that was a COMMIT, what was done there stays, while the rest is rolled back.
+    """
+
+    code = "partner-ended"
+    cure = "Do not commit or roll back on what is enlisted; look what was committed there."
+
+
 class TwoPhaseForbidden(EnlistRefused):
     """A database does not allow two-phase commit."""
 
@@ -408,7 +391,7 @@ class RolledBack(Refused):
     cure = "Do the whole transaction again; the text says why it failed."
 
 
-class SendFailed(RolledBack):
+class SendFailed(RolledBack, Retryable):
     """A send of this transaction was refused, so that nothing of the transaction happened."""
 
     code = "send-failed"
@@ -418,7 +401,14 @@ class SendFailed(RolledBack):
     )
 
 
-class RolledBackByTime(RolledBack):
+class RolledBackByPartner(RolledBack, Retryable):
+    """A partner could not commit (a conflict, its death), and everything was rolled back."""
+
+    code = "rolled-back-by-partner"
+    cure = "Do the whole transaction again; the text has what the partner says."
+
+
+class RolledBackByTime(RolledBack, Retryable):
     """The branch was left alone for too long, and was rolled back (XA_RBTIMEOUT)."""
 
     code, xa = "rolled-back-by-time", 106
@@ -428,7 +418,7 @@ class RolledBackByTime(RolledBack):
     )
 
 
-class GroupIncomplete(RolledBack):
+class GroupIncomplete(RolledBack, Retryable):
     """A group of branches cannot be committed: not all of them are prepared. None was."""
 
     code = "group-incomplete"
@@ -519,16 +509,23 @@ class ReadBefore(Refused):
 
 
 class ServiceNotAvailable(Refused):
-    """The queue manager is away: it does not run, has stopped, or was lost. Try again.
+    """The queue manager cannot be had any more: it was closed, or another one answers now.
 
-    Whatever its stop or death does to an application is of this class; only a commit of which
-    nobody can say whether it happened is InDoubt.
+    Whatever its stop or death does to an application is of this class, by a class of its own; only
+    a commit of which nobody can say whether it happened is InDoubt.
     """
 
-    code, hresult = "service-not-available", 0xC00E000B
+    code, hresult = "manager-unavailable", 0xC00E000B
+    cure = "Open it, or connect, anew."
+
+
+class ManagerAway(ServiceNotAvailable, Retryable):
+    """The queue manager is away: it does not run, or stops. Nothing of what was asked happened."""
+
+    code = "service-not-available"
     cure = (
         "Try again when it is back: start the queue manager (`qm run`), or correct where to "
-        "connect. Nothing of what was asked has happened, unless the code is `connection-lost`."
+        "connect."
     )
 
 
@@ -553,7 +550,7 @@ class HandleLost(ServiceNotAvailable):
     cure = "Open the queue again."
 
 
-class TransactionLost(ServiceNotAvailable):
+class TransactionLost(ServiceNotAvailable, Retryable):
     """The queue manager was lost, or has stopped, and with it an open transaction: it is undone."""
 
     code = "transaction-lost"

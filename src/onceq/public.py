@@ -16,7 +16,14 @@ from onceq.client.threads.tracked import Tracked
 from onceq.client.threads.transaction import Transaction
 from onceq.embedded.data_directory import restore
 from onceq.embedded.opening import open
-from onceq.errors import InDoubt, OnceqError, ReceiveTimeout, SendFailed, ServiceNotAvailable
+from onceq.errors import (
+    InDoubt,
+    OnceqError,
+    ReceiveTimeout,
+    Retryable,
+    SendFailed,
+    ServiceNotAvailable,
+)
 from onceq.model import names
 from onceq.model.branch import Vote
 from onceq.model.identity import MessageId, TransactionId
@@ -99,6 +106,7 @@ __all__ = [
     "Reloaded",
     "RestoreReport",
     "Restored",
+    "Retryable",
     "ScrubView",
     "SendFailed",
     "SendInfo",

@@ -128,6 +128,14 @@ class Blocking:
 
         return self._wait(self._inner.consume(queue, call, **options))
 
+    def run(self, work: Any, **options: Any) -> Any:
+        """The work is a plain function in both kinds of client."""
+
+        async def call(tx: Any) -> Any:
+            return await asyncio.to_thread(work, Blocking(tx, self._loop))
+
+        return self._wait(self._inner.run(call, **options))
+
     def __repr__(self) -> str:
         return repr(self._inner)
 

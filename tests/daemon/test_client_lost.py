@@ -125,6 +125,28 @@ def test_the_with_block_says_in_doubt_too(daemon: Daemon, relay: Relay, qm: Any)
     assert found(daemon) == [b"1"]
 
 
+@pytest.mark.parametrize("code", [Code.BEGIN, Code.RECEIVE, Code.COMMIT])
+@pytest.mark.parametrize("when", [BEFORE, AFTER])
+def test_run_does_a_transaction_once_wherever_its_connection_breaks(
+    daemon: Daemon, relay: Relay, qm: Any, code: Code, when: str
+) -> None:
+    """Again where it has not happened, and not where it has: the outcome is asked for."""
+    qm.send_many(T, [b"1", b"2"], transactional=True)
+    seen: list[bytes] = []
+
+    def work(tx: Any) -> bytes:
+        body: bytes = tx.receive(T, timeout=WAIT_S).body
+        seen.append(body)
+        tx.send(T, b"of " + body)
+        return body
+
+    relay.cut(code, when)
+    assert qm.run(work) == b"1"
+    assert not relay.armed
+    assert seen == [b"1"] * (2 if (code, when) == (Code.COMMIT, BEFORE) else 1)
+    assert found(daemon) == [b"2", b"of 1"]
+
+
 class Deadly:
     """A partner that is told of a decision while the manager that has decided dies."""
 
@@ -414,7 +436,7 @@ def test_a_manager_that_stops_ends_waits_in_order(daemon: Daemon) -> None:
         daemon.stop()
         thread.join(WAIT_S)
         (error,) = raised
-        assert type(error) is errors.ServiceNotAvailable
+        assert type(error) is errors.ManagerAway
 
 
 def test_a_closed_client_says_so(daemon: Daemon) -> None:

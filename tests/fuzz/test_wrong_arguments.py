@@ -37,6 +37,7 @@ APART = frozenset(
         "close",
         "disconnect",
         "live",
+        "run",
         "work",
         "consume",
         "transaction",

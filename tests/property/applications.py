@@ -7,7 +7,7 @@ from typing import Any
 
 from onceq.client.link import Greeting, Request
 from onceq.client.threads.manager import QueueManager
-from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
+from onceq.errors import LinkLost, ManagerAway, OnceqError
 from onceq.service.requests import admit
 from onceq.wire.app import frames
 from tests.conformance.world import Node
@@ -59,7 +59,7 @@ class NodeLink:
         if before is not None:
             before(node)
         if not self.alive:
-            raise ServiceNotAvailable("it died before")
+            raise ManagerAway("it died before")
         number = request.ticket
         if number is None:
             number = self._submit(node, request)

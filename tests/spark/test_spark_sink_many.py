@@ -16,6 +16,7 @@ from onceq.errors import (  # noqa: E402
     ConfigurationError,
     GroupIncomplete,
     IllegalFormatName,
+    ManagerAway,
     OnceqError,
     ServiceNotAvailable,
 )
@@ -247,7 +248,7 @@ def test_a_manager_that_is_away_hears_of_it_when_the_batch_is_repeated(
 
     def commit_of(self: Any, xid: Xid) -> None:
         if self._manager is away:
-            raise ServiceNotAvailable("it does not answer")
+            raise ManagerAway("it does not answer")
         original(self, xid)
 
     from onceq.client.recovering import ManagerResource

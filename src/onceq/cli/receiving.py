@@ -36,6 +36,7 @@ from onceq.client.threads.transaction import Transaction
 from onceq.errors import (
     ConfigurationError,
     InDoubt,
+    ManagerAway,
     OnceqError,
     ReceiveTimeout,
     ServiceNotAvailable,
@@ -174,7 +175,7 @@ class Receiver:
         except ServiceNotAvailable:
             outcome = "unknown"
         if outcome == "aborted":
-            raise ServiceNotAvailable(
+            raise ManagerAway(
                 f"the connection was lost before the commit: the last {held} messages that were "
                 "printed are still in the queue and will come again"
             ) from error

@@ -7,7 +7,13 @@ import socket
 import ssl
 from dataclasses import dataclass
 
-from onceq.errors import ConfigurationError, OnceqError, ServiceNotAvailable, WrongAddress
+from onceq.errors import (
+    ConfigurationError,
+    ManagerAway,
+    OnceqError,
+    ServiceNotAvailable,
+    WrongAddress,
+)
 from onceq.model.data_directory import SOCKET_FILE, STORE_FILE
 from onceq.permission import denied, there
 from onceq.tls.contexts import unbelieved
@@ -53,7 +59,7 @@ class Address:
             return denied(self.path, instead=_LET_IN)
         if isinstance(error, ssl.SSLError):
             return self._untrusted(error)
-        kind = WrongAddress if isinstance(error, socket.gaierror) else ServiceNotAvailable
+        kind = WrongAddress if isinstance(error, socket.gaierror) else ManagerAway
         return kind(
             f"no queue manager answers at {self} ({why or error.strerror or error}); is it "
             "running? 'onceq qm run' starts one"
@@ -84,7 +90,7 @@ class Address:
 
     def broke_at_once(self, error: BaseException) -> ServiceNotAvailable:
         """The connection was made, and broke before a greeting."""
-        return ServiceNotAvailable(f"{self} broke the connection at once ({error}){self._doubt}")
+        return ManagerAway(f"{self} broke the connection at once ({error}){self._doubt}")
 
 
 def parse(where: str) -> Address:
@@ -108,7 +114,7 @@ def parse(where: str) -> Address:
                 raise ConfigurationError(
                     f"{where} is not the directory of a queue manager; 'onceq qm init' makes one"
                 )
-            raise ServiceNotAvailable(
+            raise ManagerAway(
                 f"the queue manager in {where} is not running; start it with 'onceq qm run {where}'"
             )
         return Address(path=path)

@@ -13,6 +13,7 @@ from onceq.client.credentials import Credentials, Hello, check_protocol
 from onceq.client.link import Greeting, Request, greeting
 from onceq.errors import (
     LinkLost,
+    ManagerAway,
     OnceqError,
     ServiceNotAvailable,
     UnknownVersion,
@@ -111,7 +112,7 @@ class AsyncLink(asyncio.Protocol):
             if not future.done():
                 future.set_result(kind(text))
         if not self._greeted.done():
-            self._greeted.set_result(ServiceNotAvailable(text))
+            self._greeted.set_result(ManagerAway(text))
         if self._transport is not None:
             self._transport.close()
 
@@ -137,7 +138,7 @@ class AsyncLink(asyncio.Protocol):
         if request.ticket is None:
             await self._writable.wait()
             if self._lost is not None or self._transport is None:
-                raise ServiceNotAvailable(str(self._lost))
+                raise ManagerAway(str(self._lost))
             self._write(request)
             if not request.waits:
                 return None
@@ -240,7 +241,7 @@ class AsyncLink(asyncio.Protocol):
         if number == 0:
             error = failure(head)
             if isinstance(error, ServiceNotAvailable):
-                self._lose(error.text, ServiceNotAvailable)  # behind the last answer
+                self._lose(error.text, ManagerAway)  # behind the last answer
             else:
                 self._lose(f"the queue manager ended the connection: {error}")
             return

@@ -19,29 +19,24 @@ import logging
 from array import array
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
-from onceq.client.current import entered, innermost, left
-from onceq.client.enlisting import AnyTransaction, leave
+from onceq.client.again import Manager, Transaction, gone, inside, settle
+from onceq.client.enlisting import leave
 from onceq.client.plans import queues
 from onceq.client.plans.ahead import ahead
-from onceq.client.plans.outcome import outcome
-from onceq.client.plans.plan import Plan
 from onceq.client.plans.selection import wait_ms
-from onceq.client.session import Session
 from onceq.errors import (
     InDoubt,
     InvalidParameter,
     OnceqError,
     ReceiveTimeout,
     ServiceNotAvailable,
-    TransactionLost,
 )
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.batch import Batch
 from onceq.partners.driving import Calls, call
 
-T = TypeVar("T")
 Wait = Callable[[float], Awaitable[bool] | bool]
 """Waits so many seconds, or until the loop is to stop; whether it is."""
 
@@ -106,16 +101,6 @@ class Course:
         log.warning("queue=%s: %s; trying again in %s s", self.queue, error.text, wait)
         return wait
 
-    def settled(self, error: InDoubt, outcome: str) -> None:
-        """What became of a commit whose answer was lost; raises if it is not done."""
-        if outcome == "aborted":
-            raise TransactionLost(
-                f"the commit did not happen ({error.text}); what was received from {self.queue} "
-                "is in its place again, and will be handed out again"
-            ) from error
-        if outcome != "committed":
-            raise error
-
     def failed(self, error: Exception, policy: object) -> None:
         """A handler has raised; raises it again unless the queue says what then becomes of a
         message: without that the same one would come for ever."""
@@ -125,30 +110,6 @@ class Course:
             "queue=%s: a handler failed, what it was given goes back: %s: %s", self.queue,
             type(error).__name__, error,
         )  # fmt: skip
-
-
-class Transaction(AnyTransaction, Protocol):
-    """A transaction of a loop, of either face."""
-
-    @property
-    def id(self) -> str: ...
-
-    def _hold(
-        self, queue: str, max: int, /, *, timeout: float | None
-    ) -> Awaitable[Batch] | Batch: ...
-
-    def commit(self) -> object: ...
-
-
-class Manager(Protocol):
-    """A queue manager of a loop, of either face."""
-
-    @property
-    def _state(self) -> Session: ...
-
-    def _run(self, plan: Plan[T], /) -> Awaitable[T] | T: ...
-
-    def transaction(self) -> Transaction: ...
 
 
 class Stop(Protocol):
@@ -169,10 +130,12 @@ def consume(
             if taken is None:
                 break
             if taken:
-                yield from _handle(qm, handler, now, course.argument(taken))
+                yield from inside(qm, now, handler, course.argument(taken))
                 yield from finish(qm, now, course, None if stopped(stop) else tx, wait)
                 course.done(len(taken))
         except ServiceNotAvailable as error:
+            if gone(error):
+                raise
             yield partial(wait, course.away_s(error))
         except Exception as error:
             if not taken or (isinstance(error, InDoubt) and error.transaction == now.id):
@@ -225,27 +188,12 @@ def finish(
             wait_s = course.slice_s(anew=True)
             then = ahead(following._state, course.queue, count=course.batch, timeout=wait_s)
             yield partial(tx._run, tx._state.commit(ahead=then))
-    except InDoubt as error:
-        while True:
-            try:
-                became = yield from call(qm._run, outcome(qm._state, error.transaction))
-            except ServiceNotAvailable as away:
-                if wait is None or (yield partial(wait, course.away_s(away))):
-                    raise error from None
-            else:
-                course.settled(error, became)
-                return
+    except InDoubt as doubt:
 
+        def ask_again(away: ServiceNotAvailable) -> Calls[bool]:
+            return wait is not None and not (yield partial(wait, course.away_s(away)))
 
-def _handle(
-    qm: Manager, handler: Callable[..., object], tx: Transaction, argument: Any
-) -> Calls[None]:
-    around = innermost()
-    entered((tx, qm, tx._state, around))
-    try:
-        yield partial(handler, tx, argument)
-    finally:
-        left(around)
+        yield from settle(qm, tx, doubt, ask_again)
 
 
 def _policy(qm: Manager, queue: str) -> Calls[object]:

@@ -21,7 +21,7 @@ from onceq.client.credentials import Credentials, check_protocol
 from onceq.client.link import Greeting, Request, greeting
 from onceq.client.pause import acquire, wait_readable
 from onceq.client.tls_socket import PartlyWritten, TlsSocket
-from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable
+from onceq.errors import LinkLost, ManagerAway, OnceqError, ServiceNotAvailable
 from onceq.model.run import Buffer
 from onceq.wire.app import frames
 from onceq.wire.app.answers import decode, failure
@@ -122,7 +122,7 @@ class SocketLink:
         except ssl.SSLError as error:
             raise self._address.unreachable(error) from error
         except OSError as error:
-            raise ServiceNotAvailable(f"{self._address} does not answer: {error}") from error
+            raise ManagerAway(f"{self._address} does not answer: {error}") from error
 
     # ---- whether it lives -----------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class SocketLink:
         """Nobody will ever get an answer on this connection any more.
 
         Args:
-            kind: LinkLost: what was asked may have happened. ServiceNotAvailable: it has not.
+            kind: LinkLost: what was asked may have happened. ManagerAway: it has not.
         """
         if self._lost is None:
             self._lost = kind(text)
@@ -207,7 +207,7 @@ class SocketLink:
         request = slot.request
         with self._writing:
             if self._lost is not None:
-                raise ServiceNotAvailable(str(self._lost))
+                raise ManagerAway(str(self._lost))
             slots: dict[int, _Slot] = {}
             pieces = self._numbered(slot, slots)
             if request.behind is not None:
@@ -222,7 +222,7 @@ class SocketLink:
                 self._slots |= slots
                 if self._lost is not None:  # It broke before the slot could be seen.
                     self._forget(slots)
-                    raise ServiceNotAvailable(str(self._lost))
+                    raise ManagerAway(str(self._lost))
             pieces = _few(pieces)
             try:
                 done = self._socket.sendmsg(pieces)
@@ -258,7 +258,7 @@ class SocketLink:
         else:
             self._lose(text)
         if slots:
-            raise ServiceNotAvailable(text)
+            raise ManagerAway(text)
 
     def _write_rest(self, pieces: Sequence[Buffer], done: int) -> None:
         if done == sum(map(len, pieces)):
@@ -299,7 +299,7 @@ class SocketLink:
         """The queue manager ends the connection, and says why."""
         if isinstance(error, ServiceNotAvailable):
             # It stops in order, and this comes behind the last answer.
-            self._lose(error.text, ServiceNotAvailable)
+            self._lose(error.text, ManagerAway)
         else:
             self._lose(f"the queue manager at {self._address} ended the connection: {error}")
 

@@ -21,7 +21,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from onceq.errors import InDoubt, OnceqError, PartnerRefused, RolledBack, UnknownBranch
+from onceq.errors import (
+    InDoubt,
+    OnceqError,
+    PartnerEnded,
+    PartnerRefused,
+    RolledBack,
+    RolledBackByPartner,
+    UnknownBranch,
+)
 from onceq.model.branch import Vote
 
 
@@ -116,10 +124,18 @@ def preparing(first: int, votes: list[Vote], count: int) -> Generator[Step, Any,
             # Who has refused has rolled back, and its connection is free: it is not told again.
             refused = isinstance(error, (PartnerRefused, RolledBack))
             yield from undoing(count, votes, but=index if refused else -1)
-            raise RolledBack(
+            raise rolled_back(
                 f"partner {index + 1} of {count} could not promise to commit, and everything was "
-                f"undone: {error}"
+                "undone",
+                error,
             ) from error
+
+
+def rolled_back(what: str, error: Exception) -> RolledBack:
+    """What a commit says after a partner would not: to do it again is safe, unless the application
+    has ended the share there by itself, and maybe committed it."""
+    kind = RolledBack if isinstance(error, PartnerEnded) else RolledBackByPartner
+    return kind(f"{what}: {error}")
 
 
 def telling(made: Made, votes: Sequence[Vote]) -> Generator[Step, Any, None]:
@@ -143,7 +159,7 @@ def one_phase() -> Steps:
     except InDoubt:
         raise
     except (PartnerRefused, RolledBack) as error:
-        raise RolledBack(f"the only partner could not commit, and was undone: {error}") from error
+        raise rolled_back("the only partner could not commit, and was undone", error) from error
     except Exception as error:
         raise InDoubt(
             f"the answer of the only partner to its commit was lost: {error}; look there whether "

@@ -42,6 +42,7 @@ from onceq.partners.deciding import (
     What,
     one_phase,
     preparing,
+    rolled_back,
     telling,
     undoing,
 )
@@ -214,7 +215,7 @@ def committing_by_row(
         with contextlib.suppress(OnceqError):  # Recovery will find no row.
             yield Step(What.BREAK)
         yield from undoing(last, votes)
-        raise RolledBack(f"the database could not commit, and all was undone: {error}") from error
+        raise rolled_back("the database could not commit, and all was undone", error) from error
     except BaseException as error:
         with contextlib.suppress(OnceqError):
             yield Step(What.LEAVE)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from onceq.errors import EnlistRefused, PartnerLost, PartnerRefused
+from onceq.errors import EnlistRefused, PartnerEnded, PartnerLost, PartnerRefused
 from onceq.model.xid import Xid
 from onceq.partners.contract import short_name
 from onceq.partners.last_agent import ABORTED, COMMITTED, NOTED, TABLE, Row
@@ -229,7 +229,7 @@ class MariadbLast:
             code = code_of(error.__cause__) if isinstance(error.__cause__, Exception) else 0
             undone = self._undo()
             if code == _NO_SAVEPOINT:
-                raise PartnerRefused(
+                raise PartnerEnded(
                     "the transaction was ended by a statement on the enlisted MariaDB connection "
                     "(COMMIT, ROLLBACK, or one like CREATE TABLE that commits by itself), or by a "
                     "deadlock; let the transaction that it is enlisted in do that"

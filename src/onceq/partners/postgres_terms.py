@@ -19,6 +19,7 @@ from psycopg.conninfo import make_conninfo
 from onceq.errors import (
     InvalidParameter,
     OnceqError,
+    PartnerEnded,
     PartnerLost,
     PartnerRefused,
     TwoPhaseForbidden,
@@ -200,7 +201,7 @@ def over_reason(
     if status == _INERROR:
         return not_prepared("ROLLBACK")
     if status == _IDLE:
-        return PartnerRefused(
+        return PartnerEnded(
             "the transaction was ended by a statement (COMMIT or ROLLBACK) on the enlisted "
             "PostgreSQL connection; let the transaction that it is enlisted in do that"
         )

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from onceq.errors import EnlistRefused, PartnerLost, PartnerRefused
+from onceq.errors import EnlistRefused, PartnerEnded, PartnerLost, PartnerRefused
 from onceq.model.xid import Xid
 from onceq.partners.contract import short_name
 from onceq.partners.last_agent import ABORTED, COMMITTED, NOTED, TABLE, Row
@@ -119,7 +119,7 @@ class SqliteLast:
 
     def _check_open(self) -> None:
         if not self.connection.in_transaction:
-            raise PartnerRefused(
+            raise PartnerEnded(
                 "the transaction was ended by a statement (COMMIT or ROLLBACK) on the enlisted "
                 "SQLite connection, or by an error; let the transaction that it is enlisted in "
                 "do that"

@@ -23,6 +23,7 @@ from onceq.core.inputs.inputs import OwnerCame
 from onceq.errors import (
     InsufficientResources,
     MalformedPacket,
+    ManagerAway,
     OnceqError,
     OperationCancelled,
     ServiceNotAvailable,
@@ -75,7 +76,7 @@ def _asked(code: int, raw: memoryview, rest: memoryview) -> Request | OnceqError
 
 
 def _stops() -> ServiceNotAvailable:
-    return ServiceNotAvailable("the queue manager stops; this has not happened, ask again")
+    return ManagerAway("the queue manager stops; this has not happened, ask again")
 
 
 class Transport(Protocol):

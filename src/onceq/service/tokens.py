@@ -16,7 +16,7 @@ from collections import OrderedDict
 from typing import Final
 
 from onceq.core.manager import Manager
-from onceq.errors import AccessDenied, ServiceNotAvailable
+from onceq.errors import AccessDenied, ManagerAway
 from onceq.model.limits import TOKEN_ADDRESSES_MAX, WRONG_TOKENS_A_S, WRONG_TOKENS_AT_ONCE
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.tokens import Token
@@ -54,7 +54,7 @@ class TokenDoor:
         count = self._counted(address, now.mono_us)
         if count >= WRONG_TOKENS_AT_ONCE:
             self._told(address, "too many wrong tokens")
-            raise ServiceNotAvailable(
+            raise ManagerAway(
                 "too many wrong tokens came from this address just now: the next one is looked at "
                 f"in {1 / WRONG_TOKENS_A_S:g} s"
             )

@@ -66,4 +66,4 @@ def original(error: Exception) -> OnceqError:
         first = found[-1].strip() if found else first
     if isinstance(error, AnalysisException):
         return errors.InvalidParameter(f"Spark says: {first}")
-    return errors.ServiceNotAvailable(f"Spark gave up: {first}")
+    return errors.ManagerAway(f"Spark gave up: {first}")

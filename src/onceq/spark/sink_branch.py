@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.client.threads.manager import QueueManager
-from onceq.errors import BranchState, OnceqError, ServiceNotAvailable, UnknownBranch
+from onceq.errors import BranchState, ManagerAway, OnceqError, ServiceNotAvailable, UnknownBranch
 from onceq.model.branch import Vote
 from onceq.model.run import Run
 from onceq.model.xid import Xid
@@ -172,7 +172,7 @@ def fence(manager: QueueManager, xid: Xid) -> None:
     except UnknownBranch:
         pass
     except BranchState as error:
-        raise ServiceNotAvailable(
+        raise ManagerAway(
             f"{manager.name} has not noticed yet that a connection of this task has ended "
             f"({error.text})"
         ) from error

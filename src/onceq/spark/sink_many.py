@@ -20,7 +20,7 @@ from typing import Final
 
 from onceq.client.recovering import ManagerResource
 from onceq.client.threads.manager import QueueManager
-from onceq.errors import GroupIncomplete, ServiceNotAvailable
+from onceq.errors import GroupIncomplete, ManagerAway
 from onceq.model.views.branches import GroupResult
 from onceq.model.xid import GROUP_MARK, Xid, group_of
 from onceq.spark.targets import wrong
@@ -74,7 +74,7 @@ def tell(home: QueueManager, others: Sequence[QueueManager]) -> None:
         log.warning("part %s was decided by hand: %s", xid, said)
     if report.failed:
         ((name, why), *_) = report.failed.items()
-        raise ServiceNotAvailable(
+        raise ManagerAway(
             f"{name} could not be told what {home.name} has decided ({why}). Nothing is lost, and "
             "it waits for that: write the same batch again, under the same txnAppId and "
             "txnVersion, or call onceq tx recover --other for it"

@@ -15,7 +15,7 @@ import ssl
 import tempfile
 from typing import Any, Final
 
-from onceq.errors import AccessDenied, ConfigurationError, ServiceNotAvailable
+from onceq.errors import AccessDenied, ConfigurationError, ManagerAway
 from onceq.model.identity import guid_text
 from onceq.tls import authority
 from onceq.tls.contexts import JOIN, Files, client_context, unbelieved
@@ -99,19 +99,19 @@ def _asked(
             f"{address} cannot be believed: {unbelieved(error)}; nothing secret was said"
         ) from None
     except ssl.SSLError as error:
-        raise ServiceNotAvailable(
+        raise ManagerAway(
             f"{address} does not take this (TLS: {error.reason}): has it an identity, is an "
             "invitation open there, and is the own certificate still good?"
         ) from None
     except OSError as error:
-        raise ServiceNotAvailable(
+        raise ManagerAway(
             f"{address} cannot be reached: {(error.strerror or str(error)).lower()}"
         ) from None
     try:
         found = json.loads(raw)
         refused = found.get("error")
     except (ValueError, AttributeError, RecursionError):
-        raise ServiceNotAvailable(
+        raise ManagerAway(
             f"{address} gave no answer that can be read: is an invitation open there?"
         ) from None
     if refused is not None:
@@ -121,7 +121,7 @@ def _asked(
 
 def _check(connection: ssl.SSLSocket, address: str, guid: bytes | None) -> None:
     if connection.selected_alpn_protocol() != JOIN:
-        raise ServiceNotAvailable(f"{address} speaks TLS, but not as a queue manager that invites")
+        raise ManagerAway(f"{address} speaks TLS, but not as a queue manager that invites")
     if guid is not None and guid_of(connection.getpeercert()) != guid:
         raise AccessDenied(
             f"another queue manager than {guid_text(guid)} answers at {address}; nothing secret "

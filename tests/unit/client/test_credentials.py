@@ -28,8 +28,8 @@ from onceq.client.socket_link import SocketLink
 from onceq.errors import (
     AccessDenied,
     ConfigurationError,
+    ManagerAway,
     OnceqError,
-    ServiceNotAvailable,
     UnknownVersion,
     WrongAddress,
 )
@@ -271,7 +271,7 @@ def test_other_refusals_are_as_they_are(server: Scripted) -> None:
         server.fail(0, "service-not-available", "too many wrong tokens")
 
     for error in by_both(server, refuse, Credentials(token=SHOWN)):
-        assert type(error) is ServiceNotAvailable
+        assert type(error) is ManagerAway
         assert error.text == "too many wrong tokens"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceq.client.link import Request
-from onceq.errors import LinkLost, ServiceNotAvailable
+from onceq.errors import LinkLost, ManagerAway
 from onceq.model import requests
 from onceq.model.identity import TransactionId
 from tests.unit.client.script import Q
@@ -26,4 +26,4 @@ from tests.unit.client.script import Q
 )
 def test_what_may_be_asked_again(request_: Request, lost: bool, unsent: bool) -> None:
     assert request_.repeatable(LinkLost()) is lost
-    assert request_.repeatable(ServiceNotAvailable()) is unsent
+    assert request_.repeatable(ManagerAway()) is unsent

@@ -20,6 +20,7 @@ from onceq.client.socket_link import SocketLink
 from onceq.errors import (
     LinkLost,
     MalformedPacket,
+    ManagerAway,
     OnceqError,
     QueueNotFound,
     ReceiveTimeout,
@@ -149,7 +150,7 @@ def test_threads_and_tasks_say_the_same_of_whom_they_cannot_reach(
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     nowhere = Address(host="no-such-host.invalid", port=1802)
-    cases = ((nowhere, WrongAddress), (Address(path=str(tmp_path / "none")), ServiceNotAvailable))
+    cases = ((nowhere, WrongAddress), (Address(path=str(tmp_path / "none")), ManagerAway))
     for address, kind in cases:
         with monkeypatch.context() as patch:
             if address.host:

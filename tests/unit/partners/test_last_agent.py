@@ -24,6 +24,7 @@ from onceq.errors import (
     InDoubt,
     InvalidParameter,
     LinkLost,
+    ManagerAway,
     OnceqError,
     PartnerLost,
     PartnerRefused,
@@ -423,7 +424,7 @@ def by_row() -> ByRow:
 
 
 @pytest.mark.parametrize("begun", [False, True])
-@pytest.mark.parametrize("lost", [LinkLost("cut"), ServiceNotAvailable("away")])
+@pytest.mark.parametrize("lost", [LinkLost("cut"), ManagerAway("away")])
 def test_a_promise_that_was_lost_says_do_it_again(begun: bool, lost: ServiceNotAvailable) -> None:
     """What was never asked, in a transaction that is not begun, has its own error."""
     made = by_row()

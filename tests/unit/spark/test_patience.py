@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
-from onceq.errors import ServiceNotAvailable
+from onceq.errors import ManagerAway
 from onceq.spark.patience import LONGEST_WAIT_S, RETRY_S, BackOff, Patience, Spell
 
-GONE = ServiceNotAvailable("nobody answers")
+GONE = ManagerAway("nobody answers")
 
 
 class Clock:

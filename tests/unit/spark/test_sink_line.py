@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from onceq.errors import QueueNotFound, ServiceNotAvailable, WrongAddress
+from onceq.errors import ManagerAway, QueueNotFound, ServiceNotAvailable, WrongAddress
 from onceq.spark import sink_line
 from onceq.spark.patience import RETRY_S, Patience, Spell
 from onceq.spark.sink_line import WRONG_S_MAX, Line
 
-AWAY = ServiceNotAvailable("nobody answers")
+AWAY = ManagerAway("nobody answers")
 NOWHERE = WrongAddress("there is no such host")
 
 

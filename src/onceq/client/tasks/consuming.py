@@ -6,13 +6,16 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
+from onceq.client import again
 from onceq.client.loops import Course, consume, finish, goes_on, stopped, take
 from onceq.client.tasks.recovering import AsyncRecovering
 from onceq.client.tasks.transaction import AsyncTransaction
 from onceq.model.message import Message
 from onceq.partners.driving import drive_in_task
+
+T = TypeVar("T")
 
 
 class AsyncConsuming(AsyncRecovering):
@@ -22,6 +25,21 @@ class AsyncConsuming(AsyncRecovering):
         """A unit of work: ``async with qm.transaction() as tx``. Commits at the end, aborts on an
         exception."""
         return AsyncTransaction(self)
+
+    async def run(
+        self,
+        work: Callable[[AsyncTransaction], Awaitable[T]],
+        *,
+        tries: int = again.TRIES,
+        also: tuple[type[Exception], ...] = (),
+    ) -> T:
+        """Do a whole transaction, and do it again as long as that is safe and may help.
+
+        See ``QueueManager.run``; ``work(tx)`` is awaited. To cancel it undoes the transaction.
+        """
+        doing = again.run(self, work, tries=tries, also=also, wait=asyncio.sleep)
+        found: T = await drive_in_task(doing)
+        return found
 
     async def messages(self, queue: str, *, timeout: float | None = 0.0) -> AsyncIterator[Message]:
         """Receive one message after another, until none comes for ``timeout`` seconds.

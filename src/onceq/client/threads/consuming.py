@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
+from onceq.client import again
 from onceq.client.loops import Course, consume, finish, goes_on, stopped, take
+from onceq.client.pause import pause
 from onceq.client.threads.recovering import Recovering
 from onceq.client.threads.transaction import Transaction
 from onceq.model.message import Message
 from onceq.partners.driving import drive
+
+T = TypeVar("T")
 
 
 class Consuming(Recovering):
@@ -20,6 +24,40 @@ class Consuming(Recovering):
         """A unit of work: ``with qm.transaction() as tx``. Commits at the end, aborts on an
         exception."""
         return Transaction(self)
+
+    def run(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        tries: int = again.TRIES,
+        also: tuple[type[Exception], ...] = (),
+    ) -> T:
+        """Do a whole transaction, and do it again as long as that is safe and may help.
+
+        ``work(tx)`` is called with a new transaction, which is current meanwhile (``send_current``)
+        and is committed when it returns. After an error of which it is certain that nothing of the
+        transaction happened (``errors.Retryable``), all of it is done again, after a pause that
+        grows from 0.05 to 2 seconds, and the log says so. Every other exception aborts it and
+        leaves here. So what ``work`` does beside the transaction may be done several times.
+
+        Where the answer to the commit is lost, its outcome is asked for: it is done again only if
+        it has certainly not happened.
+
+        Args:
+            work: Gets the transaction; it may also end it by itself.
+            tries: How often it is done at most.
+            also: Further exceptions of ``work`` after which it is done again, such as a database's
+                ``SerializationFailure``.
+
+        Returns:
+            What ``work`` has returned.
+
+        Raises:
+            InDoubt: Nobody can tell whether the commit has happened. Ask again with ``outcome``.
+            Retryable: The last try failed, too.
+        """
+        found: T = drive(again.run(self, work, tries=tries, also=also, wait=pause))
+        return found
 
     def messages(self, queue: str, *, timeout: float | None = 0.0) -> Iterator[Message]:
         """Receive one message after another, until none comes for ``timeout`` seconds.

@@ -19,6 +19,7 @@ from onceq.errors import (
     InvalidParameter,
     LabelTooLong,
     LinkLost,
+    ManagerAway,
     NotSupported,
     OnceqError,
     QueueNotFound,
@@ -313,7 +314,7 @@ def test_a_commit_without_an_answer_is_in_doubt(
 def test_a_commit_that_was_never_sent_is_not_in_doubt(script: Script, session: Session) -> None:
     work = Unit(session)
     script.run(work.send(Q, [b"1"], {}))
-    script.will(Code.COMMIT, ServiceNotAvailable("gone"))
+    script.will(Code.COMMIT, ManagerAway("gone"))
     with pytest.raises(ServiceNotAvailable):
         script.run(work.commit())
     script.run(work.commit())
@@ -332,7 +333,7 @@ def test_a_begun_transaction_is_over_when_its_connection_is(
     for code, step in steps:
         work = Unit(session)
         work.begun = True
-        error = ServiceNotAvailable("gone") if code == Code.COMMIT else LinkLost("cut")
+        error = ManagerAway("gone") if code == Code.COMMIT else LinkLost("cut")
         script.will(code, error)
         with pytest.raises(TransactionLost, match="connection was lost"):
             script.run(step(work))
