@@ -22,7 +22,7 @@ from collections.abc import Callable
 from contextlib import closing
 from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
 import onceq
 from onceq.core.manager import Manager
@@ -86,7 +86,11 @@ def opened(folder: str) -> onceq.QueueManager:
 
 
 def fill(
-    manager: onceq.QueueManager, queue: str, count: int, body: bytes, **properties: int
+    manager: onceq.QueueManager,
+    queue: str,
+    count: int,
+    body: bytes,
+    **properties: Unpack[onceq.BatchProperties],
 ) -> None:
     """So many messages, many in a transaction."""
     for start in range(0, count, AT_ONCE):

@@ -44,3 +44,10 @@ class Retryable(OnceqError):
 
     code, exit_code = "retryable", 3
     cure = "Do the whole transaction again, after a pause; `run` of a queue manager does so."
+
+
+class UsageError(OnceqError):
+    """The call is wrong; change it."""
+
+    code, exit_code = "usage", 2
+    cure = "Change the call; the text says what is wrong with it."

@@ -12,15 +12,9 @@ from __future__ import annotations
 from onceq.damaged import DamagedPiece as DamagedPiece
 from onceq.error_base import OnceqError as OnceqError
 from onceq.error_base import Retryable as Retryable
+from onceq.error_base import UsageError as UsageError
 
 # ---- the caller's matter -----------------------------------------------------------------
-
-
-class UsageError(OnceqError):
-    """The call is wrong; change it."""
-
-    code, exit_code = "usage", 2
-    cure = "Change the call; the text says what is wrong with it."
 
 
 class QueueNotFound(UsageError):
@@ -223,6 +217,16 @@ class MessageNotFound(UsageError):
 
     code, hresult = "message-not-found", 0xC00E0088
     cure = "Peek again: the message was received, has expired, or is locked by a transaction."
+
+
+class BodyNotJson(UsageError):
+    """The body of a message is not JSON, or not of the type that was asked for."""
+
+    code = "body-not-json"
+    cure = (
+        "The message is untouched: abort its transaction and it is in its place again. Ask for a "
+        "type that fits, or refuse it with `tx.reject`, so that it ends as a dead letter."
+    )
 
 
 class IllegalCursorAction(UsageError):
@@ -563,6 +567,23 @@ class ReceiveTimeout(Refused, TimeoutError):
     code, hresult = "timeout", 0xC00E001B
     exit_code = 4
     cure = "Wait longer, or go on without a message."
+
+
+class ReplyTimeout(ReceiveTimeout):
+    """No reply came in time; the text says what is known of the request."""
+
+    code = "reply-timeout"
+    cure = (
+        "The text says how far the request has come. What was received may have been done; let the "
+        "server reply to a repetition as to the first, or ask it what became of the first."
+    )
+
+
+class RequestFailed(Refused):
+    """The request came to an end without being received, so no reply will come."""
+
+    code = "request-failed"
+    cure = "The text says why; the server has done nothing because of it. Mend that, and ask again."
 
 
 # ---- the other side ----------------------------------------------------------------------

@@ -5,6 +5,7 @@ from onceq.client.credentials import Tls
 from onceq.client.opening import connect
 from onceq.client.plans.sender_transaction import SenderTransaction
 from onceq.client.plans.tracking import Ending
+from onceq.client.properties import BatchProperties, SendProperties
 from onceq.client.reports import BackupReport, RestoreReport
 from onceq.client.results import MessageIds
 from onceq.client.stopping import stopping
@@ -70,6 +71,7 @@ __all__ = [
     "Acknowledge",
     "BackupReport",
     "Batch",
+    "BatchProperties",
     "Branch",
     "BranchView",
     "ClashView",
@@ -110,6 +112,7 @@ __all__ = [
     "ScrubView",
     "SendFailed",
     "SendInfo",
+    "SendProperties",
     "SenderTransaction",
     "SequenceInfo",
     "ServiceNotAvailable",

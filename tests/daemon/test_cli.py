@@ -97,6 +97,21 @@ def test_lines_go_in_and_come_out(onceq_: Shell) -> None:
 
 
 @pytest.mark.slow
+def test_json_bodies_are_checked_and_shown_as_values(onceq_: Shell) -> None:
+    onceq_("queue", "create", "private$/values", "--transactional")
+    onceq_("send", "private$/values", "--json-body", '{"a": [1, "é"]}', "2")
+    onceq_("send", "private$/values", "--json-body", "3", "{", code=2)
+    assert "message 2 of the input is not JSON" in onceq_.error
+    onceq_("send", "private$/values", "plain")
+    for verb in ("peek", "receive"):
+        shown = [
+            json.loads(line) for line in onceq_(verb, "private$/values", "--json").splitlines()
+        ]
+        assert [one.get("json", "-") for one in shown] == [{"a": [1, "é"]}, 2, "-"]
+        assert shown[0]["body"] == '{"a": [1, "é"]}'
+
+
+@pytest.mark.slow
 def test_nul_raw_and_whole_files(onceq_: Shell, tmp_path: Path) -> None:
     onceq_("queue", "create", "private$/bytes", "--transactional")
     onceq_.pipe("send", "private$/bytes", "--nul", data=b"a\nb\0\xff\xfe\0")

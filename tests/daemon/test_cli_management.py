@@ -213,7 +213,8 @@ def test_message_properties_that_could_not_be_kept(
     qm.create_queue("private$\\q")
     with pytest.raises(error):
         qm.send("private$\\q", b"", **values)
-    qm.send("private$\\q", b"", priv_level=0, auth_level=0)
+    unkept: dict[str, Any] = {"priv_level": 0, "auth_level": 0}
+    qm.send("private$\\q", b"", **unkept)
     assert qm.queue("private$\\q")["messages"] == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -112,7 +113,7 @@ def test_for_tasks(two: Two) -> None:
 # ---- dead letters ------------------------------------------------------------------------------
 
 
-def died(two: Two, *bodies: bytes, **more: object) -> list[letters.Letter]:
+def died(two: Two, *bodies: bytes, **more: Any) -> list[letters.Letter]:
     """Dead letters of a queue that is not there."""
     for body in bodies:
         sent = two.alpha.send_tracked(NOWHERE, body, transactional=True, **more)

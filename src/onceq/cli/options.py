@@ -25,6 +25,12 @@ File = Annotated[
 NulInput = Annotated[
     bool, typer.Option("--nul", "-0", help="Messages in the input end with NUL, not newline.")
 ]
+JsonBodies = Annotated[
+    bool,
+    typer.Option(
+        "--json-body", help="Each message is JSON: checked before it goes, and marked as JSON."
+    ),
+]
 SendBatch = Annotated[
     int,
     typer.Option(

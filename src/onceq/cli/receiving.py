@@ -34,6 +34,7 @@ from onceq.cli.interrupt import Interruptible, in_doubt
 from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.transaction import Transaction
 from onceq.errors import (
+    BodyNotJson,
     ConfigurationError,
     InDoubt,
     ManagerAway,
@@ -68,7 +69,8 @@ Nul = Annotated[bool, typer.Option("--nul", "-0", help="A NUL behind each body, 
 
 
 def as_map(message: Message) -> dict[str, Any]:
-    """A message for JSON: its body as text, or in base64 if it is none."""
+    """A message for JSON: its body as text, or in base64 if it is none; ``json`` is its value, if
+    its sender says that it has one."""
     found: dict[str, Any] = {}
     for field in fields(message):
         name, value = field.name, getattr(message, field.name)
@@ -90,6 +92,9 @@ def as_map(message: Message) -> dict[str, Any]:
         else:
             found[name] = value
     found["class"] = class_name(message.message_class)
+    if message.is_json:
+        with suppress(BodyNotJson):
+            found["json"] = message.json()
     return found
 
 

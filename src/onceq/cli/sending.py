@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from json import dumps
 from typing import Any
 
+import msgspec
 import typer
 
 from onceq.cli import options, out
@@ -29,10 +30,12 @@ from onceq.errors import (
     ConfigurationError,
     IllegalPropertyValue,
     InDoubt,
+    InvalidParameter,
     OnceqError,
     ServiceNotAvailable,
     TransactionUsage,
 )
+from onceq.model.json_body import BODY_TYPE as JSON_BODY_TYPE
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.wording import plural
 
@@ -69,6 +72,22 @@ def pieces(descriptor: int, separator: bytes) -> Iterator[list[bytes]]:
             )
     if rest:
         yield [rest]
+
+
+def checked_json(found: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
+    """The same, as far as each is JSON; raises InvalidParameter, which says which is not."""
+    done = 0
+    for some in found:
+        for body in some:
+            done += 1
+            try:
+                msgspec.json.decode(body)
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                raise InvalidParameter(
+                    f"message {done} of the input is not JSON: {error}; neither it nor what "
+                    "follows was sent"
+                ) from None
+        yield some
 
 
 class Batches:
@@ -271,6 +290,7 @@ def send(
     journal: options.Journaled = False,
     acknowledge: options.AcknowledgeLevel = "",
     trace: options.Trace = False,
+    json_body: options.JsonBodies = False,
     track: options.Track = False,
     qm: Where = None,
     json: Json = False,
@@ -290,11 +310,14 @@ def send(
             label, priority, delivery, app_specific, correlation_id, response_queue, admin_queue,
             time_to_reach_queue, time_to_be_received, trace, acknowledge,
         ) | _endings(dead_letter, journal, dead_letter_queue)  # fmt: skip
+        if json_body:
+            values["body_type"] = JSON_BODY_TYPE
         if track:
             values = wishes(values, connection.tracking_queue())
         sender = Sender(connection, destination, values, transactional=in_transactions)
         with _source(texts, file, nul=nul) as source, Interruptible() as guard:
-            _carry_out(sender, Batches(source, batch), guard, json=as_json(json))
+            found = checked_json(source) if json_body else source
+            _carry_out(sender, Batches(found, batch), guard, json=as_json(json))
         tally = sender.tally
         if track and tally.first_id and not as_json(json):
             last = f" to {tally.last_id}" if tally.last_id != tally.first_id else ""

@@ -7,21 +7,38 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
 from operator import add
-from typing import Final
+from typing import Any, Final
 
 from onceq.errors import BodyTooLarge, InvalidParameter
+from onceq.model.json_body import BODY_TYPE, encoded, encoded_each
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.run import LENGTH_TYPE, Run, largest_of, total_of
 
 Body = bytes | bytearray | memoryview | str
+
+
+class Nothing(Enum):
+    """What stands in a signature where nothing was given, and None would be a value."""
+
+    NOTHING = 0
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+NOTHING: Final = Nothing.NOTHING
 
 PART_BYTES_MAX: Final = 16 << 20
 """Bodies of one frame; a frame may have 64 MiB (CLIENT_FRAME_BYTES_MAX)."""
 PART_MESSAGES_MAX: Final = 250_000
 
 
-def raw(body: Body) -> bytes:
+Bodies = Iterable[Body | Nothing] | Nothing
+
+
+def raw(body: Body | Nothing) -> bytes:
     """The bytes of a body; text becomes UTF-8. Raises InvalidParameter."""
     if isinstance(body, bytes):
         return body
@@ -32,10 +49,38 @@ def raw(body: Body) -> bytes:
             raise InvalidParameter(f"this text cannot be encoded: {error.reason}") from None
     if isinstance(body, (bytearray, memoryview)):
         return bytes(body)
+    if body is NOTHING:
+        raise InvalidParameter("there is no body: say one, or json=value")
     raise InvalidParameter(f"a body is bytes or text, not {type(body).__name__}")
 
 
-def run_of(bodies: Iterable[Body]) -> Run:
+def json_body(body: Body | Nothing, value: object, properties: Any) -> bytes:
+    """The body that a value becomes; its body type says what it is, if none was given.
+
+    Args:
+        properties: Of the message, as a map that belongs to the call.
+
+    Raises:
+        InvalidParameter: There is a body too, or the value cannot be said in JSON.
+    """
+    _alone(body, properties)
+    return encoded(value)
+
+
+def json_bodies(bodies: object, values: Iterable[object], properties: Any) -> list[bytes]:
+    """The same for each value of a batch."""
+    _alone(bodies, properties)
+    return encoded_each(values)
+
+
+def _alone(body: object, properties: Any) -> None:
+    if body is not NOTHING:
+        raise InvalidParameter("say a body, or json=value, not both")
+    if properties.get("body_type") is None:
+        properties["body_type"] = BODY_TYPE
+
+
+def run_of(bodies: Bodies) -> Run:
     """Bodies as one run; a run of bodies is taken as it is, and belongs to the library then.
 
     Raises:
@@ -46,9 +91,11 @@ def run_of(bodies: Iterable[Body]) -> Run:
         if total_of(bodies.lengths) != len(bodies.data):
             raise InvalidParameter("the lengths of a run do not add up to its bytes")
         return _fitting(bodies)
+    if bodies is NOTHING:
+        raise InvalidParameter("there are no bodies: say them, or json=values")
     if isinstance(bodies, (str, bytes, bytearray, memoryview)):
         raise InvalidParameter("several bodies are wanted here, in a list; send takes a single one")
-    items: Sequence[Body] = bodies if isinstance(bodies, (list, tuple)) else list(bodies)
+    items: Sequence[Body | Nothing] = bodies if isinstance(bodies, (list, tuple)) else list(bodies)
     # 1.1 us instead of 2.2: most sends are of one.
     if len(items) == 1 and type(items[0]) is bytes and len(items[0]) <= PACKET_BYTES_MAX:
         return Run(items[0], array(LENGTH_TYPE, (len(items[0]),)))

@@ -16,10 +16,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Unpack
 
 from onceq.client.enlisting import AnyTransaction, leave
 from onceq.client.plans.tracking import ENDS
+from onceq.client.properties import SendProperties
 from onceq.errors import InvalidParameter, OnceqError, ReceiveTimeout
 from onceq.model.classes import FORGOTTEN_THERE, SECOND_LETTER, TOLD_ALREADY, MessageClass
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
@@ -188,7 +189,12 @@ class Manager(Protocol):
     def purge(self, name: str, /) -> Awaitable[int] | int: ...
 
     def send(
-        self, destination: str, body: bytes, *, transactional: bool, **properties: Any
+        self,
+        destination: str,
+        body: bytes,
+        *,
+        transactional: bool,
+        **properties: Unpack[SendProperties],
     ) -> object: ...
 
     def transaction(self) -> Transaction: ...
@@ -199,7 +205,9 @@ class Transaction(AnyTransaction, Protocol):
 
     def receive(self, queue: str, /, *, lookup_id: int) -> object: ...
 
-    def send(self, destination: str, body: bytes, **properties: Any) -> object: ...
+    def send(
+        self, destination: str, body: bytes, **properties: Unpack[SendProperties]
+    ) -> object: ...
 
     def commit(self) -> object: ...
 

@@ -7,9 +7,9 @@ leaves a transaction as it was.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Final
+from typing import Any, Final, Literal, TypedDict
 
 from onceq.errors import (
     AuthenticationNotSupported,
@@ -36,6 +36,46 @@ from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet.own import own_headers
 
+
+class SharedProperties(TypedDict, total=False):
+    """What all messages of a batch have in common; None: as by default."""
+
+    priority: int | None
+    delivery: Literal["express", "recoverable"] | Delivery | None
+    acknowledge: Acknowledge | int | None
+    journal: Journal | int | None
+    time_to_reach_queue: int | None
+    time_to_be_received: int | None
+    admin_queue: str | None
+    response_queue: str | None
+    trace: bool | int | None
+    dead_letter_queue: str | None
+
+
+class SendProperties(SharedProperties, total=False):
+    """The properties of a message, as keywords of ``send``; what they mean is in
+    ``onceq.Properties``."""
+
+    label: str | None
+    correlation_id: bytes | bytearray | memoryview | MessageId | None
+    app_specific: int | None
+    body_type: int | None
+    extension: bytes | bytearray | memoryview | None
+
+
+class BatchProperties(SharedProperties, total=False):
+    """The same as keywords of ``send_many``: what only the receiver looks at may be a list, with a
+    value for each message."""
+
+    label: str | Sequence[str | None] | None
+    correlation_id: (
+        bytes | bytearray | memoryview | MessageId | Sequence[bytes | MessageId | None] | None
+    )
+    app_specific: int | Sequence[int | None] | None
+    body_type: int | Sequence[int | None] | None
+    extension: bytes | bytearray | memoryview | Sequence[bytes | None] | None
+
+
 NAMES: Final = tuple(field.name for field in fields(Properties))
 _TEXTS: Final = frozenset(("label", "admin_queue", "response_queue", "dead_letter_queue"))
 _RANGES: Final = {
@@ -55,7 +95,7 @@ UNKEPT: Final = ("priv_level", "auth_level")
 """Properties that MSMQ has and onceq cannot keep: only their value "none" is taken."""
 
 
-def checked(values: dict[str, Any]) -> dict[str, Any]:
+def checked(values: Mapping[str, Any]) -> dict[str, Any]:
     """Properties as they go into a frame: plain values, those that are None left out.
 
     Raises:
@@ -63,8 +103,6 @@ def checked(values: dict[str, Any]) -> dict[str, Any]:
         EncryptionNotSupported, AuthenticationNotSupported: It could not be kept.
         LabelTooLong, IllegalPropertySize, IllegalPropertyValue: Its value cannot be.
     """
-    if not values:
-        return values
     plain: dict[str, Any] = {}
     for name, value in values.items():
         if name in UNKEPT:
@@ -79,7 +117,7 @@ def checked(values: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def parted(values: dict[str, Any], count: int) -> tuple[dict[str, Any], Run | None]:
+def parted(values: Mapping[str, Any], count: int) -> tuple[dict[str, Any], Run | None]:
     """Properties of a batch, and headers of its messages where they have some of their own.
 
     Args:
@@ -91,7 +129,7 @@ def parted(values: dict[str, Any], count: int) -> tuple[dict[str, Any], Run | No
         OnceqError: As ``checked``.
     """
     if not values:
-        return values, None
+        return {}, None
     lists = {name: v for name, v in values.items() if isinstance(v, (list, tuple))}
     if not lists:
         return checked(values), None

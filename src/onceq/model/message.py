@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
+from typing import Any, TypeVar, overload
 
 from onceq.model.identity import MessageId
+from onceq.model.json_body import BODY_TYPE, decoded
 from onceq.model.time import NEVER_S
+
+T = TypeVar("T")
 
 PRIORITY_DEFAULT = 3
 CORRELATION_BYTES = 20
@@ -150,6 +154,32 @@ class Message:
     def text(self) -> str:
         """The body as UTF-8 text; raises UnicodeDecodeError."""
         return self.body.decode()
+
+    @property
+    def is_json(self) -> bool:
+        """Whether its sender says that its body is JSON (``send(..., json=value)``)."""
+        return self.body_type == BODY_TYPE
+
+    @overload
+    def json(self) -> Any: ...
+    @overload
+    def json(self, type: type[T]) -> T: ...
+    @overload
+    def json(self, type: Any) -> Any: ...
+    def json(self, type: Any = Any) -> Any:
+        """The body as a value, whoever has sent it.
+
+        Args:
+            type: What it shall be, checked while it is read: a dataclass, a ``msgspec.Struct``,
+                a ``TypedDict``, ``list[int]``; without it maps, lists, text and numbers.
+
+        Raises:
+            BodyNotJson: The body is no JSON, or of another type. The message is as it was: the
+                error changes nothing of the transaction that holds it.
+        """
+        where = f" to {self.destination}" if self.destination else ""
+        place = f" (lookup identifier {self.lookup_id})" if self.lookup_id else ""
+        return decoded(self.body, type, f"message {self.id}{where}{place}")
 
     @property
     def transaction_id(self) -> bytes:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from onceq.cli import sending
-from onceq.cli.sending import Batches, pieces
-from onceq.errors import BodyTooLarge
+from onceq.cli.sending import Batches, checked_json, pieces
+from onceq.errors import BodyTooLarge, InvalidParameter
 
 
 def feed(*parts: bytes) -> int:
@@ -98,3 +98,11 @@ def test_what_was_read_is_counted_before_it_is_sent() -> None:
     made = Batches(found(), 2)
     assert next(iter(made)) == [b"1", b"2"]
     assert made.read == 3
+
+
+def test_what_is_no_json_is_counted_and_named() -> None:
+    found = checked_json(iter([[b"1", b'{"a": 2}'], [], [b"[3]", b"{", b"5"]]))
+    assert next(found) == [b"1", b'{"a": 2}']
+    assert next(found) == []
+    with pytest.raises(InvalidParameter, match="message 4 of the input is not JSON"):
+        next(found)

@@ -84,8 +84,8 @@ def test_a_mistake_in_a_call_is_named_as_the_operation(script: Script, session: 
         (aio.AsyncQueueManager, "purge", "(self, name: str) -> int"),
         (onceq.QueueManager, "cursor", "(self, queue: str, *, access: str = receive) -> Cursor"),
         (aio.AsyncQueueManager, "send_tracked",
-         "(self, destination: str, body: Body, *, transactional: bool = False, "
-         "**properties: Any) -> AsyncTracked"),
+         "(self, destination: str, body: Body | Nothing = NOTHING, *, json: object = NOTHING, "
+         "transactional: bool = False, **properties: Unpack[SendProperties]) -> AsyncTracked"),
         (onceq.Branch, "prepare", "(self) -> Vote"),
     ],
 )  # fmt: skip
@@ -105,6 +105,10 @@ def threads(qm: onceq.QueueManager, tx: onceq.Transaction) -> None:
     reveal_type(tx.receive("q"))
     reveal_type(tx.send_tracked("q", b""))
     qm.purge(17)
+    qm.send("q", b"", lable="x")
+    tx.send("q", b"", label=["x"])
+    tx.send_many("q", [b""], label=["x"])
+    qm.send("q", json={"n": 1}, delivery="fast")
 
 async def tasks(qm: aio.AsyncQueueManager, tx: aio.AsyncTransaction) -> None:
     reveal_type(qm.purge)
@@ -112,6 +116,7 @@ async def tasks(qm: aio.AsyncQueueManager, tx: aio.AsyncTransaction) -> None:
     reveal_type(await tx.receive("q"))
     reveal_type(await tx.send_tracked("q", b""))
     await qm.purge("q", force=True)
+    await qm.send("q", b"", priority="high")
 """
 SAID = (
     'note: Revealed type is "def (name: str) -> int"',
@@ -119,11 +124,15 @@ SAID = (
     'note: Revealed type is "onceq.model.message.Message"',
     'note: Revealed type is "onceq.client.threads.tracked.Tracked"',
     'error: Argument 1 has incompatible type "int"; expected "str"',
+    'error: Unexpected keyword argument "lable"; did you mean "label"?',
+    'error: Argument "label" has incompatible type "list[str]"; expected "str | None"',
+    'error: Argument "delivery" has incompatible type "Literal[\'fast\']"',
     'note: Revealed type is "def (name: str) -> typing.Coroutine[Any, Any, int]"',
     'note: Revealed type is "onceq.client.tasks.open_queue.AsyncCursor"',
     'note: Revealed type is "onceq.model.message.Message"',
     'note: Revealed type is "onceq.client.tasks.tracked.AsyncTracked"',
     'error: Unexpected keyword argument "force"',
+    'error: Argument "priority" has incompatible type "str"; expected "int | None"',
 )
 
 

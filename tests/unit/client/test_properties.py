@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
-from onceq.client.properties import _RANGES, NAMES, checked, parted, weight
+from onceq.client.properties import (
+    _RANGES,
+    NAMES,
+    BatchProperties,
+    SendProperties,
+    checked,
+    parted,
+    weight,
+)
 from onceq.errors import (
     IllegalPropertySize,
     IllegalPropertyValue,
@@ -17,7 +25,7 @@ from onceq.errors import (
 )
 from onceq.model.identity import MessageId
 from onceq.model.limits import EXTENSION_BYTES_MAX
-from onceq.model.message import Acknowledge, Delivery, Journal, Properties
+from onceq.model.message import OWN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.requests.batch import properties_of
 from onceq.packet.own import own_headers
 
@@ -53,6 +61,13 @@ def test_every_property_has_a_check() -> None:
     for name in NAMES:
         with pytest.raises(OnceqError):
             checked({name: object()})
+
+
+def test_type_checkers_know_every_property_and_what_may_be_a_list() -> None:
+    assert set(get_type_hints(SendProperties)) == set(NAMES)
+    batch = get_type_hints(BatchProperties)
+    assert set(batch) == set(NAMES)
+    assert {name for name, kind in batch.items() if "Sequence" in str(kind)} == set(OWN)
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Unpack
 
-from onceq.client.bodies import Body, parts, run_of
+from onceq.client.bodies import (
+    NOTHING,
+    Bodies,
+    Body,
+    Nothing,
+    json_bodies,
+    json_body,
+    parts,
+    run_of,
+)
 from onceq.client.link import Request
 from onceq.client.plans import outcome
 from onceq.client.plans.plan import Plan, ask
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.properties import parted
+from onceq.client.properties import BatchProperties, SendProperties, parted
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.errors import InvalidParameter, OnceqError
@@ -22,13 +31,16 @@ from onceq.model.results import Sent
 
 
 def send(
-    session: Session, /, destination: str, body: Body, *, transactional: bool = False,
-    **properties: Any,
+    session: Session, /, destination: str, body: Body | Nothing = NOTHING, *,
+    json: object = NOTHING, transactional: bool = False, **properties: Unpack[SendProperties],
 ) -> Plan[MessageId]:  # fmt: skip
     """Send one message now.
 
     Args:
         destination: Format name of one or more elements, or a path name.
+        body: Bytes, or text that is sent as UTF-8.
+        json: In place of a body a value that becomes one: JSON, and its body type says so
+            (``Message.json``).
         transactional: As a transaction of its own (MQ_SINGLE_MESSAGE); queues that are
             transactional take nothing else.
         properties: label, priority, delivery, journal, acknowledge, correlation_id,
@@ -37,15 +49,33 @@ def send(
     Returns:
         Its identifier, once it is durable.
     """
-    plan = send_many(session, destination, (body,), transactional=transactional, **properties)
-    return (yield from plan)[0]
+    if json is not NOTHING:
+        body = json_body(body, json, properties)
+    return (yield from _send(session, destination, (body,), properties, transactional))[0]
 
 
 def send_many(
-    session: Session, /, destination: str, bodies: Iterable[Body], *, transactional: bool = False,
-    **properties: Any,
+    session: Session, /, destination: str, bodies: Iterable[Body] | Nothing = NOTHING, *,
+    json: Iterable[object] | Nothing = NOTHING, transactional: bool = False,
+    **properties: Unpack[BatchProperties],
 ) -> Plan[MessageIds]:  # fmt: skip
-    """Send a batch now: all or none if ``transactional``."""
+    """Send a batch now: all or none if ``transactional``.
+
+    Args:
+        destination, transactional, properties: As in ``send``; label, correlation_id,
+            app_specific, body_type and extension may be lists, with a value for each message.
+        bodies: Bytes or texts.
+        json: In place of bodies values that become JSON.
+    """
+    if json is not NOTHING:
+        bodies = json_bodies(bodies, json, properties)
+    return _send(session, destination, bodies, properties, transactional)
+
+
+def _send(
+    session: Session, destination: str, bodies: Bodies,
+    properties: Mapping[str, Any], transactional: bool,
+) -> Plan[MessageIds]:  # fmt: skip
     if not isinstance(destination, str):
         raise InvalidParameter(f"a destination is a name, not {destination!r}")
     run = run_of(bodies)

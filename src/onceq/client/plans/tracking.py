@@ -11,15 +11,16 @@ letter or an outgoing queue says, and where none of them says anything, that is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
-from onceq.client.bodies import Body
+from onceq.client.bodies import NOTHING, Body, Nothing, json_body
 from onceq.client.plans.plan import Plan, all_outgoing, ask, do, look
 from onceq.client.plans.selection import RECEIVE_BYTES, wait_ms
 from onceq.client.plans.send import send
 from onceq.client.plans.unit_of_work import Unit
+from onceq.client.properties import SendProperties
 from onceq.client.session import Session
 from onceq.client.why import why
 from onceq.errors import (
@@ -95,7 +96,7 @@ class Ending:
 # ---- asking for it ---------------------------------------------------------------------------
 
 
-def wishes(values: dict[str, Any], queue: str) -> dict[str, Any]:
+def wishes(values: Mapping[str, Any], queue: str) -> dict[str, Any]:
     """The properties of a message that is to be tracked.
 
     Raises:
@@ -265,18 +266,20 @@ class Trail:
 
 
 def send_tracked(
-    session: Session, /, destination: str, body: Body, *, transactional: bool = False,
-    **properties: Any,
+    session: Session, /, destination: str, body: Body | Nothing = NOTHING, *,
+    json: object = NOTHING, transactional: bool = False, **properties: Unpack[SendProperties],
 ) -> Plan[Trail]:  # fmt: skip
     """Send one message now, and follow it to its ends.
 
     Args:
-        destination, transactional, properties: As in ``send``; it asks for its acknowledgments
-            itself.
+        destination, body, json, transactional, properties: As in ``send``; it asks for its
+            acknowledgments itself.
     """
-    properties = wishes(properties, (yield from tracking_queue(session)))
+    if json is not NOTHING:
+        body = json_body(body, json, properties)
+    values = wishes(properties, (yield from tracking_queue(session)))
     names = yield from copies(destination)
-    id = yield from send(session, destination, body, transactional=transactional, **properties)
+    id = yield from send(session, destination, body, transactional=transactional, **values)
     return Trail(session, id, names)
 
 

@@ -7,15 +7,16 @@ The state is in ``unit_of_work``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Unpack
 
-from onceq.client.bodies import Body
+from onceq.client.bodies import NOTHING, Body, Nothing, json_bodies, json_body
 from onceq.client.plans import tracking
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.selection import which
 from onceq.client.plans.sender_transaction import SenderTransaction
 from onceq.client.plans.tracking import Trail
 from onceq.client.plans.unit_of_work import Unit
+from onceq.client.properties import BatchProperties, SendProperties
 from onceq.errors import TransactionUsage
 from onceq.model import requests
 from onceq.model.identity import MessageId
@@ -23,20 +24,34 @@ from onceq.model.message import Message
 from onceq.packet.batch import Batch
 
 
-def send(unit: Unit, /, destination: str, body: Body, **properties: Any) -> Plan[None]:
+def send(
+    unit: Unit, /, destination: str, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
+    **properties: Unpack[SendProperties],
+) -> Plan[None]:  # fmt: skip
     """Send one message with the commit; what it takes is as in ``QueueManager.send``."""
+    if json is not NOTHING:
+        body = json_body(body, json, properties)
     return unit.send(destination, (body,), properties)
 
 
 def send_many(
-    unit: Unit, /, destination: str, bodies: Iterable[Body], **properties: Any
-) -> Plan[None]:
-    """Send several messages with the commit, in this order."""
+    unit: Unit, /, destination: str, bodies: Iterable[Body] | Nothing = NOTHING, *,
+    json: Iterable[object] | Nothing = NOTHING, **properties: Unpack[BatchProperties],
+) -> Plan[None]:  # fmt: skip
+    """Send several messages with the commit, in this order; what it takes is as in
+    ``QueueManager.send_many``."""
+    if json is not NOTHING:
+        bodies = json_bodies(bodies, json, properties)
     return unit.send(destination, bodies, properties)
 
 
-def send_tracked(unit: Unit, /, destination: str, body: Body, **properties: Any) -> Plan[Trail]:
+def send_tracked(
+    unit: Unit, /, destination: str, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
+    **properties: Unpack[SendProperties],
+) -> Plan[Trail]:  # fmt: skip
     """Send one message with the commit, and follow it to its ends from then on."""
+    if json is not NOTHING:
+        body = json_body(body, json, properties)
     unit.check_open()
     queue = yield from tracking.tracking_queue(unit.session)
     names = yield from tracking.copies(destination)

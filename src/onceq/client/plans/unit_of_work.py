@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import contextlib
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from onceq.client.bodies import Body, parts, run_of
+from onceq.client.bodies import Bodies, parts, run_of
 from onceq.client.link import Request
 from onceq.client.plans import outcome
 from onceq.client.plans.ahead import NOTHING, Ahead, holding
@@ -149,7 +149,7 @@ class Unit:
 
     # ---- sending --------------------------------------------------------------------------
 
-    def send(self, destination: str, bodies: Iterable[Body], values: dict[str, Any]) -> Plan[None]:
+    def send(self, destination: str, bodies: Bodies, properties: Mapping[str, Any]) -> Plan[None]:
         """Add messages. If this raises none was added, and if not because of the call itself
         (a wrong name or property) the transaction is doomed: its commit says so (S0).
 
@@ -163,9 +163,10 @@ class Unit:
         run = run_of(bodies)
         count = len(run.lengths)
         own: Run | None = None
+        values: dict[str, Any] = {}
         size = len(run.data) + BARE_BYTES
-        if values:
-            values, own = parted(values, count)
+        if properties:
+            values, own = parted(properties, count)
             size += weight(values, own)
         if (
             not count

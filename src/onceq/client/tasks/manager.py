@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+from typing import Unpack
 
 from onceq.client import backups
 from onceq.client.binding import tasks
-from onceq.client.bodies import Body
+from onceq.client.bodies import NOTHING, Body, Nothing
 from onceq.client.current import current
 from onceq.client.plans import cursors, handles, operate, tracking
 from onceq.client.plans import outcome as outcomes
@@ -22,6 +22,7 @@ from onceq.client.plans import send as sending
 from onceq.client.plans import tokens as token_plans
 from onceq.client.plans import xa as verbs
 from onceq.client.plans.tracking import Trail, given
+from onceq.client.properties import SendProperties
 from onceq.client.reports import BackupReport, Progress
 from onceq.client.tasks.branches import AsyncGroups, AsyncXa
 from onceq.client.tasks.branches import branch as work_in
@@ -67,8 +68,9 @@ class AsyncQueueManager(AsyncConsuming):
     tracking_queue = tasks(tracking.tracking_queue)
 
     async def send_current(
-        self, destination: str, body: Body, **properties: Any
-    ) -> MessageId | None:
+        self, destination: str, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
+        **properties: Unpack[SendProperties],
+    ) -> MessageId | None:  # fmt: skip
         """Send with the transaction whose ``with`` block this is (MQ_MTS_TRANSACTION).
 
         Where there is none the message is sent now, and not transactionally: a transactional
@@ -79,8 +81,8 @@ class AsyncQueueManager(AsyncConsuming):
         """
         tx = current(self)
         if tx is None:
-            return await self.send(destination, body, **properties)
-        await tx.send(destination, body, **properties)
+            return await self.send(destination, body, json=json, **properties)
+        await tx.send(destination, body, json=json, **properties)
         return None
 
     def track(self, message: MessageId | str) -> AsyncTracked:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar, Unpack
 
 from onceq.client.binding import tasks
-from onceq.client.bodies import Body
+from onceq.client.bodies import NOTHING, Body, Nothing
 from onceq.client.plans import cursors, handles
 from onceq.client.plans.cursors import Place
 from onceq.client.plans.handles import Handle
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.send import send
+from onceq.client.properties import SendProperties
 from onceq.client.tasks.running import Pinned, Runner
 from onceq.client.tasks.transaction import AsyncTransaction
 from onceq.errors import HandleLost, InvalidHandle
@@ -69,11 +70,12 @@ class AsyncOpenQueue:
     peek_many = tasks(handles.peek_many)
 
     async def send(
-        self, body: Body, *, transactional: bool = False, **properties: Any
-    ) -> MessageId:
+        self, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
+        transactional: bool = False, **properties: Unpack[SendProperties],
+    ) -> MessageId:  # fmt: skip
         """Send one message now; see ``QueueManager.send``."""
         session = self._state.session
-        plan = send(session, self.name, body, transactional=transactional, **properties)
+        plan = send(session, self.name, body, json=json, transactional=transactional, **properties)
         return await self._manager._run(plan)
 
     async def cursor(self, *, alone: bool = False) -> AsyncCursor:

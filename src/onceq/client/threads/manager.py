@@ -6,11 +6,11 @@ Every method may be called from any thread.
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Unpack
 
 from onceq.client import backups
 from onceq.client.binding import threads
-from onceq.client.bodies import Body
+from onceq.client.bodies import NOTHING, Body, Nothing
 from onceq.client.current import current
 from onceq.client.plans import cursors, handles, operate, tracking
 from onceq.client.plans import outcome as outcomes
@@ -21,6 +21,7 @@ from onceq.client.plans import send as sending
 from onceq.client.plans import tokens as token_plans
 from onceq.client.plans import xa as verbs
 from onceq.client.plans.tracking import Trail, given
+from onceq.client.properties import SendProperties
 from onceq.client.reports import BackupReport, Progress
 from onceq.client.threads.branches import Groups, Xa
 from onceq.client.threads.branches import branch as work_in
@@ -64,7 +65,10 @@ class QueueManager(Consuming):
     outcome = threads(outcomes.outcome)
     tracking_queue = threads(tracking.tracking_queue)
 
-    def send_current(self, destination: str, body: Body, **properties: Any) -> MessageId | None:
+    def send_current(
+        self, destination: str, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
+        **properties: Unpack[SendProperties],
+    ) -> MessageId | None:  # fmt: skip
         """Send with the transaction whose ``with`` block this is (MQ_MTS_TRANSACTION).
 
         Where there is none the message is sent now, and not transactionally: a transactional
@@ -75,8 +79,8 @@ class QueueManager(Consuming):
         """
         tx = current(self)
         if tx is None:
-            return self.send(destination, body, **properties)
-        tx.send(destination, body, **properties)
+            return self.send(destination, body, json=json, **properties)
+        tx.send(destination, body, json=json, **properties)
         return None
 
     def track(self, message: MessageId | str) -> Tracked:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar, Unpack
 
 from onceq.client.binding import threads
-from onceq.client.bodies import Body
+from onceq.client.bodies import NOTHING, Body, Nothing
 from onceq.client.plans import cursors, handles
 from onceq.client.plans.cursors import Place
 from onceq.client.plans.handles import Handle
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.send import send
+from onceq.client.properties import SendProperties
 from onceq.client.threads.running import Pinned, Runner
 from onceq.client.threads.transaction import Transaction
 from onceq.errors import HandleLost, InvalidHandle
@@ -68,10 +69,13 @@ class OpenQueue:
     peek = threads(handles.peek)
     peek_many = threads(handles.peek_many)
 
-    def send(self, body: Body, *, transactional: bool = False, **properties: Any) -> MessageId:
+    def send(
+        self, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
+        transactional: bool = False, **properties: Unpack[SendProperties],
+    ) -> MessageId:  # fmt: skip
         """Send one message now; see ``QueueManager.send``."""
         session = self._state.session
-        plan = send(session, self.name, body, transactional=transactional, **properties)
+        plan = send(session, self.name, body, json=json, transactional=transactional, **properties)
         return self._manager._run(plan)
 
     def cursor(self, *, alone: bool = False) -> Cursor:
