@@ -570,13 +570,20 @@ class ReceiveTimeout(Refused, TimeoutError):
 
 
 class ReplyTimeout(ReceiveTimeout):
-    """No reply came in time; the text says what is known of the request."""
+    """No reply came in time; the text says what is known of the request.
+
+    ``request``: its identifier.
+    """
 
     code = "reply-timeout"
     cure = (
         "The text says how far the request has come. What was received may have been done; let the "
         "server reply to a repetition as to the first, or ask it what became of the first."
     )
+
+    def __init__(self, text: str = "", request: str = "") -> None:
+        super().__init__(text)
+        self.request = request
 
 
 class RequestFailed(Refused):

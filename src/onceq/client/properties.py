@@ -30,6 +30,7 @@ from onceq.model.message import (
     Acknowledge,
     Delivery,
     Journal,
+    Message,
     Properties,
 )
 from onceq.model.run import Run
@@ -261,6 +262,23 @@ def _extension(value: Any) -> bytes:
             f"an extension has at most {EXTENSION_BYTES_MAX} bytes, not {len(raw)}"
         )
     return raw
+
+
+def answering(message: Message, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties of a reply: it has the identifier of its request as its correlation
+    identifier.
+
+    Raises:
+        InvalidParameter: The message wants no reply, or the reply is to have another identifier.
+    """
+    if not message.response_queue:
+        raise InvalidParameter(
+            f"message {message.id} names no queue for a reply (response_queue); it was not sent "
+            "as a request"
+        )
+    if values.get("correlation_id"):
+        raise InvalidParameter("the correlation identifier of a reply is that of its request")
+    return {**values, "correlation_id": message.id}
 
 
 def weight(values: dict[str, Any], own: Run | None = None) -> int:

@@ -58,6 +58,8 @@ class Session:
         self.elsewhere: set[str | bytes] = set()
         self.tracking = ""
         """Name of the queue for acknowledgments of tracked messages, once it is known."""
+        self.replies = ("", 0.0)
+        """Name of the queue for replies that all share, and when it was last tidied."""
         self.clock = clock
         self._random = random
         self._lock = threading.Lock()

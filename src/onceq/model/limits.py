@@ -126,6 +126,20 @@ TRACKING_AGE_S: Final = 7 * 86_400
 TRACKING_QUOTA_KB: Final = 256 << 10
 """Most that these acknowledgments may take; above, what became of a message stays unknown."""
 
+REPLIES_AGE_S: Final = 86_400
+"""Replies that nobody waited for any more are removed after this time: until then one can look at
+them."""
+
+REPLIES_TIDY_S: Final = 600
+"""So often an application that sends requests looks for such replies."""
+
+REPLIES_QUOTA_KB: Final = 256 << 10
+"""Most that replies may take which were not fetched yet; above, they are refused to who replies."""
+
+REQUEST_GRACE_S: Final = 5
+"""So long after its requester has given up a request may still be received: clocks of computers
+differ, and one that is a little late would find every request expired."""
+
 RETURN_MESSAGES_MAX: Final = 1_000
 """Dead letters that one command returns, if nobody says more: a mistake must not become a flood."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, Final, Unpack
 
 from onceq.client.bodies import NOTHING, Body, Nothing, json_body
@@ -137,25 +138,22 @@ def _prepare(session: Session) -> Plan[str]:
         )  # fmt: skip
         yield from do(request)
         found = yield from look(looks.QUEUE, QUEUE)
-    yield from _tidy(session.now_s() - TRACKING_AGE_S)
+    yield from remove_older(QUEUE, session.now_s() - TRACKING_AGE_S)
     return found.format_name
 
 
-def _tidy(before_s: int) -> Plan[None]:
+def remove_older(queue: str, before_s: int) -> Plan[None]:
+    """Remove the first messages of a queue, as long as they came before that second."""
     while True:
-        request = requests.Receive(QUEUE, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, 0, True, 0, 0, 0)
+        request = requests.Receive(queue, 0, RECEIVE_MESSAGES_MAX, RECEIVE_BYTES, 0, True, 0, 0, 0)
         try:
             batch = yield from ask(request, Batch)
         except ReceiveTimeout:
             return
-        old = [
-            lookup
-            for lookup, arrived in zip(batch.lookup_ids, batch.arrived_times, strict=True)
-            if arrived < before_s
-        ]
+        old = sum(1 for _ in takewhile(lambda came: came < before_s, batch.arrived_times))
         if not old:
             return
-        yield from do(requests.Remove(QUEUE, 0, old[0], old[-1]))
+        yield from do(requests.Remove(queue, 0, batch.lookup_ids[0], batch.lookup_ids[old - 1]))
 
 
 def copies(destination: str) -> Plan[tuple[str, ...]]:
@@ -176,10 +174,10 @@ def endings(id: MessageId, expected: Sequence[str]) -> Plan[tuple[Ending, ...]]:
         An Ending for each copy, in the order of their names.
     """
     told: dict[str, Ending] = {}
-    for ack in (yield from _found(QUEUE, PickBy.CORRELATION, id.pack())):
+    for ack in (yield from found_by(QUEUE, PickBy.CORRELATION, id.pack())):
         _note(told, ack.response_queue, ack.message_class, ack.sent_time)
     for queue in DEAD_LETTERS:
-        for letter in (yield from _found(queue, PickBy.MESSAGE, id.pack())):
+        for letter in (yield from found_by(queue, PickBy.MESSAGE, id.pack())):
             _note(told, letter.destination, letter.message_class, letter.arrived_time)
     names = {name.casefold(): name for name in expected}
     names |= {key: one.destination for key, one in told.items() if key not in names}
@@ -191,7 +189,7 @@ def endings(id: MessageId, expected: Sequence[str]) -> Plan[tuple[Ending, ...]]:
     for view in views:
         name = view.destination
         wanted = not expected or any(name.casefold() == one.casefold() for one in open_)
-        if view.messages and wanted and (yield from _found(name, PickBy.MESSAGE, id.pack())):
+        if view.messages and wanted and (yield from found_by(name, PickBy.MESSAGE, id.pack())):
             waiting[name.casefold()] = why(view)
             names.setdefault(name.casefold(), name)
     return tuple(_ending(names[key], told.get(key), waiting.get(key)) for key in sorted(names))
@@ -220,7 +218,7 @@ def _ending(destination: str, told: Ending | None, waiting: str | None) -> Endin
     return Ending(destination, "left", "it was transmitted, and nothing was heard of it yet")
 
 
-def _found(queue: str, pick: PickBy, value: bytes) -> Plan[list[Message]]:
+def found_by(queue: str, pick: PickBy, value: bytes) -> Plan[list[Message]]:
     """All messages of a queue with an identifier; none if there is no such queue."""
     found: list[Message] = []
     after = 0

@@ -16,7 +16,7 @@ from onceq.client.plans.selection import which
 from onceq.client.plans.sender_transaction import SenderTransaction
 from onceq.client.plans.tracking import Trail
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.properties import BatchProperties, SendProperties
+from onceq.client.properties import BatchProperties, SendProperties, answering
 from onceq.errors import TransactionUsage
 from onceq.model import requests
 from onceq.model.identity import MessageId
@@ -58,6 +58,25 @@ def send_tracked(
     index = unit.total
     yield from unit.send(destination, (body,), tracking.wishes(properties, queue))
     return Trail(unit.session, None, names, unit, index)
+
+
+def reply(
+    unit: Unit, /, message: Message, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
+    **properties: Unpack[SendProperties],
+) -> Plan[None]:  # fmt: skip
+    """Answer a request with the commit: that it was received, what was done because of it and the
+    reply happen together, or none of it does.
+
+    Args:
+        message: The request, as this transaction has received it.
+        body, json, properties: As in ``send``. Times hold for the whole transaction (SND-12).
+
+    Raises:
+        InvalidParameter: The message wants no reply.
+    """
+    if json is not NOTHING:
+        body = json_body(body, json, properties)
+    return unit.send(message.response_queue, (body,), answering(message, properties))
 
 
 def hold(unit: Unit, queue: str, max: int, *, timeout: float | None) -> Plan[Batch]:

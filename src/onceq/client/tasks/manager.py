@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from typing import Unpack
 
-from onceq.client import backups
+from onceq.client import backups, requesting
 from onceq.client.binding import tasks
 from onceq.client.bodies import NOTHING, Body, Nothing
 from onceq.client.current import current
@@ -56,6 +56,8 @@ class AsyncQueueManager(AsyncConsuming):
     send = tasks(sending.send)
     send_many = tasks(sending.send_many)
     send_tracked = following(tracking.send_tracked)
+    request = tasks(requesting.request)
+    reply = tasks(requesting.reply)
     receive = tasks(receiving.receive)
     receive_many = tasks(receiving.receive_many)
     peek = tasks(receiving.peek)

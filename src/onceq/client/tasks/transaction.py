@@ -87,6 +87,7 @@ class AsyncTransaction:
     send = tasks(transaction.send)
     send_many = tasks(transaction.send_many)
     send_tracked = following(transaction.send_tracked)
+    reply = tasks(transaction.reply)
     receive = tasks(transaction.receive)
     receive_many = tasks(transaction.receive_many)
     receive_transaction = tasks(transaction.receive_transaction)

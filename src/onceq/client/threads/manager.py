@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import Unpack
 
-from onceq.client import backups
+from onceq.client import backups, requesting
 from onceq.client.binding import threads
 from onceq.client.bodies import NOTHING, Body, Nothing
 from onceq.client.current import current
@@ -54,6 +54,8 @@ class QueueManager(Consuming):
     send = threads(sending.send)
     send_many = threads(sending.send_many)
     send_tracked = following(tracking.send_tracked)
+    request = threads(requesting.request)
+    reply = threads(requesting.reply)
     receive = threads(receiving.receive)
     receive_many = threads(receiving.receive_many)
     peek = threads(receiving.peek)

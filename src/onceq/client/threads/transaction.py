@@ -87,6 +87,7 @@ class Transaction:
     send = threads(transaction.send)
     send_many = threads(transaction.send_many)
     send_tracked = following(transaction.send_tracked)
+    reply = threads(transaction.reply)
     receive = threads(transaction.receive)
     receive_many = threads(transaction.receive_many)
     receive_transaction = threads(transaction.receive_transaction)

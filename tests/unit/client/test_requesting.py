@@ -1,0 +1,86 @@
+"""A request at a scripted manager: what is asked, and what a lost connection says."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from onceq.client.requesting import REPLIES, request
+from onceq.client.session import Session
+from onceq.errors import LinkLost, ReceiveTimeout, ReplyTimeout, ServiceNotAvailable
+from onceq.model import requests
+from onceq.model.identity import MessageId
+from onceq.model.limits import REQUEST_GRACE_S
+from onceq.model.requests import PickBy
+from onceq.model.results import Sent
+from onceq.model.run import LENGTH_TYPE, Run
+from onceq.packet.batch import Batch
+from onceq.wire.app.frames import Code
+from tests.unit.client.script import Q, Script
+from tests.unit.packet.samples import packet
+
+REPLY = Batch(Run.of([packet(body=b"reply")]), array("Q", [7]), array("I", [1]), array("I", [0]))
+BEHIND = Batch(
+    Run(b"", array(LENGTH_TYPE)), array("Q"), array("I"), array("I"), scanned=6
+)  # fmt: skip
+
+
+@pytest.fixture
+def known(session: Session) -> Session:
+    """The queues for replies and acknowledgments are there."""
+    session.replies = (REPLIES, session.clock())
+    session.tracking = "t"
+    return session
+
+
+def test_it_is_sent_looked_for_behind_what_others_wait_for_and_removed(
+    script: Script, known: Session
+) -> None:
+    script.will(Code.RECEIVE, BEHIND, REPLY)
+    script.will(Code.REMOVE, 1)
+    assert script.run(request(known, Q, b"?", timeout=9.5)).body == b"reply"
+    assert script.codes() == ["SEND", "RECEIVE", "RECEIVE", "REMOVE"]
+    (sent,) = script.request(0, requests.Send).items
+    assert sent.values["response_queue"] == REPLIES
+    assert sent.values["time_to_be_received"] == 10 + REQUEST_GRACE_S
+    looked = [script.request(at, requests.Receive) for at in (1, 2)]
+    assert [(one.pick, one.peek, one.after) for one in looked] == [
+        (PickBy.CORRELATION, True, 0), (PickBy.CORRELATION, True, 6),
+    ]  # fmt: skip
+    assert looked[0].value == MessageId(known.source, 1).pack()
+    taken = script.request(3, requests.Remove)
+    assert (taken.queue, taken.first, taken.last) == (REPLIES, 7, 7)
+
+
+def test_a_request_that_waits_for_ever_never_expires(script: Script, known: Session) -> None:
+    script.will(Code.RECEIVE, REPLY)
+    script.run(request(known, Q, b"?", timeout=None))
+    (sent,) = script.request(0, requests.Send).items
+    assert "time_to_be_received" not in sent.values
+
+
+def test_a_reply_that_is_here_is_not_lost_with_the_connection(
+    script: Script, known: Session
+) -> None:
+    script.will(Code.RECEIVE, REPLY)
+    script.will(Code.REMOVE, LinkLost("cut"))
+    assert script.run(request(known, Q, b"?")).body == b"reply"
+
+
+def test_a_lost_connection_says_what_was_sent(script: Script, known: Session) -> None:
+    script.will(Code.RECEIVE, LinkLost("cut"))
+    with pytest.raises(LinkLost, match=r"request .*\\1 to .* was sent"):
+        script.run(request(known, Q, b"?"))
+    script.will(Code.SEND, ServiceNotAvailable("away"))
+    with pytest.raises(ServiceNotAvailable, match=r"^away$"):
+        script.run(request(known, Q, b"?"))
+
+
+def test_what_cannot_be_seen_is_not_claimed(script: Script, known: Session) -> None:
+    script.will(Code.SEND, Sent(1, 1, 1))
+    script.will(Code.RECEIVE, *[ReceiveTimeout()] * 5)
+    script.will(Code.LOOK, ReceiveTimeout("no answer"))
+    with pytest.raises(ReplyTimeout, match="cannot be seen") as caught:
+        script.run(request(known, Q, b"?", timeout=0.0))
+    assert caught.value.request == str(MessageId(known.source, 1))
