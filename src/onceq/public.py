@@ -53,6 +53,7 @@ from onceq.model.views.managers import (
     TransactionView,
     UndoneView,
 )
+from onceq.model.views.metrics import Durations, MetricsView, OutgoingMetrics, QueueMetrics
 from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo, SequenceInfo
 from onceq.model.views.queues import (
     ConnectionView,
@@ -81,6 +82,7 @@ __all__ = [
     "DamageView",
     "DecisionView",
     "Delivery",
+    "Durations",
     "Ending",
     "GroupResult",
     "GroupView",
@@ -93,15 +95,18 @@ __all__ = [
     "MessageHeaders",
     "MessageId",
     "MessageIds",
+    "MetricsView",
     "NameStep",
     "OnceqError",
     "OpenQueue",
     "Outcome",
+    "OutgoingMetrics",
     "OutgoingView",
     "PeerView",
     "Properties",
     "PutBackView",
     "QueueManager",
+    "QueueMetrics",
     "QueueView",
     "ReceiveInfo",
     "ReceiveTimeout",

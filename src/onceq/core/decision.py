@@ -25,6 +25,7 @@ from onceq.model.directory import Computer, DistributionList, PublicQueue
 from onceq.model.requests import Pick
 from onceq.model.run import Extent
 from onceq.model.shared_rights import Regrant
+from onceq.model.views.metrics import MetricsView
 
 Piece = Extent | bytes
 """Bytes to send or hand out: still in the log, or made by the core itself."""
@@ -232,6 +233,15 @@ class Reload:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """What the core has counted: add what only the service knows; then answer the request."""
+
+    owner: int
+    request: int
+    view: MetricsView
+
+
+@dataclass(frozen=True, slots=True)
 class Scrub:
     """Look at every stored byte, so many in a second; 0: stop looking."""
 
@@ -282,6 +292,7 @@ Action = (
     | RewriteRights
     | Hold
     | Reload
+    | Measured
     | Scrub
 )
 

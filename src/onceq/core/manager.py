@@ -12,7 +12,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop
-from typing import Any
+from typing import Any, Final
 
 from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments
@@ -92,7 +92,7 @@ from onceq.core.transfer import (
     transmit,
     untold,
 )
-from onceq.errors import OnceqError
+from onceq.errors import OnceqError, OperationCancelled, ReceiveTimeout
 from onceq.model.limits import SPARSE_POSITIONS_MAX, Settings
 from onceq.model.manager_identity import Identity
 from onceq.model.requests import (
@@ -150,6 +150,9 @@ from onceq.model.requests import (
 from onceq.model.rights import ActorKind
 from onceq.model.run import Extent
 from onceq.model.time import NEVER_S, SECOND_US, Now
+
+_NOT_REFUSED: Final = (ReceiveTimeout, OperationCancelled)
+"""Errors that say that nothing has come, and no more."""
 
 
 class Manager:
@@ -256,6 +259,8 @@ class Manager:
                 self._judge(item)
             self._rules[type(item)](step, item)
         except OnceqError as error:
+            if not isinstance(error, _NOT_REFUSED):
+                step.counts.refused[error.code] += 1
             step.answer(getattr(item, "owner", 0), getattr(item, "request", 0), error)
             if type(item) in trail.TABLE and step.actors:
                 trail.note(step, item, error)

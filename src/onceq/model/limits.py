@@ -464,6 +464,16 @@ VIEWS_AT_ONCE: Final = 100
 """Queues, or outgoing queues, that one step tells of, of many; some 60 us each, and as much for the
 bytes of the answer. A client asks for the next ones until there are none."""
 
+QUEUES_MEASURED_AT_ONCE: Final = 256
+"""Queues, or outgoing queues, that one step looks at for metrics; some 3 us each."""
+
+METRICS_QUEUES_MAX: Final = 5_000
+"""Queues that are told of one by one in metrics: each is a few series for whoever collects them.
+Of more, those with the oldest messages."""
+
+METRICS_PEERS_MAX: Final = 1_000
+"""Other queue managers that are told of one by one in metrics; all others are one."""
+
 REPORTS_MAX: Final = 1_000
 """Reports on traced messages that one commit or one arriving run makes."""
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Final, Protocol
 
 from onceq.model.time import Now
+
+ticks_ns: Final = time.perf_counter_ns
+"""Nanoseconds of a counter of the machine: for how long something took, and nothing is decided by
+it. In a simulated network it is that of the computer that simulates."""
 
 
 class Clock(Protocol):

@@ -24,6 +24,7 @@ from onceq.core.decision import (
     Connect,
     Declined,
     Hold,
+    Measured,
     Notice,
     Persisted,
     Ready,
@@ -52,7 +53,7 @@ from onceq.model.rights import Actor
 from onceq.model.run import Run
 from onceq.model.time import Now
 from onceq.service.answers import Answers
-from onceq.service.clock import Clock
+from onceq.service.clock import Clock, ticks_ns
 from onceq.service.committer import AnswerTo, Background, Committer, OpenStore, Takes
 from onceq.service.due import NEVER, at, soonest
 from onceq.service.history import History
@@ -151,6 +152,7 @@ class Engine(Committer):
             RewriteRights: self.naming.rewrite_rights,
             Hold: self.holding.perform,
             Reload: self._reload,
+            Measured: self.measuring.perform,
             Scrub: self.scrubbing.perform,
         }
 
@@ -282,7 +284,7 @@ class Engine(Committer):
         answers = self.answers
         if answers.at_work:
             answers.begin()
-        self.pumping = True
+        self.pumping, self._turn_ns = True, ticks_ns()
         kind, portions, manager = Kind.NONE, self._portions, self.manager
         try:
             now = self.clock.read()

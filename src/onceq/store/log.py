@@ -507,6 +507,11 @@ class LogStore:
         """See the contract."""
         return sum(s.size for s in self._table[1]) + self._pool.bytes + self._checkpoint_bytes
 
+    def disk_parts(self) -> dict[str, int]:
+        """That by kind: the log, segments that lie ready for it, and the newest checkpoint."""
+        log = sum(s.size for s in self._table[1])
+        return {"log": log, "ready": self._pool.bytes, "checkpoint": self._checkpoint_bytes}
+
     def close(self) -> None:
         """See the contract."""
         try:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from onceq.core.decision import Answer, Decision
+from onceq.core.decision import Answer, Decision, Measured
 from onceq.core.inputs import inputs
 from onceq.core.inputs.backup import PutBack
 from onceq.core.manager import Manager
@@ -62,6 +62,8 @@ class Core:
         for action in decision.actions:
             if isinstance(action, Answer):
                 self.answers[action.request] = action.result
+            elif isinstance(action, Measured):
+                self.answers[action.request] = action.view
 
     def bytes_of(self, extents: Iterable[Any]) -> bytes:
         """What lies at places of the log."""

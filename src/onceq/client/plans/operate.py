@@ -23,6 +23,7 @@ from onceq.model.views.managers import (
     StatusView,
     TransactionView,
 )
+from onceq.model.views.metrics import MetricsView
 from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
 from onceq.model.views.queues import OutgoingView, StreamReset, StreamView
 
@@ -32,6 +33,15 @@ T = TypeVar("T")
 def status(session: Session) -> Plan[StatusView]:
     """The manager at a glance."""
     return look(looks.STATUS)
+
+
+def metrics(session: Session, *, queues: bool = False) -> Plan[MetricsView]:
+    """What the manager counts, and how it is: for metrics.
+
+    Args:
+        queues: Also of each queue, in ``per_queue``.
+    """
+    return look(looks.METRICS, "queues" if queues else "")
 
 
 def outgoing(session: Session) -> Plan[list[OutgoingView]]:

@@ -115,6 +115,7 @@ class AsyncQueueManager(AsyncConsuming):
     # ---- operating it ---------------------------------------------------------------------
 
     status = tasks(operate.status)
+    metrics = tasks(operate.metrics)
     outgoing = tasks(operate.outgoing)
     outgoing_queue = tasks(operate.outgoing_queue)
     why = tasks(operate.why)

@@ -113,6 +113,7 @@ class QueueManager(Consuming):
     # ---- operating it ---------------------------------------------------------------------
 
     status = threads(operate.status)
+    metrics = threads(operate.metrics)
     outgoing = threads(operate.outgoing)
     outgoing_queue = threads(operate.outgoing_queue)
     why = threads(operate.why)

@@ -87,8 +87,14 @@ def end_range(
         reason: The class that says how it ends; other managers may tell of classes of their own.
         copied: Whether the journal of the queue keeps copies in any case.
     """
-    queue = build.step.state.all_queues[move.queue]
+    queue, counts = build.step.state.all_queues[move.queue], build.step.counts
     wanting = queue.wanting.get(move.lane)
+    if ending is Ending.RECEIVED:
+        counts.received += move.count
+    elif ending is Ending.HANDED_OVER:
+        counts.acknowledged += move.count
+    else:
+        counts.ended[reason] += move.count
     # Who this manager is for the messages; where nobody asked, source and target keep the same.
     if isinstance(queue, Queue):
         here, transactional = Side.BOTH, queue.properties.transactional
@@ -233,6 +239,8 @@ def end_at_hand(build: ChangeBuilder, what: AtHand, ending: Ending, reason: int 
     """Packets are stored (for reason 0) or refused by this change: keep and tell what is due."""
     fate, packets = FATES[what.side, what.transactional, ending], what.packets
     size = total_of(packets.lengths)
+    if reason:
+        build.step.counts.ended[reason] += len(packets.lengths)
     if fate.journal and what.asked & PUT_JOURNAL and journal_room(build, size):
         build.put_copy(JOURNAL, packets, message=what.message)  # Q-12
     for number in _dead_letter_queues(build, fate, what, size):

@@ -14,6 +14,7 @@ from onceq.core.management import (
     branch_views,
     damage_views,
     directory_rules,
+    metrics,
     msmq_names,
     peer_operations,
     range_views,
@@ -53,7 +54,9 @@ def look(step: Step, item: Look) -> None:
     shown = _SHOWN.get(item.what)
     if shown is None:
         raise InvalidParameter(f"there is no view {item.what!r}")
-    step.answer(item.owner, item.request, shown(step, item))
+    found = shown(step, item)
+    if found is not metrics.LATER:
+        step.answer(item.owner, item.request, found)
 
 
 def status(step: Step) -> StatusView:
@@ -325,6 +328,7 @@ _SHOWN: Final[Mapping[str, Shown]] = dict(
         (looks.RIGHTS.what, rights.grants),
         _named(looks.TRAIL, trail.acts),
         _whole(looks.TOKENS, tokens.listed),
+        (looks.METRICS.what, metrics.measure),
     )
 )
 """How each look is answered (``model/views/looks.py``)."""

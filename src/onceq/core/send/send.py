@@ -199,6 +199,7 @@ def add_puts(
         if p.item.properties.trace:
             trace_sent(build, p, message)
         message += len(p.item.bodies.lengths)
+    build.step.counts.sent += count
     return first, count
 
 

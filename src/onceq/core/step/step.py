@@ -21,6 +21,7 @@ from onceq.core.state.records import Change
 from onceq.core.state.setup_effects import apply_setup
 from onceq.core.state.setups import Setup
 from onceq.core.state.state import State
+from onceq.core.step.counts import Counts
 from onceq.core.step.ended import UNRECEIVED, Ended
 from onceq.core.step.names import Names
 from onceq.core.step.readers import Readers
@@ -69,6 +70,7 @@ class Step:
         works: What takes more than one step, and is under way; each goes on in its turn.
         expired: Whether the last portion ended what is over, and other works come before the next.
         ended: How messages ended last that nobody received.
+        counts: What has happened since the start, for metrics.
         told: What the operator was told of, and until when (seconds) not again.
         scrub: How far the last look at every stored byte has come.
         space_low: Whether the disk is nearly full.
@@ -102,6 +104,7 @@ class Step:
         self.works: deque[Iterator[None]] = deque()
         self.expired = False
         self.ended = Ended()
+        self.counts = Counts()
         self.told: dict[tuple[str, str], int] = {}
         self.scrub = ScrubView()
         self.space_low = False

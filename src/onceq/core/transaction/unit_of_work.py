@@ -274,6 +274,7 @@ def put_back(build: ChangeBuilder, receives: list[HeldRange]) -> list[HeldRange]
         queue = build.step.state.all_queues.get(held.queue)
         if isinstance(queue, Queue):
             purged_meanwhile(build, held)
+            build.step.counts.returned += held.count
             build.move(RangeChange(Op.UNLOCK, held.queue, held.lane, held.first, held.count))
             back.append(held)
             if queue.shown:

@@ -243,6 +243,7 @@ def _take(
     if not refusal:
         assert queue is not None
         _store(build, run, queue, packets, number, skip)
+        step.counts.accepted += count
     if refusal or run.acknowledge:
         what = AtHand(
             side=Side.TARGET, transactional=True, packets=packets, level=run.acknowledge,

@@ -70,6 +70,7 @@ def _take_plain(
             queue.number, packets, lane=run.priority, expires=expires, flags=flags,
             source=run.source,
         )  # fmt: skip
+        step.counts.accepted += len(packets.lengths)
     if refusal or run.acknowledge:
         what = AtHand(
             side=Side.TARGET, transactional=False, packets=packets, level=run.acknowledge,

@@ -206,6 +206,10 @@ def _load_range(
         load.size += extent.size
     load.count += count
     load.recoverable += count
+    # What was transmitted before; without a call, as this is done for each range that leaves.
+    again = outgoing.transmitted.get(TRANSACTIONAL_LANE, 0) + 1 - first
+    if again > 0:
+        step.counts.resent += min(again, count)
     if step.settings.history:
         step.act(
             Observed(

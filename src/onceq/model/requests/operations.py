@@ -15,7 +15,7 @@ class Look(Request):
 
     ``what``: status, queues, queue, outgoing, outgoing-queue, streams, transactions, eod-send,
     eod-receive, management, lists, list, resolve, copies, branches, decisions,
-    queues-behind, outgoing-behind, range.
+    queues-behind, outgoing-behind, range, metrics.
     """
 
     what: str

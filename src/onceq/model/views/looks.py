@@ -21,6 +21,7 @@ from onceq.model.views.managers import (
     StatusView,
     TransactionView,
 )
+from onceq.model.views.metrics import MetricsView
 from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
 from onceq.model.views.queues import OutgoingView, QueueView, ReaderView, StreamView
 from onceq.model.views.ranges import RangeView
@@ -77,6 +78,8 @@ TRAIL: Final = Look("trail", list[ActView])
 RIGHTS: Final = Look("rights", list[GrantView])
 """Who was given what; about one queue if one is named."""
 TOKENS: Final = Look("tokens", list[TokenView])
+METRICS: Final = Look("metrics", MetricsView)
+"""What is counted; with the name ``queues`` each queue, too."""
 
 LOOKS: Final[Mapping[str, Look[object]]] = {
     look.what: look
@@ -85,7 +88,7 @@ LOOKS: Final[Mapping[str, Look[object]]] = {
         PEERS, EOD_SEND, EOD_RECEIVE, LISTS, LIST, COPIES,
         RESOLVE, MANAGEMENT, BRANCHES, DECISIONS, DAMAGES, SCRUB,
         GROUPS, TRANSACTIONS, QUEUES_BEHIND, OUTGOING_BEHIND,
-        RANGE, READERS, RIGHTS, TRAIL, TOKENS,
+        RANGE, READERS, RIGHTS, TRAIL, TOKENS, METRICS,
     )
 }  # fmt: skip
 """All of them, by their words."""

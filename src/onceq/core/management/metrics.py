@@ -1,0 +1,234 @@
+"""What is counted of a queue manager, for metrics: what the core knows of it.
+
+Sums and ages over all queues need a walk over them, and nobody is served while a step lasts. So the
+walk takes several steps where there are many queues; what comes and goes meanwhile may be in the
+numbers or not. The service adds what only it knows (``service/metrics.py``), and answers.
+
+Upholds: I24 (no step is longer the more queues there are; a bounded number of rows).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from heapq import nlargest
+from operator import attrgetter
+from typing import Final
+
+from onceq.core.decision import Measured
+from onceq.core.management import damage_views
+from onceq.core.names.resolve import computer_of
+from onceq.core.state.position_block import KEPT, REMOVED
+from onceq.core.state.positions import Positions
+from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
+from onceq.core.state.state import (
+    DEAD_LETTER,
+    DEAD_XACT,
+    FIRST_NUMBER,
+    JOURNAL,
+    JOURNAL_BIT,
+    title_of,
+)
+from onceq.core.step.step import Step
+from onceq.core.transfer.outgoing_states import state_of
+from onceq.errors import InvalidParameter
+from onceq.model.identity import NO_GUID, guid_text
+from onceq.model.limits import METRICS_PEERS_MAX, METRICS_QUEUES_MAX, QUEUES_MEASURED_AT_ONCE
+from onceq.model.names import Kind
+from onceq.model.queue import QUOTA_UNLIMITED_KB
+from onceq.model.requests import Look
+from onceq.model.views.metrics import MetricsView, OutgoingMetrics, QueueMetrics
+
+PER_QUEUE: Final = "queues"
+"""Name of the look that also wants each queue."""
+LATER: Final = object()
+"""In place of an answer that comes when everything was seen."""
+OTHERS: Final = "(others)"
+"""Stands for all other queue managers for which there was no room."""
+
+
+class _Peer:
+    """What waits for one other queue manager."""
+
+    __slots__ = ("bytes", "messages", "since_s", "states", "unacknowledged")
+
+    def __init__(self) -> None:
+        self.messages = self.unacknowledged = self.bytes = self.since_s = 0
+        self.states: Counter[str] = Counter()
+
+    def add(self, other: _Peer) -> None:
+        self.messages += other.messages
+        self.unacknowledged += other.unacknowledged
+        self.bytes += other.bytes
+        self.since_s = _earlier(self.since_s, other.since_s)
+        self.states += other.states
+
+
+class _Walk:
+    """What was seen so far."""
+
+    def __init__(self, *, rows: bool) -> None:
+        self.rows: list[QueueMetrics] | None = [] if rows else None
+        self.queues = self.messages = self.journals = self.since_s = 0
+        self.fullest = 0.0
+        self.peers: dict[str, _Peer] = {}
+
+    def see(self, step: Step, queue: AnyQueue) -> None:
+        if isinstance(queue, OutgoingQueue):
+            self._outgoing(step, queue)
+            return
+        assert isinstance(queue, Queue)
+        if queue.number & JOURNAL_BIT or queue.number == JOURNAL:
+            self.journals += len(queue)
+        elif queue.number >= FIRST_NUMBER:
+            self._queue(step, queue)
+
+    def _queue(self, step: Step, queue: Queue) -> None:
+        count, since_s, ratio = len(queue), 0, 0.0
+        self.queues += not queue.sub
+        if count:
+            self.messages += count
+            for lane in queue.lanes.values():
+                if len(lane):
+                    since_s = _earlier(since_s, _since(lane))
+            self.since_s = _earlier(self.since_s, since_s)
+        quota_kb = queue.properties.quota_kb
+        if quota_kb != QUOTA_UNLIMITED_KB and not queue.sub:
+            ratio = _ratio(step.holding(queue), quota_kb << 10)
+            self.fullest = max(self.fullest, ratio)
+        if self.rows is not None:
+            age_s = _age(step, since_s)
+            self.rows.append(QueueMetrics(title_of(queue), count, queue.bytes, age_s, ratio))
+
+    def _outgoing(self, step: Step, queue: OutgoingQueue) -> None:
+        name = peer_of(step, queue)
+        peer = self.peers.get(name)
+        if peer is None:
+            peer = self.peers[name] = _Peer()
+        peer.states[state_of(step, queue)] += 1
+        peer.messages += len(queue)
+        peer.unacknowledged += queue.unacknowledged
+        peer.bytes += queue.bytes
+        for lane in queue.lanes.values():
+            if lane.available:
+                since_s = lane.arrived(lane.first_available(), 1)[0]
+                peer.since_s = _earlier(peer.since_s, since_s)
+
+
+def measure(step: Step, item: Look) -> object:
+    """Look at everything, a portion in each step; returns LATER.
+
+    Raises:
+        InvalidParameter: It has another name than PER_QUEUE, or none.
+    """
+    if item.name not in ("", PER_QUEUE):
+        raise InvalidParameter(f"metrics are looked at with the name {PER_QUEUE!r}, or with none")
+    step.begin(_measure(step, item))
+    return LATER
+
+
+def _measure(step: Step, item: Look) -> Iterator[None]:
+    walk = _Walk(rows=item.name == PER_QUEUE)
+    for at, number in enumerate(list(step.state.all_queues), 1):
+        queue = step.state.all_queues.get(number)
+        if queue is not None:
+            walk.see(step, queue)
+        if not at % QUEUES_MEASURED_AT_ONCE:
+            yield
+    step.act(Measured(item.owner, item.request, _view(step, walk)))
+
+
+def _view(step: Step, walk: _Walk) -> MetricsView:
+    state, counts = step.state, step.counts
+    prepared = [branch.prepared_s for branch in state.branches if branch.by_hand is None]
+    rows = walk.rows or []
+    kept = nlargest(METRICS_QUEUES_MAX, rows, key=attrgetter("oldest_age_s", "messages"))
+    return MetricsView(
+        name=step.identity.name,
+        id=guid_text(step.identity.guid),
+        sent=counts.sent,
+        accepted=counts.accepted,
+        received=counts.received,
+        returned=counts.returned,
+        acknowledged=counts.acknowledged,
+        resent=counts.resent,
+        ended=counts.by_class(),
+        refused=dict(counts.refused),
+        disbelieved=dict(step.sessions.disbelieved),
+        queues=walk.queues,
+        messages=walk.messages,
+        bytes=state.space.total,
+        oldest_age_s=_age(step, walk.since_s),
+        journal_messages=walk.journals,
+        dead_letters=len(state.all_queues[DEAD_LETTER]),
+        transactional_dead_letters=len(state.all_queues[DEAD_XACT]),
+        damaged_messages=sum(view.count for view in damage_views.damages(step)),
+        doubts=sum(state.doubts.unsettled(one.number) for one in state.outgoing.values()),
+        waiting_readers=len(step.readers.waiting),
+        outgoing=_outgoing(step, walk.peers),
+        sessions=len(step.sessions.peers),
+        transactions=len(step.units.transactions),
+        in_doubt=len(prepared),
+        in_doubt_oldest_age_s=_age(step, min(prepared, default=0)),
+        quota_ratio=_ratio(state.space.total, step.settings.computer_quota_bytes),
+        queue_quota_ratio=walk.fullest,
+        offline=bool(state.offline_s),
+        space_low=step.space_low,
+        certificate_ends=step.doors.ends_s,
+        log_position=step.position,
+        per_queue=tuple(sorted(kept, key=attrgetter("name"))),
+        left_out=len(rows) - len(kept),
+    )
+
+
+def _outgoing(step: Step, peers: dict[str, _Peer]) -> tuple[OutgoingMetrics, ...]:
+    """By peer; of too many those for which most waits, and all others as one."""
+    shown = peers
+    if len(peers) > METRICS_PEERS_MAX:
+        most = nlargest(METRICS_PEERS_MAX, peers, key=lambda name: peers[name].messages)
+        shown, rest = {name: peers[name] for name in sorted(most)}, _Peer()
+        for name in peers.keys() - shown.keys():
+            rest.add(peers[name])
+        shown[OTHERS] = rest
+    return tuple(
+        OutgoingMetrics(
+            name, dict(one.states), one.messages, one.unacknowledged, one.bytes,
+            _age(step, one.since_s),
+        )
+        for name, one in shown.items()
+    )  # fmt: skip
+
+
+def peer_of(step: Step, outgoing: OutgoingQueue) -> str:
+    """The other queue manager that an outgoing queue leads to, in one spelling."""
+    name = outgoing.name
+    if name.host:
+        return name.host.casefold()
+    if name.kind is Kind.PUBLIC:
+        found = computer_of(step, name)
+        return found.name.casefold() if found is not None and found.name else str(name)
+    if name.guid == NO_GUID:
+        return str(name)
+    return (step.name_of(name.guid) or guid_text(name.guid)).casefold()
+
+
+def _since(lane: Positions) -> int:
+    """When the oldest message of a lane came that is there still; there is one."""
+    at = lane.head
+    if lane.state(at) == REMOVED:
+        at = min(lane.first(state, at, lane.next) for state in KEPT)
+    return lane.arrived(at, 1)[0]
+
+
+def _earlier(one_s: int, other_s: int) -> int:
+    """The earlier of two times, of which 0 is none."""
+    return min(one_s, other_s) if one_s and other_s else one_s or other_s
+
+
+def _age(step: Step, since_s: int) -> int:
+    """Seconds since then; a clock that was set back makes nothing younger than new."""
+    return max(step.now.wall_s - since_s, 0) if since_s else 0
+
+
+def _ratio(used: int, most: int) -> float:
+    return used / most if most else float(used > 0)
