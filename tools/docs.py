@@ -15,6 +15,7 @@ import docs_cases
 import docs_cli
 import docs_endings
 import docs_matrix
+import docs_metrics
 import docs_rules
 import docs_states
 import pictures
@@ -123,6 +124,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "cli.md": docs_cli.page,
     "conformance.md": lambda: docs_cases.page(NOTE),
     "endings.md": docs_endings.page,
+    "metrics.md": lambda: docs_metrics.page(NOTE),
     "settings.md": settings_page,
     "states.md": lambda: docs_states.page(NOTE),
     "who-may-do-what.md": lambda: docs_matrix.page(NOTE),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from onceq.cli import backups, damage, out
+from onceq.cli import backups, damage, metrics, out
 from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, dumped, manager
 from onceq.client.why import why
 from onceq.embedded import data_directory
@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 backups.add_to(app)
 app.command("scrub")(damage.scrub_command)
+app.command("metrics")(metrics.metrics_command)
 
 Directory = Annotated[str, typer.Argument(metavar="DIR", help="Data directory.")]
 Listen = Annotated[
