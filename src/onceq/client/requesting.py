@@ -29,6 +29,7 @@ from onceq.client.properties import SendProperties, answering
 from onceq.client.session import Session
 from onceq.errors import (
     InvalidParameter,
+    LinkLost,
     OnceqError,
     QueueNotFound,
     ReceiveTimeout,
@@ -84,7 +85,7 @@ def request(
             ``request`` is the identifier of that.
         RequestFailed: The request ended without being received: there is no such queue, it was
             purged, a quota is reached.
-        ServiceNotAvailable: The manager was lost; the text says whether the request was sent.
+        ServiceNotAvailable: The manager was lost; with LinkLost, the request may have been sent.
     """
     _check(queue, properties)
     if json is not NOTHING:
@@ -101,7 +102,8 @@ def request(
     try:
         return (yield from _wait(session, queue, id, reply_to or REPLIES, timeout))
     except ServiceNotAvailable as error:
-        raise type(error)(f"request {id} to {queue} was sent, and then: {error.text}") from error
+        # Also where the error says that nothing has happened: the request has.
+        raise LinkLost(f"request {id} to {queue} was sent, and then: {error.text}") from error
 
 
 def _check(queue: str, properties: SendProperties) -> None:

@@ -8,7 +8,14 @@ import pytest
 
 from onceq.client.requesting import REPLIES, request
 from onceq.client.session import Session
-from onceq.errors import LinkLost, ReceiveTimeout, ReplyTimeout, ServiceNotAvailable
+from onceq.errors import (
+    LinkLost,
+    ManagerAway,
+    ReceiveTimeout,
+    ReplyTimeout,
+    Retryable,
+    ServiceNotAvailable,
+)
 from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.limits import REQUEST_GRACE_S
@@ -72,6 +79,10 @@ def test_a_lost_connection_says_what_was_sent(script: Script, known: Session) ->
     script.will(Code.RECEIVE, LinkLost("cut"))
     with pytest.raises(LinkLost, match=r"request .*\\1 to .* was sent"):
         script.run(request(known, Q, b"?"))
+    script.will(Code.RECEIVE, ManagerAway("it is not back"))
+    with pytest.raises(ServiceNotAvailable, match="was sent") as raised:
+        script.run(request(known, Q, b"?"))
+    assert not isinstance(raised.value, Retryable), "the request has happened"
     script.will(Code.SEND, ServiceNotAvailable("away"))
     with pytest.raises(ServiceNotAvailable, match=r"^away$"):
         script.run(request(known, Q, b"?"))
