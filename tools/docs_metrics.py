@@ -27,7 +27,7 @@ def page(note: str) -> str:
         "[MetricsView](api/onceq.md#views), and `onceq.exposition.text` makes the text of it.\n\n"
         "## Of a queue manager: `/metrics`\n\n" + head + _rows(per_queue=False) + "\n\n"
         "## Of each queue: `/metrics/queues`\n\n"
-        "Up to 5,000 queues; of more those with the oldest messages "
+        "Up to 1,000 queues; of more those with the oldest messages "
         "([`METRICS_QUEUES_MAX`](limits.md)). A subqueue is a queue of its own here.\n\n"
         + head + _rows(per_queue=True) + "\n"
     )  # fmt: skip

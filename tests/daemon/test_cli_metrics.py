@@ -27,7 +27,7 @@ def test_metrics_of_a_daemon(onceq_: Shell) -> None:
     assert found["onceq_store_sync_duration_seconds_count",] >= 2
     assert found["onceq_disk_free_bytes",] > 0
     queues = onceq_("qm", "metrics", "--queues", "--openmetrics")
-    (family,) = [one for one in parsed_openmetrics(queues) if one.name == "onceq_queue_messages"]
+    (family,) = [one for one in parsed_openmetrics(queues) if one.name == "onceq_queue_messages"]  # type: ignore[no-untyped-call]
     depths = {sample.labels["queue"]: sample.value for sample in family.samples}
     assert depths[r"private$\counted"] == 1
     view = onceq_.json("qm", "metrics")

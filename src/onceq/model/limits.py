@@ -467,9 +467,9 @@ bytes of the answer. A client asks for the next ones until there are none."""
 QUEUES_MEASURED_AT_ONCE: Final = 256
 """Queues, or outgoing queues, that one step looks at for metrics; some 3 us each."""
 
-METRICS_QUEUES_MAX: Final = 5_000
-"""Queues that are told of one by one in metrics: each is a few series for whoever collects them.
-Of more, those with the oldest messages."""
+METRICS_QUEUES_MAX: Final = 1_000
+"""Queues that are told of one by one in metrics: each is a few series for whoever collects them,
+and some 10 us to answer. Of more, those with the oldest messages."""
 
 METRICS_PEERS_MAX: Final = 1_000
 """Other queue managers that are told of one by one in metrics; all others are one."""
@@ -560,6 +560,19 @@ HANDSHAKE_S_MAX: Final = 5
 
 HANDSHAKE_BYTES_MAX: Final = 16 << 10
 """And so is one that has sent more than this before."""
+
+METRICS_EVERY_S: Final = 1
+"""Pages of metrics are made anew at most so often (seconds), however many ask."""
+
+WATCHERS_MAX: Final = 16
+"""Connections of those who watch (``metrics_listen``) at once; above, the oldest that has not asked
+yet makes room."""
+
+WATCH_S_MAX: Final = 5
+"""A request of theirs that has not come by then is none (seconds)."""
+
+WATCH_HEAD_BYTES_MAX: Final = 8 << 10
+"""Of the head of such a request; a token has 60 characters."""
 
 CERTIFICATE_WARN_DAYS: Final = 30
 """So long before a certificate ends the log and the status say so: time for people to act."""

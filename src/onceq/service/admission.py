@@ -34,7 +34,12 @@ class Kind(Enum):
     PEER = "peers"
     APPLICATION = "applications"
     LOCAL_APPLICATION = "local_applications"
+    WATCHER = "watchers"
     MADE = "made"
+
+
+_MAKE_ROOM = (Kind.PEER, Kind.WATCHER)
+"""Of which the oldest that has not spoken goes when there are too many."""
 
 
 class Place:
@@ -99,7 +104,7 @@ class Admission:
             if self._guests >= limits.local_applications * 3 // 4:
                 return f"other accounts have {self._guests} connections already"
         most = getattr(limits, kind.value)
-        if self._count[kind] >= most and not (kind is Kind.PEER and self._cut_half(kind)):
+        if self._count[kind] >= most and not (kind in _MAKE_ROOM and self._cut_half(kind)):
             return f"there are {most} such connections already"
         if not here and kind is not Kind.MADE and not is_loopback(address):
             if self._of_address[address] >= ADDRESS_CONNECTIONS_MAX and not self._known(address):

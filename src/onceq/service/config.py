@@ -67,6 +67,7 @@ class Configuration:
         redirections: URL under which messages arrive to the URL of a queue here, or on another
             host, to which they are passed on.
         socket_group: Group whose members may connect to the Unix socket; "": nobody else may.
+        metrics_listen: "host:port" for those who look at metrics and health; "" for none.
         tls_certificate, tls_key, tls_authorities: Files of an own identity, and of those who sign
             the certificates of other queue managers; "": those in ``tls/`` of the data directory,
             if there are any.
@@ -93,6 +94,7 @@ class Configuration:
     receipt_addresses: Mapping[str, str] = field(default_factory=dict)
     redirections: Mapping[str, str] = field(default_factory=dict)
     socket_group: str = ""
+    metrics_listen: str = ""
     tls_certificate: str = ""
     tls_key: str = ""
     tls_authorities: str = ""
@@ -273,6 +275,7 @@ _PLAIN: dict[str, Callable[[object], str]] = {
     "client_listen": _listen,
     "directory": _text,
     "http_listen": _listen,
+    "metrics_listen": _listen,
     "http_receipts": _url,
     "http_certificate": _text,
     "http_key": _text,

@@ -94,6 +94,7 @@ class Daemon:
         self.peers_at = ""
         self.http_at = ""
         self.clients_at = ""
+        self.metrics_at = ""
 
     # ---- the gate and the pump ------------------------------------------------------------
 
@@ -198,10 +199,12 @@ class Daemon:
             self._reloading.http_at = self.http_at
         if configuration.client_listen:
             self.clients_at = await self._network.listen_clients(configuration.client_listen)
+        if configuration.metrics_listen:
+            self.metrics_at = await self._network.listen_watchers(configuration.metrics_listen)
         group = opened(self.path, configuration.socket_group)
         await self._network.listen_socket(os.path.join(self.path, SOCKET_FILE), group)
         # After listening: whoever finds these files can connect.
-        self._note(PORT_FILE, f"{self.peers_at}\n{self.clients_at}\n{self.http_at}\n")
+        self._note(PORT_FILE, self._addresses())
         self._note(PID_FILE, f"{os.getpid()}\n")
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.stop)
@@ -212,7 +215,14 @@ class Daemon:
         event(
             "started", name=self.engine.manager.identity.name, pid=os.getpid(),
             peers=self.peers_at, http=self.http_at, applications=self.clients_at or SOCKET_FILE,
+            metrics=self.metrics_at,
         )  # fmt: skip
+
+    def _addresses(self) -> str:
+        """Where it listens, a line each: to peers, applications, HTTP and those who watch."""
+        found = [self.peers_at, self.clients_at, self.http_at]
+        found += [self.metrics_at] if self.metrics_at else []
+        return "".join(f"{one}\n" for one in found)
 
     def _note(self, name: str, text: str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC

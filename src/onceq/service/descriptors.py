@@ -19,6 +19,7 @@ from onceq.model.limits import (
     DESCRIPTORS_RESERVED,
     EMBEDDED_CONNECTIONS_MAX,
     HANDSHAKES_MAX,
+    WATCHERS_MAX,
 )
 
 UNLIMITED = 1 << 20
@@ -36,6 +37,7 @@ class Budget:
             managers, from applications over TCP and at the socket, and made to managers.
         strangers: Of the peers, those that nothing was ever exchanged with.
         handshakes: Connections that have not said who they are.
+        watchers: Connections of those who look at metrics and health.
     """
 
     far: int
@@ -46,6 +48,7 @@ class Budget:
     made: int
     strangers: int
     handshakes: int
+    watchers: int = WATCHERS_MAX
 
 
 def budget(limit: int, *, embedded: bool) -> Budget:

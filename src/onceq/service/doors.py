@@ -33,7 +33,7 @@ from onceq.model.rights import NOBODY, Actor, ActorKind
 from onceq.model.time import DAY_S
 from onceq.service import web
 from onceq.service.config import Configuration, split_address
-from onceq.service.identities import ON_THIS_COMPUTER, Shown
+from onceq.service.identities import ON_THIS_COMPUTER, Shown, actor_of
 from onceq.service.logs import event
 from onceq.store.log import LogStore
 from onceq.tls.contexts import APPLICATIONS, JOIN, PEERS, Files, client_context, server_context
@@ -77,6 +77,7 @@ class Doors:
         self._guid = guid
         self._tls: _Contexts | None = None
         self._https: ssl.SSLContext | None = None
+        self._watchers: ssl.SSLContext | None = None
         self._plain: frozenset[str] = frozenset()
         self.invites = Invites(folder_of(path))
         self.note: Note = event
@@ -108,12 +109,14 @@ class Doors:
         plain = frozenset(configuration.plain_peers)
         self._check(configuration, tls=made is not None, plain=bool(plain))
         https = web.server_context(configuration, files) if configuration.http_listen else None
+        watchers = _for_watchers(configuration, files) if configuration.metrics_listen else None
         if configuration.http_authorities:
             # It is read for each connection; a file that cannot be is told now.
             web.client_context(configuration.http_authorities, files)
 
         def hold() -> None:
             self._tls, self._plain, self._https = made, plain, https
+            self._watchers = watchers
 
         return hold
 
@@ -138,6 +141,7 @@ class Doors:
             ("listen", closed),
             ("client_listen", tls),
             ("http_listen", closed or bool(configuration.http_certificate)),
+            ("metrics_listen", closed or bool(configuration.http_certificate)),
         ):
             where = getattr(configuration, key)
             if where and not guarded and not is_loopback(split_address(where, 0)[0]):
@@ -271,6 +275,23 @@ class Doors:
         who = Asking(address, guid_of(tls.getpeercert()))
         return Granting(folder_of(self.path), self._guid, who, now_s, note)
 
+    # ---- those who watch ----------------------------------------------------------------------
+
+    def way_in_to_watch(self, address: str) -> ssl.SSLContext | str | None:
+        """How whoever watches is spoken with: plainly (None) on this computer and where no proof is
+        asked for, else over TLS; or why not at all."""
+        if address in self._plain or is_loopback(address):
+            return None
+        if self._watchers is not None:
+            return self._watchers
+        return "its address is not among plain_peers, and there is no certificate for TLS"
+
+    def watcher(self, transport: asyncio.BaseTransport | None, address: str) -> Actor:
+        """Who watches: an address that is believed, or whom the system or a certificate names."""
+        if address in self._plain:
+            return self.plainly(address).actor
+        return actor_of(transport)
+
     # ---- others -------------------------------------------------------------------------------
 
     def for_applications(self) -> ssl.SSLContext | None:
@@ -287,6 +308,15 @@ def doors_of(path: str, store: LogStore, configuration: Configuration) -> Doors:
     doors = Doors(path, Identity.unpack(store.identity).guid)
     doors.prepared(configuration)()
     return doors
+
+
+def _for_watchers(configuration: Configuration, files: Files | None) -> ssl.SSLContext | None:
+    """For listening to those who watch, who know nothing of our protocols: with the certificate for
+    HTTPS if there is one, else with the identity; None: neither is there."""
+    web.check_metrics()
+    if configuration.http_certificate:
+        return web.server_context(configuration, files)
+    return server_context(files, peers=False, alpn=("http/1.1",)) if files is not None else None
 
 
 def proven(certificate: dict[str, object] | None) -> Shown | str:

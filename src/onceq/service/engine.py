@@ -393,6 +393,11 @@ class Engine(Committer):
         """Make a checkpoint now."""
         self._upkeep.checkpoint()
 
+    @property
+    def low(self) -> bool:
+        """Whether the reserve of the disk is reached."""
+        return self._upkeep.low
+
     def reclaim(self) -> None:
         """Give back what nothing needs any more."""
         self._upkeep.reclaim()

@@ -80,6 +80,8 @@ def _announce(daemon: Daemon) -> None:
     peers = daemon.peers_at or "nowhere"
     if daemon.http_at:
         peers += f", HTTP on {daemon.http_at}"
+    if daemon.metrics_at:
+        peers += f", metrics on {daemon.metrics_at}"
     clients = os.path.join(daemon.path, SOCKET_FILE)
     if daemon.clients_at:
         clients += f" and {daemon.clients_at}"

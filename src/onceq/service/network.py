@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import importlib
 import itertools
 import logging
 import os
@@ -32,6 +33,7 @@ from onceq.service.config import split_address
 from onceq.service.descriptors import Budget
 from onceq.service.doors import Doors
 from onceq.service.engine import Engine
+from onceq.service.health import health_of
 from onceq.service.identities import Shown, at_socket
 from onceq.service.listening import Listener, addresses, bound, bound_for_owner
 from onceq.service.reaching import PORT, Reaching
@@ -211,6 +213,7 @@ class AsyncNetwork:
         wire.refuse(reason)
 
     def _turned_away(self, kind: Kind, address: str, reason: str) -> None:
+        self.engine.measuring.turned_away[kind.value] += 1
         self.engine.rates.event(
             "connection turned away", level=logging.WARNING, of=kind.value, kind=kind.value,
             address=address, reason=reason,
@@ -283,6 +286,20 @@ class AsyncNetwork:
         """Accept applications over TCP at "host:port"; returns the address with its real port."""
         host, port = split_address(where, None)
         return await self._listen(lambda: ClientWire(self), host, port, self._door_of_applications)
+
+    async def listen_watchers(self, where: str) -> str:
+        """Show metrics and health at "host:port"; returns the address with its real port."""
+        # Found by name: it needs a library that a plain install lacks.
+        watching = importlib.import_module("onceq.service.watching")
+        host, port = split_address(where, None)
+        watch = watching.Watch(self, lambda: health_of(self.engine, self.doors))
+        return await self._listen(
+            lambda: watching.WatchWire(self, watch), host, port, self.doors.way_in_to_watch
+        )
+
+    def watcher(self, transport: asyncio.BaseTransport | None, address: str) -> Actor:
+        """Who watches over a connection that was let in."""
+        return self.doors.watcher(transport, address)
 
     def _door_of_applications(self, address: str) -> ssl.SSLContext | None:
         return self.doors.for_applications()

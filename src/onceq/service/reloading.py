@@ -36,7 +36,7 @@ APPLIED: Final = frozenset(
 AT_START: Final = frozenset(
     (
         "name", "listen", "client_listen", "http_listen", "http_mapping", "addresses",
-        "directory", "databases", "socket_group",
+        "directory", "databases", "socket_group", "metrics_listen",
     )
 )  # fmt: skip
 """Keys of the file that are taken at the start."""

@@ -19,6 +19,15 @@ def available() -> bool:
     return importlib.util.find_spec("h11") is not None
 
 
+def check_metrics() -> None:
+    """Raises ConfigurationError if a library for ``metrics_listen`` is missing."""
+    if not available() or importlib.util.find_spec("prometheus_client") is None:
+        raise ConfigurationError(
+            "metrics_listen needs the libraries h11 and prometheus-client: pip install "
+            "'onceq[metrics]', or leave the key out"
+        )
+
+
 def names_of(configuration: Configuration, name: str, where: str) -> HttpNames:
     """What others know this manager as.
 

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Protocol, cast
 
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, HANDSHAKE_S_MAX, LOCAL_HANDSHAKE_S_MAX
+from onceq.model.rights import Actor
 from onceq.model.run import Buffer
 from onceq.service.admission import Kind, Place
 from onceq.service.api import ApiConnection
@@ -68,6 +69,9 @@ class Host(Protocol):
 
     def dismiss(self, wire: Wire) -> None:
         """A connection that was admitted is gone."""
+
+    def watcher(self, transport: asyncio.BaseTransport | None, address: str) -> Actor:
+        """Who watches over a connection that was let in."""
 
     def spoken(self, wire: Wire, *, known: bool) -> None:
         """The other side has said who it is."""

@@ -41,7 +41,7 @@ def metrics(session: Session, *, queues: bool = False) -> Plan[MetricsView]:
     Args:
         queues: Also of each queue, in ``per_queue``.
     """
-    return look(looks.METRICS, "queues" if queues else "")
+    return look(looks.METRICS, looks.PER_QUEUE if queues else "")
 
 
 def outgoing(session: Session) -> Plan[list[OutgoingView]]:

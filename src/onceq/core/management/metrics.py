@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from heapq import nlargest
+from heapq import heappush, heappushpop, nlargest
 from operator import attrgetter
 from typing import Final
 
@@ -37,10 +37,9 @@ from onceq.model.limits import METRICS_PEERS_MAX, METRICS_QUEUES_MAX, QUEUES_MEA
 from onceq.model.names import Kind
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.requests import Look
+from onceq.model.views.looks import PER_QUEUE
 from onceq.model.views.metrics import MetricsView, OutgoingMetrics, QueueMetrics
 
-PER_QUEUE: Final = "queues"
-"""Name of the look that also wants each queue."""
 LATER: Final = object()
 """In place of an answer that comes when everything was seen."""
 OTHERS: Final = "(others)"
@@ -68,7 +67,10 @@ class _Walk:
     """What was seen so far."""
 
     def __init__(self, *, rows: bool) -> None:
-        self.rows: list[QueueMetrics] | None = [] if rows else None
+        self.wanted = rows
+        self.rows: list[tuple[int, int, int, QueueMetrics]] = []
+        """A heap of those that are kept: age, messages and number come before each."""
+        self.left_out = 0
         self.queues = self.messages = self.journals = self.since_s = 0
         self.fullest = 0.0
         self.peers: dict[str, _Peer] = {}
@@ -96,9 +98,18 @@ class _Walk:
         if quota_kb != QUOTA_UNLIMITED_KB and not queue.sub:
             ratio = _ratio(step.holding(queue), quota_kb << 10)
             self.fullest = max(self.fullest, ratio)
-        if self.rows is not None:
+        if self.wanted:
             age_s = _age(step, since_s)
-            self.rows.append(QueueMetrics(title_of(queue), count, queue.bytes, age_s, ratio))
+            row = QueueMetrics(title_of(queue), count, queue.bytes, age_s, ratio)
+            self._keep((age_s, count, -queue.number, row))
+
+    def _keep(self, row: tuple[int, int, int, QueueMetrics]) -> None:
+        """The oldest are kept; sorting all of them at the end would take a long step."""
+        if len(self.rows) < METRICS_QUEUES_MAX:
+            heappush(self.rows, row)
+        else:
+            heappushpop(self.rows, row)
+            self.left_out += 1
 
     def _outgoing(self, step: Step, queue: OutgoingQueue) -> None:
         name = peer_of(step, queue)
@@ -141,8 +152,6 @@ def _measure(step: Step, item: Look) -> Iterator[None]:
 def _view(step: Step, walk: _Walk) -> MetricsView:
     state, counts = step.state, step.counts
     prepared = [branch.prepared_s for branch in state.branches if branch.by_hand is None]
-    rows = walk.rows or []
-    kept = nlargest(METRICS_QUEUES_MAX, rows, key=attrgetter("oldest_age_s", "messages"))
     return MetricsView(
         name=step.identity.name,
         id=guid_text(step.identity.guid),
@@ -176,8 +185,8 @@ def _view(step: Step, walk: _Walk) -> MetricsView:
         space_low=step.space_low,
         certificate_ends=step.doors.ends_s,
         log_position=step.position,
-        per_queue=tuple(sorted(kept, key=attrgetter("name"))),
-        left_out=len(rows) - len(kept),
+        per_queue=tuple(sorted((row[-1] for row in walk.rows), key=attrgetter("name"))),
+        left_out=walk.left_out,
     )
 
 

@@ -79,7 +79,8 @@ RIGHTS: Final = Look("rights", list[GrantView])
 """Who was given what; about one queue if one is named."""
 TOKENS: Final = Look("tokens", list[TokenView])
 METRICS: Final = Look("metrics", MetricsView)
-"""What is counted; with the name ``queues`` each queue, too."""
+"""What is counted; with the name PER_QUEUE each queue, too."""
+PER_QUEUE: Final = "queues"
 
 LOOKS: Final[Mapping[str, Look[object]]] = {
     look.what: look

@@ -1,0 +1,59 @@
+"""Whether a queue manager is well: what a load balancer, a supervisor or a person asks first.
+
+*Live* is a manager whose loop turns: that it answers is all there is to it. *Ready* is one that
+takes work; if it is not, each reason is said. What needs a person, and keeps nobody from working,
+is a note.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onceq.model.wording import plural
+from onceq.service.doors import Doors
+from onceq.service.engine import Engine
+
+RECOVERING = "recovering: the log is read, and nothing is taken before that is done"
+STOPPING = "stopping: nothing new is taken"
+FULL = "the reserve of the disk is reached: sends are refused until there is room"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What is to be said.
+
+    Attributes:
+        reasons: Why it is not ready; none: it is.
+        notes: What a person should look at.
+    """
+
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it takes work."""
+        return not self.reasons
+
+
+def health_of(engine: Engine, doors: Doors) -> Health:
+    """How a queue manager is that has recovered; in the thread of its engine."""
+    reasons, notes = [], []
+    if engine.stopped:
+        reasons.append(STOPPING)
+    if engine.low:
+        reasons.append(FULL)
+    state = engine.manager.state
+    damaged = sum(entry.count for entry in state.damages)
+    if damaged:
+        notes.append(
+            f"{plural(damaged, 'message')} set aside because stored bytes are damaged: "
+            "onceq damage list"
+        )
+    if state.offline_s:
+        notes.append("disconnected by an operator: 'onceq qm connect' brings it back")
+    own, now_s = doors.own, engine.clock.read().wall_s
+    if own is not None and (own.problem or own.ends_s <= now_s):
+        reason = own.problem or "it has expired"
+        notes.append(f"no other queue manager believes its certificate: {reason}: onceq tls renew")
+    return Health(tuple(reasons), tuple(notes))

@@ -1,0 +1,298 @@
+"""HTTP for those who watch a queue manager: metrics, and whether it is well.
+
+``GET /metrics``, ``/metrics/queues``, ``/health/live`` and ``/health/ready``, and nothing else: one
+request on a connection, a small head, no body, and an end after some seconds. HTTP is the matter of
+h11. Whoever passes the door hears whether the manager is well; what it counts is for who has the
+right ``monitor``: as the account that he runs under on this computer, as the holder of a token
+(``Authorization: Bearer``) or of a certificate, or as an address that is believed without proof.
+
+However many ask, one view is made in a moment, and one page of it, in another thread: making the
+text of a thousand queues takes longer than others should wait.
+
+Upholds: I24, I28.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import logging
+from collections.abc import Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Any, Final
+
+import h11
+
+from onceq.core.inputs.inputs import OwnerCame
+from onceq.errors import AccessDenied, OnceqError, ServiceNotAvailable
+from onceq.model.limits import METRICS_EVERY_S, WATCH_HEAD_BYTES_MAX, WATCH_S_MAX
+from onceq.model.requests import Look
+from onceq.model.rights import NOBODY
+from onceq.model.views import looks
+from onceq.service.admission import Kind
+from onceq.service.health import Health
+from onceq.service.identities import is_private
+from onceq.service.tokens import actor_of, unproven
+from onceq.service.wires import Host, Wire
+
+log = logging.getLogger("onceq")
+
+LIVE: Final = "/health/live"
+READY: Final = "/health/ready"
+PAGES: Final = {"/metrics": False, "/metrics/queues": True}
+"""Whether each queue is told of."""
+METHODS: Final = (b"GET", b"HEAD")
+_OPENMETRICS: Final = "application/openmetrics-text"
+_OPENMETRICS_1: Final = f"{_OPENMETRICS};version=1.0.0"
+_TOO_LARGE: Final = 413
+_BEARER: Final = "bearer "
+
+Page = tuple[bytes, str]
+"""Body and type."""
+
+
+class Watch:
+    """What is shown of one queue manager; in the thread of its loop."""
+
+    def __init__(self, network: Host, health: Callable[[], Health]) -> None:
+        """Show what a manager is.
+
+        Args:
+            health: How it is now.
+        """
+        self._network = network
+        self.health = health
+        self._owner = 0
+        self._views: dict[bool, asyncio.Future[object]] = {}
+        self._pages: dict[tuple[bool, str], tuple[float, asyncio.Task[Page]]] = {}
+
+    def page(self, *, queues: bool, accept: str) -> asyncio.Task[Page]:
+        """A page of metrics, as it was METRICS_EVERY_S ago at most when it was asked for.
+
+        It fails with an OnceqError.
+        """
+        # What somebody writes there is no key to keep: there are two forms.
+        key = queues, _OPENMETRICS_1 if _OPENMETRICS in accept else ""
+        now_s = self._network.loop.time()
+        made = self._pages.get(key)
+        if made is None or (made[1].done() and now_s - made[0] >= METRICS_EVERY_S):
+            made = self._pages[key] = now_s, self._network.loop.create_task(self._make(*key))
+        return made[1]
+
+    async def _make(self, queues: bool, accept: str) -> Page:
+        view = await self._view(queues=queues)
+        if isinstance(view, OnceqError):
+            raise view
+        write = importlib.import_module("onceq.exposition").negotiated
+        made: Page = await self._network.loop.run_in_executor(
+            None, partial(write, view, accept, queues=queues)
+        )
+        return made
+
+    def _view(self, *, queues: bool) -> asyncio.Future[object]:
+        """Ask the core, unless it is being asked."""
+        known = self._views.get(queues)
+        if known is not None:
+            return known
+        found = self._views[queues] = self._network.loop.create_future()
+        self._network.use(None, partial(self._ask, queues=queues))
+        return found
+
+    def _ask(self, *, queues: bool) -> None:
+        engine = self._network.engine
+        if engine.stopped:
+            self._seen(1 + queues, ServiceNotAvailable("the queue manager stops"))
+            return
+        self._owner = self._owner or engine.owner(self._seen)
+        what = Look(looks.METRICS.what, looks.PER_QUEUE if queues else "")
+        what.owner, what.request = self._owner, 1 + queues
+        engine.submit(what)
+
+    def _seen(self, request: int, result: object) -> None:
+        found = self._views.pop(request == 2)
+        if not found.done():
+            found.set_result(result)
+
+
+class WatchWire(Wire):
+    """One connection of somebody who watches."""
+
+    def __init__(self, network: Host, watch: Watch) -> None:
+        super().__init__(network, Kind.WATCHER)
+        self._watch = watch
+        self._address = ""
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=WATCH_HEAD_BYTES_MAX)
+        self._request: h11.Request | None = None
+        self._answered = False
+        self._owner = 0
+
+    def begin(self, address: str) -> None:
+        """See Wire."""
+        self._address = address
+        self._await_name(WATCH_S_MAX)
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        if self.spoken:
+            return  # one request is answered, and the connection ends with that
+        self._heard(len(data), spoken=False)
+        try:
+            self._http.receive_data(data)
+            while not self.spoken:
+                event = self._http.next_event()
+                if event is h11.NEED_DATA or event is h11.PAUSED:
+                    return
+                self._event(event)
+        except h11.RemoteProtocolError as error:
+            self._heard(0, spoken=True)
+            self._fail(error.error_status_hint, "this is not a request that is understood here")
+
+    def _event(self, event: Any) -> None:
+        if isinstance(event, h11.Request):
+            self._request = event
+        elif isinstance(event, h11.Data):
+            self._heard(0, spoken=True)
+            self._fail(_TOO_LARGE, "a request has no body here")
+        elif isinstance(event, h11.EndOfMessage):
+            self._heard(0, spoken=True)
+            self._asked()
+        elif isinstance(event, h11.ConnectionClosed):
+            self._heard(0, spoken=True)
+            self.close()
+
+    # ---- what is asked ------------------------------------------------------------------------
+
+    def _asked(self) -> None:
+        request = self._request
+        assert request is not None, "its end has come"
+        if request.method not in METHODS:
+            self._fail(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", ("Allow", "GET, HEAD"))
+            return
+        path = request.target.partition(b"?")[0].decode("ascii", "replace")
+        if path == LIVE:
+            self._say(HTTPStatus.OK, _json({"status": "live"}))
+        elif path == READY:
+            self._say_health(self._watch.health())
+        elif path in PAGES:
+            self._prove(self._header(b"authorization"), queues=PAGES[path])
+        else:
+            paths = ", ".join((*PAGES, LIVE, READY))
+            self._fail(HTTPStatus.NOT_FOUND, f"there is no such page; there are {paths}")
+
+    def _header(self, name: bytes) -> str:
+        assert self._request is not None
+        found = [value for key, value in self._request.headers if key == name]
+        return b",".join(found).decode("latin-1")
+
+    def _prove(self, shown: str, *, queues: bool) -> None:
+        """See who it is, and let the core say whether he may look."""
+        actor = self._network.watcher(self._transport, self._address)
+
+        def work() -> None:
+            engine, proof, who = self._network.engine, b"", actor
+            if engine.stopped:
+                self._denied(ServiceNotAvailable("the queue manager stops"))
+                return
+            if shown.lower().startswith(_BEARER):
+                private = is_private(self._transport)
+                token = engine.tokens.proven(
+                    shown[len(_BEARER) :].strip(), self._address, private=private
+                )
+                who, proof = actor_of(token), token.digest
+            elif who == NOBODY and not engine.tokens.admits_nobody():
+                raise unproven()
+            self._owner = engine.owner(partial(self._judged, queues=queues))
+            engine.submit(OwnerCame(self._owner, who, proof, where=self._address))
+            # Of what needs the same right it is the one that costs nothing.
+            may = Look(looks.SCRUB.what)
+            may.owner, may.request = self._owner, 1
+            engine.submit(may)
+
+        def tried() -> None:
+            try:
+                work()
+            except OnceqError as error:
+                self._denied(error)
+
+        self._network.use(self, tried)
+
+    def _judged(self, request: int, result: object, *, queues: bool) -> None:
+        if self._transport is None:
+            return
+        if isinstance(result, OnceqError):
+            self._denied(result)
+            return
+        page = self._watch.page(queues=queues, accept=self._header(b"accept"))
+        page.add_done_callback(self._paged)
+
+    def _denied(self, error: OnceqError) -> None:
+        if isinstance(error, AccessDenied):
+            anonymous = error.text == unproven().text
+            status = HTTPStatus.UNAUTHORIZED if anonymous else HTTPStatus.FORBIDDEN
+            more = (("WWW-Authenticate", "Bearer"),) if anonymous else ()
+            self._fail(status, error.text, *more)
+        else:
+            self._fail(HTTPStatus.SERVICE_UNAVAILABLE, error.text)
+
+    def _paged(self, page: asyncio.Task[Page]) -> None:
+        error = page.exception() if not page.cancelled() else None
+        if page.cancelled() or isinstance(error, OnceqError):
+            self._fail(HTTPStatus.SERVICE_UNAVAILABLE, str(error or "the queue manager stops"))
+        elif error is not None:
+            log.error("a mistake of ours in showing metrics", exc_info=error)
+            self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, "the log of the queue manager says why")
+        else:
+            body, kind = page.result()
+            self._say(HTTPStatus.OK, body, kind)
+
+    # ---- what is answered ---------------------------------------------------------------------
+
+    def _say_health(self, health: Health) -> None:
+        status = HTTPStatus.OK if health.ready else HTTPStatus.SERVICE_UNAVAILABLE
+        said = {
+            "status": "ready" if health.ready else "not ready",
+            "reasons": health.reasons,
+            "notes": health.notes,
+        }
+        self._say(status, _json(said))
+
+    def _fail(self, status: int, text: str, *more: tuple[str, str]) -> None:
+        self._say(status, f"{text}\n".encode(), "text/plain; charset=utf-8", *more)
+
+    def _say(
+        self, status: int, body: bytes, kind: str = "application/json", *more: tuple[str, str]
+    ) -> None:
+        """Answer, and end the connection."""
+        if self._answered or self._transport is None:
+            return
+        self._answered = True
+        head = h11.Response(
+            status_code=int(status),
+            headers=[
+                ("Content-Type", kind), ("Content-Length", str(len(body))),
+                ("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"),
+                ("Connection", "close"), *more,
+            ],
+        )  # fmt: skip
+        pieces = [self._http.send(head) or b""]
+        if self._request is None or self._request.method != b"HEAD":
+            pieces.append(self._http.send(h11.Data(data=body)) or b"")
+        self.write(pieces)
+        self.close()
+        # It may be the engine that has answered, in the middle of its work.
+        self._network.loop.call_soon(self._network.use, None, self._leave)
+
+    def _leave(self) -> None:
+        if self._owner:
+            owner, self._owner = self._owner, 0
+            self._network.engine.owner_gone(owner)
+
+    def end(self, reason: str) -> None:
+        """See Wire."""
+        self._network.loop.call_soon(self._network.use, None, self._leave)
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value).encode() + b"\n"

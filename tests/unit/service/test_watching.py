@@ -1,0 +1,244 @@
+"""Metrics and health over HTTP, on a real loop: what is answered, to whom, and what is not read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from onceq.core.decision import Answer, Decision
+from onceq.core.inputs.inputs import Input, OwnerGone
+from onceq.errors import AccessDenied
+from onceq.model import limits
+from onceq.model.requests import Look
+from onceq.model.rights import NOBODY
+from onceq.model.views.managers import ScrubView
+from onceq.model.views.metrics import MetricsView, QueueMetrics
+from onceq.service import watching
+from onceq.service.health import FULL
+from onceq.service.tokens import unproven
+from tests.unit.service.looped import Host, ended, until
+from tests.unit.service.looped import run as run_loop
+
+VIEW = MetricsView(name="OWN", sent=42, per_queue=(QueueMetrics("private$\\q", 3),))
+
+
+class Site:
+    """A manager that shows what a script says, and whoever asks it."""
+
+    def __init__(self) -> None:
+        self.host = Host()
+        self.where = ("", 0)
+        self.may: object = ScrubView()
+        self.view: object = VIEW
+        self.host.house.core.decide = self._decide
+
+    def _decide(self, item: Input) -> Decision | None:
+        if not isinstance(item, Look):
+            return None
+        result = self.may if item.what == "scrub" else self.view
+        return Decision(actions=[Answer(item.owner, item.request, result)])
+
+    @property
+    def looked(self) -> list[str]:
+        """Names of the looks for metrics."""
+        return [item.name for item in self.host.seen(Look) if item.what == "metrics"]
+
+    async def open(self) -> Site:
+        where = await self.host.network.listen_watchers("127.0.0.1:0")
+        home, _, port = where.rpartition(":")
+        self.where = home, int(port)
+        return self
+
+    async def say(self, data: bytes) -> tuple[int, dict[str, str], bytes]:
+        """Bytes of a request; status, heads and body of the answer."""
+        reader, writer = await asyncio.open_connection(*self.where)
+        writer.write(data)
+        said = await reader.read()
+        writer.close()
+        head, _, body = said.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        heads = {key.lower(): value for key, _, value in (line.partition(": ") for line in lines)}
+        return int(first.split()[1]) if first else 0, heads, body
+
+    async def get(self, path: str, *heads: str, method: str = "GET") -> Any:
+        lines = "".join(f"{head}\r\n" for head in heads)
+        return await self.say(f"{method} {path} HTTP/1.1\r\nHost: here\r\n{lines}\r\n".encode())
+
+
+def run(work: Callable[[Site], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        site = await Site().open()
+        try:
+            await work(site)
+        finally:
+            await site.host.network.shut()
+        assert not site.host.failures
+
+    run_loop(whole)
+
+
+def test_metrics_are_shown_in_the_form_that_is_asked_for() -> None:
+    async def work(site: Site) -> None:
+        status, heads, body = await site.get("/metrics")
+        assert (status, heads["content-type"].split(";")[0]) == (200, "text/plain")
+        assert b"onceq_messages_sent_total 42.0" in body
+        assert len(body) == int(heads["content-length"])
+        status, heads, body = await site.get(
+            "/metrics/queues?x=1", "Accept: application/openmetrics-text; version=1.0.0"
+        )
+        assert heads["content-type"].startswith("application/openmetrics-text")
+        assert b'onceq_queue_messages{queue="private$\\\\q"} 3.0' in body
+        assert site.looked == ["", "queues"]
+
+    run(work)
+
+
+def test_whoever_has_been_answered_leaves() -> None:
+    async def work(site: Site) -> None:
+        await site.get("/metrics")
+        await until(lambda: site.host.seen(OwnerGone))
+        assert not site.host.network._open
+
+    run(work)
+
+
+def test_many_who_ask_at_once_get_one_view() -> None:
+    async def work(site: Site) -> None:
+        found = await asyncio.gather(*(site.get("/metrics") for _ in range(8)))
+        assert {status for status, _, _ in found} == {200}
+        assert len(site.looked) == 1
+
+    run(work)
+
+
+def test_a_view_is_made_anew_after_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "METRICS_EVERY_S", 0)
+
+    async def work(site: Site) -> None:
+        await site.get("/metrics")
+        site.view = MetricsView(sent=43)
+        assert b"onceq_messages_sent_total 43.0" in (await site.get("/metrics"))[2]
+
+    run(work)
+
+
+def test_health_says_yes_or_why_not() -> None:
+    async def work(site: Site) -> None:
+        status, heads, body = await site.get("/health/live")
+        assert (status, json.loads(body)["status"]) == (200, "live")
+        assert heads["connection"] == "close"
+        status, _, body = await site.get("/health/ready")
+        assert (status, json.loads(body)) == (200, {"status": "ready", "reasons": [], "notes": []})
+        site.host.house.engine._upkeep._low = True
+        status, _, body = await site.get("/health/ready")
+        assert (status, json.loads(body)["reasons"]) == (503, [FULL])
+        assert not site.host.seen(Look), "nothing is asked of the core for it"
+
+    run(work)
+
+
+def test_head_says_how_much_there_would_be() -> None:
+    async def work(site: Site) -> None:
+        status, heads, body = await site.get("/health/ready", method="HEAD")
+        assert (status, body) == (200, b"")
+        assert int(heads["content-length"]) > 10
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n", 404),
+        (b"GET //metrics HTTP/1.1\r\nHost: h\r\n\r\n", 404),
+        (b"POST /metrics HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", 405),
+        (b"DELETE /health/live HTTP/1.1\r\nHost: h\r\n\r\n", 405),
+        (b"GET /metrics HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc", 413),
+        (b"GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", 413),
+        (b"GET /metrics HTTP/1.1\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+        (b"GET /metrics HTTP/1.1\r\nHost: h\r\nBad Head: 1\r\n\r\n", 400),
+        (b"GET " + b"/" * limits.WATCH_HEAD_BYTES_MAX, 431),
+        (b"GET /\xff HTTP/1.1\r\nHost: h\r\n\r\n", 400),
+        (b"GET http://[/ HTTP/1.1\r\nHost: h\r\n\r\n", 404),
+    ],
+)  # fmt: skip
+def test_what_is_no_request_of_ours_is_refused(data: bytes, status: int) -> None:
+    async def work(site: Site) -> None:
+        found, _, _ = await site.say(data)
+        assert found == status
+        assert (await site.get("/health/live"))[0] == 200
+        assert not site.looked
+
+    run(work)
+
+
+def test_a_second_request_on_the_connection_is_not_read() -> None:
+    async def work(site: Site) -> None:
+        one = b"GET /health/live HTTP/1.1\r\nHost: h\r\n\r\n"
+        _, _, body = await site.say(one * 50)
+        assert body.count(b"live") == 1
+
+    run(work)
+
+
+def test_who_says_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "WATCH_S_MAX", 0.05)
+
+    async def work(site: Site) -> None:
+        reader, writer = await asyncio.open_connection(*site.where)
+        writer.write(b"GET /metrics HTTP/1.1\r\n")
+        assert await ended(reader)
+        writer.close()
+
+    run(work)
+
+
+def test_those_who_say_nothing_make_room() -> None:
+    async def work(site: Site) -> None:
+        silent = [await asyncio.open_connection(*site.where) for _ in range(limits.WATCHERS_MAX)]
+        assert (await site.get("/health/live"))[0] == 200
+        assert await ended(silent[0][0]), "the oldest"
+        for _, writer in silent:
+            writer.close()
+
+    run(work)
+
+
+def test_whoever_may_not_look_hears_why_not() -> None:
+    async def work(site: Site) -> None:
+        site.may = AccessDenied("access denied: no grant; onceq grant account:x monitor")
+        status, heads, body = await site.get("/metrics")
+        assert (status, b"onceq grant" in body) == (403, True)
+        site.may = unproven()
+        status, heads, body = await site.get("/metrics")
+        assert (status, heads["www-authenticate"]) == (401, "Bearer")
+        assert not site.looked
+        assert (await site.get("/health/ready"))[0] == 200
+
+    run(work)
+
+
+def test_nobody_does_not_come_as_far_as_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(site: Site) -> None:
+        monkeypatch.setattr(site.host.network.doors, "watcher", lambda *about: NOBODY)
+        assert (await site.get("/metrics"))[0] == 401
+        assert (await site.get("/metrics", "Authorization: Bearer wrong"))[0] == 401
+        for _ in range(limits.WRONG_TOKENS_AT_ONCE):
+            status = (await site.get("/metrics", "Authorization: Bearer wrong"))[0]
+        assert status == 503, "after too many wrong ones none is looked at"
+        assert not site.host.seen(Look)
+
+    run(work)
+
+
+def test_a_manager_that_stops_shows_no_metrics() -> None:
+    async def work(site: Site) -> None:
+        site.host.house.engine.stopped = True
+        assert (await site.get("/metrics"))[0] in (0, 503)
+
+    run(work)
