@@ -21,7 +21,7 @@ from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import SETTING_NAMES, Settings
 from onceq.permission import denied
-from onceq.service.logs import LEVELS
+from onceq.service.logs import FORMATS, LEVELS
 from onceq.tls.contexts import version
 
 PORT_FILE = "onceq.port"
@@ -74,6 +74,7 @@ class Configuration:
         tls_minimum: The oldest version of TLS that is spoken: "1.3" or "1.2".
         plain_peers: Addresses of computers whose queue managers may speak without TLS.
         log_level: What is logged: debug, info, warning or error, and what is worse.
+        log_format: How: text, or json for programs.
     """
 
     name: str = ""
@@ -101,6 +102,7 @@ class Configuration:
     tls_minimum: str = "1.3"
     plain_peers: tuple[str, ...] = ()
     log_level: str = "info"
+    log_format: str = "text"
     settings: Settings = field(default_factory=Settings)
 
 
@@ -269,6 +271,13 @@ def _level(value: object) -> str:
     return level
 
 
+def _format(value: object) -> str:
+    form = _text(value).lower()
+    if form not in FORMATS:
+        raise ValueError(f"must be one of {', '.join(FORMATS)}, not {value!r}")
+    return form
+
+
 _PLAIN: dict[str, Callable[[object], str]] = {
     "name": _text,
     "listen": _listen,
@@ -287,6 +296,7 @@ _PLAIN: dict[str, Callable[[object], str]] = {
     "tls_authorities": _text,
     "tls_minimum": _version,
     "log_level": _level,
+    "log_format": _format,
 }
 
 

@@ -1,15 +1,19 @@
 """What a queue manager tells its operator: one line for each event, to be read and to be searched.
 
     2026-11-20T21:14:03.250Z INFO session opened: session=3 peer=… address=10.0.0.7 outgoing=12
+    {"time": "2026-11-20T21:14:03.250Z", "level": "INFO", "event": "session opened", "session": 3}
 
 The words before the colon are the same for the same kind of event; the values after it are
 quoted when they hold anything that could break the line, because some of them come from outside.
+The second form, for programs, has the same values with their types.
 Library code logs to "onceq" and never configures logging; the daemon does.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import sys
 import time
 from typing import IO
@@ -18,7 +22,11 @@ log = logging.getLogger("onceq")
 log.addHandler(logging.NullHandler())
 
 LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("text", "json")
 VALUE_CHARS_MAX = 500
+TRACE_CHARS_MAX = 20_000
+_PLAIN = (bool, int, float, type(None))
+_OWN = ("time", "level", "event", "trace")
 
 
 def event(what: str, *, level: int = logging.INFO, **values: object) -> None:
@@ -30,13 +38,16 @@ def event(what: str, *, level: int = logging.INFO, **values: object) -> None:
     """
     if log.isEnabledFor(level):
         said = " ".join(f"{name}={_plain(value)}" for name, value in values.items())
-        log.log(level, "%s: %s" if said else "%s%s", what, said)
+        more = {"onceq_event": what, "onceq_values": values}
+        log.log(level, "%s: %s" if said else "%s%s", what, said, extra=more)
+
+
+def _cut(text: str, most: int = VALUE_CHARS_MAX) -> str:
+    return text[:most] + "…" if len(text) > most else text
 
 
 def _plain(value: object) -> str:
-    text = str(value)
-    if len(text) > VALUE_CHARS_MAX:
-        text = text[:VALUE_CHARS_MAX] + "…"
+    text = _cut(str(value))
     if text and text.isprintable() and not set(text) & {" ", '"', "="}:
         return text
     return '"' + text.encode("unicode_escape").decode("ascii").replace('"', '\\"') + '"'
@@ -54,23 +65,53 @@ class _Lines(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(message)s")
 
 
-def set_up(level: str, stream: IO[str] | None = None) -> logging.Handler:
+class _Json(_Lines):
+    """The same as an object of JSON, in ASCII: no character of any value can break the line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See logging.Formatter."""
+        what = getattr(record, "onceq_event", None)
+        said: dict[str, object] = {
+            "time": self.formatTime(record),
+            "level": record.levelname,
+            "event": what if what is not None else _cut(record.getMessage()),
+        }
+        for name, value in getattr(record, "onceq_values", {}).items():
+            shown = value if isinstance(value, _PLAIN) else _cut(str(value))
+            if isinstance(shown, float) and not math.isfinite(shown):
+                shown = str(shown)  # JSON has no such number
+            said[f"{name}_" if name in _OWN else name] = shown
+        if record.exc_info:
+            said["trace"] = _cut(self.formatException(record.exc_info), TRACE_CHARS_MAX)
+        return json.dumps(said)
+
+
+def _formatter(form: str) -> _Lines:
+    return _Json() if form == "json" else _Lines()
+
+
+def set_up(level: str, stream: IO[str] | None = None, *, form: str = "text") -> logging.Handler:
     """Let a process that is a queue manager write its log; returns the handler.
 
     Args:
         level: One of LEVELS.
         stream: Where to; standard error by default.
+        form: One of FORMATS.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_Lines())
+    handler.setFormatter(_formatter(form))
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level.upper())
     return handler
 
 
-def change_level(level: str) -> None:
-    """Log from now on what is as bad as that, if this process writes its log (``set_up``)."""
+def change(level: str, form: str) -> None:
+    """Log from now on what is as bad as that, in that form, if this process writes its log
+    (``set_up``)."""
     root = logging.getLogger()
-    if any(isinstance(handler.formatter, _Lines) for handler in root.handlers):
+    own = [handler for handler in root.handlers if isinstance(handler.formatter, _Lines)]
+    for handler in own:
+        handler.setFormatter(_formatter(form))
+    if own:
         root.setLevel(level.upper())

@@ -56,7 +56,7 @@ def serve(
 
     configuration = read()
     _check_options(listen, client_listen, peers or {})
-    logs.set_up(configuration.log_level)
+    logs.set_up(configuration.log_level, form=configuration.log_format)
     keep_large_blocks()
     if create is not None and not there(os.path.join(path, STORE_FILE)):
         store = init(path, name=create)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 APPLIED: Final = frozenset(
     (
-        "peers", "routes", "log_level", "http_names", "http_receipts", "http_certificate",
+        "peers", "routes", "log_level", "log_format", "http_names", "http_receipts",
+        "http_certificate",
         "http_key", "http_authorities", "receipt_addresses", "redirections", "settings",
         "tls_certificate", "tls_key", "tls_authorities", "tls_minimum", "plain_peers",
     )
@@ -115,7 +116,7 @@ class Reloading:
             changed.append("the authorities of other queue managers")
         self.engine.submit(doors.told())
         self.network.reconfigure(applied.peers, applied.http_authorities)
-        logs.change_level(applied.log_level)
+        logs.change(applied.log_level, applied.log_format)
         doors.tell(self.engine.clock.read().wall_s)
         self.now = applied
         event(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -79,9 +81,9 @@ def test_a_library_says_nothing_by_itself(capfd: pytest.CaptureFixture[str]) -> 
 
 
 def test_the_level_can_be_changed_of_what_this_process_writes(written: io.StringIO) -> None:
-    logs.change_level("debug")
+    logs.change("debug", "text")
     logs.event("detail", level=logging.DEBUG)
-    logs.change_level("error")
+    logs.change("error", "text")
     logs.event("no matter")
     assert "DEBUG detail" in written.getvalue()
     assert "no matter" not in written.getvalue()
@@ -89,5 +91,54 @@ def test_the_level_can_be_changed_of_what_this_process_writes(written: io.String
 
 def test_the_level_of_an_application_is_its_own_matter() -> None:
     before = logging.getLogger().level
-    logs.change_level("debug")
+    logs.change("debug", "text")
     assert logging.getLogger().level == before
+
+
+@pytest.fixture
+def objects(written: io.StringIO) -> Callable[[], list[dict[str, Any]]]:
+    """What was written as JSON, line by line."""
+    logs.change("info", "json")
+    return lambda: [json.loads(line) for line in written.getvalue().split("\n")[:-1]]
+
+
+def test_an_event_can_be_an_object(objects: Callable[[], list[dict[str, Any]]]) -> None:
+    logs.event("session opened", session=3, address="10.0.0.7", known=True, ratio=0.5, peer=None)
+    (one,) = objects()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", one.pop("time"))
+    assert one == {
+        "level": "INFO", "event": "session opened", "session": 3, "address": "10.0.0.7",
+        "known": True, "ratio": 0.5, "peer": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "value", ["two\nlines", '"', "\x1b[31m", "\u2028", "\udcff", "x" * 10_000, b"bytes", [1, 2]]
+)
+def test_no_value_breaks_an_object(
+    objects: Callable[[], list[dict[str, Any]]], written: io.StringIO, value: object
+) -> None:
+    logs.event("said", reason=value)
+    (one,) = objects()
+    assert written.getvalue().isascii()
+    assert one["reason"] == str(value)[:500] + ("…" if len(str(value)) > 500 else "")
+
+
+def test_a_value_cannot_pass_for_the_event(objects: Callable[[], list[dict[str, Any]]]) -> None:
+    logs.event("said", time="never", event="another", ratio=float("nan"))
+    (one,) = objects()
+    assert (one["event"], one["event_"], one["time_"]) == ("said", "another", "never")
+    assert one["ratio"] == "nan"
+
+
+def test_a_mistake_is_one_line_with_its_trace(
+    objects: Callable[[], list[dict[str, Any]]], written: io.StringIO
+) -> None:
+    try:
+        raise RuntimeError("two\nlines")
+    except RuntimeError:
+        logs.log.exception("a mistake of %s", "ours")
+    (one,) = objects()
+    assert (one["level"], one["event"]) == ("ERROR", "a mistake of ours")
+    assert "RuntimeError: two" in one["trace"]
+    assert written.getvalue().count("\n") == 1

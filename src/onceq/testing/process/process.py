@@ -135,7 +135,7 @@ def serve(path: str, control: str, now: Now, log: str = "") -> None:
         for stream in (1, 2):
             os.dup2(file, stream)
     configuration = config.load(path)
-    logs.set_up(configuration.log_level)
+    logs.set_up(configuration.log_level, form=configuration.log_format)
     held = Held(control, now)
     store = PointedStore.open(path, held.files, segment_bytes=SEGMENT_BYTES)
     assert isinstance(store, PointedStore)
