@@ -55,10 +55,10 @@ def start(
 
     configuration = read()
     if there(os.path.join(path, STORE_FILE)):
-        store = open_store(path)
+        store = open_store(path, configuration.settings)
     else:
         _check_absent(path, create=create)
-        store = init(path, name=name or configuration.name)
+        store = init(path, name=name or configuration.name, settings=configuration.settings)
     try:
         where = FileDirectory(directory) if isinstance(directory, str) else directory
         return EmbeddedHost(path, store, configuration, where, read)

@@ -594,6 +594,13 @@ LOCAL_HANDSHAKE_S_MAX: Final = 60
 socket."""
 
 
+LOG_SEGMENT_BYTES_MIN: Final = 256 << 10
+"""Smallest segment of the log: a smaller one would hold few commits, and each needs two syncs."""
+
+LOG_SEGMENT_BYTES_MAX: Final = 256 << 20
+"""Largest segment: two are prepared, and one that is in use is given back only as a whole."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What an operator may set; the defaults are those of MSMQ where it has them.
@@ -633,6 +640,10 @@ class Settings:
     """Packets of all queues together (X-14)."""
     checkpoint_log_bytes: int = 256 << 20
     """A checkpoint is made at the latest when this much log was written since the last one."""
+    log_segment_bytes: int = 16 << 20
+    """Size of a segment of the log, 256 KiB to 256 MiB. One is in use and two are kept ready, so a
+    new queue manager takes three times this; small ones are for tests and small devices. Taken at
+    the start, for segments from then on."""
     disk_reserve_bytes: int = 64 << 20
     """Sends are refused while less than this is free, so that receiving and acknowledging go on; on
     a small disk, a quarter of what it has for the store."""

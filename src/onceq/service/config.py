@@ -19,7 +19,12 @@ from typing import Any
 from onceq.errors import ConfigurationError
 from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import guid_bytes
-from onceq.model.limits import SETTING_NAMES, Settings
+from onceq.model.limits import (
+    LOG_SEGMENT_BYTES_MAX,
+    LOG_SEGMENT_BYTES_MIN,
+    SETTING_NAMES,
+    Settings,
+)
 from onceq.permission import denied
 from onceq.service.logs import FORMATS, LEVELS
 from onceq.tls.contexts import version
@@ -36,6 +41,17 @@ POSITIVE = frozenset(
     }
 )  # fmt: skip
 """Settings with which nothing would work if they were 0."""
+
+
+def check_segment_bytes(size: int) -> int:
+    """A size of the log's segments that can be used; raises ConfigurationError."""
+    if not LOG_SEGMENT_BYTES_MIN <= size <= LOG_SEGMENT_BYTES_MAX:
+        raise ConfigurationError(
+            f"log_segment_bytes is a number from {LOG_SEGMENT_BYTES_MIN} to "
+            f"{LOG_SEGMENT_BYTES_MAX}, not {size!r}"
+        )
+    return size
+
 
 _HEADER = re.compile(r"\s*\[\s*([A-Za-z_]+)\s*\]")
 _ENTRY = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*[=.]""")
@@ -333,6 +349,11 @@ def _settings(values: object) -> Settings:
             raise _Bad("settings", key, f"must be {wanted}, {least}, not {value!r}")
         if not value and key in POSITIVE:
             raise _Bad("settings", key, f"must be {wanted}, {least}")
+        if key == "log_segment_bytes":
+            try:
+                check_segment_bytes(value)
+            except ConfigurationError as error:
+                raise _Bad("settings", key, error.text) from None
         changes[key] = float(value) if kind == "float" else value
     return replace(Settings(), **changes)
 

@@ -15,11 +15,11 @@ from onceq.directory.file import FileDirectory
 from onceq.errors import ConfigurationError, StorageFailure, StoreExists
 from onceq.model.data_directory import CONFIGURATION_FILE, STORE_FILE
 from onceq.model.identity import guid_bytes
-from onceq.model.limits import COMPUTER_NAME_CHARS_MAX
+from onceq.model.limits import COMPUTER_NAME_CHARS_MAX, Settings
 from onceq.model.manager_identity import Identity
 from onceq.permission import denied, there
 from onceq.service.clock import SystemClock
-from onceq.service.config import Configuration
+from onceq.service.config import Configuration, check_segment_bytes
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.store.spares import SPARES
@@ -41,11 +41,14 @@ def check_name(name: str) -> str:
     return name
 
 
-def init(path: str, *, name: str = "", configuration: str = "") -> LogStore:
+def init(
+    path: str, *, name: str = "", configuration: str = "", settings: Settings | None = None
+) -> LogStore:
     """Make a new queue manager in a directory; it gets its GUID here, for ever.
 
     Args:
         configuration: Text for ``onceq.toml``; none is written if "".
+        settings: Say how large segments of the log are.
 
     Returns:
         Its store, open.
@@ -55,6 +58,7 @@ def init(path: str, *, name: str = "", configuration: str = "") -> LogStore:
     """
     now_s = SystemClock().read().wall_s
     identity = Identity(uuid.uuid4().bytes_le, check_name(name or default_name()), now_s)
+    segment_bytes = check_segment_bytes((settings or Settings()).log_segment_bytes)
     if there(os.path.join(path, STORE_FILE)):
         raise StoreExists(f"{path} holds a queue manager already; choose another directory")
     SPARES.refill()
@@ -70,6 +74,7 @@ def init(path: str, *, name: str = "", configuration: str = "") -> LogStore:
             store_id=uuid.uuid4().bytes,
             identity=identity.pack(),
             created_s=now_s,
+            segment_bytes=segment_bytes,
             aside=True,
         )
     store.prepare()
@@ -96,12 +101,20 @@ def _write_configuration(name: str, text: str) -> None:
         os.fsync(new.fileno())
 
 
-def open_store(path: str) -> LogStore:
-    """Open the store of a directory; raises NotAStore, StoreLocked, DamagedRecord, NewerFormat."""
+def open_store(path: str, settings: Settings | None = None) -> LogStore:
+    """Open the store of a directory.
+
+    Args:
+        settings: Say how large segments of the log are from now on.
+
+    Raises:
+        NotAStore, StoreLocked, DamagedRecord, NewerFormat, ConfigurationError: It is not opened.
+    """
+    segment_bytes = check_segment_bytes((settings or Settings()).log_segment_bytes)
     SPARES.refill()
     there(os.path.join(path, STORE_FILE))
     with _permitted(path):
-        return LogStore.open(path, RealFiles(), aside=True)
+        return LogStore.open(path, RealFiles(), segment_bytes=segment_bytes, aside=True)
 
 
 @contextlib.contextmanager

@@ -59,9 +59,9 @@ def serve(
     logs.set_up(configuration.log_level, form=configuration.log_format)
     keep_large_blocks()
     if create is not None and not there(os.path.join(path, STORE_FILE)):
-        store = init(path, name=create)
+        store = init(path, name=create, settings=configuration.settings)
     else:
-        store = open_store(path)
+        store = open_store(path, configuration.settings)
     collect_seldom()
     run(path, store, configuration, _announce, read=read)
 

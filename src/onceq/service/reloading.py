@@ -41,7 +41,9 @@ AT_START: Final = frozenset(
     )
 )  # fmt: skip
 """Keys of the file that are taken at the start."""
-SETTINGS_AT_START: Final = frozenset(("history", "history_bytes_max", "hardened"))
+SETTINGS_AT_START: Final = frozenset(
+    ("history", "history_bytes_max", "hardened", "log_segment_bytes")
+)
 """Settings that are taken at the start."""
 _PLAIN: Final = (str, int, float, bool)
 

@@ -81,6 +81,7 @@ def test_all_keys(tmp_path: Path) -> None:
         (17, "connect_retry_s = nan", "settings.connect_retry_s", "not nan"),
         (17, "connect_retry_s = true", "settings.connect_retry_s", "a number"),
         (18, "session_window_messages = 1.5", "settings.session_window_messages", "whole"),
+        (17, "log_segment_bytes = 4096", "settings.log_segment_bytes", "from 262144 to 268435456"),
         (19, "remote_transactional_receive = 1", "settings.remote_transactional_receive",
          "true or false"),
     ],

@@ -10,6 +10,7 @@ import pytest
 
 from onceq.errors import ConfigurationError, NotAStore, StoreExists, StoreLocked
 from onceq.model.data_directory import CONFIGURATION_FILE
+from onceq.model.limits import LOG_SEGMENT_BYTES_MIN, Settings
 from onceq.model.manager_identity import Identity
 from onceq.service.config import Configuration
 from onceq.service.directory import check_name, default_name, init, manager_of, open_store
@@ -25,6 +26,28 @@ def test_made_and_opened_again_it_is_the_same(tmp_path: Path) -> None:
     assert first.name == "ALPHA"
     assert first.installed_s > 1_600_000_000
     again.close()
+
+
+def test_segments_are_as_large_as_the_settings_say_and_may_change(tmp_path: Path) -> None:
+    path = str(tmp_path / "alpha")
+    sizes = [LOG_SEGMENT_BYTES_MIN, 2 * LOG_SEGMENT_BYTES_MIN, LOG_SEGMENT_BYTES_MIN]
+    store = init(path, name="ALPHA", settings=Settings(log_segment_bytes=sizes[0]))
+    assert sum(file.stat().st_size for file in tmp_path.rglob("*")) < 1 << 20
+    records = [bytes([n]) * (200 << 10) for n in range(9)]
+    for n, size in enumerate(sizes):
+        for record in records[3 * n : 3 * n + 3]:
+            store.append(record)
+        store.sync()
+        store.close()
+        segments = {file.stat().st_size for file in Path(path).glob("log-*")}
+        assert segments <= set(sizes[: n + 1])
+        assert size in segments
+        store = open_store(path, Settings(log_segment_bytes=sizes[(n + 1) % 3]))
+        assert [bytes(record) for _, record in store.records()] == records[: 3 * n + 3]
+    store.close()
+    for wrong in (0, LOG_SEGMENT_BYTES_MIN - 1, 1 << 40):
+        with pytest.raises(ConfigurationError, match="log_segment_bytes is a number from"):
+            open_store(path, Settings(log_segment_bytes=wrong))
 
 
 def test_two_are_never_the_same(tmp_path: Path) -> None:
