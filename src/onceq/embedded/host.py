@@ -28,7 +28,7 @@ from onceq.directory.contract import Directory
 from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure, UsageError
 from onceq.model.requests import CancelReceive, Receive, Request
 from onceq.service import descriptors, web
-from onceq.service.clock import SystemClock
+from onceq.service.clock import Clock, SystemClock
 from onceq.service.config import Configuration
 from onceq.service.directory import directory_of, manager_of
 from onceq.service.doors import doors_of
@@ -63,6 +63,8 @@ _hosts: weakref.WeakSet[EmbeddedHost] = weakref.WeakSet()
 class EmbeddedHost:
     """See the module. Every method may be called from any thread."""
 
+    clock_of: Callable[[], Clock] = SystemClock
+
     def __init__(
         self,
         path: str,
@@ -82,7 +84,7 @@ class EmbeddedHost:
             PortInUse, ConfigurationError, StorageFailure: It cannot start.
         """
         self.path = path
-        self._clock = SystemClock()
+        self._clock = self.clock_of()
         self._recovering = Recovering(self._clock, self.call, configuration.databases)
         self._loop = asyncio.new_event_loop()
         self._network = AsyncNetwork(

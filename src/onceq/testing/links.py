@@ -1,0 +1,256 @@
+"""Two queue managers of a test, and the way between them in its hands: it loses, repeats and delays
+messages, and can be cut.
+
+Both managers speak their real protocol over real connections. These lead through a relay
+(``process/relay.py``), because a network that loses whole messages cannot be had from a proxy of
+bytes: a broken connection is made again, and its sessions send what was not acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable, Coroutine
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, cast
+
+from onceq.model.limits import Settings
+from onceq.packet.arrived import USER
+from onceq.service.clock import SystemClock
+from onceq.testing.managers import QUICK, Manager
+from onceq.testing.process.relay import Passing, Relay, faithful
+
+T = TypeVar("T")
+HOST: Final = "127.0.0.1"
+
+
+_CLOCK: Final = SystemClock()
+
+
+def _now_us() -> int:
+    return _CLOCK.read().mono_us
+
+
+class Link:
+    """The way between two managers, in both directions; faithful until the test says otherwise.
+
+    Only transactional messages and the acknowledgments of managers are lost, repeated and delayed:
+    the delivery of others rests on the connection. ``cut`` is for all.
+
+    Attributes:
+        lost, passed: Messages and acknowledgments so far.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)
+        self._loss = self._repeat = 0.0
+        self._delay_s = self._jitter_s = 0.0
+        self._up = True
+        self.lost = self.passed = 0
+        self._wires: set[_Wire] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._servers: list[asyncio.Server] = []
+
+    def bad(
+        self, *, loss: float = 0.0, repeat: float = 0.0, delay_s: float = 0.0, jitter_s: float = 0.0
+    ) -> None:
+        """What happens from now on to whatever passes.
+
+        Args:
+            loss, repeat: Shares of it that are lost, and that come twice: 0 to 1.
+            delay_s: Seconds that each needs,
+            jitter_s: and up to so many more, by chance, so that one overtakes another.
+        """
+        if not (0 <= loss <= 1 and 0 <= repeat <= 1 and delay_s >= 0 and jitter_s >= 0):
+            raise ValueError("loss and repeat are shares from 0 to 1, delays are seconds")
+        self._loss, self._repeat, self._delay_s, self._jitter_s = loss, repeat, delay_s, jitter_s
+
+    def cut(self) -> None:
+        """Break every connection, and let none be made until ``heal``."""
+        self._up = False
+        self._in_loop(self._break())
+
+    def heal(self) -> None:
+        """Be faithful again, and let connections be made."""
+        self.bad()
+        self._up = True
+
+    def close(self) -> None:
+        """End it."""
+        self.cut()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    # ---- in its loop ----------------------------------------------------------------------
+
+    def _in_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _break(self) -> None:
+        for wire in list(self._wires):
+            wire.end()
+
+    def _listen(self, between: Callable[[], tuple[Manager, Manager]]) -> str:
+        """Take connections of one manager to the other; returns the address."""
+
+        async def start() -> str:
+            def made() -> asyncio.Protocol:
+                return _End(_Wire(self, *between()), 0)
+
+            server = await self._loop.create_server(made, HOST, 0)
+            self._servers.append(server)
+            return f"{HOST}:{server.sockets[0].getsockname()[1]}"
+
+        return self._in_loop(start())
+
+    def _decide(self, passing: Passing) -> list[tuple[int, Passing]]:
+        if passing.kind == USER and not passing.transactional:
+            return faithful(passing)
+        chance = self._random
+        if chance.random() < self._loss:
+            self.lost += 1
+            return []
+        self.passed += 1
+        copies = 2 if chance.random() < self._repeat else 1
+        return [(self._wait_us(), passing) for _ in range(copies)]
+
+    def _wait_us(self) -> int:
+        return int((self._delay_s + self._random.random() * self._jitter_s) * 1e6)
+
+
+class _Wire:
+    """One connection with a relay in its middle."""
+
+    def __init__(self, link: Link, initiator: Manager, acceptor: Manager) -> None:
+        self._link = link
+        self._acceptor = acceptor
+        self._ends: list[asyncio.Transport | None] = [None, None]
+        self._waiting = b""
+        self._over = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._relay = Relay(
+            initiator_id=initiator.id, acceptor_id=acceptor.id, settings=QUICK,
+            policy=link._decide, now_us=_now_us(),
+        )  # fmt: skip
+        link._wires.add(self)
+
+    def made(self, side: int, transport: asyncio.Transport) -> None:
+        """An end is connected; with the first one the other is looked for."""
+        self._ends[side] = transport
+        if side:
+            self._move()
+        elif not self._link._up or not self._acceptor.running:
+            self.end()
+        else:
+            self._reaching = self._link._loop.create_task(self._reach())
+
+    async def _reach(self) -> None:
+        host, _, port = self._acceptor.address.rpartition(":")
+        try:
+            await self._link._loop.create_connection(lambda: _End(self, 1), host, int(port))
+        except OSError:
+            self.end()
+
+    def came(self, side: int, data: bytes) -> None:
+        """Bytes of one end."""
+        if not self._over:
+            self._relay.receive(side, data, _now_us())
+            self._move()
+
+    def _move(self) -> None:
+        if self._over:
+            return
+        now_us = _now_us()
+        self._relay.tick(now_us)
+        for side, end in enumerate(self._ends):
+            if end is not None:
+                end.write(self._relay.take_output(side))
+        if self._relay.closed:
+            self.end()
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        due = self._relay.next_timer()
+        if due is not None:
+            wait_s = max(due - now_us, 1_000) / 1e6
+            self._timer = self._link._loop.call_later(wait_s, self._move)
+
+    def end(self) -> None:
+        """Both ends lose the connection."""
+        self._over = True
+        self._link._wires.discard(self)
+        for end in self._ends:
+            if end is not None:
+                end.abort()
+
+
+class _End(asyncio.Protocol):
+    """One end of it, as asyncio sees it."""
+
+    def __init__(self, wire: _Wire, side: int) -> None:
+        self._wire, self._side = wire, side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio."""
+        self._wire.made(self._side, cast(asyncio.Transport, transport))
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        self._wire.came(self._side, data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """See asyncio."""
+        self._wire.end()
+
+
+class Pair:
+    """Two managers, ALPHA and BETA, that reach each other over a ``Link``.
+
+    Attributes:
+        alpha, beta: The managers.
+        link: The way between them.
+    """
+
+    def __init__(
+        self, folder: str | PathLike[str], *, settings: Settings = QUICK, seed: int = 0
+    ) -> None:
+        self.link = Link(seed)
+        to_beta = self.link._listen(lambda: (self.alpha, self.beta))
+        to_alpha = self.link._listen(lambda: (self.beta, self.alpha))
+        listen = f"{HOST}:0"
+        self.alpha = Manager(
+            Path(folder) / "alpha", "ALPHA", settings=settings, listen=listen,
+            peers={"BETA": to_beta},
+        )  # fmt: skip
+        self.beta = Manager(
+            Path(folder) / "beta", "BETA", settings=settings, listen=listen,
+            peers={"ALPHA": to_alpha},
+        )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def put_forward(self, seconds: float) -> None:
+        """Let so much time pass for both."""
+        self.alpha.put_forward(seconds)
+        self.beta.put_forward(seconds)
+
+    def close(self) -> None:
+        """Stop both."""
+        self.alpha.close()
+        self.beta.close()
+        self.link.close()
