@@ -14,13 +14,21 @@ from os import PathLike, fspath
 from onceq.client.address import parse
 from onceq.client.async_link import AsyncLink
 from onceq.client.credentials import Credentials, Tls
+from onceq.client.opening import connect as _connect
 from onceq.client.tasks import letters
 from onceq.client.tasks.branches import AsyncBranch, AsyncGroups, AsyncXa
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.client.tasks.open_queue import AsyncCursor, AsyncOpenQueue
 from onceq.client.tasks.tracked import AsyncTracked
 from onceq.client.tasks.transaction import AsyncTransaction
+from onceq.client.threads.branches import Branch, Groups, Xa
+from onceq.client.threads.manager import QueueManager
+from onceq.client.threads.open_queue import Cursor, OpenQueue
+from onceq.client.threads.tracked import Tracked
+from onceq.client.threads.transaction import Transaction
+from onceq.client.told_alike import told_alike
 from onceq.directory import Directory
+from onceq.embedded.opening import open as _open
 from onceq.model.limits import Settings
 
 __all__ = [
@@ -79,3 +87,11 @@ async def open(
 
     link = await asyncio.get_running_loop().run_in_executor(None, started)
     return AsyncQueueManager(link, None)
+
+
+for _for_tasks, _for_threads in (
+    (connect, _connect), (open, _open), (AsyncBranch, Branch), (AsyncCursor, Cursor),
+    (AsyncGroups, Groups), (AsyncOpenQueue, OpenQueue), (AsyncQueueManager, QueueManager),
+    (AsyncTracked, Tracked), (AsyncTransaction, Transaction), (AsyncXa, Xa),
+):  # fmt: skip
+    told_alike(_for_tasks, _for_threads)

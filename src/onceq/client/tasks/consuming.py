@@ -86,7 +86,8 @@ class AsyncConsuming(AsyncRecovering):
         stop: asyncio.Event | None = None,
     ) -> int:
         """Await ``handler(tx, message)`` for each message, or for batches; see
-        ``QueueManager.consume``. To cancel it undoes the call that runs."""
+        ``QueueManager.consume``. The handler is awaited; to cancel this undoes the call that
+        runs."""
         course = Course(queue, timeout, batch, stoppable=stop is not None)
         waiting = stop if stop is not None else asyncio.Event()
         return await drive_in_task(

@@ -159,10 +159,8 @@ class AsyncQueueManager(AsyncConsuming):
     action = tasks(operate.action)
 
     async def backup(self, path: str, *, progress: Progress | None = None) -> BackupReport:
-        """Make a backup of this queue manager, which goes on meanwhile.
-
-        It is copied by other threads; ``progress`` is called there.
-        """
+        """See ``QueueManager.backup``. It is copied by other threads; ``progress`` is called
+        there."""
         held = await self._run(backups.begin())
         number = held.number
         try:
