@@ -199,10 +199,10 @@ class LabelTooLong(UsageError):
 
 
 class UnsupportedOperation(UsageError):
-    """This queue manager runs without a directory, or the feature does not exist in onceq."""
+    """It needs a directory, or is something that onceq, or the other queue manager, does not do."""
 
     code, hresult = "unsupported-operation", 0xC00E006A
-    cure = "Configure a directory, or use a direct or private name."
+    cure = "Configure a directory, or use a direct or private name; or do without it, as told."
 
 
 class MulticastNotSupported(UnsupportedOperation):

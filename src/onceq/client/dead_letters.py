@@ -254,6 +254,7 @@ def home(letter: Letter, to: str = "") -> tuple[str, dict[str, Any]]:
         "body_type": message.body_type,
         "extension": marked(message.extension, message.returned + 1),
         "trace": int(message.trace),
+        "deliver_at": message.deliver_at,
     }
     if message.correlation_id != NO_CORRELATION:
         values["correlation_id"] = message.correlation_id

@@ -7,8 +7,10 @@ leaves a transaction as it was.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypedDict
 
 from onceq.errors import (
@@ -22,7 +24,7 @@ from onceq.errors import (
     OnceqError,
 )
 from onceq.model.identity import MessageId
-from onceq.model.limits import EXTENSION_BYTES_MAX, LABEL_CHARS_MAX
+from onceq.model.limits import DELAY_S_MAX, EXTENSION_BYTES_MAX, LABEL_CHARS_MAX
 from onceq.model.message import (
     CORRELATION_BYTES,
     OWN,
@@ -51,6 +53,8 @@ class SharedProperties(TypedDict, total=False):
     response_queue: str | None
     trace: bool | int | None
     dead_letter_queue: str | None
+    delay: float | timedelta | None
+    deliver_at: datetime | float | None
 
 
 class SendProperties(SharedProperties, total=False):
@@ -88,10 +92,13 @@ _RANGES: Final = {
     "time_to_reach_queue": NEVER_S,
     "time_to_be_received": NEVER_S,
     "trace": 1,
+    "delay": DELAY_S_MAX,
+    "deliver_at": NEVER_S - 1,
 }
 """Largest value of each number; the smallest is 0."""
 BARE_BYTES: Final = 64
 """About what a batch without properties takes in a frame besides its bodies."""
+_TIMES: Final = frozenset(("delay", "deliver_at"))
 UNKEPT: Final = ("priv_level", "auth_level")
 """Properties that MSMQ has and onceq cannot keep: only their value "none" is taken."""
 
@@ -192,10 +199,28 @@ def _checked(name: str, value: Any) -> Any:
         return _correlation(value)
     if name == "extension":
         return _extension(value)
+    if name in _TIMES:
+        value = _seconds(name, value)
     most = _RANGES[name]
     if not isinstance(value, int) or not 0 <= value <= most:
         raise IllegalPropertyValue(f"{name} is a number from 0 to {most}, not {value!r}")
     return int(value)
+
+
+def _seconds(name: str, value: Any) -> Any:
+    """A moment or a time as whole seconds; a part of one is rounded up: nothing is early."""
+    if name == "delay" and isinstance(value, timedelta):
+        value = value.total_seconds()
+    elif name == "deliver_at" and callable(getattr(value, "timestamp", None)):
+        if isinstance(value, datetime) and value.tzinfo is None:
+            raise IllegalPropertyValue(
+                "deliver_at has no time zone, so it is no moment; say datetime.now(UTC), or "
+                "datetime(..., tzinfo=UTC)"
+            )
+        value = value.timestamp()
+    if isinstance(value, float) and math.isfinite(value):
+        return math.ceil(value)
+    return value
 
 
 def _unkept(name: str, value: Any) -> None:

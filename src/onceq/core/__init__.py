@@ -11,6 +11,7 @@ up; a module imports from its own room and from rooms below, which a check holds
 ``names``      from names to queues, and names as packets have them
 ``peers``      who another manager is, whose word counts, and what it is told besides messages
 ``ending``     how a message ends: dead letters, journals, acknowledgments, trace reports
+``delays``     what is not to be received before a time, and who lets it go
 ``send``       a send: checked, resolved, turned into packets
 ``receive``    taking messages out of queues, looking at them, moving them between subqueues
 ``transaction``  units of work, branches of XA transactions, groups of branches

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop
 from typing import Any, Final
 
+from onceq.core import delays
 from onceq.core.decision import Decision
 from onceq.core.ending import acknowledgments
 from onceq.core.inputs.backup import PutBack
@@ -93,7 +94,7 @@ from onceq.core.transfer import (
     untold,
 )
 from onceq.errors import OnceqError, OperationCancelled, ReceiveTimeout
-from onceq.model.limits import SPARSE_POSITIONS_MAX, Settings
+from onceq.model.limits import DELAY_LOOK_S, SPARSE_POSITIONS_MAX, Settings
 from onceq.model.manager_identity import Identity
 from onceq.model.requests import (
     Abort,
@@ -197,7 +198,8 @@ class Manager:
     def portion_due(self, now: Now) -> bool:
         """Whether the next Tick does a portion of what may take several steps."""
         step = self._step
-        return bool(step.works) or step.state.next_expiry <= now.wall_s
+        state = step.state
+        return bool(step.works) or min(state.next_expiry, state.next_due) <= now.wall_s
 
     @property
     def position(self) -> int:
@@ -303,6 +305,12 @@ class Manager:
         if expiry != NEVER_S:
             wall = max(expiry * SECOND_US - step.now.wall_us, 0)
             at = step.now.mono_us + wall
+            soonest = at if soonest is None else min(soonest, at)
+        due = step.state.next_due
+        if due != NEVER_S:
+            wall = max(due * SECOND_US - step.now.wall_us, 0)
+            # The wall clock may be set meanwhile.
+            at = step.now.mono_us + min(wall, DELAY_LOOK_S * SECOND_US)
             soonest = at if soonest is None else min(soonest, at)
         return soonest
 
@@ -456,6 +464,8 @@ def _tick(step: Step, item: Tick) -> None:
     while timers and timers[0][0] <= now_us:
         _, what, whom = heappop(timers)
         _TIMERS[what](step, whom)
+    if step.state.next_due <= step.now.wall_s:
+        delays.release(step)
     # One portion, whatever waits: expiry and the other works take turns.
     if step.state.next_expiry <= step.now.wall_s and not (step.works and step.expired):
         mass_expiry.expire(step)

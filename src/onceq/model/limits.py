@@ -143,6 +143,14 @@ differ, and one that is a little late would find every request expired."""
 RETURN_MESSAGES_MAX: Final = 1_000
 """Dead letters that one command returns, if nobody says more: a mistake must not become a flood."""
 
+DELAY_S_MAX: Final = 366 * 86_400
+"""Longest time for which a message is delayed (a year): what is later is most likely a mistake,
+such as milliseconds for seconds."""
+
+DELAY_LOOK_S: Final = 60
+"""Messages that are delayed are looked at at least so often (seconds): the wall clock may have been
+set."""
+
 RETURNS_MAX: Final = 5
 """How often a message is returned, if nobody says more: what died five times dies again."""
 

@@ -54,7 +54,8 @@ class Properties:
     are format names, or "" for none. ``priority`` None means the default (3; transactional
     messages are always 0, Q-23). ``dead_letter_queue`` is a transactional queue of the sending
     manager that takes dead letters of these messages instead of the system's (CNF-14); it
-    stays there, and is not part of the message.
+    stays there, and is not part of the message. From ``deliver_at`` (seconds since 1970 UTC) on,
+    or a ``delay`` (seconds) after the call of send, it can be received; 0: at once.
     """
 
     label: str = ""
@@ -72,6 +73,8 @@ class Properties:
     extension: bytes = b""
     trace: bool = False
     dead_letter_queue: str = ""
+    deliver_at: int = 0
+    delay: int = 0
 
 
 PLAIN = Properties()
@@ -102,6 +105,8 @@ class Message:
         last_move_time: Seconds since 1970 UTC of the last time; 0: never.
         trace: Whether managers that it passes report it.
         returned: How often it came back from a dead-letter queue (``onceq dead return``).
+        deliver_at: Seconds since 1970 UTC from which it could be received, by the clock of the
+            destination's queue manager; 0: from its arrival.
         sent_to: The name of several destinations as the application gave it, and
         copies_to: the queues that it stood for, all of them (FN-16): what MSMQ 3.0 and MSMQ 2.0
             show as the destination. "" where there was one.
@@ -145,6 +150,7 @@ class Message:
     last_move_time: int = 0
     trace: bool = False
     returned: int = 0
+    deliver_at: int = 0
     sent_to: str = ""
     copies_to: str = ""
     source_address: bytes = field(default=b"", repr=False)

@@ -18,6 +18,7 @@ from typing import Final
 
 from onceq.errors import MalformedPacket
 from onceq.model.classes import MessageClass
+from onceq.model.delayed import TRAILER_BYTES, due_of
 from onceq.model.fixed import fixed
 from onceq.model.run import Buffer, Run, total_of
 from onceq.packet import layout as at
@@ -58,6 +59,8 @@ class ArrivedRun:
             stays here.
         sent_to: URL to which they were sent, where a redirection has led them to their destination;
             "" if none has.
+        due: Second from which they can be received, as their mark says (``model/delayed.py``);
+            0: at once.
         barred: Whether they ask for acknowledgments at a queue here that their sender may not send
             to.
     """
@@ -87,6 +90,7 @@ class ArrivedRun:
     sent_to: str = ""
     onward: str = ""
     barred: bool = False
+    due: int = 0
 
     @property
     def first_message(self) -> int:
@@ -164,8 +168,8 @@ class _Shape:
     """
 
     __slots__ = (
-        "alone", "asks", "body", "form", "label_end", "lasts", "multi", "same", "terms", "tx",
-        "who",
+        "alone", "asks", "body", "due", "form", "label_end", "lasts", "multi", "same", "terms",
+        "tx", "who",
     )  # fmt: skip
 
     def __init__(self, parts: PacketHeaders, view: memoryview, start: int) -> None:
@@ -187,6 +191,7 @@ class _Shape:
         )  # fmt: skip
         self.multi = parts.multi
         # What an acknowledgment between managers is depends on the size of its body.
+        self.due = due_of(props.extension[-TRAILER_BYTES:])
         self.body = len(props.body) if is_order_queue(user.destination) else -1
         # With the next read, too, unless its body says what it is.
         self.lasts = not self.alone and self.body < 0
@@ -233,12 +238,18 @@ class _Shape:
             declared != size
             or body != allocated
             or 0 <= self.body != body
+            or ((extension or self.due) and self._due(view, start, extension) != self.due)
             or (behind := self.label_end + extension + body + 3 & ~3) + len(self.multi) != size
             or (lead, upper, lower, middle, fixed, label) != self.same
             or (self.multi and view[start + behind : start + size] != self.multi)
         ):
             return None
         return sent, message, stream, number, previous
+
+    def _due(self, view: memoryview, start: int, extension: int) -> int:
+        """When a packet is due whose label is as long as that of this shape; 0: at once."""
+        end = start + self.label_end + extension
+        return due_of(bytes(view[max(end - TRAILER_BYTES, end - extension) : end]))
 
     def run(self, first: _Fields, view: memoryview, start: int, lengths: array[int]) -> ArrivedRun:
         """The run that begins with a packet of this shape, as far as the next ones continue it.
@@ -268,7 +279,7 @@ class _Shape:
         return ArrivedRun(
             Run(view[start:end], lengths[: len(numbers)]), *self.who, stream, first_number,
             first_previous, numbers, wants, reach, receive, sent, kind, acknowledge, encrypted,
-            trace, dead_letter,
+            trace, dead_letter, due=self.due,
         )  # fmt: skip
 
 

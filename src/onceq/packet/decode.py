@@ -13,6 +13,7 @@ import struct
 from typing import Final
 
 from onceq.errors import MalformedPacket
+from onceq.model.delayed import undelayed
 from onceq.model.fixed import fixed
 from onceq.model.identity import MessageId
 from onceq.model.message import Acknowledge, Delivery, Journal, Message
@@ -72,7 +73,7 @@ def message_of(
     user, props, tx = parts.user, parts.properties, parts.transaction
     names = {"source": user.source, "manager": user.destination_manager}
     lists = _lists(parts.multi) if parts.multi else _NO_LISTS
-    extension, returned = unmarked(props.extension) if props.extension else (b"", 0)
+    extension, returned, deliver_at = _marks(props.extension) if props.extension else _NO_MARKS
     return Message(
         body=props.body,
         id=MessageId(user.source, user.message),
@@ -93,6 +94,7 @@ def message_of(
         or (response_name(user.response, user.admin, **names) if user.response.kind else ""),
         extension=extension,
         returned=returned,
+        deliver_at=deliver_at,
         sent_time=user.sent_time,
         arrived_time=arrived_time,
         lookup_id=lookup_id,
@@ -124,6 +126,16 @@ class _Lists:
 
 
 _NO_LISTS: Final = _Lists()
+
+
+_NO_MARKS: Final = (b"", 0, 0)
+
+
+def _marks(extension: bytes) -> tuple[bytes, int, int]:
+    """An extension without our own marks, and what these say: how often the message was returned,
+    and when it is due."""
+    plain, deliver_at = undelayed(extension)
+    return *unmarked(plain), deliver_at
 
 
 def _lists(multi: bytes) -> _Lists:

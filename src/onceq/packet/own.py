@@ -226,6 +226,16 @@ def _wrong(index: int, what: str) -> IllegalPropertyValue:
     return IllegalPropertyValue(f"message {index} of the batch: its own header {what}")
 
 
+def with_trailer(own: Run, trailer: bytes) -> Run:
+    """Headers of their own, each with some bytes more behind its extension."""
+    made: list[bytes] = []
+    for raw in map(bytearray, own):
+        (size,) = at.U32.unpack_from(raw, at.OFF_EXTENSION_SIZE)
+        at.U32.pack_into(raw, at.OFF_EXTENSION_SIZE, size + len(trailer))
+        made.append(bytes(raw) + trailer)
+    return Run.of(made)
+
+
 def joined(own: Run | None, bodies: Run) -> Run:
     """Headers and bodies as one run, headers first; the bodies alone where there are none."""
     if own is None:

@@ -230,7 +230,7 @@ class Sessions:
                     SessionOpened(
                         link.number, happened.peer_id, link.address, link.outgoing,
                         happened.extended, happened.http, happened.life.id, happened.life.stamp,
-                        link.actor,
+                        link.actor, happened.delays,
                     )
                 )  # fmt: skip
             else:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onceq.model.classes import class_name
+from onceq.model.delayed import DELAYED_MARK, undelayed
 from onceq.model.identity import guid_text
 from onceq.model.returned import MARK, unmarked
 from onceq.model.time import NEVER_S, SECOND_US
@@ -206,13 +207,15 @@ def _clean(raw: bytes) -> str:
 
 
 def _extension(table: _Table) -> pa.Array:
-    """What the sender added, without our own mark of returned messages."""
+    """What the sender added, without our own marks."""
     packets = table.packets
     found = packets.cut(*packets.extension)
     data = found.buffers()[2]
-    if data is None or MARK not in memoryview(data).tobytes():
+    raw = memoryview(data).tobytes() if data is not None else b""
+    if MARK not in raw and DELAYED_MARK not in raw:
         return found
-    return pa.array([unmarked(value)[0] for value in found.to_pylist()], pa.binary())
+    plain = [unmarked(undelayed(value)[0])[0] for value in found.to_pylist()]
+    return pa.array(plain, pa.binary())
 
 
 def _with_source(packets: Packets, numbers: Any, nulls: Any = None) -> pa.Array:

@@ -71,6 +71,7 @@ class SessionOpened:
         address: Its address as text, without port.
         outgoing: The outgoing queue that it was opened for, or 0 if the peer opened it.
         extended: Whether both sides understand packets about doubts (CNF-22).
+        delays: Whether the peer knows of messages that are delayed (``core/delays.py``).
         http: It is a connection over HTTP: the peer is not known, and each message is answered.
         life, stamp: What the peer tells of its life (``core/peers/lives.py``); empty if it tells
             nothing.
@@ -86,6 +87,7 @@ class SessionOpened:
     life: bytes = b""
     stamp: int = 0
     actor: Actor = HERE
+    delays: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Final, TypeVar
 
+from onceq.core import delays
 from onceq.core.management import (
     branch_views,
     damage_views,
@@ -97,6 +98,7 @@ def status(step: Step) -> StatusView:
 def queue_view(step: Step, queue: Queue) -> QueueView:
     """One queue."""
     properties = queue.properties
+    delayed, due_s = delays.waiting(queue)
     lookups = [
         lookup_id(index, counter)
         for index, lane in queue.lanes.items()
@@ -136,6 +138,8 @@ def queue_view(step: Step, queue: Queue) -> QueueView:
         poison_retry_after=properties.poison_retry_after,
         poison_retries=properties.poison_retries,
         poison_then=properties.poison_then,
+        delayed=delayed,
+        delayed_until=due_s,
     )
 
 

@@ -6,6 +6,7 @@ Upholds: I24.
 from __future__ import annotations
 
 from operator import add
+from typing import Final
 
 from onceq.core.send.quota import computer_full
 from onceq.core.step.step import Step
@@ -36,6 +37,10 @@ from onceq.packet.templates import Template
 
 ACKNOWLEDGE_MAX = 0x0F
 JOURNAL_MAX = 3
+NUMBERS: Final = (
+    "app_specific", "body_type", "time_to_reach_queue", "time_to_be_received", "deliver_at",
+    "delay",
+)  # fmt: skip
 
 
 def check(properties: Properties) -> None:
@@ -61,7 +66,7 @@ def check(properties: Properties) -> None:
         )
     if len(properties.extension) > EXTENSION_BYTES_MAX:
         raise IllegalPropertySize(f"an extension has at most {EXTENSION_BYTES_MAX} bytes")
-    for name in ("app_specific", "body_type", "time_to_reach_queue", "time_to_be_received"):
+    for name in NUMBERS:
         if not 0 <= getattr(properties, name) <= NEVER_S:
             raise IllegalPropertyValue(f"{name} is an unsigned 32-bit number")
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from onceq.core import delays
 from onceq.core.ending.acknowledgments import on_arrival
 from onceq.core.ending.dead_letters import own_dead_letter_queue
 from onceq.core.ending.ending import AtHand, end_at_hand
@@ -74,6 +75,9 @@ def prepare(
     properties = item.properties
     if properties is not PLAIN or item.own is not None:
         check_batch(item)
+        if properties.deliver_at or properties.delay:
+            item = delays.resolved(step, item)
+            properties = item.properties
     if transactional and step.settings.xact_dead_letter_always:
         properties = replace(properties, journal=properties.journal | Journal.DEADLETTER)
         item = replace(item, properties=properties)
@@ -97,6 +101,10 @@ def prepare(
         route = _route(step, item, sent_s, transactional)
         step.names.keep_route(key, route)
     targets, templates = route.targets, route.templates
+    if properties.deliver_at:
+        delays.check_time(properties.deliver_at, route.deadlines.receive_by)
+        for target in targets:
+            delays.check_target(target)
     if properties.admin_queue:
         check_answers(step, targets, properties.admin_queue)
     size = checked_size(step, item, templates, tx)
@@ -298,7 +306,7 @@ def _add_put(
     target, properties = p.targets[part.index], p.item.properties
     queue, transactional = target.queue, bool(transaction)
     deadlines = p.deadlines
-    stream, number, expires = 0, 0, deadlines.receive_by
+    stream, number, expires, due = 0, 0, deadlines.receive_by, properties.deliver_at
     lane, flags = 0 if transactional else lane_of(properties), 0
     if properties is not PLAIN or deadlines.once:
         properties = without_quiet_queues(build.step, target, properties)
@@ -312,6 +320,8 @@ def _add_put(
             packets, address = part.packets(transaction)
             _end_here(build, part, properties, packets, transaction, acks, address, reason)
             return
+        if due:
+            queue, due = delays.place_for(build.step, queue, due)
     else:
         expires = deadlines.expires
         if transactional:
@@ -331,7 +341,7 @@ def _add_put(
         packets, address = part.packets(transaction, stream, number)
     put = Put(
         queue.number, lane, counter, packets, stream, number, expires, deadlines.confirm_by, flags,
-        0, message, NO_GUID, p.dead_letter_queue, address, rest_of,
+        0, message, NO_GUID, p.dead_letter_queue, address, rest_of, due,
     )  # fmt: skip
     if p.one_rest and rest_of is None and not address:
         p.whole, p.whole_at, p.whole_index = put, len(build.change.puts), part.index

@@ -41,6 +41,9 @@ VERSION_LAID: Final = 2
 """Of one whose packets are laid, each table of lengths before its packets."""
 VERSION_TABLES: Final = 4
 """Of one whose packets are laid behind all tables of lengths."""
+VERSION_DUE: Final = 7
+"""The same, and some of what it sends is delayed (``core/state/records.py``)."""
+_BEHIND: Final = (VERSION_TABLES, VERSION_DUE)
 _HEAD = struct.Struct("<BBHI")
 """Kind, version, zero, size of the JSON."""
 _JSON: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, check_circular=False)
@@ -97,6 +100,11 @@ class Branch:
     partners: tuple[str, ...] = ()
     by: str = ""
 
+    @property
+    def delayed(self) -> bool:
+        """Whether something that it sends is delayed."""
+        return any("deliver_at" in send.get("properties", ()) for send in self.sends)
+
     def record(self, address: int) -> tuple[bytes, int]:
         """Bytes of the record that prepares it, to be put at that log address, and how many of
         them come before the packets that it brings (0: it brings none).
@@ -143,6 +151,7 @@ class Branch:
             values["next"] = [self.next_message, self.next_transaction]
         head = _JSON.encode(values).encode()
         version = VERSION_TABLES if self.laid else VERSION
+        version = VERSION_DUE if self.delayed else version
         parts: list[Buffer] = [_HEAD.pack(KIND_PREPARE, version, 0, len(head)), head]
         for run in self.bodies:
             parts += (run.lengths.tobytes(), run.data)
@@ -172,9 +181,9 @@ def decode_branch(payload: memoryview, address: int = 0) -> Branch:
         for count, place in head.get("laid", ()):
             lengths, at = _table(payload, at, count)
             laid.append(StoredPackets(lengths, total_of(lengths), place or address + at))
-            at += 0 if place or version == VERSION_TABLES else laid[-1].size
-        if version == VERSION_TABLES:
-            for one, (_, place) in zip(laid, head["laid"], strict=True):
+            at += 0 if place or version in _BEHIND else laid[-1].size
+        if version in _BEHIND:
+            for one, (_, place) in zip(laid, head.get("laid", ()), strict=True):
                 one.address = place or address + at
                 at += 0 if place else one.size
         if at != len(payload):

@@ -121,6 +121,8 @@ class Peer:
     acks: dict[tuple[bytes, str], None] = field(default_factory=dict)
     extended: bool = False
     http: bool = False
+    delays: bool = False
+    """Whether it knows of messages that are delayed (``core/delays.py``)."""
     turned: dict[tuple[bytes, int], int] = field(default_factory=dict)
     """When (monotonic us) it may be told again that messages of a stream are turned away."""
     ends_told_us: int = 0

@@ -12,6 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
+from onceq.core.state.due_times import DueTimes
 from onceq.core.state.expiry_times import ExpiryTimes
 from onceq.core.state.live_bytes import Space
 from onceq.core.state.position_block import (
@@ -41,6 +42,7 @@ class PositionTables:
         "bytes",
         "classes",
         "cursor",
+        "due",
         "head",
         "in_parts",
         "locked",
@@ -76,6 +78,8 @@ class PositionTables:
         self.moved: dict[int, tuple[int, int]] = {}
         """Of those that came by a move: how many moves, and the second of the last (SND-22)."""
 
+        self.due: DueTimes | None = None
+        """Of those that are delayed: when they may be received. None: none ever was."""
         self.in_parts = False
         """Whether the packets of some may lie in two parts (``InTwoParts``)."""
 

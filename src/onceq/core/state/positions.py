@@ -208,7 +208,7 @@ class Positions(PositionTables):
             self.space.sub(block.addresses[at], size)
         if block.express is not None:
             block.express.discard(first)
-        if self.aborts or self.classes or self.moved:
+        if self.aborts or self.classes or self.moved or self.due:
             self._forget(first, 1)
         if not block.live:
             del self._chunks[key], self._keys[bisect_left(self._keys, key)]
@@ -235,7 +235,7 @@ class Positions(PositionTables):
                 self._free(block, a, b, size)
             if block.express is not None:
                 block.express -= set(range(block.base + a, block.base + b))
-        if self.aborts or self.classes or self.moved:
+        if self.aborts or self.classes or self.moved or self.due:
             self._forget(first, count)
         self._trim(first, count)
 
@@ -246,6 +246,8 @@ class Positions(PositionTables):
             self.classes.pop(counter, None)
             self.notes.pop(counter, None)
             self.moved.pop(counter, None)
+        if self.due:
+            self.due.forget(first, count)
 
     def _free(self, block: PositionBlock, a: int, b: int, size: int) -> None:
         space, addresses, lengths = self.space, block.addresses, block.lengths

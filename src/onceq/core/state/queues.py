@@ -173,6 +173,7 @@ class OutgoingQueue(AnyQueue):
         "history",
         "inquiries",
         "key",
+        "knows_delays",
         "last_ack",
         "last_ack_count",
         "last_ack_s",
@@ -241,6 +242,9 @@ class OutgoingQueue(AnyQueue):
         self.stranded_s = 0
         """Since when it is known that the receiver has left the stream that is transmitted."""
         self.inquiries = Inquiries()
+        self.knows_delays: bool | None = None
+        """Whether the manager that it was connected to last knows of delays (``core/delays.py``).
+        None: it is not known."""
         self.history: deque[Attempt] = deque(maxlen=CONNECTION_HISTORY_MAX)
         self.sent = 0
         self.plain_sent: dict[int, int] = {}

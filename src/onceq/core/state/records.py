@@ -41,7 +41,9 @@ VERSION_FRONTS = 5
 (``core/state/branch_table.py``)."""
 VERSION_READS = 6
 """Of changes that say who has read what they remove, or whose the decision is that they make."""
-VERSION_MAX = VERSION_READS
+VERSION_DUE = 7
+"""Of changes that bring messages which are delayed."""
+VERSION_MAX = VERSION_DUE
 KIND_CHANGE = 1
 KIND_MARKED = 4
 """A change with marks before it."""
@@ -130,6 +132,8 @@ class Put:
             their lengths only then; 0: they come with the record.
         rest_of: Only the fronts come with the record; ``packets`` has these, and the lengths of
             the whole packets.
+        due: Second from which they can be received; 0: at once. They stand in a subqueue, or in an
+            outgoing queue.
     """
 
     queue: int
@@ -147,6 +151,7 @@ class Put:
     dead_letter_queue: int = 0
     address: int = 0
     rest_of: RestOf | None = None
+    due: int = 0
 
 
 PUT_EXPRESS = 1
@@ -166,6 +171,8 @@ PUT_ONCE = 256
 """One attempt to deliver them, no second (CNF-4)."""
 PUT_HTTP = 512
 """They came over HTTP: how they end is told to the address that their sender has announced."""
+_PUT_DUE = 1 << 13
+"""In a record only: the second in which they are due follows."""
 _PUT_FRONTS = 1 << 14
 """In a record only: how the packets share their rests follows, and only their fronts come."""
 _PUT_LAID = 1 << 15
@@ -262,13 +269,15 @@ class Change:
             for copy in copies_to:
                 add(_COPY.pack(*copy))
         version = self._encode_streams(tables) if self.advances or self.seen else VERSION
-        laid = False
+        laid = delayed = False
         for p in self.puts:
             lengths, flags, rest_of = p.packets.lengths, p.flags, p.rest_of
             if p.address:
                 flags, laid = flags | _PUT_LAID, True
             elif rest_of is not None:
                 flags, version = flags | _PUT_FRONTS, VERSION_FRONTS
+            if p.due:
+                flags, delayed = flags | _PUT_DUE, True
             add(
                 _PUT.pack(
                     p.lane, flags, p.reason, p.queue, p.first, p.stream, p.number, p.expires,
@@ -280,14 +289,18 @@ class Change:
                 add(_ADDRESS.pack(p.address))
             elif rest_of is not None:
                 add(_REST_OF.pack(rest_of.put, rest_of.front, rest_of.rest))
+            if p.due:
+                add(_DUE.pack(p.due))
         for v in self.moved:
             add(_MOVED.pack(v.queue, v.lane, len(v.counters)))
             add(v.counters.tobytes())
             add(v.packets.lengths.tobytes())
+        if delayed:
+            version = VERSION_DUE
         if self.marks is not None:
             if version == VERSION and laid:
                 version = VERSION_LAID
-            if self.marks.later:
+            if self.marks.later and not delayed:
                 version = VERSION_READS
             marks = _marked(self.marks, version)
         head = _HEAD.pack(
@@ -353,6 +366,7 @@ _SEEN = struct.Struct("<16sIH")
 _PUT = struct.Struct("<BHHIQQIIIIII16s")
 _ADDRESS = struct.Struct("<Q")
 _REST_OF = struct.Struct("<III")
+_DUE = struct.Struct("<I")
 _MOVED = struct.Struct("<IBI")
 
 
@@ -384,7 +398,7 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
         (lane, flags, reason, queue, first, stream, number, expires, confirm_by, message, own,
          count, source) = reader.unpack(_PUT)  # fmt: skip
         lengths = reader.table(LENGTH_TYPE, count)
-        address, rest_of = 0, None
+        address, rest_of, due = 0, None, 0
         if flags & _PUT_LAID:
             flags ^= _PUT_LAID
             (address,) = reader.unpack(_ADDRESS)
@@ -392,10 +406,13 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
             flags ^= _PUT_FRONTS
             rest_of = RestOf(*reader.unpack(_REST_OF))
             _check_rests(change.puts, rest_of, lengths)
+        if flags & _PUT_DUE:
+            flags ^= _PUT_DUE
+            (due,) = reader.unpack(_DUE)
         change.puts.append(
             Put(
                 queue, lane, first, Run(none.data, lengths), stream, number, expires, confirm_by,
-                flags, reason, message, source, own, address, rest_of,
+                flags, reason, message, source, own, address, rest_of, due,
             )
         )  # fmt: skip
     for _ in range(moved):

@@ -18,6 +18,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from onceq.core.state import restore_table
+from onceq.core.state.due_times import DueTimes
 from onceq.core.state.position_block import PositionBlock
 from onceq.core.state.positions import Positions
 from onceq.core.state.queue_properties import dump_properties, restore_properties
@@ -34,6 +35,8 @@ from onceq.packet.settle import Memory
 CHECKPOINT_VERSION = 1
 CHECKPOINT_VERSION_FRONTS = 2
 """Of one with packets that lie in two parts."""
+CHECKPOINT_VERSION_DUE = 3
+"""Of one with messages that are delayed."""
 ROWS_AT_ONCE: Final = 512
 """Rows of the head that are made into bytes in one step."""
 
@@ -70,12 +73,16 @@ class Snapshot:
         for queue, index, lane in state.all_lanes():
             blocks = lane.blocks()
             self._lanes.append(_Lane(queue, index, lane, blocks))
+            if lane.due:
+                self._version = CHECKPOINT_VERSION_DUE
             for block in blocks:
                 self._tables.append(_Tables(block))
                 if block.rests is not None:
-                    self._version = CHECKPOINT_VERSION_FRONTS
+                    self._version = max(self._version, CHECKPOINT_VERSION_FRONTS)
         for branch in state.branches:
             self._tables += branch.encode()
+            if branch.delayed:
+                self._version = CHECKPOINT_VERSION_DUE
         self._head = _json(_head(state))
         self._long = _long(state)
 
@@ -138,7 +145,7 @@ class _Tables:
 class _Lane:
     """What a lane has beside its tables, and the tables' sizes."""
 
-    __slots__ = ("_begins", "_beside", "_blocks", "_moved", "_wanting")
+    __slots__ = ("_begins", "_beside", "_blocks", "_due", "_moved", "_wanting")
 
     def __init__(
         self, queue: AnyQueue, index: int, lane: Positions, blocks: list[PositionBlock]
@@ -149,6 +156,7 @@ class _Lane:
         if blocks or lane.aborts or lane.classes or lane.notes or lane.moved or wanting:
             self._beside = (lane.aborts.copy(), lane.classes.copy(), lane.notes.copy())
             self._moved = lane.moved.copy()
+            self._due = lane.due.dump() if lane.due is not None else []
             self._blocks = [
                 (c.base, len(c.states), tuple(c.express or ()), len(c.rests or ())) for c in blocks
             ]
@@ -165,6 +173,8 @@ class _Lane:
         for name, table in zip(("aborts", "classes", "notes"), self._beside, strict=True):
             yield from _rows(name, table.items(), list)
         yield from _rows("moved", self._moved.items(), lambda row: [row[0], *row[1]])
+        if self._due:
+            yield from _rows("due", self._due, list)
         yield from _rows("chunks", self._blocks, _dump_block)
         yield from _rows("wanting", self._wanting, _dump_wanting)
         yield "}"
@@ -288,7 +298,7 @@ def snapshot(state: State) -> list[Buffer]:
 def restore(state: State, checkpoint: bytes) -> None:
     """Load what ``snapshot`` gave; only into a new State."""
     version, size = struct.unpack_from("<II", checkpoint)
-    if version not in (CHECKPOINT_VERSION, CHECKPOINT_VERSION_FRONTS):
+    if version not in (CHECKPOINT_VERSION, CHECKPOINT_VERSION_FRONTS, CHECKPOINT_VERSION_DUE):
         raise DamagedRecord(f"a checkpoint of version {version}")
     head = json.loads(checkpoint[8 : 8 + size])
     state.stamp = head["stamp"]
@@ -405,6 +415,9 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
         lane.classes = dict(map(tuple, values["classes"]))
         lane.notes = dict(map(tuple, values.get("notes", ())))
         lane.moved = {counter: (moves, at_s) for counter, moves, at_s in values["moved"]}
+        if "due" in values:
+            lane.due = DueTimes()
+            lane.due.load(map(tuple, values["due"]))
         if values["wanting"]:
             queue.wanting[index] = ReportRequests(map(_load_wanting, values["wanting"]))
         for base, count, express, *more in values["chunks"]:
@@ -422,6 +435,7 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
             lane.restore(block)
         lane.find_head()
         state.expires_by(queue.number, index)
+        state.due_by(queue.number, index)
 
 
 def _dump_wanting(w: ReportRequest) -> list[Any]:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from onceq.core.state.branch_table import Branch, Branches
 from onceq.core.state.commit_outcomes import Outcomes
 from onceq.core.state.damage_table import Damages
+from onceq.core.state.due_times import DueTimes
 from onceq.core.state.expiry_times import ExpiryTimes
 from onceq.core.state.group_table import Groups
 from onceq.core.state.in_doubt_table import DOUBTS_QUEUE, Doubt, Doubts, Memories
@@ -149,6 +150,10 @@ class State:
         """When something expires, by number of the queue and lane."""
         self.next_expiry = NEVER_S
         """No message expires before this second; may be too early, never too late."""
+        self.due: ExpiryTimes[tuple[int, int]] = ExpiryTimes()
+        """When something that is delayed may be received, by number of the subqueue and lane."""
+        self.next_due = NEVER_S
+        """No delayed message is due before this second; may be too early, never too late."""
         for number, (key, transactional) in SYSTEM_QUEUES.items():
             properties = QueueProperties(
                 name=key, private=False, number=number, transactional=transactional
@@ -235,6 +240,11 @@ class State:
         count = len(put.packets.lengths)
         if put.reason:
             lane.classes.update(dict.fromkeys(range(first, first + count), put.reason))
+        if put.due:
+            if lane.due is None:
+                lane.due = DueTimes()
+            lane.due.add(first, count, put.due)
+            self.due_by(put.queue, put.lane)
         if put.flags & PUT_WANTS:
             wanting = ReportRequest(
                 first, count, put.source, put.stream, put.number, put.message, put.flags,
@@ -311,9 +321,12 @@ class State:
                 if new == AVAILABLE:
                     self._give_back(lane, first, count, counted=op == Op.UNLOCK)
                     self.expires_by(move.queue, move.lane)
+                    self.due_by(move.queue, move.lane)
 
     def _give_back(self, lane: Positions, first: int, count: int, *, counted: bool) -> None:
         lane.expiry_due(first, count)
+        if lane.due is not None:
+            lane.due.again(first, count)
         if counted:
             for counter in range(first, first + count):
                 lane.aborts[counter] = lane.aborts.get(counter, 0) + 1
@@ -532,6 +545,15 @@ class State:
         if soonest < NEVER_S:
             self.expiry.note((number, index), soonest)
             self.next_expiry = min(self.next_expiry, soonest)
+
+    def due_by(self, number: int, index: int) -> None:
+        """Something that is delayed in a lane of a queue here may be due sooner than before. In an
+        outgoing queue it is due where it goes."""
+        queue = self.all_queues[number]
+        due = queue.lanes[index].due
+        if due is not None and due.next < NEVER_S and not isinstance(queue, OutgoingQueue):
+            self.due.note((number, index), due.next)
+            self.next_due = min(self.next_due, due.next)
 
     def all_lanes(self) -> Iterator[tuple[AnyQueue, int, Positions]]:
         """Every lane of every queue."""

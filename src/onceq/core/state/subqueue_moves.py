@@ -2,7 +2,7 @@
 
 The message keeps its packet, the second of its arrival, its lifetime, and whoever wants to know
 how it ends. It gets a new place, a new lookup identifier, one more in its count of moves, and a
-fresh abort count (Q-35, SND-22).
+fresh abort count (Q-35, SND-22). What is delayed is not any more, and that is no move to count.
 
 Upholds: I11 (its end is still told), I18 (no lookup identifier is used twice).
 """
@@ -40,7 +40,11 @@ def shift(state: QueueTables, move: RangeChange, wall_s: int) -> None:
             address, lengths, arrived=lane.arrived(counter, 1)[0],
             expires=lane.expires(counter), express=lane.is_express(counter), parts=parts,
         )  # fmt: skip
-        into.moved[place] = (lane.moved.get(counter, (0, 0))[0] + 1, wall_s)
+        # That its time has come is no move of anybody, and its count is not touched.
+        if lane.due is None or counter not in lane.due:
+            into.moved[place] = (lane.moved.get(counter, (0, 0))[0] + 1, wall_s)
+        elif counter in lane.moved:
+            into.moved[place] = lane.moved[counter]
         reason = lane.classes.get(counter)
         if reason is not None:
             into.classes[place] = reason

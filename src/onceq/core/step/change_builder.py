@@ -59,7 +59,7 @@ class ChangeBuilder:
     def put_copy(
         self, number: int, packets: Run, *, reason: int = 0, flags: int = 0, message: int = 0,
         stream: int = 0, first_number: int = 0, address: int = 0, source: bytes = NO_GUID,
-        expires: int = NEVER_S, lane: int = 0,
+        expires: int = NEVER_S, lane: int = 0, due: int = 0,
     ) -> None:  # fmt: skip
         """Packets that are at hand come into a queue that nobody names: a dead-letter queue, a
         journal, or the outgoing queue for an acknowledgment."""
@@ -67,7 +67,7 @@ class ChangeBuilder:
         self.put(
             Put(
                 number, lane, first, packets, stream, first_number, expires, NEVER_S, flags,
-                reason, message, source, 0, address,
+                reason, message, source, 0, address, due=due,
             )
         )  # fmt: skip
 

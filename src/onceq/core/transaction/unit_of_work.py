@@ -38,6 +38,7 @@ from onceq.errors import (
 )
 from onceq.model.branch import Phase
 from onceq.model.classes import MessageClass
+from onceq.model.delayed import undelayed
 from onceq.model.limits import APPLICATION_SHARE, OPEN_TRANSACTIONS_MAX
 from onceq.model.requests import Abort, AskOutcome, Begin, Commit, Promise, Send
 from onceq.model.results import Outcome, Sent
@@ -168,11 +169,15 @@ def note_returns(step: Step, owner: int, sends: list[CheckedBatch]) -> None:
     actor = step.actors.get(owner)
     if actor is None or not step.state.policy.allows(actor, Right.OPERATE, ""):
         return
-    back = [one for one in sends if one.item.properties.extension.endswith(MARK)]
+    back = [one for one in sends if _returned(one.item.properties.extension)]
     if back:
         count = sum(len(one.item.bodies) for one in back)
         names = dict.fromkeys(target.text for one in back for target in one.targets)
         noted(step, owner, Deed("return", f"{plural(count, 'dead letter')} to {', '.join(names)}"))
+
+
+def _returned(extension: bytes) -> bool:
+    return undelayed(extension)[0].endswith(MARK)
 
 
 def last_sends(step: Step, item: Commit | Promise, tx: Transaction) -> list[CheckedBatch]:

@@ -107,7 +107,7 @@ def attach(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
     outgoing.tried(ConnectionStatus.ESTABLISHED, step.now.wall_s, peer.address)
     if outgoing.name.protocol == "OS":
         step.sessions.called(peer.peer, outgoing.name.host)
-    outgoing.connected_s = step.now.wall_s
+    outgoing.connected_s, outgoing.knows_delays = step.now.wall_s, peer.delays
     outgoing.trouble.reason = ""
     outgoing.trouble.attempts = 0
     outgoing.rewind()

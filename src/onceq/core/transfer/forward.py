@@ -86,7 +86,10 @@ def keep(step: Step, run: ArrivedRun, packets: Run, outgoing: OutgoingQueue) -> 
         # One attempt (CNF-4), over when a stream would be sent again.
         expires = min(expires, step.now.wall_s + math.ceil(step.settings.resend_first_s))
     build = ChangeBuilder(step)
-    build.put_copy(outgoing.number, packets, lane=FORWARD_LANE, expires=expires, flags=flags)
+    due = run.due if run.due > step.now.wall_s else 0
+    build.put_copy(
+        outgoing.number, packets, lane=FORWARD_LANE, expires=expires, flags=flags, due=due
+    )
     if run.trace is not None:
         trace_arrival(build, run, range(len(run.packets)), event=FORWARDED)
     step.record(build.change, forced=run.recoverable)

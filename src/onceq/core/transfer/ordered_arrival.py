@@ -14,6 +14,7 @@ from array import array
 from itertools import pairwise
 
 from onceq.core.decision import Observed, Sight
+from onceq.core.delays import place_for
 from onceq.core.ending.ending import AtHand, ack_flags, end_at_hand
 from onceq.core.ending.table import Side
 from onceq.core.ending.trace_reports import trace_arrival
@@ -262,6 +263,7 @@ def _store(
     expires = NEVER_S
     if run.time_to_be_received < NEVER_S - 1:
         expires = min(run.sent_time + run.time_to_be_received, NEVER_S - 1)
+    queue, due = place_for(build.step, queue, run.due) if run.due else (queue, 0)
     at = 0
     flags = PUT_WANTS | PUT_FINAL if run.wants else 0
     flags |= PUT_HTTP if run.wants and run.http else 0
@@ -276,7 +278,7 @@ def _store(
             Put(
                 queue.number, 0, build.next_counter(queue, 0), part, run.stream,
                 number + at, expires, NEVER_S, flags, 0, run.message_numbers[skip + at],
-                run.source,
+                run.source, due=due,
             )
         )  # fmt: skip
         at += size

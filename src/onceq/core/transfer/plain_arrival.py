@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
+from onceq.core.delays import place_for
 from onceq.core.ending.ending import AtHand, ack_flags, end_at_hand
 from onceq.core.ending.table import Side
 from onceq.core.ending.trace_reports import trace_arrival
@@ -66,9 +67,10 @@ def _take_plain(
         flags |= ack_flags(run.acknowledge, arrived=True)
         if run.dead_letter:
             flags |= PUT_WANTS | PUT_DEADLETTER
+        queue, due = place_for(step, queue, run.due) if run.due else (queue, 0)
         build.put_copy(
             queue.number, packets, lane=run.priority, expires=expires, flags=flags,
-            source=run.source,
+            source=run.source, due=due,
         )  # fmt: skip
         step.counts.accepted += len(packets.lengths)
     if refusal or run.acknowledge:

@@ -53,7 +53,7 @@ def opened(step: Step, item: SessionOpened) -> None:
         return
     peer = Peer(
         item.session, item.peer, item.address, item.actor, extended=item.extended, http=item.http,
-        life=item.life, stamp=item.stamp,
+        life=item.life, stamp=item.stamp, delays=item.delays,
     )  # fmt: skip
     step.sessions.peers[item.session] = peer
     step.sessions.of.setdefault(item.peer, set()).add(item.session)

@@ -20,11 +20,17 @@ Upholds: I8 (true links), I24 (no more than there is room for), I26 (no gap that
 from __future__ import annotations
 
 from onceq.core.decision import Observed, Piece, Sight, Transmit
+from onceq.core.delays import REFUSED_AT_ONCE, refuse_delayed
 from onceq.core.inputs.inputs import Room
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
 from onceq.core.step.step import Step
-from onceq.core.transfer.outgoing_queue import about_to_leave, last_allowed, start_clock
+from onceq.core.transfer.outgoing_queue import (
+    about_to_leave,
+    last_allowed,
+    settled_down,
+    start_clock,
+)
 from onceq.core.transfer.outgoing_states import held
 from onceq.packet.acks import order_ack
 
@@ -101,11 +107,25 @@ def _load_queue(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) ->
             continue
         if load.full:
             return True
+        if (
+            outgoing.lanes[lane].due
+            and not peer.delays
+            and not _without_delayed(step, outgoing, lane)
+        ):
+            return True
         if lane == TRANSACTIONAL_LANE:
             more |= _load_ordered(step, outgoing, load)
         else:
             more |= _load_plain(step, peer, outgoing, lane, load)
     return more
+
+
+def _without_delayed(step: Step, outgoing: OutgoingQueue, lane: int) -> bool:
+    """End what a receiver that knows of no delays would hand out early; whether all has ended."""
+    found = refuse_delayed(step, outgoing, lane)
+    if found:
+        settled_down(step, outgoing)
+    return found < REFUSED_AT_ONCE
 
 
 def _load_acks(step: Step, peer: Peer, load: _Load) -> None:

@@ -68,6 +68,9 @@ class QueueView(View):
         format_name: The name that stays valid if the computer is renamed; of a system queue, the
             one with the computer's name; "" for a subqueue.
         put_back: What a restore means for it; None: nothing. Given for one queue only.
+        delayed: Messages of its subqueue ``delayed``, which are received later; none of
+            ``messages``.
+        delayed_until: When the first of them is due.
     """
 
     name: str = ""
@@ -103,6 +106,8 @@ class QueueView(View):
     poison_then: str = ""
     format_name: str = ""
     put_back: PutBackView | None = None
+    delayed: int = 0
+    delayed_until: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,14 @@ from onceq.wire.mqqb.internal import UNTOLD, Life
 @dataclass(frozen=True, slots=True)
 class Opened:
     """Set-up is done; both sides may send. ``extended``: both understand packet/settle.py;
-    ``http``: each message is answered by itself. ``life``: what the peer tells of its process."""
+    ``http``: each message is answered by itself. ``life``: what the peer tells of its
+    process. ``delays``: it knows of messages that are delayed."""
 
     peer_id: bytes
     extended: bool = False
     http: bool = False
     life: Life = UNTOLD
+    delays: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,10 @@ LIFE_MARK: Final = b"life\0"
 """Behind the mark of the extension: an identifier of the process and a stamp follow."""
 _LIFE = struct.Struct("<16sI")
 
+DELAYS_MARK: Final = b"delays\0"
+"""Behind the life, or where that would be: this side knows of messages that are delayed
+(``model/delayed.py``)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Life:
@@ -60,7 +64,8 @@ UNTOLD: Final = Life(b"", 0)
 
 def mark(life: Life) -> bytes:
     """The beginning of the padding of somebody who understands the extension."""
-    return EXTENSION_MARK + (LIFE_MARK + _LIFE.pack(life.id, life.stamp) if life.id else b"")
+    told = LIFE_MARK + _LIFE.pack(life.id, life.stamp) if life.id else b""
+    return EXTENSION_MARK + told + DELAYS_MARK
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,16 @@ class Establish:
         if not self.extended or self.padding[len(EXTENSION_MARK) : at] != LIFE_MARK:
             return UNTOLD
         return Life(*_LIFE.unpack_from(self.padding, at))
+
+    @property
+    def delays(self) -> bool:
+        """Whether it says that it knows of messages that are delayed."""
+        if not self.extended:
+            return False
+        behind = self.padding[len(EXTENSION_MARK) :]
+        if behind.startswith(LIFE_MARK):
+            behind = behind[len(LIFE_MARK) + _LIFE.size :]
+        return behind.startswith(DELAYS_MARK)
 
     def encode(self) -> bytes:
         """The packet."""

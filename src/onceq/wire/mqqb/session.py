@@ -88,6 +88,7 @@ class Session:
         self.peer_id = NO_GUID
         self.extended = False
         self.peer_life = UNTOLD
+        self.delays = False
         # sent by us
         self._sent = self._sent_recoverable = 0
         self._acked = self._acked_recoverable = 0
@@ -203,7 +204,7 @@ class Session:
         """Note what the peer understands, and what it tells of itself."""
         self.extended = packet.extended and self._settings.settle_doubts
         if self.extended:
-            self.peer_life = packet.life
+            self.peer_life, self.delays = packet.life, packet.delays
 
     def _clash(self) -> Closed:
         return self._fail(
@@ -230,7 +231,7 @@ class Session:
         self._init_due = 0
         self._idle_due = self._now + int(self._settings.session_idle_s * 1_000_000)
         self.timer_set = True
-        return [Opened(self.peer_id, self.extended, life=self.peer_life)]
+        return [Opened(self.peer_id, self.extended, life=self.peer_life, delays=self.delays)]
 
     # ---- receiving ------------------------------------------------------------------------
 

@@ -52,12 +52,15 @@ copies_to = st.lists(st.tuples(u32, byte, u16), max_size=4).map(tuple)
 moves = st.builds(
     RangeChange, st.sampled_from(Op).map(int), u32, byte, u64, u32, u16, u32, byte, copies_to, u16
 )
-flags = st.integers(0, 0x3FFF)
-puts = st.builds(Put, u32, byte, u64, runs, u64, u32, u32, u32, flags, u16, u32, guid, u32)
+flags = st.integers(0, 0x1FFF)
+dues = st.just(0) | u32
+puts = st.builds(
+    Put, u32, byte, u64, runs, u64, u32, u32, u32, flags, u16, u32, guid, u32, due=dues
+)
 lengths = st.lists(st.integers(1, 40), min_size=1, max_size=5).map(lambda n: array("I", n))
 taken = st.builds(
     Put, u32, byte, u64, lengths.map(lambda found: Run(b"", found)), u64, u32, u32, u32, flags, u16,
-    u32, guid, u32, st.integers(1, (1 << 64) - 1),
+    u32, guid, u32, st.integers(1, (1 << 64) - 1), due=dues,
 )  # fmt: skip
 """Of packets that a branch has laid."""
 advances = st.builds(Advance, guid, key, u64, u32, u32, st.just(0) | u32)
@@ -170,7 +173,8 @@ def test_packets_of_which_only_the_fronts_come_say_where_the_rests_are(
     assert raw[len(raw) - len(b"".join(bytes(m.packets.data) for m in change.moved)) - 1] == ord(
         "x"
     )
-    assert (raw[1], offsets[whole] > 0) == (5, True), "nobody may read it who does not know of this"
+    assert raw[1] == (7 if any(p.due for p in change.puts) else 5), "nobody may read it unaware"
+    assert offsets[whole] > 0
     found = decode(memoryview(raw), 0)
     assert isinstance(found, tuple)
     assert found == (change, offsets)
@@ -224,7 +228,7 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
 
 def test_a_newer_version_is_named() -> None:
     with pytest.raises(NewerFormat):
-        decode(memoryview(b"\x01\x07" + bytes(100)), 0)
+        decode(memoryview(b"\x01\x08" + bytes(100)), 0)
 
 
 def test_who_has_read_stands_in_the_marks() -> None:

@@ -7,7 +7,17 @@ import struct
 import pytest
 
 from onceq.errors import MalformedPacket
-from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader, parse
+from onceq.wire.mqqb.internal import (
+    DELAYS_MARK,
+    EXTENSION_MARK,
+    UNTOLD,
+    Establish,
+    Life,
+    Parameters,
+    SessionHeader,
+    mark,
+    parse,
+)
 
 A, B = b"A" * 16, b"B" * 16
 PACKETS: list[Establish | Parameters | SessionHeader] = [
@@ -77,3 +87,18 @@ def test_session_header_of_a_wrong_size() -> None:
     for size in (0, 15, 17):
         with pytest.raises(MalformedPacket):
             SessionHeader.unpack(bytes(size))
+
+
+@pytest.mark.parametrize("life", [UNTOLD, Life(b"L" * 16, 7)])
+def test_what_a_side_knows_of_stands_behind_its_life(life: Life) -> None:
+    told = Establish(A, B, 1, padding=mark(life).ljust(512, b"\x5a"))
+    assert (told.extended, told.life, told.delays) == (True, life, True)
+    older = mark(life).removesuffix(DELAYS_MARK)
+    for end in (b"\0", b"\x5a", DELAYS_MARK[:-1] + b"!"):
+        told = Establish(A, B, 1, padding=older + end.ljust(512 - len(older), end[:1]))
+        assert (told.extended, told.life, told.delays) == (True, life, False)
+
+
+def test_who_does_not_speak_of_extensions_knows_of_no_delays() -> None:
+    for padding in (bytes(512), DELAYS_MARK.ljust(512, b"\0"), EXTENSION_MARK[1:] + bytes(495)):
+        assert not Establish(A, B, 1, padding=padding).delays

@@ -43,7 +43,10 @@ def test_handshake(step: int) -> None:
     assert (pair.a.opened, pair.b.opened, pair.a.room) == (False, False, 0)
     pair.a.start()
     pair.run()
-    assert pair.told == {pair.a: [Opened(B, True)], pair.b: [Opened(A, True)]}
+    assert pair.told == {
+        pair.a: [Opened(B, True, delays=True)],
+        pair.b: [Opened(A, True, delays=True)],
+    }
     assert (pair.a.peer_id, pair.b.peer_id) == (B, A)
     assert pair.a.opened
     assert pair.b.opened
@@ -89,12 +92,13 @@ def test_each_side_tells_its_life() -> None:
     pair.a.start()
     pair.run()
     assert pair.told == {
-        pair.a: [Opened(B, True, life=second)], pair.b: [Opened(A, True, life=first)],
-    }  # fmt: skip
+        pair.a: [Opened(B, True, life=second, delays=True)],
+        pair.b: [Opened(A, True, life=first, delays=True)],
+    }
     older = Pair(lives=(first, UNTOLD))
     older.a.start()
     older.run()
-    assert older.told[older.a] == [Opened(B, True)], "an onceq that tells none"
+    assert older.told[older.a] == [Opened(B, True, delays=True)], "an onceq that tells none"
 
 
 def test_a_peer_that_does_not_ask_sees_only_what_is_published() -> None:

@@ -1,0 +1,99 @@
+"""When the delayed messages of one lane may be received.
+
+A few of many messages are delayed, so these are a table beside the rows. Whoever looks for what is
+due must not look at all of them: the times stand in a heap as well, each with the counter of its
+message as one number, which is a third of what a pair takes. A message may leave before its time,
+and its entry stays in the heap until then, or until there are too many such entries.
+
+Invariant: every message with a time that is available has its entry in the heap.
+
+Upholds: I24 (looking for what is due costs nothing where nothing is).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from onceq.model.time import NEVER_S
+
+_SHIFT: Final = 56
+"""Counters are below 2**56: lookup identifiers have no room for more."""
+_COUNTER: Final = (1 << _SHIFT) - 1
+STALE_MAX: Final = 64
+"""Entries of messages that have left before their time are kept up to that many, and as many more
+as there are messages."""
+
+
+class DueTimes:
+    """See the module. Seconds since 1970 UTC."""
+
+    __slots__ = ("_heap", "_times", "latest")
+
+    def __init__(self) -> None:
+        self._times: dict[int, int] = {}
+        self._heap: list[int] = []
+        self.latest = 0
+        """None is due later, as far as anybody has noted."""
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def __contains__(self, counter: int) -> bool:
+        return counter in self._times
+
+    def at(self, counter: int) -> int:
+        """When a message is due; 0: it is not delayed."""
+        return self._times.get(counter, 0)
+
+    def add(self, first: int, count: int, due_s: int) -> None:
+        """Messages are due at a time."""
+        self.latest = max(self.latest, due_s)
+        for counter in range(first, first + count):
+            self._times[counter] = due_s
+            heappush(self._heap, due_s << _SHIFT | counter)
+
+    def again(self, first: int, count: int) -> None:
+        """Messages that could not be moved when they were due can be now."""
+        for counter in range(first, first + count):
+            due_s = self._times.get(counter)
+            if due_s is not None:
+                heappush(self._heap, due_s << _SHIFT | counter)
+
+    def forget(self, first: int, count: int) -> None:
+        """Messages are gone."""
+        times = self._times
+        for counter in range(first, first + count):
+            times.pop(counter, None)
+        if len(self._heap) > 2 * len(times) + STALE_MAX:
+            self._heap = [due_s << _SHIFT | counter for counter, due_s in times.items()]
+            heapify(self._heap)
+
+    @property
+    def next(self) -> int:
+        """When the first of them is due; NEVER_S if there is none."""
+        heap = self._heap
+        while heap and self._times.get(heap[0] & _COUNTER) != heap[0] >> _SHIFT:
+            heappop(heap)
+        return heap[0] >> _SHIFT if heap else NEVER_S
+
+    def take(self, now_s: int, count_max: int) -> list[int]:
+        """Counters of what is due, in the order of its times, up to so many. Each is told once,
+        until ``again`` says that it may be told again."""
+        found: list[int] = []
+        while len(found) < count_max and self.next <= now_s:
+            counter = heappop(self._heap) & _COUNTER
+            # The same entry may stand there twice.
+            if not found or found[-1] != counter:
+                found.append(counter)
+        return found
+
+    def dump(self) -> list[tuple[int, int]]:
+        """Counters and times, for a checkpoint."""
+        return list(self._times.items())
+
+    def load(self, rows: Iterable[tuple[int, int]]) -> None:
+        """What ``dump`` gave."""
+        for counter, due_s in rows:
+            self.add(counter, 1, due_s)
