@@ -76,6 +76,14 @@ TimeToBeReceived = Annotated[
     int | None,
     typer.Option("--time-to-be-received", metavar="SECONDS", min=0, help="Or it is removed."),
 ]
+Delay = Annotated[
+    str,
+    typer.Option("--delay", metavar="TIME", help="It is received not before: 30, 10m, 2h, 1d."),
+]
+At = Annotated[
+    str,
+    typer.Option("--at", metavar="WHEN", help="Or not before then: 2026-12-01T08:00, local time."),
+]
 Trace = Annotated[
     bool,
     typer.Option("--trace", help="Every manager on the way reports it to its report queue."),

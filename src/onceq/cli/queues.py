@@ -248,6 +248,12 @@ def _quota(kb: int) -> str:
     return "none" if kb == NO_QUOTA else f"{kb:,} KiB"
 
 
+def _delayed(view: QueueView) -> str:
+    if not view.delayed:
+        return "0"
+    return f"{view.delayed:,} (received from {out.when(view.delayed_until)} on)"
+
+
 def _properties(view: QueueView) -> list[tuple[str, object]]:
     return [
         ("queue", view.path),
@@ -280,6 +286,7 @@ def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
             ("messages", view.messages),
             ("available", view.available),
             ("locked", f"{view.locked:,} (held by open transactions)"),
+            ("delayed", _delayed(view)),
             ("bytes", out.size(view.bytes)),
             ("readers waiting", view.readers_waiting),
             ("first lookup id", str(view.first_lookup or "-")),

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import typer
 
-from onceq.cli import options, out
+from onceq.cli import options, out, times
 from onceq.cli.common import Json, Where, as_json, manager
 from onceq.cli.interrupt import Interruptible, in_doubt
 from onceq.client.plans.tracking import wishes
@@ -228,6 +228,15 @@ def _values(
     return {name: value for name, value in values.items() if value is not None}
 
 
+def _due(delay: str, at: str) -> dict[str, Any]:
+    """From when on messages can be received."""
+    if delay and at:
+        raise ConfigurationError("say --delay or --at, not both")
+    if delay:
+        return {"delay": times.length("--delay", delay)}
+    return {"deliver_at": times.moment("--at", at)} if at else {}
+
+
 def _level(text: str) -> int | None:
     """The bits of an acknowledgment level by names."""
     level = 0
@@ -285,6 +294,8 @@ def send(
     admin_queue: options.AdminQueue = "",
     time_to_reach_queue: options.TimeToReachQueue = None,
     time_to_be_received: options.TimeToBeReceived = None,
+    delay: options.Delay = "",
+    at: options.At = "",
     dead_letter: options.DeadLetter = False,
     dead_letter_queue: options.DeadLetterQueue = "",
     journal: options.Journaled = False,
@@ -299,8 +310,9 @@ def send(
 
     Without a mode, messages go in transactions, unless the destination is a queue of this manager
     that is not transactional. Input that pauses is sent as far as it is there. Ctrl-C waits for
-    the commit under way, then says what was committed.
+    the commit under way, then says what was committed. A delay counts from when each is sent.
     """
+    due = _due(delay, at)
     with manager(qm, name=destination) as connection:
         in_transactions, delivery = _mode(
             connection, destination, transactional=transactional, recoverable=recoverable,
@@ -309,7 +321,7 @@ def send(
         values = _values(
             label, priority, delivery, app_specific, correlation_id, response_queue, admin_queue,
             time_to_reach_queue, time_to_be_received, trace, acknowledge,
-        ) | _endings(dead_letter, journal, dead_letter_queue)  # fmt: skip
+        ) | _endings(dead_letter, journal, dead_letter_queue) | due  # fmt: skip
         if json_body:
             values["body_type"] = JSON_BODY_TYPE
         if track:

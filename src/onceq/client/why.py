@@ -14,6 +14,8 @@ _GIVEN_UP = {
     MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER: "its time was over",
     MessageClass.NACK_DELETED: "an operator removed it",
     MessageClass.NACK_BAD_DESTINATION_QUEUE: "its queue has left the directory",
+    MessageClass.NACK_DELAY_NOT_SUPPORTED: "it was delayed, and its receiver does not know of "
+    "delays",
     FORGOTTEN_THERE: "its receiver had acknowledged it and does not know any more how it ended: it "
     "was put back to an earlier moment",
     TOLD_ALREADY: "its receiver has told how it ended, and this queue manager was put back to an "
@@ -165,6 +167,11 @@ def _local(view: QueueView) -> str:
     text = f"{view.path}: a queue of this manager; {some} can be received"
     if view.locked:
         text += f", {view.locked} are held by open transactions until those end"
+    if view.delayed:
+        until = clock(view.delayed_until)
+        text += (
+            f", {view.delayed} are delayed, the first until {until} by the clock of this manager"
+        )
     if view.readers_waiting:
         text += f", {view.readers_waiting} readers wait for more"
     return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from datetime import UTC, datetime, timedelta
 from typing import Any, get_type_hints
 
 import pytest
@@ -24,7 +25,7 @@ from onceq.errors import (
     OnceqError,
 )
 from onceq.model.identity import MessageId
-from onceq.model.limits import EXTENSION_BYTES_MAX
+from onceq.model.limits import DELAY_S_MAX, EXTENSION_BYTES_MAX
 from onceq.model.message import OWN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.requests.batch import properties_of
 from onceq.packet.own import own_headers
@@ -147,3 +148,44 @@ def test_lists_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(error, match=said):
         parted(values, 2)
+
+
+class Instant:
+    """As libraries for times have it."""
+
+    def timestamp(self) -> float:
+        return 1_700_000_000.25
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "seconds"),
+    [
+        ("delay", 10, 10), ("delay", 0.001, 1), ("delay", timedelta(minutes=1), 60),
+        ("delay", timedelta(milliseconds=1), 1), ("delay", timedelta(0), 0),
+        ("deliver_at", 1_700_000_000, 1_700_000_000), ("deliver_at", Instant(), 1_700_000_001),
+        ("deliver_at", datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC), 1_700_000_000),
+        ("deliver_at", datetime(2023, 11, 14, 22, 13, 20, 1, tzinfo=UTC), 1_700_000_001),
+    ],
+)  # fmt: skip
+def test_times_are_whole_seconds_and_never_early(name: str, value: object, seconds: int) -> None:
+    assert checked({name: value}) == {name: seconds}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("delay", -1), ("delay", timedelta(seconds=-1)), ("delay", DELAY_S_MAX + 1),
+        ("delay", float("nan")), ("delay", float("inf")), ("delay", "10m"),
+        ("delay", datetime.now(UTC)), ("deliver_at", timedelta(1)), ("deliver_at", -1),
+        ("deliver_at", datetime(1969, 1, 1, tzinfo=UTC)), ("deliver_at", 1_700_000_000_000),
+        ("deliver_at", "tomorrow"),
+    ],
+)  # fmt: skip
+def test_what_is_no_time_is_refused(name: str, value: object) -> None:
+    with pytest.raises(IllegalPropertyValue, match=name):
+        checked({name: value})
+
+
+def test_a_moment_needs_a_time_zone() -> None:
+    with pytest.raises(IllegalPropertyValue, match="no time zone"):
+        checked({"deliver_at": datetime(2030, 1, 1)})

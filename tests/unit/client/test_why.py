@@ -147,3 +147,13 @@ def test_streams() -> None:
     for part in ("2 duplicates dropped", "1 that came before", "3 refused"):
         assert part in said
     assert "nothing of it was accepted" in stream_why(replace(view, number=0))
+
+
+def test_a_queue_tells_what_is_delayed() -> None:
+    view = QueueView(path=r"private$\q", available=2, delayed=3, delayed_until=THEN)
+    assert "2 messages can be received, 3 are delayed, the first until" in why(view)
+
+
+def test_what_ended_because_its_receiver_knows_of_no_delays_is_said() -> None:
+    said = why(replace(QUIET, given_up=1, given_up_class=0x80D0, given_up_at=THEN))
+    assert "it was delayed, and its receiver does not know of delays" in said
