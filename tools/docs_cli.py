@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-import typer.main
+import click
 
 from onceq.cli.main import app
+from onceq.cli.parameters import documented
 
 NOTE = "<!-- Written by `make docs` from the code; a test compares them. -->\n\n"
 TOP = """# Command line
@@ -32,24 +33,24 @@ gives one line, `onceq: error (code): what happened, what to do`, and an
 
 def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
     """All commands below one, each with what must be typed for it."""
-    below = getattr(command, "commands", None)
-    if below is None:
+    if not isinstance(command, click.Group):
         yield path, command
         return
-    for name, child in below.items():
-        yield from commands(child, f"{path} {name}")
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        yield from commands(command.get_command(context, name), f"{path} {name}")
 
 
 def _default(parameter: Any) -> str:
     value = parameter.default
-    if value in (None, False, "", []) or callable(value):
+    if parameter.required or not value or not documented(value):
         return ""
     return f"`{value}`"
 
 
 def _rows(command: Any) -> Iterator[str]:
     for parameter in command.params:
-        said = (parameter.help or "").replace("|", "\\|")
+        said = (getattr(parameter, "said", parameter).help or "").replace("|", "\\|")
         if "--help" in parameter.opts or getattr(parameter, "hidden", False):
             continue
         if parameter.param_type_name == "argument":
@@ -67,8 +68,8 @@ def _rows(command: Any) -> Iterator[str]:
 def page() -> str:
     """docs/reference/cli.md."""
     parts = [TOP.format(note=NOTE)]
-    for path, command in commands(typer.main.get_command(app), "onceq"):
-        said = inspect.cleandoc(command.callback.__doc__ or "")
+    for path, command in commands(app(), "onceq"):
+        said = inspect.cleandoc(command.help or "")
         arguments = " ".join(
             (p.metavar or p.name).strip("[].") + ("" if p.required else "?")
             for p in command.params

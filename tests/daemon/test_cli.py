@@ -33,28 +33,28 @@ def test_a_queue_is_made_for_other_queue_managers(onceq_: Shell) -> None:
 @pytest.mark.slow
 def test_queues_from_making_to_deleting(onceq_: Shell) -> None:
     said = onceq_("queue", "create", "private$/one", "--transactional", "--label", "my [queue]")
-    assert "transactional queue private$\\one" in said
+    assert "transactional queue private$/one" in said
     made = onceq_.json("queue", "show", "private$/one")
     assert isinstance(made, dict)
     assert (made["transactional"], made["label"], made["messages"]) == (True, "my [queue]", 0)
-    assert "private$\\one" in onceq_("queue", "list")
+    assert "private$/one" in onceq_("queue", "list")
     assert "my [queue]" in onceq_("queue", "show", "private$\\one")
     onceq_("queue", "create", "private$/one", "--transactional", code=2)
     assert "queue-exists" in onceq_.error
     onceq_("queue", "create", "private$/one", "--transactional", "--exist-ok")
     onceq_("send", "private$/one", "a", "b", "c")
-    assert "would purge private$\\one with 3 messages" in onceq_(
+    assert "would purge private$/one with 3 messages" in onceq_(
         "queue", "purge", "private$/one", "--dry-run"
     )
     would = onceq_.json("queue", "delete", "private$/one", "--dry-run")
     assert isinstance(would, dict)
     assert would.pop("bytes") > 300
     assert would == {"queue": "private$\\one", "messages": 3, "dry_run": True}
-    assert "purged private$\\one with 3 messages" in onceq_(
+    assert "purged private$/one with 3 messages" in onceq_(
         "queue", "purge", "private$/one", "--yes"
     )
     onceq_("send", "private$/one", "d")
-    assert "deleted private$\\one with 1 message" in onceq_(
+    assert "deleted private$/one with 1 message" in onceq_(
         "queue", "delete", "private$/one", "--yes"
     )
     onceq_("queue", "show", "private$/one", code=2)

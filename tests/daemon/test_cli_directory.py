@@ -40,9 +40,9 @@ def test_two_daemons_that_share_a_directory(
         one("list", "create", "all", shops, audit)
         explained = one("list", "resolve", "all", "--explain")
         assert "one copy" in explained
-        assert r"-> DIRECT=OS:BETA\stock" in explained
+        assert r"-> DIRECT=OS:BETA/stock" in explained
         resolved = one("list", "resolve", shops).split()
-        assert resolved == [r"DIRECT=OS:BETA\stock", r"DIRECT=OS:BETA\private$\audit"]
+        assert resolved == [r"DIRECT=OS:BETA/stock", r"DIRECT=OS:BETA/private$/audit"]
         assert "shops" in other("list", "show")
         assert other("list", "show", "shops").split()[0].lower() == name.lower()
 

@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-import typer.main
 
 from onceq.cli.main import app
 
@@ -33,9 +33,9 @@ def check(line: str) -> None:
     for stop in ("&", ">", "<", "&&", ";"):
         if stop in words:
             words = words[: words.index(stop)]
-    command: Any = typer.main.get_command(app)
+    command: Any = app()
     context = command.make_context("onceq", words[1:])
-    while getattr(command, "commands", None):
+    while isinstance(command, click.Group):
         name, command, rest = command.resolve_command(
             context, [*context._protected_args, *context.args]
         )

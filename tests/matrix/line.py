@@ -10,8 +10,8 @@ from collections.abc import Callable
 from onceq.errors import LinkLost, OnceqError
 from onceq.model.requests import Request
 from onceq.wire.app import frames
-from onceq.wire.app.answers import decode, failure, kind_of
-from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.answers import decode, kind_of
+from onceq.wire.app.frames import ANSWER, FAILED, Code, failure
 from onceq.wire.app.requests import written
 
 WAIT_S = 60.0

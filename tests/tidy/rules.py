@@ -230,7 +230,7 @@ def orphans(root: Path) -> Iterator[str]:
             text = path.read_text()
             named = (name for _, name in _used(ast.parse(text)))
             used.update(n for n in named if n != own and not n.startswith(own + "."))
-            used.update(re.findall(r'"(onceq[\w.]+)"', text))  # python -m, import_module
+            used.update(re.findall(r'"(onceq[\w.]+)[:"]', text))  # python -m, import_module
     for module in sorted(modules):
         if not any(name == module or name.startswith(module + ".") for name in used):
             yield f"{module} is imported by nobody"

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated, Any
 
-import typer
-
 from onceq.cli import out
 from onceq.cli.common import Json, dumped
 from onceq.cli.interrupt import Interruptible
+from onceq.cli.parameters import Argument, Exit, Option
 from onceq.cli.spark_loading import INTERRUPTED, Missing
 from onceq.model.wording import plural
 
@@ -25,49 +24,44 @@ LINE_S = 5.0
 
 
 Folders = Annotated[
-    list[str], typer.Argument(
+    list[str], Argument(
         metavar="FOLDER...", help="Data directories of queue managers with the setting "
         "history = true, copies of their history folders, or a folder of several; also *."
     ),
 ]  # fmt: skip
 Settled = Annotated[
-    bool, typer.Option(
+    bool, Option(
         "--settled", help="Nothing was under way any more when the histories were taken: what "
         "is missing in them is lost, and not merely late."
     ),
 ]  # fmt: skip
 Html = Annotated[
-    str, typer.Option("--html", metavar="FILE", show_default=False,
+    str, Option("--html", metavar="FILE", show_default=False,
                       help="Write a report with plots, in one file.")
 ]  # fmt: skip
 To = Annotated[
-    str, typer.Option("--out", metavar="FOLDER", show_default=False,
+    str, Option("--out", metavar="FOLDER", show_default=False,
                       help="Write the tables as Parquet into a new folder.")
 ]  # fmt: skip
 Stuck = Annotated[
-    float, typer.Option("--stuck", metavar="S", min=0.0,
+    float, Option("--stuck", metavar="S", min=0.0,
                         help="A stream waits too long for its acknowledgment after so many "
                         "seconds.")
 ]  # fmt: skip
 
 
 Proof = Annotated[
-    str, typer.Option("--proof", metavar="FOLDER", show_default=False,
+    str, Option("--proof", metavar="FOLDER", show_default=False,
                       help="Keep the proof in a folder, and go on from the one that is there: "
                       "histories are read from where it ends, and may have lost what came before.")
 ]  # fmt: skip
 
 
 Tables = Annotated[
-    list[str] | None, typer.Option("--landed", metavar="TABLE", show_default=False,
+    list[str] | None, Option("--landed", metavar="TABLE", show_default=False,
                             help="Also prove a table that onceq spark land has written from queues "
                             "of these managers; may be repeated.")
 ]  # fmt: skip
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("audit")(audit)
 
 
 def audit(
@@ -112,7 +106,7 @@ def told(work: Callable[[Teller], dict[str, Any]], *, json: bool) -> int:
     except KeyboardInterrupt:
         teller.clear()
         out.note("interrupted: nothing is proven")
-        raise typer.Exit(INTERRUPTED) from None
+        raise Exit(INTERRUPTED) from None
     except Exception:
         teller.clear()
         raise
@@ -153,7 +147,7 @@ class Teller:
 
 def _starts(manager: dict[str, Any]) -> str:
     """How many are told; there may be more where older files tell none."""
-    return f"{len(manager['starts']):,}{'+' if manager['files_without_starts'] else ''}"
+    return f"{len(manager['starts'])}{'+' if manager['files_without_starts'] else ''}"
 
 
 def _print(found: dict[str, Any]) -> None:

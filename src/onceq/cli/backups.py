@@ -7,10 +7,9 @@ import sys
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, connected, dumped, where
+from onceq.cli.parameters import Argument, Option
 from onceq.client.address import is_data_directory
 from onceq.client.reports import BackupReport, RestoreReport
 from onceq.embedded import data_directory
@@ -20,18 +19,16 @@ from onceq.model.wording import plural
 STEP_BYTES = 256 << 20
 """After so many bytes the person at the terminal is told how far it is."""
 
-Target = Annotated[
-    str, typer.Argument(metavar="DIR", help="A directory that is empty or not there.")
-]
-Source = Annotated[str, typer.Argument(metavar="BACKUP", help="Directory of a backup.")]
-To = Annotated[str, typer.Option("--to", metavar="DIR", help="Data directory to make.")]
+Target = Annotated[str, Argument(metavar="DIR", help="A directory that is empty or not there.")]
+Source = Annotated[str, Argument(metavar="BACKUP", help="Directory of a backup.")]
+To = Annotated[str, Option("--to", metavar="DIR", help="Data directory to make.")]
 Replace = Annotated[
     bool,
-    typer.Option("--replace", help="Replace the queue manager there; its files are kept aside."),
+    Option("--replace", help="Replace the queue manager there; its files are kept aside."),
 ]
 NewIdentity = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--new-identity",
         help="Make another queue manager, which may live beside the original; what waits for "
         "others becomes dead letters.",
@@ -39,15 +36,9 @@ NewIdentity = Annotated[
 ]
 Name = Annotated[
     str,
-    typer.Option("--name", metavar="NAME", help="Its name, with --new-identity [the same].",
+    Option("--name", metavar="NAME", help="Its name, with --new-identity [the same].",
                  show_default=False),
 ]  # fmt: skip
-
-
-def add_to(app: typer.Typer) -> None:
-    """The two commands."""
-    app.command("backup")(backup_command)
-    app.command("restore")(restore_command)
 
 
 class _Told:

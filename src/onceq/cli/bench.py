@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-import typer
-
 from onceq.cli import out
 from onceq.cli.common import TOP, Json, dumped, manager
 from onceq.cli.measure import Bodies, latency, receive, send, sync_rate
+from onceq.cli.parameters import Option
 from onceq.client.threads.manager import QueueManager
 from onceq.embedded.opening import open as open_embedded
 from onceq.errors import ConfigurationError
@@ -24,33 +23,28 @@ from onceq.errors import ConfigurationError
 MESSAGES_MAX = 200_000
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("bench")(bench)
-
-
 def bench(
     seconds: Annotated[
-        float, typer.Option(
+        float, Option(
             "--seconds", metavar="S", min=0.01, max=60.0, help="For each size of transaction."
         ),
     ] = 1.0,
     size: Annotated[
-        int, typer.Option("--size", metavar="N", min=8, max=1 << 20, help="Bytes of a body.")
+        int, Option("--size", metavar="N", min=8, max=1 << 20, help="Bytes of a body.")
     ] = 1024,
     sizes: Annotated[
-        str, typer.Option("--tx", metavar="N,N...", help="Messages of a transaction.")
+        str, Option("--tx", metavar="N,N...", help="Messages of a transaction.")
     ] = "1,10,100,1000",
     qm: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--qm", "-q", metavar="WHERE", show_default=False,
             help="A running queue manager; without, one inside this process is measured.",
         ),
     ] = None,
     folder: Annotated[
         str,
-        typer.Option(
+        Option(
             "--folder", metavar="DIR", show_default=False,
             help="On the disk to measure [the directory for temporary files].",
         ),

@@ -5,33 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import typer
-
+from onceq.cli.parameters import Option
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import ConfigurationError, ReceiveTimeout
 from onceq.model.message import Message
 
 LookupId = Annotated[
     int,
-    typer.Option("--lookup", metavar="LOOKUP_ID", min=0, help="The message at that place."),
+    Option("--lookup", metavar="LOOKUP_ID", min=0, help="The message at that place."),
 ]
 SeekWord = Annotated[
     str,
-    typer.Option(
+    Option(
         "--seek", metavar="WHICH",
         help="From --lookup on: next or previous; or first, or last.",
     ),
 ]  # fmt: skip
 Correlation = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--correlation", metavar="HEX", show_default=False,
         help="The first message with this correlation identifier (40 digits).",
     ),
 ]  # fmt: skip
 MessageIdText = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--message-id", metavar="ID", show_default=False,
         help="The message with this identifier, GUID\\\\number.",
     ),

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.client.address import is_data_directory
-from onceq.client.credentials import TOKEN, TOKEN_FILE
-from onceq.client.opening import connect
-from onceq.client.threads.manager import QueueManager
-from onceq.errors import ConfigurationError, OnceqError, QueueNotFound, UsageError
+from onceq.cli.parameters import Argument, Option
+from onceq.errors import ConfigurationError, InvalidParameter, OnceqError, QueueNotFound, UsageError
+
+if TYPE_CHECKING:
+    from onceq.client.asking import Asking
+    from onceq.client.threads.manager import QueueManager
 
 QM_VARIABLE = "ONCEQ_QM"
+TOKEN, TOKEN_FILE = "ONCEQ_TOKEN", "ONCEQ_TOKEN_FILE"
 CONNECT_S_MAX = 10.0
+COMPLETION_S_MAX = 0.5
+"""A shell waits no longer for names."""
 SUGGESTIONS_MAX = 3
 
 Where = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--qm",
         "-q",
         metavar="WHERE",
@@ -34,10 +37,10 @@ Where = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.", show_default=False)]
+Json = Annotated[bool, Option("--json", help="Print JSON.", show_default=False)]
 TokenFile = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--token-file",
         metavar="FILE",
         help="Say by the token in this file who you are, or by the line in it that is for the "
@@ -46,8 +49,8 @@ TokenFile = Annotated[
         show_default=False,
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Say what would happen; change nothing.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 
 
 @dataclass(slots=True)
@@ -61,6 +64,7 @@ class Chosen:
     def forget(self) -> None:
         """Nothing was said."""
         self.qm, self.json, self.token_file = None, False, None
+        out.SHAPE.forget()
 
 
 TOP = Chosen()
@@ -83,6 +87,8 @@ def where(option: str | None) -> str:
     chosen = option or TOP.qm or os.environ.get(QM_VARIABLE)
     if chosen:
         return chosen
+    from onceq.client.address import is_data_directory
+
     if is_data_directory("."):
         return "."
     raise ConfigurationError(
@@ -94,6 +100,8 @@ def where(option: str | None) -> str:
 
 def connected(option: str | None) -> QueueManager:
     """A connection to the queue manager that the options name, as whom they say."""
+    from onceq.client.opening import connect
+
     return connect(where(option), timeout=CONNECT_S_MAX, token_file=TOP.token_file)
 
 
@@ -105,14 +113,31 @@ def manager(option: str | None, *, name: str = "") -> Iterator[QueueManager]:
         name: A queue or destination that the command is about; if it turns out that there is
             none of that name, the error says which names are like it.
     """
-    with connected(option) as qm:
-        try:
-            yield qm
-        except QueueNotFound as error:
-            near = suggestions(qm, name) if name else []
-            if not near:
-                raise
-            raise QueueNotFound(f"{error.text}; did you mean {' or '.join(near)}?") from error
+    with connected(option) as qm, hinting(qm, name):
+        yield qm
+
+
+@contextmanager
+def asking(
+    option: str | None, *, name: str = "", timeout: float = CONNECT_S_MAX
+) -> Iterator[Asking]:
+    """The same for a command that only looks; it loads far less, and is quick."""
+    from onceq.client.asking import Asking
+
+    with Asking(where(option), timeout=timeout, token_file=TOP.token_file) as qm, hinting(qm, name):
+        yield qm
+
+
+@contextmanager
+def hinting(qm: QueueManager | Asking, name: str) -> Iterator[None]:
+    """Say beside "there is no such queue" which names are like it."""
+    try:
+        yield
+    except QueueNotFound as error:
+        near = suggestions(qm, name) if name else []
+        if not near:
+            raise
+        raise QueueNotFound(f"{error.text}; did you mean {' or '.join(near)}?") from error
 
 
 def core_of(name: str) -> str:
@@ -121,7 +146,7 @@ def core_of(name: str) -> str:
     return folded.rpartition("\\")[2]
 
 
-def suggestions(qm: QueueManager, name: str) -> list[str]:
+def suggestions(qm: QueueManager | Asking, name: str) -> list[str]:
     """Names of queues and destinations like a name that does not exist, in a form for shells."""
     try:
         known = [queue.path for queue in qm.queues()]
@@ -130,34 +155,45 @@ def suggestions(qm: QueueManager, name: str) -> list[str]:
         return []
     by_core: dict[str, list[str]] = {}
     for path in known:
-        by_core.setdefault(core_of(path), []).append(path.replace("\\", "/"))
+        by_core.setdefault(core_of(path), []).append(out.name(path))
     near = difflib.get_close_matches(core_of(name), list(by_core), SUGGESTIONS_MAX)
     return [path for core in near for path in by_core[core]][:SUGGESTIONS_MAX]
 
 
 def complete_queue(incomplete: str) -> list[str]:
     """Names of queues for the shell's completion; nothing if no manager answers."""
-    try:
-        with connect(where(None), timeout=1.0) as qm:
-            names = [queue.path.replace("\\", "/") for queue in qm.queues()]
-    except OnceqError:
-        return []
-    return [name for name in names if name.startswith(incomplete.replace("\\", "/"))]
+    return _complete(incomplete, lambda qm: [queue.path for queue in qm.queues()])
 
 
 def complete_destination(incomplete: str) -> list[str]:
     """Destinations that have an outgoing queue, for the shell's completion."""
+    return _complete(incomplete, lambda qm: [one.destination for one in qm.outgoing()])
+
+
+def _complete(incomplete: str, look: Callable[[Asking], list[str]]) -> list[str]:
+    begun = out.name(incomplete).casefold()
     try:
-        with connect(where(None), timeout=1.0) as qm:
-            names = [outgoing.destination.replace("\\", "/") for outgoing in qm.outgoing()]
-    except OnceqError:
+        with asking(None, timeout=COMPLETION_S_MAX) as qm:
+            names = [out.name(name) for name in look(qm)]
+    except (OnceqError, OSError):
         return []
-    return [name for name in names if name.startswith(incomplete.replace("\\", "/"))]
+    return [name for name in names if name.casefold().startswith(begun)]
+
+
+UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def age(text: str) -> int:
+    """Seconds of an age such as 90, 30s, 5m, 2h or 1d; raises InvalidParameter."""
+    found = re.fullmatch(r"([0-9]{1,9})([smhd]?)", text.strip() or "0")
+    if found is None:
+        raise InvalidParameter(f"{text!r} is not an age such as 30s, 5m, 2h or 1d")
+    return int(found[1]) * UNITS[found[2]]
 
 
 QueueName = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="QUEUE",
         help="Such as private$/orders; / is taken for \\, which shells eat.",
         autocompletion=complete_queue,
@@ -165,7 +201,7 @@ QueueName = Annotated[
 ]
 Destination = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="DEST",
         help="Destination of an outgoing queue, such as DIRECT=OS:BETA/private$/stock.",
         autocompletion=complete_destination,
@@ -186,9 +222,11 @@ def agreed(question: str, *, yes: bool) -> None:
             "nothing was changed: nobody is there to be asked (this is no terminal); say --yes to "
             "go on without being asked, or --dry-run to see what would happen"
         )
+    import click
+
     try:
-        if typer.confirm(question, default=False, err=True):
+        if click.confirm(out.sentence(question), default=False, err=True):
             return
-    except typer.Abort:
+    except click.Abort:
         pass
     raise UsageError("nothing was changed; say --yes to go on without being asked")

@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, agreed, asking, dumped, manager
+from onceq.cli.parameters import Argument, Option
 from onceq.client.pause import pause
 from onceq.errors import DamagedRecord, InvalidParameter
 from onceq.model.classes import class_name
-from onceq.model.views.managers import ScrubView
 from onceq.model.wording import plural
 
-app = typer.Typer(
-    help="Damaged messages: what was set aside because its stored bytes have changed.",
-    no_args_is_help=True,
-)
+if TYPE_CHECKING:
+    from onceq.model.views.managers import ScrubView
+
 POLL_S = 0.2
 """How often a scrub is asked how far it has come."""
 
-Number = Annotated[
-    int | None, typer.Argument(metavar="NUMBER", help="Of the entry.", show_default=False)
-]
-All = Annotated[bool, typer.Option("--all", help="All entries.")]
+Number = Annotated[int | None, Argument(metavar="NUMBER", help="Of the entry.", show_default=False)]
+All = Annotated[bool, Option("--all", help="All entries.")]
 Rate = Annotated[
-    int, typer.Option("--rate", metavar="MIB", help="Mebibytes a second [8].", show_default=False)
+    int, Option("--rate", metavar="MIB", help="Mebibytes a second [8].", show_default=False)
 ]
-Stop = Annotated[bool, typer.Option("--stop", help="Stop the one that runs.")]
-NoWait = Annotated[bool, typer.Option("--no-wait", help="Begin it, and do not wait for its end.")]
+Stop = Annotated[bool, Option("--stop", help="Stop the one that runs.")]
+NoWait = Annotated[bool, Option("--no-wait", help="Begin it, and do not wait for its end.")]
 
 
-@app.command("list")
 def list_(qm: Where = None, json: Json = False) -> None:
     """List what was set aside: where it was, when, and how much.
 
     An entry stands for neighbouring messages. 'in doubt' and 'not delivered' are said of messages
     that waited in an outgoing queue.
     """
-    with manager(qm) as connection:
+    with asking(qm) as connection:
         found = connection.damages()
     if dumped(found, json):
         return
@@ -47,11 +41,12 @@ def list_(qm: Where = None, json: Json = False) -> None:
         ("number", "queue", "lookup", "messages", "bytes", "set aside", "ended as"),
         [
             (
-                d.number, d.queue, f"{d.lookup:#x}", d.count, out.size(d.bytes),
+                d.number, out.name(d.queue), f"{d.lookup:#x}", d.count, out.size(d.bytes),
                 out.when(d.at), ended_as(d.reason),
             )
             for d in found
         ],
+        give=("bytes", "set aside", "lookup", "ended as"),
     )  # fmt: skip
 
 
@@ -62,7 +57,6 @@ def ended_as(reason: int) -> str:
     return "in doubt" if reason == 0xC003 else f"not delivered ({class_name(reason)})"
 
 
-@app.command("drop")
 def drop(
     number: Number = None, every: All = False, yes: Yes = False, dry_run: DryRun = False,
     qm: Where = None, json: Json = False,

@@ -9,22 +9,19 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-import typer
-
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, agreed, asking, dumped, manager
+from onceq.cli.parameters import Argument
 from onceq.client.why import duration
 from onceq.errors import UsageError
 
-App = Annotated[
-    str, typer.Argument(metavar="APP", help="As the list shows it: txnAppId, or query:...")
-]
+App = Annotated[str, Argument(metavar="APP", help="As the list shows it: txnAppId, or query:...")]
 
 
 def list_groups(qm: Where = None, json: Json = False) -> None:
     """List applications that commit groups of branches (Spark), and their last versions."""
-    with manager(qm) as connection:
-        found = connection.groups.list()
+    with asking(qm) as connection:
+        found = connection.group_versions()
     if dumped(found, json):
         return
     if not found:
@@ -55,9 +52,3 @@ def forget_group(app: App, dry_run: DryRun = False, yes: Yes = False, qm: Where 
         agreed(f"forget {said}?", yes=yes)
         connection.groups.forget(app)
     out.line(f"forgotten: {said}")
-
-
-def add_to(tx_app: typer.Typer) -> None:
-    """Make them commands of ``onceq tx``."""
-    tx_app.command("groups")(list_groups)
-    tx_app.command("forget-group")(forget_group)

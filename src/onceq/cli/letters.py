@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from typing import Annotated, Any
 
-import typer
-
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, age, agreed, dumped, manager
+from onceq.cli.parameters import Argument, Option
 from onceq.cli.receiving import as_map
 from onceq.client.threads.letters import (
     ALL,
@@ -27,68 +25,56 @@ from onceq.client.threads.letters import (
 )
 from onceq.client.threads.manager import QueueManager
 from onceq.client.why import duration
-from onceq.errors import InvalidParameter, QueueNotFound
+from onceq.errors import QueueNotFound
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
 from onceq.model.wording import plural
 
-dead_app = typer.Typer(help="Dead letters: list, show, send home, remove.", no_args_is_help=True)
-journal_app = typer.Typer(help="Journals: list, show, remove.", no_args_is_help=True)
-
-UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
-
 Queue = Annotated[
     str,
-    typer.Option(
+    Option(
         "--queue", metavar="QUEUE", show_default=False,
         help="A dead-letter queue of one's own [else both of the system's].",
     ),
 ]  # fmt: skip
 JournalOf = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="[QUEUE]", show_default=False,
         help="Journal of this queue [else of the computer].",
     ),
 ]  # fmt: skip
 Reason = Annotated[
     str,
-    typer.Option(
+    Option(
         "--reason", metavar="REASON", show_default=False,
         help=f"{', '.join(REASONS)}, or a class such as 0x8003.",
     ),
 ]  # fmt: skip
 Destination = Annotated[
     str,
-    typer.Option("--destination", metavar="TEXT", show_default=False, help="A part of the name."),
+    Option("--destination", metavar="TEXT", show_default=False, help="A part of the name."),
 ]
-Label = Annotated[
-    str, typer.Option("--label", metavar="TEXT", show_default=False, help="A part of it.")
-]
+Label = Annotated[str, Option("--label", metavar="TEXT", show_default=False, help="A part of it.")]
 Origin = Annotated[
     str,
-    typer.Option("--origin", metavar="GUID", show_default=False, help="Sent by this manager."),
+    Option("--origin", metavar="GUID", show_default=False, help="Sent by this manager."),
 ]
 Older = Annotated[
     str,
-    typer.Option(
-        "--older-than", metavar="AGE", show_default=False, help="Such as 30s, 5m, 2h or 1d."
-    ),
+    Option("--older-than", metavar="AGE", show_default=False, help="Such as 30s, 5m, 2h or 1d."),
 ]
 Younger = Annotated[
-    str, typer.Option("--younger-than", metavar="AGE", show_default=False, help="Likewise.")
+    str, Option("--younger-than", metavar="AGE", show_default=False, help="Likewise.")
 ]
 Id = Annotated[
-    str, typer.Option("--id", metavar="MESSAGE-ID", show_default=False, help="This message only.")
+    str, Option("--id", metavar="MESSAGE-ID", show_default=False, help="This message only.")
 ]
-Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many.")]
+Limit = Annotated[int, Option("--limit", "-n", metavar="N", min=1, help="At most so many.")]
 
-
-def age(text: str) -> int:
-    """Seconds of an age such as 90, 30s, 5m, 2h or 1d; raises InvalidParameter."""
-    found = re.fullmatch(r"([0-9]{1,9})([smhd]?)", text.strip() or "0")
-    if found is None:
-        raise InvalidParameter(f"{text!r} is not an age such as 30s, 5m, 2h or 1d")
-    return int(found[1]) * UNITS[found[2]]
+GIVE = ("size", "label", "class", "returned", "destination", "age")
+"""Columns that leave where there is no room, in that order: of the rest one makes commands."""
+NAMES = ("id", "destination", "response_queue", "admin_queue", "dead_letter_queue")
+"""Properties that are names."""
 
 
 def _dead(queue: str) -> list[str]:
@@ -112,7 +98,6 @@ def _filter(
 # ---- dead letters ------------------------------------------------------------------------------
 
 
-@dead_app.command("list")
 def list_dead(
     queue: Queue = "", reason: Reason = "", destination: Destination = "", label: Label = "",
     origin: Origin = "", older: Older = "", younger: Younger = "", id: Id = "", limit: Limit = 100,
@@ -123,9 +108,8 @@ def list_dead(
     _list(_dead(queue), which, limit, qm, json, dead=True)
 
 
-@dead_app.command("show")
 def show_dead(
-    id: Annotated[str, typer.Argument(metavar="MESSAGE-ID", help="As the list shows it.")],
+    id: Annotated[str, Argument(metavar="MESSAGE-ID", help="As the list shows it.")],
     queue: Queue = "",
     qm: Where = None,
     json: Json = False,
@@ -134,29 +118,28 @@ def show_dead(
     _show(_dead(queue), id, qm, json)
 
 
-@dead_app.command("return")
 def return_dead(
     queue: Queue = "", reason: Reason = "", destination: Destination = "", label: Label = "",
     origin: Origin = "", older: Older = "", younger: Younger = "", id: Id = "",
     to: Annotated[
         str,
-        typer.Option(
+        Option(
             "--to", metavar="NAME", show_default=False, help="Another destination for all."
         ),
     ] = "",
     limit: Limit = RETURN_MESSAGES_MAX,
     max_returns: Annotated[
         int,
-        typer.Option("--max-returns", metavar="N", min=1, help="None that was returned so often."),
+        Option("--max-returns", metavar="N", min=1, help="None that was returned so often."),
     ] = RETURNS_MAX,
     in_doubt: Annotated[
         bool,
-        typer.Option("--in-doubt", help="Also those that may have been received: they may be "
+        Option("--in-doubt", help="Also those that may have been received: they may be "
                      "received twice then."),
     ] = False,
     second: Annotated[
         bool,
-        typer.Option("--second", help="Also those of which their sender has another dead letter: "
+        Option("--second", help="Also those of which their sender has another dead letter: "
                      "return one of the two only."),
     ] = False,
     dry_run: DryRun = False, qm: Where = None, json: Json = False,
@@ -186,7 +169,6 @@ def return_dead(
         out.line(f"there are more; --limit {limit} stopped it")
 
 
-@dead_app.command("purge")
 def purge_dead(
     queue: Queue = "", reason: Reason = "", destination: Destination = "", label: Label = "",
     origin: Origin = "", older: Older = "", younger: Younger = "", id: Id = "", yes: Yes = False,
@@ -200,7 +182,6 @@ def purge_dead(
 # ---- journals ----------------------------------------------------------------------------------
 
 
-@journal_app.command("list")
 def list_journal(
     queue: JournalOf = "", destination: Destination = "", label: Label = "", older: Older = "",
     younger: Younger = "", id: Id = "", limit: Limit = 100, qm: Where = None, json: Json = False,
@@ -210,9 +191,8 @@ def list_journal(
     _list(_journal(queue), which, limit, qm, json, dead=False)
 
 
-@journal_app.command("show")
 def show_journal(
-    id: Annotated[str, typer.Argument(metavar="MESSAGE-ID", help="As the list shows it.")],
+    id: Annotated[str, Argument(metavar="MESSAGE-ID", help="As the list shows it.")],
     queue: JournalOf = "",
     qm: Where = None,
     json: Json = False,
@@ -221,7 +201,6 @@ def show_journal(
     _show(_journal(queue), id, qm, json)
 
 
-@journal_app.command("purge")
 def purge_journal(
     queue: JournalOf = "", destination: Destination = "", label: Label = "", older: Older = "",
     younger: Younger = "", id: Id = "", yes: Yes = False, dry_run: DryRun = False,
@@ -258,10 +237,10 @@ def _list(
         {
             "reason": f"{one.reason} (second)" if one.second else one.reason,
             "class": f"{one.message.message_class:#06x}",
-            "message": str(one.message.id),
+            "message": out.name(str(one.message.id)),
             "age": duration(max(now_s - one.message.arrived_time, 0)),
             "returned": one.message.returned,
-            "destination": one.message.destination,
+            "destination": out.name(one.message.destination),
             "label": one.message.label,
             "size": out.size(len(one.message.body)),
         }
@@ -270,7 +249,10 @@ def _list(
     columns: tuple[str, ...] = ("message", "age", "destination", "label", "size")
     if dead:
         columns = ("reason", "class", "message", "age", "returned", "destination", "label", "size")
-    out.table(columns, [[row[column] for column in columns] for row in rows])
+    out.table(
+        columns, [[row[column] for column in columns] for row in rows], texts=("label",),
+        give=[one for one in GIVE if one in columns],
+    )  # fmt: skip
     if more:
         out.line(f"there are more; --limit {limit} stopped it")
 
@@ -291,11 +273,15 @@ def _show(queues: list[str], id: str, qm: str | None, json: bool) -> None:
             out.line("")
         values: dict[str, Any] = as_map(one.message)
         body = values.pop("body", values.pop("body_base64", ""))
-        facts = [("queue", one.queue), ("why", one.why), *values.items()]
+        facts = [
+            ("queue", out.name(one.queue)),
+            ("why", out.sentence(one.why)),
+            *((key, out.name(value) if key in NAMES else value) for key, value in values.items()),
+        ]
         if one.second:
             facts.insert(2, ("second", f"its sender has a dead letter of it too, {one.second}"))
         out.facts([(name, value) for name, value in facts if value not in ("", 0, None, False)])
-        out.line(out.clean(str(body)))
+        out.body(str(body))
 
 
 def _purge(

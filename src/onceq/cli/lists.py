@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, dumped, manager
-from onceq.directory import FileDirectory, create
+from onceq.cli.common import Json, Where, asking, dumped, manager
+from onceq.cli.parameters import Argument, Option
 from onceq.errors import DirectoryError
 from onceq.model.identity import guid_text
-from onceq.model.views.managers import ListView
 
-list_app = typer.Typer(
-    help="Distribution lists: one name that stands for many queues.", no_args_is_help=True
-)
-directory_app = typer.Typer(
-    help="The directory: public queues, distribution lists, computers.", no_args_is_help=True
-)
+if TYPE_CHECKING:
+    from onceq.model.views.managers import ListView
 
-Name = Annotated[str, typer.Argument(metavar="LIST", help="Its name, or its format name DL=...")]
+Name = Annotated[str, Argument(metavar="LIST", help="Its name, or its format name DL=...")]
 Members = Annotated[
     list[str],
-    typer.Argument(
+    Argument(
         metavar="QUEUE...", help="Format names, such as DIRECT=OS:BETA/private$/stock or DL=..."
     ),
 ]
-Path = Annotated[str, typer.Argument(metavar="FILE", help="File of the directory.")]
+Path = Annotated[str, Argument(metavar="FILE", help="File of the directory.")]
 
 
-@list_app.command("create")
 def create_list(
-    name: Annotated[str, typer.Argument(metavar="LIST", help="Letters, digits, - and .")],
+    name: Annotated[str, Argument(metavar="LIST", help="Letters, digits, - and .")],
     members: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[QUEUE...]", help="Its members, format names.", show_default=False),
+        Argument(metavar="[QUEUE...]", help="Its members, format names.", show_default=False),
     ] = None,
     qm: Where = None,
     json: Json = False,
@@ -46,7 +38,6 @@ def create_list(
     _said(made, json)
 
 
-@list_app.command("add")
 def add(name: Name, members: Members, qm: Where = None, json: Json = False) -> None:
     """Add queues, or other lists."""
     with manager(qm) as connection:
@@ -54,7 +45,6 @@ def add(name: Name, members: Members, qm: Where = None, json: Json = False) -> N
     _said(made, json)
 
 
-@list_app.command("remove")
 def remove(name: Name, members: Members, qm: Where = None, json: Json = False) -> None:
     """Take members out; what was sent before goes to them all the same."""
     with manager(qm) as connection:
@@ -62,7 +52,6 @@ def remove(name: Name, members: Members, qm: Where = None, json: Json = False) -
     _said(made, json)
 
 
-@list_app.command("drop")
 def drop(name: Name, qm: Where = None) -> None:
     """Remove a list from the directory."""
     with manager(qm) as connection:
@@ -70,17 +59,16 @@ def drop(name: Name, qm: Where = None) -> None:
     out.line(f"{name} is gone")
 
 
-@list_app.command("show")
 def show(
     name: Annotated[
         str,
-        typer.Argument(metavar="[LIST]", help="One list; else all of them.", show_default=False),
+        Argument(metavar="[LIST]", help="One list; else all of them.", show_default=False),
     ] = "",
     qm: Where = None,
     json: Json = False,
 ) -> None:
     """Show the lists of the directory, or the members of one."""
-    with manager(qm) as connection:
+    with asking(qm) as connection:
         if name:
             members = connection.list_members(name)
             for member in () if dumped(members, json) else members:
@@ -95,19 +83,16 @@ def show(
     )
 
 
-@list_app.command("resolve")
 def resolve(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A list, or any name that can be sent to.")
-    ],
+    name: Annotated[str, Argument(metavar="NAME", help="A list, or any name that can be sent to.")],
     explain: Annotated[
-        bool, typer.Option("--explain", help="Every step, and why a queue gets one copy only.")
+        bool, Option("--explain", help="Every step, and why a queue gets one copy only.")
     ] = False,
     qm: Where = None,
     json: Json = False,
 ) -> None:
     """Show which queues a message to this name goes to."""
-    with manager(qm) as connection:
+    with asking(qm) as connection:
         steps = connection.resolve(name)
     if dumped(steps, json):
         return
@@ -128,17 +113,19 @@ def _said(made: ListView, json: bool) -> None:
     out.line(f"{made.name}  {made.format_name}  {len(made.members)} members")
 
 
-@directory_app.command("init")
 def init(file: Path) -> None:
     """Make an empty directory; queue managers share it by `directory = "FILE"` in onceq.toml."""
+    from onceq.directory import FileDirectory, create
+
     create(file)
     file = FileDirectory(file).path
     out.line(f'made {file}; put  directory = "{file}"  into the onceq.toml of each queue manager')
 
 
-@directory_app.command("show")
 def show_directory(file: Path, json: Json = False) -> None:
     """Check a directory's file, and show what is in it."""
+    from onceq.directory import FileDirectory
+
     seen = FileDirectory(file).look()
     if seen.trouble or seen.snapshot is None:
         raise DirectoryError(seen.trouble)

@@ -1,8 +1,11 @@
-"""The command ``onceq``: all commands put together, and how they end.
+"""The command ``onceq``: how a command line is carried out, and how it ends.
 
 A user's mistake ends with one line on stderr, ``onceq: error (code): what happened, what to do``,
 and with the exit code of the error (docs/reference/exit-codes.md). Tracebacks are for our own
 mistakes.
+
+Nothing is loaded before it is needed: a command that asks a daemon something shall be quick
+(``commands`` has the table; tests/unit/cli/test_commands.py holds what is not loaded).
 """
 
 from __future__ import annotations
@@ -10,94 +13,22 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from onceq import __version__
-from onceq.cli import (
-    audit,
-    bench,
-    damage,
-    groups,
-    letters,
-    lists,
-    manage,
-    mapping,
-    outgoing,
-    peeking,
-    queues,
-    receiving,
-    rights,
-    sending,
-    spark,
-    streams,
-    tls,
-    tokens,
-    transactions,
-)
 from onceq.cli.common import TOP, Json, TokenFile, Where
 from onceq.cli.out import failure, line
+from onceq.cli.parameters import Exit
 from onceq.errors import InDoubt, OnceqError
+from onceq.version import __version__
+
+if TYPE_CHECKING:
+    import click
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, or when the reader of our output has gone."""
 
-# The command line library's own base of usage errors; it has moved between versions.
-_Complaint = cast(
-    type[Exception], next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-)
 
-app = typer.Typer(
-    name="onceq",
-    help="Transactional message queuing: a committed message arrives once, in order, or its "
-    "sender is told why not.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.add_typer(manage.app, name="qm")
-app.add_typer(queues.app, name="queue")
-sending.register(app)
-receiving.register(app)
-peeking.register(app)
-app.add_typer(outgoing.app, name="outgoing")
-app.add_typer(streams.stream_app, name="stream")
-app.add_typer(streams.peer_app, name="peer")
-app.add_typer(rights.rights_app, name="rights")
-app.add_typer(tokens.token_app, name="token")
-app.add_typer(tls.app, name="tls")
-groups.add_to(transactions.tx_app)
-app.add_typer(transactions.tx_app, name="tx")
-app.add_typer(letters.dead_app, name="dead")
-app.add_typer(letters.journal_app, name="journal")
-app.add_typer(mapping.app, name="mapping")
-app.add_typer(damage.app, name="damage")
-app.add_typer(lists.list_app, name="list")
-app.add_typer(lists.directory_app, name="directory")
-app.add_typer(spark.app, name="spark")
-streams.register(app)
-rights.register(app)
-bench.register(app)
-audit.register(app)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        line(f"onceq {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def top(
-    qm: Where = None,
-    json: Json = False,
-    token_file: TokenFile = None,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
+def top(qm: Where = None, json: Json = False, token_file: TokenFile = None) -> None:
     """Transactional message queuing: a committed message arrives once, in order, or its sender
     is told why not."""
     TOP.qm = qm
@@ -105,13 +36,45 @@ def top(
     TOP.token_file = token_file
 
 
+def app() -> click.Group:
+    """The command with all below it, which are loaded when they are called."""
+    import click
+
+    from onceq.cli.building import HELP, Commands, command
+    from onceq.cli.completion import options
+
+    own = command("onceq", top)
+    version = click.Option(
+        ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version,
+        help="Print the version.",
+    )  # fmt: skip
+    return Commands(
+        "", params=[*own.params, version, *options()], callback=own.callback, help=own.help,
+        context_settings=HELP,
+    )  # fmt: skip
+
+
+def _version(context: Any, parameter: Any, wanted: bool) -> None:
+    if wanted:
+        line(f"onceq {__version__}")
+        raise Exit
+
+
 def run(arguments: Sequence[str]) -> int:
     """Carry out one command line; returns the exit code."""
+    if list(arguments) == ["--version"]:
+        line(f"onceq {__version__}")
+        return 0
+    import click
+
     TOP.forget()
     as_json = "--json" in arguments
     try:
-        result = app(args=list(arguments), prog_name="onceq", standalone_mode=False)
+        result = app().main(args=list(arguments), prog_name="onceq", standalone_mode=False)
         sys.stdout.flush()
+    except Exit as ended:
+        sys.stdout.flush()
+        return ended.exit_code
     except InDoubt as error:
         failure(error.code, error.text, error.exit_code, as_json=as_json,
                 transaction=error.transaction)  # fmt: skip
@@ -122,9 +85,9 @@ def run(arguments: Sequence[str]) -> int:
         text = error.text.removeprefix(f"[{error.code}] ")
         failure(error.code, text, error.exit_code, as_json=as_json, **more)
         return error.exit_code
-    except _Complaint as complaint:
+    except click.ClickException as complaint:
         return _complain(complaint, as_json=as_json)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except (BrokenPipeError, SystemExit):  # the library ends with 1 when a pipe breaks
         _forget_stdout()
@@ -155,6 +118,11 @@ def _forget_stdout() -> None:
 
 def main() -> None:
     """The entry point."""
+    if instruction := os.environ.get("_ONCEQ_COMPLETE"):
+        from onceq.cli.completion import answer
+
+        answer(app(), instruction)
+        return
     sys.exit(run(sys.argv[1:]))
 
 

@@ -6,26 +6,20 @@ import sys
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
 from onceq.cli import out
 from onceq.cli.common import Json, dumped
+from onceq.cli.parameters import Argument, Option
 from onceq.embedded import mapping
 from onceq.errors import ConfigurationError
 
-app = typer.Typer(
-    help="Mapping files: names of queues over HTTP outside and inside.", no_args_is_help=True
-)
-
 Directory = Annotated[
     str,
-    typer.Option(
+    Option(
         "--directory", "-d", metavar="DIR", help="Data directory of the queue manager.",
     ),
 ]  # fmt: skip
 
 
-@app.command("check")
 def check(directory: Directory = ".", json: Json = False) -> None:
     """Read the mapping files of a data directory, and name what is wrong with them.
 
@@ -46,10 +40,9 @@ def check(directory: Directory = ".", json: Json = False) -> None:
         raise ConfigurationError("; ".join(report.problems))
 
 
-@app.command("explain")
 def explain(
     url: Annotated[
-        str, typer.Argument(metavar="URL", help="Such as https://www.example.com/msmq/orders.")
+        str, Argument(metavar="URL", help="Such as https://www.example.com/msmq/orders.")
     ],
     directory: Directory = ".",
     json: Json = False,

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from onceq.cli import out
 from onceq.cli.common import Json, Where, dumped, manager
+from onceq.cli.parameters import Option
 
 
-def metrics_command(
+def metrics(
     openmetrics: Annotated[
-        bool, typer.Option("--openmetrics", help="In the form of OpenMetrics.")
+        bool, Option("--openmetrics", help="In the form of OpenMetrics.")
     ] = False,
     queues: Annotated[
-        bool, typer.Option("--queues", help="What is told of each queue, in place of the sums.")
+        bool, Option("--queues", help="What is told of each queue, in place of the sums.")
     ] = False,
     qm: Where = None,
     json: Json = False,

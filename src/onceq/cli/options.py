@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from onceq.cli.parameters import Argument, Option
 
 Target = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="DEST",
         help="Format name of one or more elements, or a path name: private$/orders, "
         "DIRECT=OS:BETA/private$/stock.",
@@ -16,77 +16,71 @@ Target = Annotated[
 ]
 Texts = Annotated[
     list[str] | None,
-    typer.Argument(metavar="TEXT...", help="Messages; without any, lines of the input."),
+    Argument(metavar="TEXT...", help="Messages; without any, lines of the input."),
 ]
 File = Annotated[
     str | None,
-    typer.Option("--file", "-f", metavar="FILE", help="This whole file is one message."),
+    Option("--file", "-f", metavar="FILE", help="This whole file is one message."),
 ]
 NulInput = Annotated[
-    bool, typer.Option("--nul", "-0", help="Messages in the input end with NUL, not newline.")
+    bool, Option("--nul", "-0", help="Messages in the input end with NUL, not newline.")
 ]
 JsonBodies = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--json-body", help="Each message is JSON: checked before it goes, and marked as JSON."
     ),
 ]
 SendBatch = Annotated[
     int,
-    typer.Option(
-        "--batch", "-b", metavar="N", min=1, max=100_000, help="Messages of a transaction."
-    ),
+    Option("--batch", "-b", metavar="N", min=1, max=100_000, help="Messages of a transaction."),
 ]
 Transactional = Annotated[
-    bool, typer.Option("--transactional", help="In transactions, once and in order.")
+    bool, Option("--transactional", help="In transactions, once and in order.")
 ]
 Recoverable = Annotated[
-    bool, typer.Option("--recoverable", help="Without transactions; survives a restart.")
+    bool, Option("--recoverable", help="Without transactions; survives a restart.")
 ]
-Express = Annotated[
-    bool, typer.Option("--express", help="Without transactions; kept in memory only.")
-]
-Label = Annotated[str, typer.Option("--label", metavar="TEXT", help="Label.", show_default=False)]
+Express = Annotated[bool, Option("--express", help="Without transactions; kept in memory only.")]
+Label = Annotated[str, Option("--label", metavar="TEXT", help="Label.", show_default=False)]
 Priority = Annotated[
-    int | None, typer.Option("--priority", metavar="N", help="0 to 7; not in transactions.")
+    int | None, Option("--priority", metavar="N", help="0 to 7; not in transactions.")
 ]
 AppSpecific = Annotated[
-    int | None, typer.Option("--app-specific", metavar="N", help="A number of your own.")
+    int | None, Option("--app-specific", metavar="N", help="A number of your own.")
 ]
 CorrelationId = Annotated[
-    str, typer.Option("--correlation-id", metavar="HEX", help="20 bytes.", show_default=False)
+    str, Option("--correlation-id", metavar="HEX", help="20 bytes.", show_default=False)
 ]
 ResponseQueue = Annotated[
     str,
-    typer.Option("--response-queue", metavar="NAME", help="Where answers go.", show_default=False),
+    Option("--response-queue", metavar="NAME", help="Where answers go.", show_default=False),
 ]
 AdminQueue = Annotated[
     str,
-    typer.Option(
-        "--admin-queue", metavar="NAME", help="Where acknowledgments go.", show_default=False
-    ),
+    Option("--admin-queue", metavar="NAME", help="Where acknowledgments go.", show_default=False),
 ]
 TimeToReachQueue = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--time-to-reach-queue", metavar="SECONDS", min=0, help="Or it counts as undeliverable."
     ),
 ]
 TimeToBeReceived = Annotated[
     int | None,
-    typer.Option("--time-to-be-received", metavar="SECONDS", min=0, help="Or it is removed."),
+    Option("--time-to-be-received", metavar="SECONDS", min=0, help="Or it is removed."),
 ]
 Delay = Annotated[
     str,
-    typer.Option("--delay", metavar="TIME", help="It is received not before: 30, 10m, 2h, 1d."),
+    Option("--delay", metavar="TIME", help="It is received not before: 30, 10m, 2h, 1d."),
 ]
 At = Annotated[
     str,
-    typer.Option("--at", metavar="WHEN", help="Or not before then: 2026-12-01T08:00, local time."),
+    Option("--at", metavar="WHEN", help="Or not before then: 2026-12-01T08:00, local time."),
 ]
 Trace = Annotated[
     bool,
-    typer.Option("--trace", help="Every manager on the way reports it to its report queue."),
+    Option("--trace", help="Every manager on the way reports it to its report queue."),
 ]
 ACKNOWLEDGE = {
     "pos-arrival": 1, "pos-receive": 2, "neg-arrival": 4, "neg-receive": 8,
@@ -96,26 +90,26 @@ ACKNOWLEDGE = {
 
 AcknowledgeLevel = Annotated[
     str,
-    typer.Option(
+    Option(
         "--acknowledge", metavar="LEVEL", show_default=False,
         help="With --admin-queue: full-reach-queue, full-receive, nack-reach-queue, nack-receive, "
         "or several of pos-arrival, pos-receive, neg-arrival, neg-receive with commas.",
     ),
 ]  # fmt: skip
 Journaled = Annotated[
-    bool, typer.Option("--journal", help="A copy in this computer's journal once delivered.")
+    bool, Option("--journal", help="A copy in this computer's journal once delivered.")
 ]
 Track = Annotated[
     bool,
-    typer.Option("--track", help="So that 'onceq outcome' can tell what became of each copy."),
+    Option("--track", help="So that 'onceq outcome' can tell what became of each copy."),
 ]
 DeadLetterQueue = Annotated[
     str,
-    typer.Option(
+    Option(
         "--dead-letter-queue", metavar="NAME", show_default=False,
         help="A transactional queue here that takes its dead letters; implies --dead-letter.",
     ),
 ]  # fmt: skip
 DeadLetter = Annotated[
-    bool, typer.Option("--dead-letter", help="Keep it in a dead-letter queue if it fails.")
+    bool, Option("--dead-letter", help="Keep it in a dead-letter queue if it fails.")
 ]

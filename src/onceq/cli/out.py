@@ -1,37 +1,52 @@
 """How the command line prints: tables for people, JSON for programs, notes on stderr.
 
 A table that goes into a pipe is as wide as it needs to be and has no decoration, so that ``grep``
-and ``awk`` work; one on a terminal fits it. Text that came from outside (labels, names, bodies)
-cannot steer the terminal: control characters are shown, not sent.
+and ``awk`` work; one on a terminal fits it (``table``). Numbers have no separators and names are
+written with a slash, so that both can be pasted into any shell. Text that came from outside
+(labels, names, bodies) cannot steer the terminal: control characters are shown, not sent.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from onceq.model.views.view import plain
-
-WIDTH_WITHOUT_TERMINAL = 4_000
-"""Columns of a table that is not printed on a terminal; nothing is ever cut or wrapped there."""
+from onceq.cli.table import GAP, Table, width_of
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_NAMES = re.compile(
+    r"(?<=private\$)\\{1,2}|\\{1,2}(?=(?:private|system)\$)|(?<=OS:)([\w.-]+)\\{1,2}"
+    r"|(?<=[0-9a-f]{4}-[0-9a-f]{12})\\{1,2}(?=\d)",
+    re.IGNORECASE,
+)
+"""Backslashes of names of queues and of identifiers of messages in a sentence; two where a name
+stands in quotes."""
 
 
-def console() -> Console:
-    """Where tables go."""
-    if sys.stdout.isatty():
-        return Console(file=sys.stdout, highlight=False)
-    return Console(file=sys.stdout, highlight=False, width=WIDTH_WITHOUT_TERMINAL)
+@dataclass(slots=True)
+class Shape:
+    """What was said about how things are shown.
+
+    Attributes:
+        wide: Tables have all their columns, whole.
+        exact: Sizes are numbers of bytes.
+    """
+
+    wide: bool = False
+    exact: bool = False
+
+    def forget(self) -> None:
+        """Nothing was said."""
+        self.wide, self.exact = False, False
+
+
+SHAPE = Shape()
 
 
 def clean(text: str) -> str:
@@ -39,66 +54,104 @@ def clean(text: str) -> str:
     return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
 
 
+def name(text: str) -> str:
+    """A name of a queue, or an identifier of a message, as it is printed: ``private$/orders``."""
+    return text.replace("\\", "/")
+
+
+def sentence(text: str) -> str:
+    """A sentence of ours with the names in it as they are printed."""
+    if "\\" not in text:
+        return text
+    return _NAMES.sub(lambda match: f"{match.group(1) or ''}/", text)
+
+
 def cell(value: object) -> str:
     """One value of a table."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.3g}"
-    return clean(str(value))
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    return clean(str(value)).replace("\n", "\\n").replace("\t", " ")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows; columns whose values are all numbers are set to the right."""
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, texts: Sequence[str] = (),
+    give: Sequence[str] | None = None,
+) -> None:  # fmt: skip
+    """Print rows; columns whose values are all numbers are set to the right.
+
+    Args:
+        texts: Columns that may be cut on a terminal.
+        give: Columns that may leave there, in that order; None: from the last to the second.
+    """
     rows = list(rows)
-    made = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False)
-    for at, name in enumerate(columns):
-        right = bool(rows) and all(
+    right = [
+        at for at in range(len(columns))
+        if rows and all(
             isinstance(row[at], (int, float)) and not isinstance(row[at], bool) for row in rows
         )
-        made.add_column(name, justify="right" if right else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*(Text(cell(value)) for value in row))
-    _print(made)
+    ]  # fmt: skip
+    made = Table(
+        columns, [[cell(value) for value in row] for row in rows], right=right, texts=texts,
+        give=give,
+    )  # fmt: skip
+    lines, left = made.lines(None if SHAPE.wide else _width())
+    for at, text in enumerate(lines):
+        print(f"\x1b[1m{text}\x1b[0m" if at == 0 and terminal() else text)
+    if left:
+        note(f"left out for want of room: {', '.join(left)}; --wide shows them")
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
-    """Print names and values below each other."""
-    made = Table(box=None, show_header=False, pad_edge=False)
-    made.add_column(no_wrap=True, style="dim" if sys.stdout.isatty() else "")
-    made.add_column(overflow="fold")
-    for name, value in pairs:
-        made.add_row(Text(name), Text(cell(value)))
-    _print(made)
+    """Print names and values below each other; a long value goes on below itself."""
+    shown = [(title, cell(value)) for title, value in pairs]
+    wide = max((width_of(title) for title, _ in shown), default=0)
+    room = _width()
+    for title, text in shown:
+        lines = [text]
+        if room is not None and not SHAPE.wide and width_of(text) > room - wide - GAP:
+            # Between words alone: a name stays whole, so that it can be pasted.
+            import textwrap
+
+            lines = textwrap.wrap(
+                text, max(room - wide - GAP, 20), break_long_words=False, break_on_hyphens=False
+            ) or [""]
+        for at, line in enumerate(lines):
+            print(f"{'' if at else title:<{wide}}{' ' * GAP}{line}".rstrip())
 
 
-def _print(made: Table) -> None:
-    shown = console()
-    if sys.stdout.isatty():
-        shown.print(made)
-        return
-    with shown.capture() as captured:
-        shown.print(made)
-    for line in captured.get().splitlines():
-        print(line.rstrip())
+def _width() -> int | None:
+    """Columns of the terminal; None: it is none."""
+    return shutil.get_terminal_size().columns if terminal() else None
+
+
+def terminal() -> bool:
+    """Whether a person sees the result as it is printed."""
+    return sys.stdout.isatty()
 
 
 def dump(value: object) -> None:
     """Print JSON; views become maps."""
+    from onceq.model.views.view import plain
+
     print(json.dumps(plain(value), indent=2, ensure_ascii=False))
 
 
 def line(text: str) -> None:
-    """Print a line of the result."""
+    """Print a line of the result: a sentence of ours."""
+    print(clean(sentence(text)))
+
+
+def body(text: str) -> None:
+    """Print what came from outside, as it is."""
     print(clean(text))
 
 
 def note(text: str) -> None:
     """Say something to the person at the terminal, beside the result."""
     # In one piece: threads of one command say things beside each other.
-    sys.stderr.write(f"{clean(text)}\n")
+    sys.stderr.write(f"{clean(sentence(text))}\n")
     sys.stderr.flush()
 
 
@@ -108,7 +161,9 @@ def when(seconds: int) -> str:
 
 
 def size(count: int) -> str:
-    """A number of bytes for people."""
+    """A number of bytes for people; exact if that was asked for."""
+    if SHAPE.exact:
+        return str(count)
     value = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Destination, DryRun, Json, Where, Yes, agreed, dumped, manager
+from onceq.cli.common import Destination, DryRun, Json, Where, Yes, agreed, asking, dumped, manager
+from onceq.cli.parameters import Argument
 from onceq.client.why import duration, why
 from onceq.errors import MessageNotFound
-from onceq.model.views.queues import OutgoingView
 
-app = typer.Typer(help="Outgoing queues: what waits for others, and why.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from onceq.model.views.queues import OutgoingView
 
 
-@app.command("list")
 def list_(qm: Where = None, json: Json = False) -> None:
     """List the outgoing queues."""
-    with manager(qm) as connection:
+    with asking(qm) as connection:
         found = connection.outgoing()
     found.sort(key=lambda o: o.destination.casefold())
     if dumped(found, json):
@@ -27,18 +25,19 @@ def list_(qm: Where = None, json: Json = False) -> None:
         ("destination", "state", "messages", "unacknowledged", "bytes", "trouble"),
         [
             (
-                o.destination, o.state, o.messages, o.unacknowledged,
-                out.size(o.bytes), o.trouble or "-",
+                out.name(o.destination), o.state, o.messages, o.unacknowledged,
+                out.size(o.bytes), out.sentence(o.trouble) or "-",
             )
             for o in found
         ],
+        texts=("trouble",),
+        give=("bytes", "unacknowledged", "trouble", "state"),
     )  # fmt: skip
 
 
-@app.command("show")
 def show(destination: Destination, qm: Where = None, json: Json = False) -> None:
     """Show everything about one outgoing queue."""
-    with manager(qm, name=destination) as connection:
+    with asking(qm, name=destination) as connection:
         view = connection.outgoing_queue(destination)
         sentence = why(view)
         info = connection.eod_send_info(destination)
@@ -53,9 +52,9 @@ def _facts(o: OutgoingView) -> list[tuple[str, object]]:
         return str(value) if value else "-"
 
     facts: list[tuple[str, object]] = [
-        ("destination", o.destination),
+        ("destination", out.name(o.destination)),
         ("state", o.state),
-        ("messages", f"{o.messages:,} ({out.size(o.bytes)})"),
+        ("messages", f"{o.messages} ({out.size(o.bytes)})"),
         ("unsent", o.unsent),
         ("arrived, not processed yet", o.unprocessed),
         ("dead letters in doubt", o.in_doubt),
@@ -101,10 +100,9 @@ def _facts(o: OutgoingView) -> list[tuple[str, object]]:
     return facts
 
 
-@app.command("why")
 def why_(destination: Destination, qm: Where = None, json: Json = False) -> None:
     """Say in one sentence why messages for a destination do or do not move."""
-    with manager(qm, name=destination) as connection:
+    with asking(qm, name=destination) as connection:
         view = connection.outgoing_queue(destination)
     if dumped({"destination": view.destination, "state": view.state, "why": why(view)}, json):
         return
@@ -122,29 +120,25 @@ def _steer(action: str, destination: str, qm: str | None, json: bool) -> None:
     out.line(why(view))
 
 
-@app.command("pause")
 def pause(destination: Destination, qm: Where = None, json: Json = False) -> None:
     """Transmit nothing more to a destination; messages gather, and may expire."""
     _steer("pause", destination, qm, json)
 
 
-@app.command("resume")
 def resume(destination: Destination, qm: Where = None, json: Json = False) -> None:
     """Transmit again to a destination that was paused."""
     _steer("resume", destination, qm, json)
 
 
-@app.command("resend")
 def resend(destination: Destination, qm: Where = None, json: Json = False) -> None:
     """Transmit at once what is not acknowledged, with the same numbers; connect if need be."""
     _steer("resend", destination, qm, json)
 
 
-@app.command("remove")
 def remove(
     destination: Destination,
     lookup: Annotated[
-        int, typer.Argument(metavar="LOOKUP-ID", min=1, help="As 'onceq peek DESTINATION' shows.")
+        int, Argument(metavar="LOOKUP-ID", min=1, help="As 'onceq peek DESTINATION' shows.")
     ],
     yes: Yes = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
@@ -160,15 +154,16 @@ def remove(
         found = connection.peek_tops(name, 1, after=lookup - 1, size=0)
         if not len(found) or found.lookup_ids[0] != lookup:
             raise MessageNotFound(
-                f"there is no message {lookup} in {name}; 'onceq peek {name}' shows what there is"
+                f"there is no message {lookup} in {out.name(name)}; 'onceq peek {out.name(name)}' "
+                "shows what there is"
             )
         if not dry_run:
-            agreed(f"take message {lookup} out of {name} for good?", yes=yes)
+            agreed(f"take message {lookup} out of {out.name(name)} for good?", yes=yes)
             if not connection.remove(name, lookup, lookup):
-                raise MessageNotFound(f"message {lookup} has left {name} meanwhile")
+                raise MessageNotFound(f"message {lookup} has left {out.name(name)} meanwhile")
     if dumped({"destination": name, "lookup_id": lookup, "dry_run": dry_run}, json):
         return
     if dry_run:
-        out.line(f"would take message {lookup} out of {name}; nothing was changed")
+        out.line(f"would take message {lookup} out of {out.name(name)}; nothing was changed")
     else:
-        out.line(f"took message {lookup} out of {name}")
+        out.line(f"took message {lookup} out of {out.name(name)}")

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Final, TypeVar
 
-import typer
-
 from onceq import Batch
 from onceq.cli import out
 from onceq.cli.choosing import Correlation, LookupId, MessageIdText, SeekWord, choice_of
 from onceq.cli.common import Json, QueueName, Where, as_json, manager
+from onceq.cli.parameters import Option
 from onceq.cli.receiving import Count, Nul, Raw, Timeout, Writer, as_map
 from onceq.errors import ConfigurationError, ReceiveTimeout
 from onceq.model.classes import class_name
@@ -22,6 +21,8 @@ PAGE: Final = 1_000
 """Messages of one look."""
 TEXT_CHARS: Final = 48
 """Of a body in a table."""
+GIVE: Final = ("body", "class", "number", "arrived", "label")
+"""Columns that leave where there is no room, in that order."""
 COLUMNS: Final = ("lookup id", "arrived", "class", "number", "label", "bytes")
 
 Page = TypeVar("Page", Batch, list[MessageHeaders])
@@ -32,18 +33,18 @@ def peek(
     count: Count = None,
     timeout: Timeout = 0.0,
     after: Annotated[
-        int, typer.Option("--after", metavar="LOOKUP_ID", min=0, help="Only what stands behind it.")
+        int, Option("--after", metavar="LOOKUP_ID", min=0, help="Only what stands behind it.")
     ] = 0,
     lookup: LookupId = 0,
     seek: SeekWord = "current",
     correlation: Correlation = None,
     message_id: MessageIdText = None,
     table: Annotated[
-        bool, typer.Option("--table", help="A row for each message: identifiers, label, size.")
+        bool, Option("--table", help="A row for each message: identifiers, label, size.")
     ] = False,
     headers: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--headers",
             help="Rows, or JSON, without what the messages say: the right peek is enough for that.",
         ),
@@ -104,7 +105,7 @@ def _whole(pages: Iterator[Batch], writer: Writer, *, table: bool) -> int:
         else:
             writer.write(page)
     if table:
-        out.table((*COLUMNS, "body"), rows)
+        out.table((*COLUMNS, "body"), rows, texts=("body", "label"), give=GIVE)
     return done
 
 
@@ -120,7 +121,7 @@ def _without_bodies(pages: Iterator[Sequence[MessageHeaders]], *, as_lines: bool
             del shown["body"]
             out.line(jsons.dumps(shown, ensure_ascii=False))
     if not as_lines:
-        out.table(COLUMNS, rows)
+        out.table(COLUMNS, rows, texts=("label",), give=GIVE[1:])
     return done
 
 
@@ -133,8 +134,3 @@ def _cells(message: Message, size: int) -> tuple[object, ...]:
 
 def _beginning(message: Message) -> str:
     return message.body[: 4 * TEXT_CHARS].decode("utf-8", "replace")[:TEXT_CHARS]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("peek")(peek)

@@ -2,86 +2,83 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, dumped, manager
-from onceq.client.threads.manager import QueueManager
+from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, asking, dumped, manager
+from onceq.cli.parameters import Argument, Option
 from onceq.client.why import why
 from onceq.errors import AccessDenied, QueueNotFound, UnsupportedFormatName, UsageError
-from onceq.model.names import parse_any, queue_key
-from onceq.model.views.queues import QueueView
 from onceq.model.wording import plural
 
-app = typer.Typer(help="Queues of this manager.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from onceq.client.threads.manager import QueueManager
+    from onceq.model.views.queues import QueueView
 
 NO_QUOTA = 0xFFFF_FFFF
 PRIVACY = ("none", "optional", "body")
 
 Label = Annotated[
-    str | None, typer.Option("--label", metavar="TEXT", help="A description.", show_default=False)
+    str | None, Option("--label", metavar="TEXT", help="A description.", show_default=False)
 ]
 QuotaKb = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--quota-kb", metavar="N", min=0, max=NO_QUOTA, show_default=False,
         help=f"Most that it may hold, in KiB; {NO_QUOTA} is no limit.",
     ),
 ]  # fmt: skip
 Journal = Annotated[
     bool | None,
-    typer.Option(
+    Option(
         "--journal/--no-journal", show_default=False,
         help="Keep a copy of every message received from it.",
     ),
 ]  # fmt: skip
 JournalQuotaKb = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--journal-quota-kb", metavar="N", min=0, max=NO_QUOTA, show_default=False,
         help="Most that its journal may hold, in KiB; above, copies are dropped.",
     ),
 ]  # fmt: skip
 Type = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--type", metavar="GUID", show_default=False, help="Of queues of one kind; yours to choose."
     ),
 ]
 BasePriority = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--base-priority", metavar="N", min=-32768, max=32767, show_default=False,
         help="For routing to public queues.",
     ),
 ]  # fmt: skip
 Authenticate = Annotated[
     bool | None,
-    typer.Option(
+    Option(
         "--authenticate/--no-authenticate", show_default=False,
         help="Only signed messages: refused, onceq checks no Windows signatures.",
     ),
 ]  # fmt: skip
 PrivLevel = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--priv-level", metavar="N", min=0, max=2, show_default=False,
         help="0 only clear bodies, 1 both; 2, only encrypted ones, is refused.",
     ),
 ]  # fmt: skip
 
 
-@app.command("create")
 def create(
     name: Annotated[
         str,
-        typer.Argument(metavar="QUEUE", help="Such as private$/orders; / is taken for \\."),
+        Argument(metavar="QUEUE", help="Such as private$/orders; / is taken for \\."),
     ],
     transactional: Annotated[
         bool,
-        typer.Option("--transactional", help="For messages of transactions; settled for ever."),
+        Option("--transactional", help="For messages of transactions; settled for ever."),
     ] = False,
     label: Label = None,
     quota_kb: QuotaKb = None,
@@ -93,17 +90,17 @@ def create(
     priv_level: PrivLevel = None,
     public: Annotated[
         bool,
-        typer.Option("--public", help="Registered in the directory; QUEUE has no private$/ then."),
+        Option("--public", help="Registered in the directory; QUEUE has no private$/ then."),
     ] = False,
     remote: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--remote", help="Every queue manager that proves who it is may send to it: as 'grant "
             "peer:* send' does."
         ),
     ] = False,
     exist_ok: Annotated[
-        bool, typer.Option("--exist-ok", help="It may be there already, if it is of this kind.")
+        bool, Option("--exist-ok", help="It may be there already, if it is of this kind.")
     ] = False,
     qm: Where = None,
     json: Json = False,
@@ -122,25 +119,26 @@ def create(
             base_priority=base_priority, authenticate=authenticate, priv_level=priv_level,
         )  # fmt: skip
         if remote:
+            from onceq.model.names import parse_any, queue_key
+
             (named,) = parse_any(made.path)
             connection.grant("peer:*", "send", queue_key(named.private, named.queue))
     if dumped(made, json):
         return
     kind = "transactional queue" if made.transactional else "queue"
     public_name = f"  {made.format_name}" if public else ""
-    out.line(f"{kind} {made.path}{public_name}")
+    out.line(f"{kind} {out.name(made.path)}{public_name}")
 
 
-@app.command("list")
 def list_(
     system: Annotated[
-        bool, typer.Option("--system", help="Dead-letter queues and the journal too.")
+        bool, Option("--system", help="Dead-letter queues and the journal too.")
     ] = False,
     qm: Where = None,
     json: Json = False,
 ) -> None:
     """List the queues. System queues are listed when something is in them, or with --system."""
-    with manager(qm) as connection:
+    with asking(qm) as connection:
         found = connection.queues()
     found = [q for q in found if system or not q.system or q.messages]
     found.sort(key=lambda q: (q.system, q.path.casefold()))
@@ -150,15 +148,16 @@ def list_(
         ("queue", "transactional", "messages", "locked", "bytes", "readers waiting", "label"),
         [
             (
-                q.path, q.transactional, q.messages, q.locked, out.size(q.bytes),
+                out.name(q.path), q.transactional, q.messages, q.locked, out.size(q.bytes),
                 q.readers_waiting, q.label,
             )
             for q in found
         ],
+        texts=("label",),
+        give=("label", "readers waiting", "bytes", "locked", "transactional"),
     )  # fmt: skip
 
 
-@app.command("set")
 def set_(
     name: QueueName,
     label: Label = None,
@@ -190,31 +189,30 @@ def set_(
     out.facts(_properties(view))
 
 
-@app.command("poison")
 def poison(
     name: QueueName,
     attempts: Annotated[
         int,
-        typer.Option("--attempts", metavar="N", min=1, help="So many aborts are too many."),
+        Option("--attempts", metavar="N", min=1, help="So many aborts are too many."),
     ] = 3,
     retry_after: Annotated[
         int,
-        typer.Option(
+        Option(
             "--retry-after", metavar="SECONDS", min=0,
             help="Wait so long in QUEUE;retry, then come back; 0 does not.",
         ),
     ] = 0,
     retries: Annotated[
-        int, typer.Option("--retries", metavar="N", min=1, help="Come back so often.")
+        int, Option("--retries", metavar="N", min=1, help="Come back so often.")
     ] = 1,
     then: Annotated[
         str,
-        typer.Option(
+        Option(
             "--then", metavar="WHAT", help="In the end: move:SUBQUEUE, dead-letter or reject."
         ),
     ] = "move:poison",
     off: Annotated[
-        bool, typer.Option("--off", help="Leave them at the head of the queue, as MSMQ does.")
+        bool, Option("--off", help="Leave them at the head of the queue, as MSMQ does.")
     ] = False,
     qm: Where = None,
     json: Json = False,
@@ -231,7 +229,7 @@ def poison(
         )  # fmt: skip
     if dumped(view, json):
         return
-    out.facts([("queue", view.path), ("poison messages", _poison(view))])
+    out.facts([("queue", out.name(view.path)), ("poison messages", _poison(view))])
 
 
 def _poison(view: QueueView) -> str:
@@ -245,18 +243,18 @@ def _poison(view: QueueView) -> str:
 
 
 def _quota(kb: int) -> str:
-    return "none" if kb == NO_QUOTA else f"{kb:,} KiB"
+    return "none" if kb == NO_QUOTA else f"{kb} KiB"
 
 
 def _delayed(view: QueueView) -> str:
     if not view.delayed:
         return "0"
-    return f"{view.delayed:,} (received from {out.when(view.delayed_until)} on)"
+    return f"{view.delayed} (received from {out.when(view.delayed_until)} on)"
 
 
 def _properties(view: QueueView) -> list[tuple[str, object]]:
     return [
-        ("queue", view.path),
+        ("queue", out.name(view.path)),
         ("transactional", view.transactional),
         ("label", view.label or "-"),
         ("quota", _quota(view.quota_kb)),
@@ -273,10 +271,9 @@ def _properties(view: QueueView) -> list[tuple[str, object]]:
     ]
 
 
-@app.command("show")
 def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
     """Show everything about one queue."""
-    with manager(qm, name=name) as connection:
+    with asking(qm, name=name) as connection:
         view = connection.queue(name)
     if dumped({**view.as_dict(), "why": why(view)}, json):
         return
@@ -285,7 +282,7 @@ def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
             *_properties(view),
             ("messages", view.messages),
             ("available", view.available),
-            ("locked", f"{view.locked:,} (held by open transactions)"),
+            ("locked", f"{view.locked} (held by open transactions)"),
             ("delayed", _delayed(view)),
             ("bytes", out.size(view.bytes)),
             ("readers waiting", view.readers_waiting),
@@ -328,10 +325,9 @@ def _done(verb: str, count: int, there: dict[str, Any], *, dry: bool, json: bool
     if dry:
         out.line(f"would {verb} {_what(there)}; nothing was changed")
     else:
-        out.line(f"{verb}d {there['name']} with {plural(count, 'message')}")
+        out.line(f"{verb}d {out.name(there['name'])} with {plural(count, 'message')}")
 
 
-@app.command("delete")
 def delete(
     name: QueueName, yes: Yes = False, dry_run: DryRun = False, qm: Where = None,
     json: Json = False,
@@ -350,7 +346,6 @@ def delete(
     _done("delete", count, there, dry=dry_run, json=json)
 
 
-@app.command("purge")
 def purge(
     name: QueueName, yes: Yes = False, dry_run: DryRun = False, qm: Where = None,
     json: Json = False,
@@ -371,7 +366,6 @@ def purge(
 
 def _what(there: dict[str, Any]) -> str:
     if there["messages"] is None:
-        return f"{there['name']} with all of its messages (how many you may not see)"
-    return (
-        f"{there['name']} with {plural(there['messages'], 'message')} ({out.size(there['bytes'])})"
-    )
+        return f"{out.name(there['name'])} with all of its messages (how many you may not see)"
+    count = plural(there["messages"], "message")
+    return f"{out.name(there['name'])} with {count} ({out.size(there['bytes'])})"

@@ -16,8 +16,6 @@ from dataclasses import fields
 from enum import Enum
 from typing import Annotated, Any
 
-import typer
-
 from onceq import Batch
 from onceq.cli import out
 from onceq.cli.choosing import (
@@ -31,6 +29,7 @@ from onceq.cli.choosing import (
 from onceq.cli.common import Json, QueueName, Where, as_json, manager
 from onceq.cli.draining import Drain
 from onceq.cli.interrupt import Interruptible, in_doubt
+from onceq.cli.parameters import Exit, Option
 from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.transaction import Transaction
 from onceq.errors import (
@@ -51,21 +50,21 @@ BATCH = 1_000
 """Messages of a transaction whose output goes into a file."""
 
 Count = Annotated[
-    int | None, typer.Option("--count", "-n", metavar="N", min=1, help="So many, and no more.")
+    int | None, Option("--count", "-n", metavar="N", min=1, help="So many, and no more.")
 ]
 BatchSize = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--batch", "-b", metavar="N", min=1, max=10_000, show_default=False,
         help="Messages of a transaction [else 1 into a pipe or a terminal, 1000 into a file]; more "
         "than 1 is quicker, and may lose what a pipe's reader leaves unread.",
     ),
 ]  # fmt: skip
 Timeout = Annotated[
-    float, typer.Option("--timeout", "-t", metavar="SECONDS", min=0.0, help="Wait for the next.")
+    float, Option("--timeout", "-t", metavar="SECONDS", min=0.0, help="Wait for the next.")
 ]
-Raw = Annotated[bool, typer.Option("--raw", help="Bodies as they are, with nothing between them.")]
-Nul = Annotated[bool, typer.Option("--nul", "-0", help="A NUL behind each body, not a newline.")]
+Raw = Annotated[bool, Option("--raw", help="Bodies as they are, with nothing between them.")]
+Nul = Annotated[bool, Option("--nul", "-0", help="A NUL behind each body, not a newline.")]
 
 
 def as_map(message: Message) -> dict[str, Any]:
@@ -199,7 +198,7 @@ def receive(
     count: Count = None,
     timeout: Timeout = 0.0,
     follow: Annotated[
-        bool, typer.Option("--follow", "-F", help="Go on until Ctrl-C, waiting for more.")
+        bool, Option("--follow", "-F", help="Go on until Ctrl-C, waiting for more.")
     ] = False,
     batch: BatchSize = None,
     lookup: LookupId = 0,
@@ -207,11 +206,11 @@ def receive(
     correlation: Correlation = None,
     message_id: MessageIdText = None,
     reject: Annotated[
-        bool, typer.Option("--reject", help="Refuse what was taken: its sender is told 0xC004.")
+        bool, Option("--reject", help="Refuse what was taken: its sender is told 0xC004.")
     ] = False,
     move_to: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--move-to", metavar="SUBQUEUE", show_default=False,
             help="Move what was taken, such as to ;retry, instead of removing it.",
         ),
@@ -248,7 +247,7 @@ def receive(
                     break
         except KeyboardInterrupt:
             _say(receiver, "interrupted")
-            raise typer.Exit(130) from None
+            raise Exit(130) from None
         except BrokenPipeError:
             _say(receiver, "nobody reads the output any more")
             raise
@@ -264,8 +263,3 @@ def _say(receiver: Receiver, what: str) -> None:
     back = receiver.given_back
     more = f", {back:,} given back to the queue" if back else ""
     out.note(f"{what}: {plural(receiver.taken, 'message')} received{more}")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("receive")(receive)

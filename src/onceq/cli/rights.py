@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, dumped, manager
-from onceq.client.threads.manager import QueueManager
+from onceq.cli.common import Json, Where, asking, dumped, manager
+from onceq.cli.parameters import Argument, Option
 from onceq.errors import AccessDenied
-from onceq.model.rights import MEANING
-from onceq.model.views.rights import GrantView
 
-rights_app = typer.Typer(help="Who may do what.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from onceq.client.threads.manager import QueueManager
+    from onceq.model.views.rights import GrantView
 
 Who = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="NAME",
         help="An account, or token:NAME, certificate:NAME, peer:GUID; '*' stands for any "
         "characters, and alone for everybody who has a name.",
     ),
 ]
 Rights = Annotated[
-    str, typer.Argument(metavar="RIGHTS", help="One, or several with commas: 'rights list'.")
+    str, Argument(metavar="RIGHTS", help="One, or several with commas: 'rights list'.")
 ]
 Place = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="[QUEUE]",
         help="Name or pattern, such as 'private$\\orders*'; none for rights over the whole queue "
         "manager.",
@@ -38,7 +36,7 @@ Place = Annotated[
 
 Everywhere = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--everywhere",
         help="In the directory, for all queue managers that share it; for certificates, peers and "
         "'*' alone.",
@@ -75,27 +73,25 @@ def revoke(
     out.line(f"{rights}{_at(queue)} is taken away from {who}{_where(everywhere)}")
 
 
-@rights_app.command("show")
 def show(queue: Place = "", qm: Where = None, json: Json = False) -> None:
     """List the grants, or those that are about a queue."""
-    with manager(qm) as connection:
+    with asking(qm) as connection:
         found = connection.rights(queue)
     if dumped(found, json):
         return
     out.table(
         ("who", "rights", "queues", "why"),
         [
-            (g.who, ",".join(g.rights), g.pattern or "(queue manager)",
+            (g.who, ",".join(g.rights), out.name(g.pattern) or "(queue manager)",
              "has made it" if g.owner else f"granted{_where(bool(g.origin))}")
             for g in sorted(found, key=lambda g: (g.who, g.pattern))
         ],
     )  # fmt: skip
 
 
-@rights_app.command("explain")
 def explain(
     who: Who,
-    right: Annotated[str, typer.Argument(metavar="RIGHT", help="One of 'rights list'.")],
+    right: Annotated[str, Argument(metavar="RIGHT", help="One of 'rights list'.")],
     queue: Place = "",
     qm: Where = None,
     json: Json = False,
@@ -108,9 +104,10 @@ def explain(
     out.line(f"{'yes' if found.allowed else 'no'}: {found.because}")
 
 
-@rights_app.command("list")
 def list_rights(json: Json = False) -> None:
     """List the rights that there are, and what each allows."""
+    from onceq.model.rights import MEANING
+
     if dumped([{"right": r.value, "allows": text} for r, text in MEANING.items()], json):
         return
     out.table(("right", "allows"), [(r.value, text) for r, text in MEANING.items()])
@@ -118,10 +115,10 @@ def list_rights(json: Json = False) -> None:
 
 def trail(
     last: Annotated[
-        int, typer.Option("--last", metavar="N", min=0, help="Only the last so many; 0: all.")
+        int, Option("--last", metavar="N", min=0, help="Only the last so many; 0: all.")
     ] = 50,
     after: Annotated[
-        int, typer.Option("--after", metavar="NUMBER", min=0, help="Only those behind this one.")
+        int, Option("--after", metavar="NUMBER", min=0, help="Only those behind this one.")
     ] = 0,
     qm: Where = None,
     json: Json = False,
@@ -131,7 +128,7 @@ def trail(
     Acts of administration: rights, queues, purges, branches decided by hand, pauses, backups. What
     was refused for want of a right stands there, too, once an hour for each kind.
     """
-    with manager(qm) as connection:
+    with asking(qm) as connection:
         found = connection.trail(after)
     found = found[-last:] if last else found
     if dumped(found, json):
@@ -139,9 +136,19 @@ def trail(
     out.table(
         ("number", "when", "who", "from", "what", "about", "result"),
         [
-            (a.number, out.when(a.at), a.who, a.where or "-", a.what, a.about, a.result or "done")
+            (
+                a.number,
+                out.when(a.at),
+                a.who,
+                a.where or "-",
+                a.what,
+                out.name(a.about),
+                a.result or "done",
+            )
             for a in found
         ],
+        texts=("about", "result"),
+        give=("from", "result", "when"),
     )
 
 
@@ -159,10 +166,3 @@ def _where(everywhere: bool) -> str:
 
 def _at(queue: str) -> str:
     return f" at {queue}" if queue else ""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands that stand alone."""
-    app.command("grant")(grant)
-    app.command("revoke")(revoke)
-    app.command("trail")(trail)

@@ -18,11 +18,11 @@ from json import dumps
 from typing import Any
 
 import msgspec
-import typer
 
 from onceq.cli import options, out, times
 from onceq.cli.common import Json, Where, as_json, manager
 from onceq.cli.interrupt import Interruptible, in_doubt
+from onceq.cli.parameters import Exit
 from onceq.client.plans.tracking import wishes
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import (
@@ -387,7 +387,7 @@ def _carry_out(sender: Sender, found: Batches, guard: Interruptible, *, json: bo
         left = found.read - tally.messages
         more = f"; {plural(left, 'message')} read after them were not sent" if left else ""
         out.note(f"interrupted: {_certain(tally)}{more}")
-        raise typer.Exit(130) from None
+        raise Exit(130) from None
     except OnceqError as error:
         sender.end()
         _summary(tally, json=json, interrupted=True)
@@ -423,8 +423,3 @@ def _summary(tally: Tally, *, json: bool, interrupted: bool = False) -> None:
             f"sent {plural(tally.messages, 'message')} in {count}, {tally.seconds:.3f} s, "
             f"{tally.rate:,.0f}/s"
         )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("send")(send)

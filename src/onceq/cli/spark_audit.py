@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
 from onceq.cli.audit import Folders, Html, Settled, Stuck, Teller, To, told
 from onceq.cli.common import Json
+from onceq.cli.parameters import Option
 from onceq.cli.spark_loading import loaded, said
 from onceq.errors import UsageError
 
-Proof = Annotated[str, typer.Option("--proof", metavar="FOLDER", hidden=True)]
-Tables = Annotated[list[str] | None, typer.Option("--landed", metavar="TABLE", hidden=True)]
+Proof = Annotated[str, Option("--proof", metavar="FOLDER", hidden=True)]
+Tables = Annotated[list[str] | None, Option("--landed", metavar="TABLE", hidden=True)]
 ELSEWHERE = {
     "--proof": "onceq spark audit keeps no proof: take onceq audit --proof. Where there are more "
     "events than it takes at once, give it the oldest files of each manager first, in a folder of "
@@ -23,16 +22,11 @@ ELSEWHERE = {
 """Options of ``onceq audit`` that the other one does not have, and what to do instead."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("audit")(audit)
-
-
 def audit(
     folders: Folders, settled: Settled = False, html: Html = "", to: To = "",
     stuck: Stuck = 300.0,
     master: Annotated[
-        str, typer.Option("--master", metavar="URL", help="Spark to use.")
+        str, Option("--master", metavar="URL", help="Spark to use.")
     ] = "local[*]",
     proof: Proof = "", landed: Tables = None, json: Json = False,
 ) -> int:  # fmt: skip

@@ -6,10 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from onceq.cli import out
 from onceq.cli.common import Json, Where, dumped, where
+from onceq.cli.parameters import Argument, Exit, Option
 from onceq.cli.spark_loading import INTERRUPTED, credential_files, interrupted, loaded, said
 from onceq.errors import ConfigurationError
 
@@ -18,100 +17,92 @@ BATCH_MESSAGES_MAX = 2_000_000
 CONTRADICTED = 8
 """Exit code, as of an audit."""
 Queues = Annotated[
-    list[str], typer.Argument(metavar="QUEUE", help="Queues, journals, dead-letter queues.")
+    list[str], Argument(metavar="QUEUE", help="Queues, journals, dead-letter queues.")
 ]
 Folder = Annotated[
     Path,
-    typer.Option("--to", metavar="FOLDER", help="Where Parquet files go. Given again, it goes on."),
+    Option("--to", metavar="FOLDER", help="Where Parquet files go. Given again, it goes on."),
 ]
 Table = Annotated[
     tuple[str, Path],
-    typer.Option(
+    Option(
         "--to", metavar="parquet|delta|iceberg FOLDER",
         help="What the table is, and where. Given again, it goes on.",
     ),
 ]  # fmt: skip
 Format = Annotated[
     str,
-    typer.Option(
+    Option(
         "--format", metavar="json|avro", show_default=False,
         help="What bodies are; needs --schema [bytes, left as they are].",
     ),
 ]  # fmt: skip
 Schema = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--schema", metavar="FILE", show_default=False,
         help="The columns of bodies: SQL's words or the JSON of a StructType; of Avro its schema.",
     ),
 ]  # fmt: skip
 Prefix = Annotated[
     str,
-    typer.Option(
+    Option(
         "--prefix", metavar="TEXT", show_default=False,
         help="Stands before the names of the message's columns.",
     ),
 ]  # fmt: skip
 Evolve = Annotated[
-    bool, typer.Option("--evolve", help="Add columns that the schema has and the table lacks.")
+    bool, Option("--evolve", help="Add columns that the schema has and the table lacks.")
 ]
 IgnoreUnknown = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--ignore-unknown",
         help="Leave out fields that the schema lacks; else such a message is a bad row.",
     ),
 ]
 UntilEmpty = Annotated[
-    bool, typer.Option("--until-empty", help="End when what has arrived by now is landed.")
+    bool, Option("--until-empty", help="End when what has arrived by now is landed.")
 ]
-NoProof = Annotated[bool, typer.Option("--no-proof", help="Do not read the table back at the end.")]
+NoProof = Annotated[bool, Option("--no-proof", help="Do not read the table back at the end.")]
 Columns = Annotated[
     str,
-    typer.Option(
+    Option(
         "--columns", metavar="NAME,NAME...", show_default=False,
         help="Columns of the Spark source to keep [the usual ones].",
     ),
 ]  # fmt: skip
 MessageColumns = Annotated[
     str,
-    typer.Option(
+    Option(
         "--columns", metavar="NAME,NAME...", show_default=False,
         help="Columns of the Spark source to keep beside those that tell messages apart [the "
         "usual ones; with --schema only arrivedTime].",
     ),
 ]  # fmt: skip
-ByDate = Annotated[bool, typer.Option("--by-date", help="A folder for each day (UTC) of arrival.")]
+ByDate = Annotated[bool, Option("--by-date", help="A folder for each day (UTC) of arrival.")]
 BatchMessages = Annotated[
     int,
-    typer.Option(
+    Option(
         "--batch", metavar="N", min=1, max=BATCH_MESSAGES_MAX,
         help="Most messages of one batch, which is at least one file.",
     ),
 ]  # fmt: skip
 BatchBytes = Annotated[
     int,
-    typer.Option(
+    Option(
         "--batch-bytes", metavar="N", min=0, help="Most bytes of one batch; 0: no limit."
     ),
 ]  # fmt: skip
-Keep = Annotated[bool, typer.Option("--keep", help="Leave the messages in the queue.")]
-Follow = Annotated[bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")]
+Keep = Annotated[bool, Option("--keep", help="Leave the messages in the queue.")]
+Follow = Annotated[bool, Option("--follow", help="Go on with what comes, until Ctrl-C.")]
 IgnoreLoss = Annotated[
-    bool, typer.Option("--ignore-loss", help="Go on where messages are missing.")
+    bool, Option("--ignore-loss", help="Go on where messages are missing.")
 ]  # fmt: skip
 Master = Annotated[
     str,
-    typer.Option(
-        "--master", metavar="URL", help="Spark master; its executors must see the folder."
-    ),
+    Option("--master", metavar="URL", help="Spark master; its executors must see the folder."),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("land")(land)
-    app.command("drain")(drain)
 
 
 def land(
@@ -155,9 +146,9 @@ def land(
         if done.proof is not None:
             out.line(done.proof.sentence())
     if done.proof is not None and not done.proof.holds:
-        raise typer.Exit(CONTRADICTED)
+        raise Exit(CONTRADICTED)
     if done.stopped:
-        raise typer.Exit(INTERRUPTED)
+        raise Exit(INTERRUPTED)
 
 
 def drain(
@@ -190,7 +181,7 @@ def drain(
     if not dumped({**done.plain(), "to": str(to)}, json):
         _tell(done, to)
     if done.stopped and not follow:
-        raise typer.Exit(INTERRUPTED)
+        raise Exit(INTERRUPTED)
 
 
 def _done(work: Any, master: str, plan: Any) -> Any:

@@ -10,10 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from onceq.cli import out
 from onceq.cli.common import TOP
+from onceq.cli.parameters import Exit
 from onceq.errors import ConfigurationError, OnceqError
 
 INTERRUPTED = 130
@@ -67,10 +66,10 @@ def credential_files() -> Any:
     return found
 
 
-def interrupted() -> typer.Exit:
+def interrupted() -> Exit:
     """Say what is true of a job that was given up, and end so."""
     out.note("interrupted; the same command goes on where it was")
-    return typer.Exit(INTERRUPTED)
+    return Exit(INTERRUPTED)
 
 
 def said(error: Exception) -> OnceqError:

@@ -9,29 +9,22 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-import typer
-
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
+from onceq.cli.parameters import Argument, Option
 from onceq.client.plans import reading
 from onceq.client.threads.manager import QueueManager
 from onceq.client.why import duration
 from onceq.errors import UnsupportedOperation, UsageError
 from onceq.model.views.queues import ReaderView
 
-Queues = Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Names of the queues.")]
+Queues = Annotated[list[str], Argument(metavar="QUEUE...", help="Names of the queues.")]
 Some = Annotated[
-    list[str] | None, typer.Argument(metavar="[QUEUE...]", help="Names of the queues [all].")
+    list[str] | None, Argument(metavar="[QUEUE...]", help="Names of the queues [all].")
 ]
 Subscription = Annotated[
-    str, typer.Option("--subscription", metavar="NAME", help="Of the stream; without: no name.")
+    str, Option("--subscription", metavar="NAME", help="Of the stream; without: no name.")
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Make them commands of ``onceq spark``."""
-    app.command("readers")(list_readers)
-    app.command("forget")(forget)
 
 
 def list_readers(queues: Some = None, qm: Where = None, json: Json = False) -> None:
@@ -46,7 +39,10 @@ def list_readers(queues: Some = None, qm: Where = None, json: Json = False) -> N
     now = int(time.time())
     out.table(
         ("queue", "subscription", "query", "up to", "ago", "who"),
-        [(r.queue, r.reader, r.query, str(r.to), duration(now - r.since), r.who) for r in found],
+        [
+            (out.name(r.queue), r.reader, r.query, str(r.to), duration(now - r.since), r.who)
+            for r in found
+        ],
     )
 
 
@@ -63,9 +59,8 @@ def forget(
         known = [_known(connection, queue, subscription) for queue in queues]
         for one in known:
             name = f" by subscription {one.reader!r}" if one.reader else ""
-            said = (
-                f"that {one.queue} was read{name} up to {one.to} ({one.who or 'nobody said who'})"
-            )
+            who = one.who or "nobody said who"
+            said = f"that {out.name(one.queue)} was read{name} up to {one.to} ({who})"
             if dry_run:
                 out.line(f"would be forgotten: {said}")
                 continue

@@ -5,19 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from onceq.cli import out
 from onceq.cli.common import Json, Where, dumped, where
+from onceq.cli.parameters import Argument, Option
 from onceq.cli.spark_loading import credential_files, interrupted, loaded, said
 from onceq.errors import UsageError
 
 Table = Annotated[
-    str, typer.Argument(metavar="TABLE", help="Path of the table, as Spark has it: files, folders.")
+    str, Argument(metavar="TABLE", help="Path of the table, as Spark has it: files, folders.")
 ]
 Checkpoint = Annotated[
     Path,
-    typer.Option(
+    Option(
         "--checkpoint", metavar="FOLDER",
         help="Where it is kept how far it is, and the rows in their order. Given again, it goes "
         "on.",
@@ -25,27 +24,27 @@ Checkpoint = Annotated[
 ]  # fmt: skip
 To = Annotated[
     str,
-    typer.Option(
+    Option(
         "--to", metavar="DEST", show_default=False, help="Where all rows go [the column queue]."
     ),
 ]
 Body = Annotated[
     str,
-    typer.Option(
+    Option(
         "--body", metavar="COLUMN", show_default=False,
         help="Column of the body [body, or else the whole row as JSON].",
     ),
 ]  # fmt: skip
 OrderBy = Annotated[
     str,
-    typer.Option(
+    Option(
         "--order-by", metavar="NAME,NAME...", show_default=False,
         help="Columns that say the order [that of the files and of the rows in them].",
     ),
 ]  # fmt: skip
 TimeColumn = Annotated[
     str,
-    typer.Option(
+    Option(
         "--time",
         metavar="COLUMN",
         show_default=False,
@@ -54,24 +53,24 @@ TimeColumn = Annotated[
 ]
 Speed = Annotated[
     float,
-    typer.Option("--speed", metavar="X", min=0.0, help="With --time: so many times as fast."),
+    Option("--speed", metavar="X", min=0.0, help="With --time: so many times as fast."),
 ]
 Rate = Annotated[
-    float, typer.Option("--rate", metavar="N", min=0.0, help="Most rows a second; 0: no limit.")
+    float, Option("--rate", metavar="N", min=0.0, help="Most rows a second; 0: no limit.")
 ]
 Format = Annotated[
-    str, typer.Option("--format", metavar="NAME", help="Of the table: parquet, csv, json, ...")
+    str, Option("--format", metavar="NAME", help="Of the table: parquet, csv, json, ...")
 ]
 Options = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--option", "-o", metavar="NAME=VALUE", show_default=False,
         help="For reading the table, such as header=true. May be given several times.",
     ),
 ]  # fmt: skip
 Errors = Annotated[
     str,
-    typer.Option(
+    Option(
         "--error-queue",
         metavar="QUEUE",
         show_default=False,
@@ -79,13 +78,8 @@ Errors = Annotated[
     ),
 ]
 Master = Annotated[
-    str, typer.Option("--master", metavar="URL", help="Spark master; it must see both folders.")
+    str, Option("--master", metavar="URL", help="Spark master; it must see both folders.")
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("replay")(replay)
 
 
 def replay(

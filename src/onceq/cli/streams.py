@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, agreed, as_json, core_of, dumped, manager
-from onceq.client.plans.tracking import Ending
+from onceq.cli.common import (
+    DryRun,
+    Json,
+    Where,
+    Yes,
+    agreed,
+    as_json,
+    asking,
+    core_of,
+    dumped,
+    manager,
+)
+from onceq.cli.parameters import Argument, Exit, Option
 from onceq.client.why import stream_why
 from onceq.errors import QueueNotFound
 from onceq.model.identity import MessageId
-from onceq.model.views.managers import ClockAccepted
-from onceq.model.views.queues import StreamReset, StreamView
 
-stream_app = typer.Typer(
-    help="Incoming message streams: one for each sender and queue.", no_args_is_help=True
-)
-
-peer_app = typer.Typer(
-    help="Other queue managers: who answers under which name.", no_args_is_help=True
-)
+if TYPE_CHECKING:
+    from onceq.client.plans.tracking import Ending
+    from onceq.model.views.managers import ClockAccepted
+    from onceq.model.views.queues import StreamReset, StreamView
 
 
-@peer_app.command("list")
 def list_peers(qm: Where = None, json: Json = False) -> None:
     """List the names that were connected to, and who answers there."""
-    with manager(qm) as connection:
+    with asking(qm) as connection:
         found = connection.peers()
     if dumped(found, json):
         return
@@ -38,9 +41,8 @@ def list_peers(qm: Where = None, json: Json = False) -> None:
     )
 
 
-@peer_app.command("forget")
 def forget_peer(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="As 'peer list' shows it.")],
+    name: Annotated[str, Argument(metavar="NAME", help="As 'peer list' shows it.")],
     yes: Yes = False,
     dry_run: DryRun = False,
     qm: Where = None,
@@ -58,15 +60,14 @@ def forget_peer(
     out.line(f"would be done: {text}" if dry_run else text)
 
 
-@peer_app.command("accept")
 def accept_clock(
     source: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="MANAGER", help="The other one: its name, or the beginning of its GUID."
         ),
     ],
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded.")],
+    reason: Annotated[str, Option("--reason", metavar="TEXT", help="Why; it is recorded.")],
     yes: Yes = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
     """Take the messages of a queue manager whose clock was days ahead when it started.
@@ -97,10 +98,9 @@ UNKNOWN = 6
 """Exit code of ``outcome`` when nobody knows any more; the code of InDoubt."""
 
 
-@stream_app.command("list")
 def list_streams(qm: Where = None, json: Json = False) -> None:
     """List the incoming streams: what was accepted last, and what was turned away."""
-    with manager(qm) as connection:
+    with asking(qm) as connection:
         found = connection.streams()
     found.sort(key=lambda s: (s.queue, s.source))
     if dumped(found, json):
@@ -109,21 +109,21 @@ def list_streams(qm: Where = None, json: Json = False) -> None:
         ("queue", "source", "last number", "last accepted", "duplicates", "gaps", "refused",
          "connected"),
         [
-            (s.queue, s.sender or s.source, s.number, out.when(s.last_access),
+            (out.name(s.queue), s.sender or s.source, s.number, out.when(s.last_access),
              s.duplicates, s.gaps, s.rejects, s.connected)
             for s in found
         ],
+        give=("refused", "gaps", "duplicates", "connected", "last accepted", "last number"),
     )  # fmt: skip
 
 
-@stream_app.command("show")
 def show_stream(
     queue: Annotated[
-        str, typer.Argument(metavar="QUEUE", help="Queue that the stream leads to.")
+        str, Argument(metavar="QUEUE", help="Queue that the stream leads to.")
     ],
     source: Annotated[
         str,
-        typer.Option(
+        Option(
             "--source", metavar="GUID", help="Only from this queue manager: its name, or the "
             "beginning of its GUID.", show_default=False,
         ),
@@ -132,7 +132,7 @@ def show_stream(
     json: Json = False,
 ) -> None:  # fmt: skip
     """Show the incoming streams of a queue, each with a sentence about what happens on it."""
-    with manager(qm, name=queue) as connection:
+    with asking(qm, name=queue) as connection:
         view = connection.queue(queue)
         found = [
             s
@@ -162,7 +162,7 @@ def show_stream(
 
 def _facts(s: StreamView) -> list[tuple[str, object]]:
     return [
-        ("queue", s.queue),
+        ("queue", out.name(s.queue)),
         ("source", f"{s.sender} {s.source}" if s.sender else s.source),
         ("stream", f"{s.stream:#018x}"),
         ("last number accepted", str(s.number)),
@@ -179,28 +179,27 @@ def _facts(s: StreamView) -> list[tuple[str, object]]:
     ]
 
 
-@stream_app.command("reset")
 def reset_stream(
     queue: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="QUEUE", help="Queue that the stream leads to, or its destination as 'stream "
             "list' shows it.",
         ),
     ],
     source: Annotated[
         str,
-        typer.Option(
+        Option(
             "--source", metavar="GUID", help="The sender: its name, or the beginning of its GUID.",
         ),
     ],
     reason: Annotated[
         str,
-        typer.Option("--reason", metavar="TEXT", help="Why; it is recorded with the stream."),
+        Option("--reason", metavar="TEXT", help="Why; it is recorded with the stream."),
     ],
     forget: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--forget", help="Forget everything; else it goes back to the stream before, if that "
             "is remembered.",
         ),
@@ -227,7 +226,7 @@ def reset_stream(
 
 
 def _reset_text(said: StreamReset) -> str:
-    text = f"{said.queue} from {said.source}: from stream {said.from_stream:#018x}, "
+    text = f"{out.name(said.queue)} from {said.source}: from stream {said.from_stream:#018x}, "
     text += f"number {said.from_number}, back to "
     if said.stream:
         return text + f"stream {said.stream:#018x}, number {said.number}"
@@ -237,15 +236,10 @@ def _reset_text(said: StreamReset) -> str:
     )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands that have no noun before them."""
-    app.command("outcome")(outcome)
-
-
 def outcome(
     what: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="ID", help="Of a transaction, as the error that said 'in doubt' gave it; or "
             "of a message, as 'send' printed it.",
         ),
@@ -274,7 +268,7 @@ def outcome(
     if not dumped({"transaction": what, "outcome": result}, json):
         out.line(result)
     if result == "unknown":
-        raise typer.Exit(UNKNOWN)
+        raise Exit(UNKNOWN)
 
 
 def _message(text: str) -> MessageId | None:
@@ -294,7 +288,12 @@ def _endings(id: str, found: Sequence[Ending], json: bool) -> None:
     elif found:
         out.table(
             ("destination", "state", "since", "why"),
-            [(one.destination, one.state, out.when(one.at), one.text) for one in found],
+            [
+                (out.name(one.destination), one.state, out.when(one.at), out.sentence(one.text))
+                for one in found
+            ],
+            texts=("why",),
+            give=("since", "why"),
         )
     else:
         out.line(
@@ -303,4 +302,4 @@ def _endings(id: str, found: Sequence[Ending], json: bool) -> None:
             "--track) can be followed to their ends."
         )
     if not found:
-        raise typer.Exit(UNKNOWN)
+        raise Exit(UNKNOWN)

@@ -5,24 +5,22 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Any
 
-import typer
-
 from onceq.cli import out
 from onceq.cli.common import Json, dumped
+from onceq.cli.parameters import Argument, Option
 from onceq.embedded import trusting
 from onceq.errors import ConfigurationError, UsageError
 
-app = typer.Typer(help="Identities of queue managers, and TLS between them.", no_args_is_help=True)
 UNITS = {"m": 60, "h": 3_600, "d": 86_400}
 RELOAD = "if this queue manager runs: onceq qm reload; else it is used from its next start on"
 
 Directory = Annotated[
     str,
-    typer.Option("--directory", "-d", metavar="DIR", help="Data directory of the queue manager."),
+    Option("--directory", "-d", metavar="DIR", help="Data directory of the queue manager."),
 ]
 Host = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--host", metavar="NAME", show_default=False,
         help="A further name or address of this computer, by which applications reach it over "
         "TCP; may be repeated.",
@@ -30,7 +28,6 @@ Host = Annotated[
 ]  # fmt: skip
 
 
-@app.command("init")
 def init(directory: Directory = ".", host: Host = None, json: Json = False) -> None:
     """Give a queue manager an identity: an authority of its own, and a certificate for its GUID.
 
@@ -45,21 +42,20 @@ def init(directory: Directory = ".", host: Host = None, json: Json = False) -> N
     out.note(RELOAD)
 
 
-@app.command("invite")
 def invite(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Whom, as 'tls show' lists him later.")
+        str, Argument(metavar="NAME", help="Whom, as 'tls show' lists him later.")
     ],
     address: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="HOST:PORT", show_default=False,
             help="Where he reaches this queue manager [its listen address].",
         ),
     ] = "",
     host: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--host", metavar="NAME", show_default=False,
             help="A further name or address that may stand in his certificate, for applications; "
             "may be repeated. NAME and the address that he comes from always may.",
@@ -67,7 +63,7 @@ def invite(
     ] = None,
     good: Annotated[
         str,
-        typer.Option("--for", metavar="TIME", help="How long it is good, such as 30m, 2h or 1d."),
+        Option("--for", metavar="TIME", help="How long it is good, such as 30m, 2h or 1d."),
     ] = "1h",
     directory: Directory = ".",
     json: Json = False,
@@ -89,11 +85,10 @@ def invite(
     )
 
 
-@app.command("join")
 def join(
     code: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="CODE",
             help="What 'tls invite' has printed; - reads it from standard input, which no list of "
             "processes shows.",
@@ -121,7 +116,6 @@ def join(
     out.note(RELOAD)
 
 
-@app.command("show")
 def show(directory: Directory = ".", json: Json = False) -> None:
     """Show the identity of a queue manager, until when it is good, and who has joined it."""
     found = trusting.show(directory)
@@ -132,7 +126,6 @@ def show(directory: Directory = ".", json: Json = False) -> None:
         raise ConfigurationError(f"{found['problem']}; onceq tls renew")
 
 
-@app.command("renew")
 def renew(directory: Directory = ".", host: Host = None, json: Json = False) -> None:
     """Have another certificate made in the place of the one that is there.
 

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from onceq.cli import out
-from onceq.cli.common import Json, Where, dumped, manager
-from onceq.cli.letters import age
+from onceq.cli.common import Json, Where, age, asking, dumped, manager
+from onceq.cli.parameters import Argument, Option
 from onceq.errors import InvalidParameter
 from onceq.model.wording import plural
 
-token_app = typer.Typer(help="Who applications are over a network.", no_args_is_help=True)
-
 Name = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="NAME", help="Rights are granted to token:NAME; letters, digits, '.', '_', '-'."
     ),
 ]
 Expires = Annotated[
     str,
-    typer.Option(
+    Option(
         "--expires", metavar="AGE", show_default=False,
         help="After which it is no longer good: 12h, 30d [never].",
     ),
 ]  # fmt: skip
 Grants = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--grant", metavar="RIGHTS@QUEUE", show_default=False,
         help="Such as 'send,peek@private$\\orders*', or RIGHTS alone for the whole queue manager; "
         "may be given several times.",
@@ -37,7 +33,6 @@ Grants = Annotated[
 ]  # fmt: skip
 
 
-@token_app.command("create")
 def create(
     name: Name, expires: Expires = "", grant: Grants = None, qm: Where = None, json: Json = False
 ) -> None:
@@ -57,10 +52,9 @@ def create(
              f"rights yet: onceq grant token:{name} RIGHTS QUEUE"))  # fmt: skip
 
 
-@token_app.command("list")
 def list_tokens(qm: Where = None, json: Json = False) -> None:
     """List the tokens; what they may do is shown by 'rights show'."""
-    with manager(qm) as connection:
+    with asking(qm) as connection:
         found = connection.tokens()
     if dumped(found, json):
         return
@@ -76,7 +70,6 @@ def list_tokens(qm: Where = None, json: Json = False) -> None:
     )
 
 
-@token_app.command("revoke")
 def revoke(name: Name, qm: Where = None) -> None:
     """Take a token back, with what was granted to it by its name.
 

@@ -12,10 +12,9 @@ import time
 from functools import partial
 from typing import Annotated, Any, NoReturn
 
-import typer
-
 from onceq.cli import out
 from onceq.cli.common import CONNECT_S_MAX, TOP, DryRun, Json, Where, Yes, agreed, dumped, manager
+from onceq.cli.parameters import Argument, Exit, Option
 from onceq.client.address import parse
 from onceq.client.opening import connect_aside
 from onceq.client.pause import pause
@@ -32,13 +31,9 @@ from onceq.partners.contract import Resource
 from onceq.partners.finding import place_for
 from onceq.partners.recovery import WAIT_S_MAX, Report
 
-tx_app = typer.Typer(
-    help="Transactions: open, prepared, in doubt; here and in databases.", no_args_is_help=True
-)
-
 Databases = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--database", "-d", metavar="DATABASE", show_default=False,
         help="Look there, too: postgresql://user@host/name, mariadb://user@host/name or "
              "sqlite:///path. May be given several times.",
@@ -46,19 +41,19 @@ Databases = Annotated[
 ]  # fmt: skip
 Others = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--other", "-o", metavar="WHERE", show_default=False,
         help="Another queue manager that takes part (as for --qm). May be given several times. "
              "It is shown a token only from a file that has a line for it.",
     ),
 ]  # fmt: skip
 Watch = Annotated[
-    bool, typer.Option("--watch", help="Go on: look again from time to time, until Ctrl-C.")
+    bool, Option("--watch", help="Go on: look again from time to time, until Ctrl-C.")
 ]
-BranchId = Annotated[str, typer.Argument(metavar="BRANCH", help="As the list shows it.")]
+BranchId = Annotated[str, Argument(metavar="BRANCH", help="As the list shows it.")]
 Decider = Annotated[
     str,
-    typer.Option(
+    Option(
         "--decider", metavar="WHERE", show_default=False,
         help="The queue manager that decides (as for --qm): do as it says.",
     ),
@@ -73,7 +68,6 @@ def _resources(databases: list[str] | None) -> list[Resource]:
 # ---- looking -----------------------------------------------------------------------------------
 
 
-@tx_app.command("list")
 def list_transactions(database: Databases = None, qm: Where = None, json: Json = False) -> None:
     """List transactions at work, branches, decisions, and what is prepared in databases."""
     with manager(qm) as connection:
@@ -102,6 +96,8 @@ def list_transactions(database: Databases = None, qm: Where = None, json: Json =
                      b["messages"], b["received"], b["advice"])
                     for b in found[what]
                 ],
+                texts=("what to do",),
+                give=("for", "sends", "holds", "what to do"),
             )  # fmt: skip
     if found["decisions"]:
         shown = True
@@ -170,7 +166,6 @@ def _advice_there(qm: QueueManager, xid: Xid) -> str:
     return f"decided: {decision.value}; tx recover {done}"
 
 
-@tx_app.command("show")
 def show_transaction(
     branch: BranchId, database: Databases = None, qm: Where = None, json: Json = False
 ) -> None:
@@ -199,8 +194,15 @@ def show_transaction(
         if one.get("queues") or one.get("destinations"):
             facts += [
                 ("since", out.when(one["since"])),
-                ("sends", f"{one['messages']} messages to {', '.join(one['destinations'])}"),
-                ("holds", f"{one['received']} messages of {', '.join(one['queues'])}"),
+                (
+                    "sends",
+                    f"{one['messages']} messages to "
+                    f"{', '.join(map(out.name, one['destinations']))}",
+                ),
+                (
+                    "holds",
+                    f"{one['received']} messages of {', '.join(map(out.name, one['queues']))}",
+                ),
             ]
         out.facts(facts)
         out.line(one["advice"])
@@ -209,7 +211,6 @@ def show_transaction(
 # ---- deciding ----------------------------------------------------------------------------------
 
 
-@tx_app.command("commit")
 def commit_branch(
     branch: BranchId, decider: Decider = "", dry_run: DryRun = False, yes: Yes = False,
     qm: Where = None,
@@ -218,7 +219,6 @@ def commit_branch(
     _decide(branch, decider, dry_run, yes, qm, commit=True)
 
 
-@tx_app.command("abort")
 def abort_branch(
     branch: BranchId, decider: Decider = "", dry_run: DryRun = False, yes: Yes = False,
     qm: Where = None,
@@ -273,7 +273,6 @@ def _as_decided(xid: Xid, where: str, *, commit: bool) -> None:
         raise UsageError(f"{other.name} says that it is {decision.value}: nothing was done")
 
 
-@tx_app.command("forget")
 def forget_branch(branch: BranchId, qm: Where = None) -> None:
     """Drop the memory of a branch that was decided by hand, once all partners were compared."""
     with manager(qm) as connection:
@@ -281,7 +280,6 @@ def forget_branch(branch: BranchId, qm: Where = None) -> None:
     out.line(f"forgotten: {branch}")
 
 
-@tx_app.command("recover")
 def recover(
     database: Databases = None, other: Others = None, watch: Watch = False,
     dry_run: DryRun = False, qm: Where = None, json: Json = False,
@@ -303,12 +301,11 @@ def recover(
     if not dumped(_as_map(report), json):
         _print(report, dry_run)
     if not report.clean:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
-@tx_app.command("accept-database")
 def accept_database(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="As the queue manager calls it.")],
+    name: Annotated[str, Argument(metavar="NAME", help="As the queue manager calls it.")],
     qm: Where = None,
 ) -> None:
     """Take a database that decides by its rows as it is, after it was restored."""

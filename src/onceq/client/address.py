@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-import ssl
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeGuard
 
 from onceq.errors import (
     ConfigurationError,
@@ -16,7 +16,9 @@ from onceq.errors import (
 )
 from onceq.model.data_directory import SOCKET_FILE, STORE_FILE
 from onceq.permission import denied, there
-from onceq.tls.contexts import unbelieved
+
+if TYPE_CHECKING:
+    import ssl
 
 SCHEME = "onceq://"
 TLS_SCHEME = "tls://"
@@ -57,7 +59,7 @@ class Address:
         """
         if isinstance(error, PermissionError) and self.path:
             return denied(self.path, instead=_LET_IN)
-        if isinstance(error, ssl.SSLError):
+        if self.broke_in_tls(error):
             return self._untrusted(error)
         kind = WrongAddress if isinstance(error, socket.gaierror) else ManagerAway
         return kind(
@@ -65,8 +67,20 @@ class Address:
             "running? 'onceq qm run' starts one"
         )
 
+    def broke_in_tls(self, error: OSError) -> TypeGuard[ssl.SSLError]:
+        """Whether it is TLS that failed; loads TLS for addresses in TLS alone."""
+        if not self.tls:
+            return False
+        import ssl
+
+        return isinstance(error, ssl.SSLError)
+
     def _untrusted(self, error: ssl.SSLError) -> OnceqError:
         """TLS was not agreed on."""
+        import ssl
+
+        from onceq.tls.contexts import unbelieved
+
         if isinstance(error, ssl.SSLCertVerificationError):
             return WrongAddress(
                 f"{self} does not prove that it is {self.host} ({unbelieved(error)}); name the "

@@ -10,7 +10,8 @@ from typing import cast
 
 from onceq.client.address import Address
 from onceq.client.credentials import Credentials, Hello, check_protocol
-from onceq.client.link import Greeting, Request, greeting
+from onceq.client.greetings import Greeting, greeting
+from onceq.client.link import Request
 from onceq.errors import (
     LinkLost,
     ManagerAway,
@@ -21,8 +22,8 @@ from onceq.errors import (
 from onceq.model import requests
 from onceq.model.run import Buffer
 from onceq.wire.app import frames
-from onceq.wire.app.answers import decode, failure
-from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.answers import decode
+from onceq.wire.app.frames import ANSWER, FAILED, Code, failure
 from onceq.wire.app.requests import written
 
 CANCEL_S_MAX = 1.0

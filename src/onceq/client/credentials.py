@@ -9,21 +9,22 @@ stands in no text of ours: errors name where it was found.
 from __future__ import annotations
 
 import os
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from onceq.client.address import Address
-from onceq.client.link import Greeting
-from onceq.client.token_files import Found, TokenFile, checked
+from onceq.client.greetings import Greeting
 from onceq.errors import AccessDenied, ConfigurationError, OnceqError, UnknownVersion
 from onceq.model.loopback import is_loopback
-from onceq.model.tokens import PREFIX
-from onceq.tls.contexts import APPLICATIONS, client_context
 from onceq.tls.identity import guid_of
 from onceq.wire.app import frames
+
+if TYPE_CHECKING:
+    import ssl
+
+    from onceq.client.token_files import Found, TokenFile
 
 TOKEN: Final = "ONCEQ_TOKEN"
 TOKEN_FILE: Final = "ONCEQ_TOKEN_FILE"
@@ -72,7 +73,7 @@ class Credentials:
         """
         if token is not None and token_file is not None:
             raise ConfigurationError("say either the token or the file that it stands in, not both")
-        self._token = checked(token, "the token that was given") if token else None
+        self._token = _checked(token, "the token that was given") if token else None
         self._silent = token == ""
         self._aside = aside
         self._file = None if token_file is None else fspath(token_file)
@@ -88,6 +89,8 @@ class Credentials:
 
     def context(self) -> ssl.SSLContext:
         """For a connection in TLS; raises ConfigurationError, AccessDenied."""
+        from onceq.tls.contexts import client_context
+
         files = self._tls or environment_files()
         return client_context(files.authorities, certificate=files.certificate, key=files.key)
 
@@ -121,7 +124,11 @@ class Credentials:
     def _found(self, address: Address, guid: bytes) -> Found | None:
         """What the queue manager there is shown."""
         kept = self._kept()
-        if not isinstance(kept, TokenFile):
+        if kept is None:
+            return None
+        from onceq.client.token_files import Found
+
+        if isinstance(kept, Found):
             return kept
         return kept.shown_to(address, guid) if kept.by_name or not self._aside else None
 
@@ -130,15 +137,15 @@ class Credentials:
         if self._token is not None or self._silent:
             return self._token
         if self._file is not None:
-            return TokenFile(self._file)
+            return _file(self._file)
         environment = os.environ
         text, file = environment.get(TOKEN, "").strip(), environment.get(TOKEN_FILE, "")
         if text and file:
             raise ConfigurationError(f"{TOKEN} and {TOKEN_FILE} are both set: unset one of them")
         if text:
-            found = checked(text, f"the token in {TOKEN}")
+            found = _checked(text, f"the token in {TOKEN}")
             return None if self._aside else found
-        return TokenFile(file) if file else None
+        return _file(file) if file else None
 
 
 class Hello:
@@ -186,12 +193,31 @@ def environment_files() -> Tls:
     )
 
 
+# Tokens, as TLS above, are loaded for those who show one: most that ask a daemon show none.
+
+
+def _checked(text: str, where: str) -> Found:
+    from onceq.client.token_files import checked
+
+    return checked(text, where)
+
+
+def _file(name: str) -> TokenFile:
+    from onceq.client.token_files import TokenFile
+
+    return TokenFile(name)
+
+
 def is_secret(text: str) -> bool:
     """Whether a text that should be the name of something is a token, or the most of one."""
+    from onceq.model.tokens import PREFIX
+
     return text.strip().startswith(f"{PREFIX}_")
 
 
 def check_protocol(address: Address, chosen: str | None) -> None:
     """Whether it is the applications' protocol that is spoken in TLS; raises WrongAddress."""
+    from onceq.tls.contexts import APPLICATIONS
+
     if chosen != APPLICATIONS:
         raise address.speaks_other_tls()

@@ -100,7 +100,7 @@ class Filter:
         destination, label: A part of it, in any case of letters.
         origin: Name or GUID of the sending manager.
         older_s, younger_s: Seconds since they came here.
-        id: Message identifier as text.
+        id: Message identifier as text, with / or \\ in it.
     """
 
     reason: str = ""
@@ -122,7 +122,7 @@ class Filter:
             and (not self.origin or message.id.source == guid_bytes(self.origin))
             and age >= self.older_s
             and (not self.younger_s or age <= self.younger_s)
-            and (not self.id or str(message.id) == self.id)
+            and (not self.id or str(message.id) == self.id.replace("/", "\\"))
         )
 
     def _fits_reason(self, letter: Letter) -> bool:

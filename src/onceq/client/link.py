@@ -11,13 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from onceq.client.greetings import Greeting as Greeting
 from onceq.errors import LinkLost, ServiceNotAvailable
 from onceq.model import requests
-from onceq.model.limits import OUTCOME_AGE_S
 from onceq.model.requests import AskOutcome, CommitGroup, Look, Receive, RollbackGroup
 from onceq.model.requests.types import check_types
 from onceq.packet.batch import Batch
-from onceq.wire.app import frames
 from onceq.wire.app.answers import kind_of
 
 
@@ -77,18 +76,6 @@ class Request:
             self.late(result)
 
 
-@dataclass(frozen=True, slots=True)
-class Greeting:
-    """Who is at the other end, for how long it answers for old commits, and what it knows
-    (``frames.REVISION``)."""
-
-    name: str
-    id: bytes
-    now_s: int
-    outcome_age_s: int = OUTCOME_AGE_S
-    revision: int = 0
-
-
 class Link(Protocol):
     """A link for threads."""
 
@@ -130,9 +117,3 @@ class AsyncAsking(Protocol):
 
     def close(self) -> None:
         """Leave."""
-
-
-def greeting(head: Any) -> Greeting:
-    """Who answers a hello."""
-    said = frames.decode_head(head, frames.Welcome)
-    return Greeting(said.name, said.id, said.now_s, said.outcome_age_s, said.revision)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final
 
-from onceq.client.link import Greeting
+from onceq.client.greetings import Greeting
 from onceq.errors import InvalidParameter, ServiceNotAvailable
 from onceq.model.identity import GUID_BYTES, TransactionId
 from onceq.packet.batch import Batch

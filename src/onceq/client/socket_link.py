@@ -10,29 +10,26 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import ssl
 import struct
 import threading
 import time
 from collections.abc import Collection, Iterable, Sequence
 
 from onceq.client.address import Address
-from onceq.client.credentials import Credentials, check_protocol
-from onceq.client.link import Greeting, Request, greeting
+from onceq.client.connecting import READ_BYTES_MIN, Socket, connected, greet
+from onceq.client.credentials import Credentials
+from onceq.client.link import Request
 from onceq.client.pause import acquire, wait_readable
-from onceq.client.tls_socket import PartlyWritten, TlsSocket
+from onceq.client.tls_socket import PartlyWritten
 from onceq.errors import LinkLost, ManagerAway, OnceqError, ServiceNotAvailable
 from onceq.model.run import Buffer
 from onceq.wire.app import frames
-from onceq.wire.app.answers import decode, failure
-from onceq.wire.app.frames import ANSWER, FAILED, Code
+from onceq.wire.app.answers import decode
+from onceq.wire.app.frames import failure
 from onceq.wire.app.requests import written
 
-READ_BYTES_MIN = 1 << 16
 READ_BYTES_MAX = 1 << 20
 PIECES_MAX = 64
-BUFFER_BYTES = 1 << 20
-"""Wanted of the kernel in each direction; it may give less."""
 
 
 class _Slot:
@@ -81,7 +78,7 @@ class SocketLink:
         self._address = address
         self._answer_timeout = answer_timeout
         shown = credentials or Credentials()
-        self._socket = _connected(address, timeout, shown)
+        self._socket: Socket = connected(address, timeout, shown)
         self._parser = frames.Parser()
         self._writing = threading.Lock()
         self._reading = threading.Lock()
@@ -90,7 +87,7 @@ class SocketLink:
         self._number = 0
         self._lost: ServiceNotAvailable | None = None
         try:
-            self.greeting = self._greet(shown)
+            self.greeting = greet(self._socket, address, self._parser, shown)
             self._socket.settimeout(None)
             if answer_timeout is not None:
                 # By the kernel: a timeout of Python's would let ``look`` wait as well. (What is
@@ -100,29 +97,6 @@ class SocketLink:
         except BaseException:
             self._socket.close()
             raise
-
-    def _greet(self, shown: Credentials) -> Greeting:
-        try:
-            own = self._socket
-            peer = "" if self._address.path else str(own.getpeername()[0])
-            proof = own.certificate() if isinstance(own, TlsSocket) else None
-            hello = shown.greeting(self._address, peer, proof)
-            self._socket.sendall(b"".join(frames.frame(1, Code.HELLO, hello.head)))
-            while True:
-                data = self._socket.recv(READ_BYTES_MIN)
-                if not data:
-                    raise self._address.closed_at_once()
-                for _, code, head, _ in self._parser.feed(data):
-                    if code & FAILED:
-                        raise hello.refused(failure(head))
-                    if code == Code.HELLO | ANSWER:
-                        return hello.accepted(greeting(head))
-        except ConnectionError as error:
-            raise self._address.broke_at_once(error) from error
-        except ssl.SSLError as error:
-            raise self._address.unreachable(error) from error
-        except OSError as error:
-            raise ManagerAway(f"{self._address} does not answer: {error}") from error
 
     # ---- whether it lives -----------------------------------------------------------------
 
@@ -351,37 +325,3 @@ def _result(request: Request, code: int, head: memoryview, rest: memoryview) -> 
         return decode(request.kind, code, head, rest)
     except OnceqError as error:
         return error
-
-
-def _connected(
-    address: Address, timeout: float, shown: Credentials
-) -> socket.socket | TlsSocket:  # fmt: skip
-    """A socket; raises ServiceNotAvailable."""
-    # Before anybody is bothered: a file may be missing.
-    context = shown.context() if address.tls else None
-    made = socket.socket(socket.AF_UNIX) if address.path else None
-    try:
-        if made is not None:
-            made.settimeout(timeout)
-            made.connect(address.path)
-        else:
-            made = socket.create_connection((address.host, address.port), timeout)
-            # Each request is one write and waits for its answer: Nagle's algorithm would only hold
-            # it back.
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
-        if context is None:
-            return made
-        tls = TlsSocket(made, context, address.host)
-        check_protocol(address, tls.protocol())
-    except OSError as error:
-        if made is not None:
-            made.close()
-        raise address.unreachable(error) from error
-    except BaseException:
-        if made is not None:
-            made.close()
-        raise
-    return tls

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from onceq.cli import out
 from onceq.cli.main import run
 
 FILES = {
@@ -110,4 +111,4 @@ def test_what_is_no_url_is_refused(
     place: Path, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["mapping", "explain", url, "-d", str(place)]) != 0
-    assert url in capsys.readouterr().err
+    assert out.name(url) in capsys.readouterr().err

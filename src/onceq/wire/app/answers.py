@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from types import NoneType
 from typing import Final
 
-from onceq.errors import InsufficientResources, MalformedPacket, OnceqError, every
+from onceq.errors import InsufficientResources, MalformedPacket, OnceqError
 from onceq.model import requests
 from onceq.model.branch import Decision, Vote
 from onceq.model.limits import CLIENT_FRAME_BYTES_MAX
@@ -30,7 +30,7 @@ from onceq.model.views.tokens import TokenMade
 from onceq.model.views.view import plain
 from onceq.packet.batch import Batch
 from onceq.wire.app import frames
-from onceq.wire.app.frames import ANSWER, FAILED
+from onceq.wire.app.frames import ANSWER, FAILED, failure
 
 TEXT_CHARS_MAX: Final = 2_000
 """Of an error's text in an answer."""
@@ -62,7 +62,6 @@ RESULTS: Final[Mapping[type[Request], object]] = {
 """Where it is no COUNT, and the class of the request says it all. CREATE and SET repeat the queue's
 properties, which clients look up as a view."""
 
-_ERRORS: Final = every()
 _SIMPLE: Final = (NoneType, int, Sent, Opened, Promised)
 """What is encoded as it is."""
 _FIELDS: Final[Mapping[object, int]] = {
@@ -122,13 +121,6 @@ def _encode(request: int, code: int, result: object) -> list[Buffer]:
 
 
 # ---- at a client -------------------------------------------------------------------------------
-
-
-def failure(head: Buffer) -> OnceqError:
-    """The error that an answer speaks of."""
-    said = frames.decode_head(head, frames.Failure)
-    kind = _ERRORS.get(said.code, OnceqError)
-    return kind(said.text)
 
 
 def decode(kind: object, code: int, head: Buffer, data: memoryview) -> object:

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import msgspec
 
-from onceq.errors import MalformedPacket
+from onceq.errors import MalformedPacket, OnceqError, every
 from onceq.model.limits import CLIENT_FRAME_BYTES_MAX, OUTCOME_AGE_S
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 
@@ -148,6 +148,7 @@ class Failure(msgspec.Struct, array_like=True):
 
 SENSELESS = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 """What decoding raises: for wrong types, broken text, dates out of range, and deep nesting."""
+_ERRORS: Final = every()
 _encoder = msgspec.msgpack.Encoder()
 _answer_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
 """By kind of answer, made when first needed."""
@@ -251,6 +252,13 @@ def decode_head(head: Buffer, kind: Any) -> Any:
         return decoder.decode(head)
     except SENSELESS as error:
         raise MalformedPacket(f"an answer makes no sense: {error}") from None
+
+
+def failure(head: Buffer) -> OnceqError:
+    """The error that an answer speaks of."""
+    said = decode_head(head, Failure)
+    kind = _ERRORS.get(said.code, OnceqError)
+    return kind(said.text)
 
 
 def known_fields(head: Buffer, count: int) -> bytes:

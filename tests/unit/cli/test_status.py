@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.cli.manage import doors_troubles
+from onceq.cli.status import doors_troubles
 from onceq.model.limits import CERTIFICATE_WARN_DAYS
 from onceq.model.time import DAY_S
 from onceq.model.views.managers import StatusView

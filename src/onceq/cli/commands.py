@@ -1,0 +1,139 @@
+"""The table of all commands: what is typed, and which function does it.
+
+A function's module is loaded when its command is called, or when its help is wanted. So
+a command that asks a daemon something does not wait for those that work on Spark, and what a
+command loads is its own affair.
+
+The order is that of the help and of the reference.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+GROUPS: Final = {
+    "qm": "Queue managers: make, run, status, check, scrub, backup, restore.",
+    "queue": "Queues of this manager.",
+    "outgoing": "Outgoing queues: what waits for others, and why.",
+    "stream": "Incoming message streams: one for each sender and queue.",
+    "peer": "Other queue managers: who answers under which name.",
+    "rights": "Who may do what.",
+    "token": "Who applications are over a network.",
+    "tls": "Identities of queue managers, and TLS between them.",
+    "tx": "Transactions: open, prepared, in doubt; here and in databases.",
+    "dead": "Dead letters: list, show, send home, remove.",
+    "journal": "Journals: list, show, remove.",
+    "mapping": "Mapping files: names of queues over HTTP outside and inside.",
+    "damage": "Damaged messages: what was set aside because its stored bytes have changed.",
+    "list": "Distribution lists: one name that stands for many queues.",
+    "directory": "The directory: public queues, distribution lists, computers.",
+    "spark": "Jobs on Apache Spark: queues into files and back, audits of histories.",
+}
+"""What stands before a verb, and what it is about."""
+COMMANDS: Final = {
+    "send": "onceq.cli.sending:send",
+    "receive": "onceq.cli.receiving:receive",
+    "peek": "onceq.cli.peeking:peek",
+    "outcome": "onceq.cli.streams:outcome",
+    "grant": "onceq.cli.rights:grant",
+    "revoke": "onceq.cli.rights:revoke",
+    "trail": "onceq.cli.rights:trail",
+    "bench": "onceq.cli.bench:bench",
+    "audit": "onceq.cli.audit:audit",
+    "qm backup": "onceq.cli.backups:backup_command",
+    "qm restore": "onceq.cli.backups:restore_command",
+    "qm scrub": "onceq.cli.damage:scrub_command",
+    "qm metrics": "onceq.cli.metrics:metrics",
+    "qm init": "onceq.cli.manage:init",
+    "qm run": "onceq.cli.manage:run",
+    "qm status": "onceq.cli.status:status",
+    "qm reload": "onceq.cli.steering:reload",
+    "qm disconnect": "onceq.cli.steering:disconnect",
+    "qm connect": "onceq.cli.steering:connect",
+    "qm tidy": "onceq.cli.steering:tidy",
+    "qm check": "onceq.cli.manage:check",
+    "queue create": "onceq.cli.queues:create",
+    "queue list": "onceq.cli.queues:list_",
+    "queue set": "onceq.cli.queues:set_",
+    "queue poison": "onceq.cli.queues:poison",
+    "queue show": "onceq.cli.queues:show",
+    "queue delete": "onceq.cli.queues:delete",
+    "queue purge": "onceq.cli.queues:purge",
+    "outgoing list": "onceq.cli.outgoing:list_",
+    "outgoing show": "onceq.cli.outgoing:show",
+    "outgoing why": "onceq.cli.outgoing:why_",
+    "outgoing pause": "onceq.cli.outgoing:pause",
+    "outgoing resume": "onceq.cli.outgoing:resume",
+    "outgoing resend": "onceq.cli.outgoing:resend",
+    "outgoing remove": "onceq.cli.outgoing:remove",
+    "stream list": "onceq.cli.streams:list_streams",
+    "stream show": "onceq.cli.streams:show_stream",
+    "stream reset": "onceq.cli.streams:reset_stream",
+    "peer list": "onceq.cli.streams:list_peers",
+    "peer forget": "onceq.cli.streams:forget_peer",
+    "peer accept": "onceq.cli.streams:accept_clock",
+    "rights show": "onceq.cli.rights:show",
+    "rights explain": "onceq.cli.rights:explain",
+    "rights list": "onceq.cli.rights:list_rights",
+    "token create": "onceq.cli.tokens:create",
+    "token list": "onceq.cli.tokens:list_tokens",
+    "token revoke": "onceq.cli.tokens:revoke",
+    "tls init": "onceq.cli.tls:init",
+    "tls invite": "onceq.cli.tls:invite",
+    "tls join": "onceq.cli.tls:join",
+    "tls show": "onceq.cli.tls:show",
+    "tls renew": "onceq.cli.tls:renew",
+    "tx list": "onceq.cli.transactions:list_transactions",
+    "tx show": "onceq.cli.transactions:show_transaction",
+    "tx commit": "onceq.cli.transactions:commit_branch",
+    "tx abort": "onceq.cli.transactions:abort_branch",
+    "tx forget": "onceq.cli.transactions:forget_branch",
+    "tx recover": "onceq.cli.transactions:recover",
+    "tx accept-database": "onceq.cli.transactions:accept_database",
+    "tx groups": "onceq.cli.groups:list_groups",
+    "tx forget-group": "onceq.cli.groups:forget_group",
+    "dead list": "onceq.cli.letters:list_dead",
+    "dead show": "onceq.cli.letters:show_dead",
+    "dead return": "onceq.cli.letters:return_dead",
+    "dead purge": "onceq.cli.letters:purge_dead",
+    "journal list": "onceq.cli.letters:list_journal",
+    "journal show": "onceq.cli.letters:show_journal",
+    "journal purge": "onceq.cli.letters:purge_journal",
+    "mapping check": "onceq.cli.mapping:check",
+    "mapping explain": "onceq.cli.mapping:explain",
+    "damage list": "onceq.cli.damage:list_",
+    "damage drop": "onceq.cli.damage:drop",
+    "list create": "onceq.cli.lists:create_list",
+    "list add": "onceq.cli.lists:add",
+    "list remove": "onceq.cli.lists:remove",
+    "list drop": "onceq.cli.lists:drop",
+    "list show": "onceq.cli.lists:show",
+    "list resolve": "onceq.cli.lists:resolve",
+    "directory init": "onceq.cli.lists:init",
+    "directory show": "onceq.cli.lists:show_directory",
+    "spark land": "onceq.cli.spark_land:land",
+    "spark drain": "onceq.cli.spark_land:drain",
+    "spark replay": "onceq.cli.spark_replay:replay",
+    "spark audit": "onceq.cli.spark_audit:audit",
+    "spark readers": "onceq.cli.spark_readers:list_readers",
+    "spark forget": "onceq.cli.spark_readers:forget",
+}
+"""What is typed, and the function: ``module:name``."""
+
+TABLES: Final = frozenset(
+    (
+        "audit", "bench", "damage list", "dead list", "directory show", "journal list", "list show",
+        "mapping check", "outcome", "outgoing list", "outgoing show", "peek", "peer list",
+        "qm check", "qm status", "queue list", "queue show", "rights list", "rights show",
+        "spark audit", "spark readers", "stream list", "stream show", "tls show", "token list",
+        "trail", "tx groups", "tx list", "tx show",
+    )
+)  # fmt: skip
+"""Those that print tables or facts: it can be said how."""
+
+
+def below(group: str) -> list[str]:
+    """The words that may follow a group; of "" those that stand first, groups at the end."""
+    if group:
+        return [path.partition(" ")[2] for path in COMMANDS if path.startswith(f"{group} ")]
+    return [*(path for path in COMMANDS if " " not in path), *GROUPS]

@@ -1,0 +1,27 @@
+"""Who answers at the other end of a connection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from onceq.model.limits import OUTCOME_AGE_S
+from onceq.wire.app import frames
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """Who is at the other end, for how long it answers for old commits, and what it knows
+    (``frames.REVISION``)."""
+
+    name: str
+    id: bytes
+    now_s: int
+    outcome_age_s: int = OUTCOME_AGE_S
+    revision: int = 0
+
+
+def greeting(head: Any) -> Greeting:
+    """Who answers a hello."""
+    said = frames.decode_head(head, frames.Welcome)
+    return Greeting(said.name, said.id, said.now_s, said.outcome_age_s, said.revision)

@@ -1,0 +1,108 @@
+"""Completion: what a shell is told, where its script goes, and silence when all else fails."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from shutil import which
+
+import pytest
+
+from onceq.cli import completion
+from onceq.cli.main import app, main, run
+
+
+def asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str
+) -> list[str]:
+    """What is offered for the last word of a line."""
+    words = line.split(" ")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+    monkeypatch.setenv(completion.VARIABLE, "bash_complete")
+    main()
+    said = capsys.readouterr()
+    assert said.err == ""
+    return [row.partition(",")[2] for row in said.out.splitlines() if row]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ONCEQ_QM", raising=False)
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("onceq que", ["queue"]), ("onceq queue pu", ["purge"]),
+        ("onceq queue list --wi", ["--wide"]),
+    ],
+)  # fmt: skip
+def test_commands_and_options_are_offered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str,
+    offered: list[str],
+) -> None:  # fmt: skip
+    assert asked(monkeypatch, capsys, line) == offered
+
+
+@pytest.mark.parametrize("where", ["nowhere", "onceq://127.0.0.1:1", "."])
+def test_a_daemon_that_is_away_is_silence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], where: str
+) -> None:
+    assert asked(monkeypatch, capsys, f"onceq -q {where} queue show ") == []
+    assert asked(monkeypatch, capsys, "onceq outgoing why ") == []
+
+
+def test_whatever_goes_wrong_is_silence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    completion.answer(app(), "no_such_thing")
+    monkeypatch.delenv("COMP_WORDS", raising=False)
+    completion.answer(app(), "bash_complete")
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "")
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_each_shell_has_a_script_that_it_understands(shell: str) -> None:
+    text = completion.script(shell)
+    assert "_ONCEQ_COMPLETE" in text
+    if which(shell) is not None:
+        done = subprocess.run(
+            [shell, "-n"], input=text, text=True, capture_output=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_the_script_is_put_where_the_shell_looks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shell: str
+) -> None:
+    monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
+    assert run(["--install-completion"]) == 0
+    said = capsys.readouterr().out
+    (written,) = (path for path in Path().rglob("*onceq*") if path.is_file())
+    assert str(written) in said
+    assert written.read_text() == completion.script(shell)
+    assert run(["--show-completion"]) == 0
+    assert "_ONCEQ_COMPLETE" in capsys.readouterr().out
+
+
+def test_a_shell_that_cannot_be_taught_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHELL", "/bin/tcsh")
+    assert run(["--install-completion"]) == 2
+    assert "tcsh cannot be taught" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    (tmp_path / "XDG_DATA_HOME").write_text("a file")
+    assert run(["--install-completion"]) == 2
+    assert "--show-completion prints it" in capsys.readouterr().err

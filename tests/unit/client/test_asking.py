@@ -1,0 +1,157 @@
+"""A connection that only looks sees what the whole client library sees."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceq.client.asking import Asking
+from onceq.client.threads.manager import QueueManager
+from onceq.errors import LinkLost, MalformedPacket, QueueNotFound, ServiceNotAvailable
+from onceq.model import requests
+from onceq.model.views.looks import LOOKS
+from onceq.wire.app.frames import Code
+from tests.unit.client.scripted import WAIT_S, Scripted, begun
+
+OTHERWISE = {"look", "look_on", "close", "group_versions", "readers"}
+"""Methods that a queue manager of the client library does not have by these names."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Scripted]:
+    with Scripted(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def asking(server: Scripted) -> Iterator[Asking]:
+    future = begun(lambda: Asking(server.address.path, timeout=WAIT_S))
+    server.greet(name="ALPHA", id=bytes(range(16)))
+    with future.result(WAIT_S) as made:
+        yield made
+
+
+def methods() -> dict[str, Callable[..., Any]]:
+    return {
+        name: one for name, one in vars(Asking).items()
+        if inspect.isfunction(one) and not name.startswith("_")
+    }  # fmt: skip
+
+
+def test_every_look_has_the_word_and_the_type_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, object]] = []
+
+    def look(self: Asking, what: str, kind: object, name: str = "") -> Any:
+        seen.append((what, kind))
+        return []
+
+    monkeypatch.setattr(Asking, "look", look)
+    made = object.__new__(Asking)
+    for name, one in methods().items():
+        if name in ("look", "look_on", "close", "list_members"):
+            continue
+        needed = [p for p in list(inspect.signature(one).parameters.values())[1:]
+                  if p.default is p.empty]  # fmt: skip
+        one(made, *("x" for _ in needed))
+    assert len(seen) > 15
+    assert dict(seen) == {what: LOOKS[what].kind for what, _ in seen}
+
+
+def test_its_methods_are_those_of_a_queue_manager() -> None:
+    for name, one in methods().items():
+        if name in OTHERWISE:
+            continue
+        ours, theirs = inspect.signature(one), inspect.signature(getattr(QueueManager, name))
+        assert list(ours.parameters)[1:] == list(theirs.parameters)[1:], name
+
+
+def test_who_answers_is_known(asking: Asking) -> None:
+    assert (asking.name, asking.id) == ("ALPHA", "03020100-0504-0706-0809-0a0b0c0d0e0f")
+
+
+def test_a_long_list_comes_in_portions(asking: Asking, server: Scripted) -> None:
+    future = begun(asking.queues)
+    portions = [
+        [{"path": "a", "number": 4}, {"path": "a;x", "number": 5, "parent": "a"}],
+        [{"path": "b", "number": 9}],
+        [],
+    ]
+    for after, portion in zip(("0", "4", "9"), portions, strict=True):
+        request, code, asked, _ = server.read()
+        assert asked == requests.Look("queues-behind", after)
+        server.say(request, portion, code)
+    assert [queue.path for queue in future.result(WAIT_S)] == ["a", "a;x", "b"]
+
+
+def test_an_older_queue_manager_tells_all_at_once(asking: Asking, server: Scripted) -> None:
+    future = begun(asking.outgoing)
+    request, code, _, _ = server.read()
+    server.fail(request, "invalid-parameter", "no such look", code)
+    request, code, asked, _ = server.read()
+    assert asked == requests.Look("outgoing", "")
+    server.say(request, [{"destination": "x"}], code)
+    assert [one.destination for one in future.result(WAIT_S)] == ["x"]
+
+
+def test_the_trail_is_read_to_its_end(asking: Asking, server: Scripted) -> None:
+    future = begun(lambda: asking.trail(3))
+    for after, numbers in (("3", [4, 5]), ("5", [6]), ("6", [])):
+        request, code, asked, _ = server.read()
+        assert asked == requests.Look("trail", after)
+        server.say(request, [{"number": number} for number in numbers], code)
+    assert [act.number for act in future.result(WAIT_S)] == [4, 5, 6]
+
+
+def test_a_refusal_is_raised_and_the_connection_lives(asking: Asking, server: Scripted) -> None:
+    future = begun(lambda: asking.queue("private$/x"))
+    request, code, _, _ = server.read()
+    server.fail(request, "queue-not-found", "there is no queue x", code)
+    with pytest.raises(QueueNotFound, match="no queue x"):
+        future.result(WAIT_S)
+    future = begun(lambda: asking.queue("private$/y"))
+    request, code, _, _ = server.read()
+    server.say(request, {"path": "y", "what a later version says": 1}, code)
+    assert future.result(WAIT_S).path == "y"
+
+
+def test_an_answer_that_makes_no_sense(asking: Asking, server: Scripted) -> None:
+    future = begun(asking.status)
+    request, code, _, _ = server.read()
+    server.say(request, ["no", "view"], code)
+    with pytest.raises(MalformedPacket):
+        future.result(WAIT_S)
+
+
+def test_a_manager_that_stops_says_so(asking: Asking, server: Scripted) -> None:
+    future = begun(asking.status)
+    server.read()
+    server.fail(0, "service-not-available", "it stops")
+    with pytest.raises(ServiceNotAvailable, match="it stops"):
+        future.result(WAIT_S)
+
+
+def test_a_connection_that_breaks(asking: Asking, server: Scripted) -> None:
+    future = begun(asking.status)
+    server.read()
+    server.hang_up()
+    with pytest.raises(LinkLost, match="broke"):
+        future.result(WAIT_S)
+
+
+def test_one_that_does_not_answer_in_time(server: Scripted) -> None:
+    future = begun(lambda: Asking(server.address.path, timeout=0.05))
+    server.greet()
+    with future.result(WAIT_S) as made, pytest.raises(LinkLost, match="timed out"):
+        made.status()
+
+
+def test_the_answer_of_another_request_is_passed_over(asking: Asking, server: Scripted) -> None:
+    future = begun(lambda: asking.queue("q"))
+    request, _, _, _ = server.read()
+    server.say(request + 7, {"path": "other"}, Code.LOOK)
+    server.say(request, {"path": "q"}, Code.LOOK)
+    assert future.result(WAIT_S).path == "q"
