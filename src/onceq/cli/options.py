@@ -27,9 +27,7 @@ NulInput = Annotated[
 ]
 JsonBodies = Annotated[
     bool,
-    Option(
-        "--json-body", help="Each message is JSON: checked before it goes, and marked as JSON."
-    ),
+    Option("--json-body", help="Each message is JSON: checked before it goes, and marked as JSON."),
 ]
 SendBatch = Annotated[
     int,
