@@ -123,8 +123,8 @@ class Blocking:
     def consume(self, queue: str, handler: Any, **options: Any) -> Any:
         """The handler is a plain function in both kinds of client."""
 
-        async def call(tx: Any, found: Any) -> None:
-            await asyncio.to_thread(handler, Blocking(tx, self._loop), found)
+        async def call(tx: Any, *found: Any) -> None:
+            await asyncio.to_thread(handler, Blocking(tx, self._loop), *found)
 
         return self._wait(self._inner.consume(queue, call, **options))
 

@@ -12,6 +12,7 @@ Upholds: I3a (a commit in doubt is not repeated blindly), I4.
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -51,8 +52,10 @@ class Transaction(AnyTransaction, Protocol):
     def id(self) -> str: ...
 
     def _hold(
-        self, queue: str, max: int, /, *, timeout: float | None
+        self, queue: str, max: int, /, *, timeout: float | None, lookup_id: int = 0
     ) -> Awaitable[Batch] | Batch: ...
+
+    def enlist(self, connection: Any, /) -> object: ...
 
     def commit(self) -> object: ...
 
@@ -142,6 +145,17 @@ def inside(qm: Manager, tx: Transaction, work: Callable[..., object], *given: ob
         left(around)
 
 
+def check_done(result: object) -> None:
+    """Raises InvalidParameter if work for threads is to be awaited: nothing of it was done."""
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise InvalidParameter(
+            "an async function was given to a queue manager for threads, which awaits nothing; "
+            "take one of onceq.aio"
+        )
+
+
 def settle(
     qm: Manager, tx: Transaction, doubt: InDoubt, wait: Callable[[ServiceNotAvailable], Calls[bool]]
 ) -> Calls[None]:
@@ -180,6 +194,7 @@ def _once(
     qm: Manager, tx: Transaction, work: Callable[[Any], object], wait: Callable[[float], object]
 ) -> Calls[Any]:
     result = yield from inside(qm, tx, work)
+    check_done(result)
     if tx._state.over:
         return result  # Its work has committed or aborted it by itself.
     asks = Tries(TRIES)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
+
+NUMBERS = (signal.SIGTERM, signal.SIGINT)
+
+log = logging.getLogger("onceq")
 
 
 @contextmanager
@@ -17,16 +24,55 @@ def stopping() -> Iterator[threading.Event]:
     the main thread only, as Python wants it.
     """
     event = threading.Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    with _heard(NUMBERS, event.set):
+        yield event
+
+
+@contextmanager
+def asked_to_stop() -> Iterator[threading.Event]:
+    """The same for a call that was given no event: where it can be, and for those signals only that
+    the application does not handle by itself."""
+    event = threading.Event()
+    with _heard(_free(), event.set):
+        yield event
+
+
+@contextmanager
+def asked_to_stop_in_task() -> Iterator[asyncio.Event]:
+    """The same for a task."""
+    event, loop = asyncio.Event(), asyncio.get_running_loop()
+    with _heard(_free(), lambda: loop.call_soon_threadsafe(event.set)):
+        yield event
+
+
+def _free() -> list[signal.Signals]:
+    """Signals whose handlers are those of Python, or of ``asyncio.run``."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    return [number for number in NUMBERS if _is_default(signal.getsignal(number))]
+
+
+def _is_default(handler: Any) -> bool:
+    function = getattr(handler, "func", handler)
+    return (
+        handler in (signal.SIG_DFL, signal.default_int_handler)
+        or getattr(function, "__module__", "") == "asyncio.runners"
+    )
+
+
+@contextmanager
+def _heard(numbers: Iterable[signal.Signals], tell: Callable[[], object]) -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in numbers}
 
     def heard(number: int, frame: FrameType | None) -> None:
-        event.set()
+        tell()
+        log.info("%s: what is at hand is finished", signal.Signals(number).name)
         signal.signal(number, before[signal.Signals(number)])
 
     for number in before:
         signal.signal(number, heard)
     try:
-        yield event
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -76,7 +76,11 @@ def ahead(unit: Next, queue: str, *, count: int, timeout: float | None) -> Ahead
 
 
 def holding(
-    session: Session, queue: str, transaction: int, *, count: int, timeout: float | None
-) -> Plan[Batch]:
+    session: Session, queue: str, transaction: int, *, count: int, timeout: float | None,
+    lookup: int = 0,
+) -> Plan[Batch]:  # fmt: skip
     """Take messages, also from a queue that is not transactional."""
-    return some(session, queue, count=count, timeout=timeout, transaction=transaction, hold=True)
+    return some(
+        session, queue, count=count, timeout=timeout, transaction=transaction, lookup=lookup,
+        hold=True,
+    )  # fmt: skip

@@ -79,10 +79,12 @@ def reply(
     return unit.send(message.response_queue, (body,), answering(message, properties))
 
 
-def hold(unit: Unit, queue: str, max: int, *, timeout: float | None) -> Plan[Batch]:
+def hold(
+    unit: Unit, queue: str, max: int, *, timeout: float | None, lookup_id: int = 0
+) -> Plan[Batch]:
     """Take from a queue of whatever kind, for loops that work one off (for the classes of this
     package and the command line)."""
-    return unit.hold(queue, count=max, timeout=timeout)
+    return unit.hold(queue, count=max, timeout=timeout, lookup=lookup_id)
 
 
 def receive(

@@ -5,21 +5,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar, Unpack
 
 from onceq.client import again
-from onceq.client.loops import Course, consume, finish, goes_on, stopped, take
+from onceq.client.link import AsyncAsking
+from onceq.client.loops import Course, finish, goes_on, stopped, take
+from onceq.client.ordered import Options, Order, Wish
+from onceq.client.stopping import asked_to_stop_in_task
+from onceq.client.tasks.crew import Ending, Event, side_by_side, work_off
 from onceq.client.tasks.recovering import AsyncRecovering
 from onceq.client.tasks.transaction import AsyncTransaction
+from onceq.errors import InvalidParameter
 from onceq.model.message import Message
 from onceq.partners.driving import drive_in_task
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class AsyncConsuming(AsyncRecovering):
     """Of ``AsyncQueueManager``."""
+
+    def __init__(
+        self, link: AsyncAsking, connect: Callable[[], Awaitable[AsyncAsking]] | None
+    ) -> None:
+        super().__init__(link, connect)
+        self._consumers: list[tuple[Wish, Callable[..., object]]] = []
 
     def transaction(self) -> AsyncTransaction:
         """A unit of work: ``async with qm.transaction() as tx``. Commits at the end, aborts on an
@@ -69,7 +82,7 @@ class AsyncConsuming(AsyncRecovering):
                 if taken:
                     yield now, taken[0]
                     await drive_in_task(finish(self, now, course, None if stopped(stop) else tx))
-                    course.done(1)
+                    course.done(taken)
             except BaseException:
                 await tx._leave()
                 raise
@@ -79,24 +92,45 @@ class AsyncConsuming(AsyncRecovering):
     async def consume(
         self,
         queue: str,
-        handler: Callable[[AsyncTransaction, Any], Awaitable[object]],
+        handler: Callable[..., Awaitable[object]],
         *,
+        concurrency: int = 1,
         batch: int = 1,
+        order: Order = None,
+        database: Callable[[], object] | None = None,
         timeout: float | None = None,
         stop: asyncio.Event | None = None,
     ) -> int:
         """Await ``handler(tx, message)`` for each message, or for batches; see
-        ``QueueManager.consume``. The handler is awaited; to cancel this undoes the call that
-        runs."""
-        course = Course(queue, timeout, batch, stoppable=stop is not None)
-        waiting = stop if stop is not None else asyncio.Event()
-        return await drive_in_task(
-            consume(self, course, handler, waiting, partial(_pause, waiting))
-        )
+        ``QueueManager.consume``. Several workers are tasks; ``database`` may be awaited. To cancel
+        it undoes the calls that run."""
+        wish = Wish(queue, timeout, concurrency, batch, order, database)
+        around = contextlib.nullcontext(stop) if stop is not None else asked_to_stop_in_task()
+        with around as event:
+            return await work_off(self, wish, handler, Event(event))
 
+    def consumer(self, queue: str, **options: Unpack[Options]) -> Callable[[F], F]:
+        """Let ``serve`` await the decorated function for the messages of a queue; see
+        ``QueueManager.consumer``."""
+        wish = Wish(queue, **options)
 
-async def _pause(stop: asyncio.Event, seconds: float) -> bool:
-    """Wait so long, or until the event is set; whether it is."""
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)
-    return stop.is_set()
+        def decorate(handler: F) -> F:
+            self._consumers.append((wish, handler))
+            return handler
+
+        return decorate
+
+    async def serve(
+        self, *, timeout: float | None = None, stop: asyncio.Event | None = None
+    ) -> int:
+        """Run all decorated consumers side by side until they stop; see ``QueueManager.serve``."""
+        works = [
+            partial(work_off, self, replace(wish, timeout=timeout), handler)
+            for wish, handler in self._consumers
+        ]
+        if not works:
+            raise InvalidParameter("there is nothing to serve; decorate functions with `consumer`")
+        around = contextlib.nullcontext(stop) if stop is not None else asked_to_stop_in_task()
+        with around as event:
+            ending = Ending(Event(event))
+            return await side_by_side([partial(work, ending) for work in works], ending)

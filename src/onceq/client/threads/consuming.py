@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar, Unpack
 
 from onceq.client import again
-from onceq.client.loops import Course, consume, finish, goes_on, stopped, take
+from onceq.client.link import Link
+from onceq.client.loops import Course, finish, goes_on, stopped, take
+from onceq.client.ordered import Options, Order, Wish
 from onceq.client.pause import pause
+from onceq.client.stopping import asked_to_stop
+from onceq.client.threads.crew import Ending, side_by_side, work_off
 from onceq.client.threads.recovering import Recovering
 from onceq.client.threads.transaction import Transaction
+from onceq.errors import InvalidParameter
 from onceq.model.message import Message
 from onceq.partners.driving import drive
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class Consuming(Recovering):
     """Of ``QueueManager``."""
+
+    def __init__(self, connect: Callable[[], Link], *, again: bool) -> None:
+        super().__init__(connect, again=again)
+        self._consumers: list[tuple[Wish, Callable[..., object]]] = []
 
     def transaction(self) -> Transaction:
         """A unit of work: ``with qm.transaction() as tx``. Commits at the end, aborts on an
@@ -106,7 +119,7 @@ class Consuming(Recovering):
                 if taken:
                     yield now, taken[0]
                     drive(finish(self, now, course, None if stopped(stop) else tx))
-                    course.done(1)
+                    course.done(taken)
             except BaseException:
                 tx._leave()
                 raise
@@ -116,9 +129,12 @@ class Consuming(Recovering):
     def consume(
         self,
         queue: str,
-        handler: Callable[[Transaction, Any], object],
+        handler: Callable[..., object],
         *,
+        concurrency: int = 1,
         batch: int = 1,
+        order: Order = None,
+        database: Callable[[], object] | None = None,
         timeout: float | None = None,
         stop: threading.Event | None = None,
     ) -> int:
@@ -126,17 +142,71 @@ class Consuming(Recovering):
 
         Each call has a transaction of its own, which is current while it runs (``send_current``),
         is committed when it returns and aborted when it raises. If it raises and the queue has a
-        poison policy, that decides what becomes of the message, and the loop goes on; without one
-        the exception leaves here. While the queue manager is away this waits, and says so in the
-        log; a call whose commit did not happen is then repeated.
+        poison policy, that decides what becomes of the message, and the loop goes on. Without one a
+        ``Retryable`` error is tried five times at most, and every other exception leaves here.
+        While the queue manager is away this waits, and says so in the log, once; a call whose
+        commit did not happen is then repeated.
 
         Args:
+            concurrency: So many calls at once, each in a thread of its own if it is more than 1.
             batch: More than 1: so many at most in one call and one transaction (a ``Batch``).
-            timeout, stop: As in ``work``. A call that runs is never cut short.
+            order: What several workers keep the order by: "stream" (messages from one queue
+                manager), or a function that gives the key of a message. Messages with one key are
+                handled one after another, as they stand in the queue; needs the right ``peek``.
+                None: several workers keep no order. One worker always keeps all of it.
+            database: Opens a connection, once for each worker and again after each failure; it is
+                enlisted in the transaction of each call, and is the handler's third argument.
+            timeout: Seconds to wait for a message before the loop ends; None: for ever.
+            stop: Ends the loop before the next message once it is set; a call that runs is never
+                cut short. None: SIGTERM and Ctrl-C do that, if this is the main thread and the
+                application does not handle them by itself.
 
         Returns:
             How many messages were handled when ``stop`` was set or the time was over.
         """
-        course = Course(queue, timeout, batch, stoppable=stop is not None)
-        waiting = stop if stop is not None else threading.Event()
-        return drive(consume(self, course, handler, waiting, waiting.wait))
+        wish = Wish(queue, timeout, concurrency, batch, order, database)
+        with contextlib.nullcontext(stop) if stop is not None else asked_to_stop() as ending:
+            return work_off(self, wish, handler, ending)
+
+    def consumer(self, queue: str, **options: Unpack[Options]) -> Callable[[F], F]:
+        """Let ``serve`` call the decorated function for the messages of a queue.
+
+        Args:
+            queue, options: As in ``consume``: concurrency, batch, order and database.
+
+        Returns:
+            A decorator, which gives the function back as it is.
+        """
+        wish = Wish(queue, **options)
+
+        def decorate(handler: F) -> F:
+            self._consumers.append((wish, handler))
+            return handler
+
+        return decorate
+
+    def serve(self, *, timeout: float | None = None, stop: threading.Event | None = None) -> int:
+        """Run all decorated consumers, each as ``consume`` does, side by side until they stop.
+
+        If one fails, the others finish what they have at hand, and its exception leaves here.
+
+        Args:
+            timeout, stop: As in ``consume``, for each.
+
+        Returns:
+            How many messages were handled.
+
+        Raises:
+            InvalidParameter: There is no consumer.
+        """
+        works = [
+            partial(work_off, self, replace(wish, timeout=timeout), handler)
+            for wish, handler in self._consumers
+        ]
+        if not works:
+            raise InvalidParameter("there is nothing to serve; decorate functions with `consumer`")
+        with contextlib.nullcontext(stop) if stop is not None else asked_to_stop() as event:
+            if len(works) == 1:
+                return works[0](event)
+            ending = Ending(event)
+            return side_by_side([partial(work, ending) for work in works], ending)

@@ -1,0 +1,257 @@
+"""Several workers on one queue: without an order, or keeping the order of messages with one key.
+
+Without an order each worker is a loop of its own. With one they share ``Lanes``: a worker asks for
+its turn, and is given a place, or is to look at the queue, or waits until one of the others has
+finished. How a worker waits is of threads or of tasks; what it does is written once.
+
+Upholds: I4, I5 (order of a key).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal, Protocol, TypedDict
+
+from onceq.client.again import Manager, Transaction, gone
+from onceq.client.lanes import AHEAD, Key, Lanes, of_stream
+from onceq.client.loops import Absence, Attempt, Course, Stop, Wait
+from onceq.client.plans.selection import some
+from onceq.errors import (
+    InvalidParameter,
+    MessageAlreadyReceived,
+    MessageLocked,
+    MessageNotFound,
+    OnceqError,
+    ReceiveTimeout,
+    ServiceNotAvailable,
+    TransactionUsage,
+)
+from onceq.model.message import Message
+from onceq.packet.batch import Batch
+from onceq.partners.driving import Calls, call
+
+Order = Literal["stream"] | Callable[[Message], Hashable] | None
+"""By what several workers keep an order: by the stream of a message, by a key, or by nothing."""
+WORKERS_MAX: Final = 1_000
+"""Workers of one loop. Each has a transaction open; a queue manager has room for some thousands."""
+LOOK: Final = -1
+"""In place of a place: look at the queue."""
+OVER: Final = -2
+"""Nothing more is to be done."""
+WAIT: Final = -3
+"""One of the others has to finish first."""
+LOOK_AGAIN_S: Final = 5.0
+"""After so many seconds a queue is looked at from its front again: what somebody else had taken may
+be back, and what has a higher priority stands before."""
+LOCKED_S: Final = 0.25
+"""Pause before a message is tried again that is locked in its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What was asked of ``consume``; raises InvalidParameter where it makes no sense."""
+
+    queue: str
+    timeout: float | None = None
+    concurrency: int = 1
+    batch: int = 1
+    order: Order = None
+    database: Callable[[], object] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "batch"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InvalidParameter(f"{name} is a number from 1 on, not {value!r}")
+        if self.concurrency > WORKERS_MAX:
+            raise InvalidParameter(f"concurrency is at most {WORKERS_MAX}")
+        if self.order is not None and self.order != "stream" and not callable(self.order):
+            raise InvalidParameter(
+                'order is "stream", or a function that gives the key of a message, or None'
+            )
+        if self.key is not None and self.batch > 1:
+            raise InvalidParameter(
+                "several workers that keep an order take one message each: leave batch out, or "
+                "take one worker, which keeps the order of the whole queue"
+            )
+        made = self.database
+        if made is not None and (not callable(made) or hasattr(made, "execute")):
+            raise InvalidParameter(
+                "database is a function that opens a connection for each worker, such as "
+                'lambda: psycopg.connect("dbname=shop")'
+            )
+        self.course(Absence(self.queue), self.timeout)  # raises InvalidParameter
+
+    @property
+    def key(self) -> Key | None:
+        """What several workers keep the order by; None: they need not, or it is one worker."""
+        if self.concurrency == 1 or self.order is None:
+            return None
+        return self.order if callable(self.order) else of_stream
+
+    def course(self, absence: Absence, timeout: float | None) -> Course:
+        """For a worker."""
+        return Course(
+            self.queue, timeout, self.batch, stoppable=True, connect=self.database,
+            absence=absence,
+        )  # fmt: skip
+
+
+class Options(TypedDict, total=False):
+    """What a decorated consumer may ask for; see ``QueueManager.consume``."""
+
+    concurrency: int
+    batch: int
+    order: Order
+    database: Callable[[], object] | None
+
+
+class Turns:
+    """Who does what, as a decision alone; the faces put a lock or a loop around it."""
+
+    def __init__(self, wish: Wish, stop: Stop, clock: Callable[[], float]) -> None:
+        assert wish.key is not None, "there is an order to keep"
+        self._lanes = Lanes(wish.key)
+        self._course = wish.course(Absence(wish.queue), wish.timeout)
+        self._limit = wish.concurrency
+        self._stop = stop
+        self._clock = clock
+        self._looking = False
+        self._resting = False
+        self._front_at = clock() + LOOK_AGAIN_S
+
+    @property
+    def after(self) -> int:
+        """The place behind which to look."""
+        return self._lanes.after
+
+    @property
+    def slice_s(self) -> float | None:
+        """How long to wait there for a message."""
+        return self._course.slice_s()
+
+    def now(self) -> int:
+        """What a worker does: a place, LOOK, OVER or WAIT."""
+        if self._stop.is_set():
+            return OVER
+        place = self._lanes.next() if self._lanes.at_work < self._limit else None
+        if place is not None:
+            return place
+        if self._resting and self._lanes.empty:
+            return OVER
+        if self._looking or self._resting or self._lanes.full:
+            return WAIT
+        self._looking = True
+        if self._clock() >= self._front_at:
+            self._front_at = self._clock() + LOOK_AGAIN_S
+            self._lanes.from_the_front()
+        return LOOK
+
+    def looked(self, found: Batch | None) -> None:
+        """Somebody has looked; None: there was nothing new, or no answer."""
+        self._looking = False
+        if found is not None:
+            self._course.came()
+            self._lanes.seen(found)
+
+    def nothing_came(self) -> None:
+        """Nothing came while somebody looked. When all of the time is over, what is at work is
+        finished, and then the queue is looked at once more."""
+        self._looking = False
+        if self._lanes.empty:
+            self._lanes.from_the_front()
+        self._resting = self._course.nothing_came()
+
+    def done(self, place: int, *, gone: bool) -> None:
+        """A worker has finished; see ``Lanes.done``."""
+        self._lanes.done(place, gone=gone)
+        self._resting = False
+
+
+class Crew(Protocol):
+    """Workers of either face."""
+
+    def turn(self) -> object:
+        """What to do, as ``Turns.now``, but never WAIT: it waits."""
+
+    def tell(self, what: Callable[[], None]) -> None:
+        """Change the turns, and let the others know."""
+
+
+def in_order(
+    qm: Manager, course: Course, handler: Callable[..., object], turns: Turns, crew: Crew,
+    wait: Wait,
+) -> Calls[int]:  # fmt: skip
+    """One of several workers; returns how many messages it has handled."""
+    attempt = Attempt(qm, course, handler, wait)
+    try:
+        while True:
+            turn = yield crew.turn
+            if turn == OVER:
+                return course.handled
+            if turn == LOOK:
+                yield from _look(qm, course, turns, crew, wait)
+                continue
+            left = False
+            try:
+                left = yield from _work(qm, course, attempt, turn, wait)
+            finally:
+                crew.tell(partial(turns.done, turn, gone=left))
+    finally:
+        yield from course.bench.drop()
+
+
+def _look(qm: Manager, course: Course, turns: Turns, crew: Crew, wait: Wait) -> Calls[None]:
+    """Look at what stands behind what was looked at before."""
+    found = None
+    asked = some(
+        qm._state, course.queue, count=AHEAD, timeout=turns.slice_s, peek=True,
+        after=turns.after,
+    )  # fmt: skip
+    try:
+        found = yield from call(qm._run, asked)
+        course.answered()
+    except ReceiveTimeout:
+        crew.tell(turns.nothing_came)
+        return
+    except ServiceNotAvailable as error:
+        if gone(error):
+            raise
+        yield partial(wait, course.away_s(error))
+    crew.tell(partial(turns.looked, found))
+
+
+def _work(qm: Manager, course: Course, attempt: Attempt, place: int, wait: Wait) -> Calls[bool]:
+    """Let the handler have the message at a place; whether it is gone from there."""
+    tx = qm.transaction()
+    try:
+        taken = yield from attempt.carry_out(tx, _take(tx, course, place))
+    except (MessageNotFound, MessageAlreadyReceived, MessageLocked):
+        if (yield from _locked(qm, course, place)):
+            yield partial(wait, LOCKED_S)
+            return False
+        return True
+    return bool(taken)
+
+
+def _take(tx: Transaction, course: Course, place: int) -> Calls[Batch | None]:
+    return (yield from call(tx._hold, course.queue, 1, timeout=0.0, lookup_id=place))
+
+
+def _locked(qm: Manager, course: Course, place: int) -> Calls[bool]:
+    """Whether a message that cannot be taken is in its place all the same: somebody holds it, or a
+    connection of this application that was lost does for a moment."""
+    asked = some(qm._state, course.queue, count=1, timeout=0.0, peek=True, lookup=place)
+    try:
+        yield from call(qm._run, asked)
+    except TransactionUsage:
+        return True
+    except ServiceNotAvailable as error:
+        if gone(error):
+            raise
+        return True
+    except OnceqError:
+        return False
+    return True

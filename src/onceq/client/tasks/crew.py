@@ -1,0 +1,141 @@
+"""Workers in tasks, on one queue or on several; what each does: see ``loops`` and ``ordered``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+from onceq.client.again import Manager
+from onceq.client.loops import LOOK_S, Absence, consume
+from onceq.client.ordered import WAIT, Turns, Wish, in_order
+from onceq.partners.driving import drive_in_task
+
+log = logging.getLogger("onceq")
+
+
+class Stop(Protocol):
+    """The end of workers around these, or what stands for an event."""
+
+    def is_set(self) -> bool: ...
+
+    async def pause(self, seconds: float, /) -> bool: ...
+
+
+class Event:
+    """An event of the application."""
+
+    def __init__(self, event: asyncio.Event) -> None:
+        self._event = event
+
+    def is_set(self) -> bool:
+        """Whether it is set."""
+        return self._event.is_set()
+
+    async def pause(self, seconds: float, /) -> bool:
+        """Wait so long, or until it is set; whether it is."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._event.wait(), seconds)
+        return self._event.is_set()
+
+
+class Ending:
+    """When workers end: when the application says so, or one of them has failed.
+
+    Attributes:
+        failure: What one of them has raised, the first one.
+    """
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+        self.failure: BaseException | None = None
+
+    def is_set(self) -> bool:
+        """Whether they end."""
+        return self.failure is not None or self._stop.is_set()
+
+    async def pause(self, seconds: float, /) -> bool:
+        """Wait so long, or until the application says so; whether they end."""
+        await self._stop.pause(seconds)
+        return self.is_set()
+
+    def fail(self, error: BaseException) -> None:
+        """One has failed: the others finish what they have at hand."""
+        if self.failure is None:
+            self.failure = error
+        else:
+            log.error("another worker failed, too: %s: %s", type(error).__name__, error)
+
+
+class Crew:
+    """Gives workers their turns; see ``ordered.Crew``."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._changed = asyncio.Event()
+
+    async def turn(self) -> int:
+        """See ordered.Crew."""
+        while (now := self._turns.now()) == WAIT:
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), LOOK_S)
+        return now
+
+    def tell(self, what: Callable[[], None]) -> None:
+        """See ordered.Crew."""
+        try:
+            what()
+        finally:
+            self._changed.set()
+
+
+async def work_off(qm: Manager, wish: Wish, handler: Callable[..., object], stop: Stop) -> int:
+    """Let workers handle a queue until they are to stop; how many messages they have handled."""
+    absence = Absence(wish.queue)
+    if wish.concurrency == 1:
+        course = wish.course(absence, wish.timeout)
+        return await drive_in_task(consume(qm, course, handler, stop, stop.pause))
+    ending = Ending(stop)
+    if wish.key is None:
+
+        async def loop() -> int:
+            course = wish.course(absence, wish.timeout)
+            return await drive_in_task(consume(qm, course, handler, ending, ending.pause))
+
+        return await side_by_side([loop] * wish.concurrency, ending)
+    turns = Turns(wish, ending, qm._state.clock)
+    crew = Crew(turns)
+
+    async def worker() -> int:
+        course = wish.course(absence, None)
+        return await drive_in_task(in_order(qm, course, handler, turns, crew, ending.pause))
+
+    # One more: while one looks at the queue, all others may be at work.
+    return await side_by_side([worker] * (wish.concurrency + 1), ending)
+
+
+async def side_by_side(
+    works: Sequence[Callable[[], Coroutine[Any, Any, int]]], ending: Ending
+) -> int:
+    """Do all of these, each in a task; the sum of what they return.
+
+    The first exception of one lets the others finish what they have at hand, and is raised then.
+    To cancel it cancels all of them.
+    """
+    done: list[int] = []
+
+    async def carry_out(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
+        try:
+            done.append(await work())
+        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
+            ending.fail(error)
+
+    async with asyncio.TaskGroup() as group:
+        for work in works:
+            group.create_task(carry_out(work))
+    if ending.failure is not None:
+        raise ending.failure
+    return sum(done)

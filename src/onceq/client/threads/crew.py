@@ -1,0 +1,136 @@
+"""Workers in threads, on one queue or on several; what each does: see ``loops`` and ``ordered``."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from onceq.client.again import Manager
+from onceq.client.loops import LOOK_S, Absence, consume
+from onceq.client.ordered import WAIT, Turns, Wish, in_order
+from onceq.partners.driving import drive
+
+JOIN_S = 0.5
+"""A thread that waits for workers hears a signal after this time."""
+
+log = logging.getLogger("onceq")
+
+
+class Stop(Protocol):
+    """An event, or the end of workers around these."""
+
+    def is_set(self) -> bool: ...
+
+    def wait(self, timeout: float, /) -> bool: ...
+
+
+class Ending:
+    """When workers end: when the application says so, or one of them has failed.
+
+    Attributes:
+        failure: What one of them has raised, the first one.
+    """
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+        self.failure: BaseException | None = None
+
+    def is_set(self) -> bool:
+        """Whether they end."""
+        return self.failure is not None or self._stop.is_set()
+
+    def wait(self, timeout: float, /) -> bool:
+        """Wait so long, or until the application says so; whether they end."""
+        self._stop.wait(timeout)
+        return self.is_set()
+
+    def fail(self, error: BaseException) -> None:
+        """One has failed: the others finish what they have at hand."""
+        if self.failure is None:
+            self.failure = error
+        else:
+            log.error("another worker failed, too: %s: %s", type(error).__name__, error)
+
+
+class Crew:
+    """Gives workers their turns; see ``ordered.Crew``."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._changed = threading.Condition()
+
+    def turn(self) -> int:
+        """See ordered.Crew."""
+        with self._changed:
+            while (now := self._turns.now()) == WAIT:
+                self._changed.wait(LOOK_S)
+            return now
+
+    def tell(self, what: Callable[[], None]) -> None:
+        """See ordered.Crew."""
+        with self._changed:
+            try:
+                what()
+            finally:
+                self._changed.notify_all()
+
+
+def work_off(qm: Manager, wish: Wish, handler: Callable[..., object], stop: Stop) -> int:
+    """Let workers handle a queue until they are to stop; how many messages they have handled."""
+    absence = Absence(wish.queue)
+    if wish.concurrency == 1:
+        course = wish.course(absence, wish.timeout)
+        return drive(consume(qm, course, handler, stop, stop.wait))
+    ending = Ending(stop)
+    if wish.key is None:
+
+        def loop() -> int:
+            course = wish.course(absence, wish.timeout)
+            return drive(consume(qm, course, handler, ending, ending.wait))
+
+        return side_by_side([loop] * wish.concurrency, ending)
+    turns = Turns(wish, ending, qm._state.clock)
+    crew = Crew(turns)
+
+    def worker() -> int:
+        course = wish.course(absence, None)
+        return drive(in_order(qm, course, handler, turns, crew, ending.wait))
+
+    # One more: while one looks at the queue, all others may be at work.
+    return side_by_side([worker] * (wish.concurrency + 1), ending)
+
+
+def side_by_side(works: Sequence[Callable[[], int]], ending: Ending) -> int:
+    """Do all of these, each in a thread; the sum of what they return.
+
+    The first exception of one lets the others finish what they have at hand, and is raised then.
+    """
+    done: list[int] = []
+
+    def carry_out(work: Callable[[], int]) -> None:
+        try:
+            done.append(work())
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+            ending.fail(error)
+
+    threads = [
+        threading.Thread(
+            target=contextvars.copy_context().run, args=(carry_out, work), name="onceq worker",
+            daemon=True,
+        )
+        for work in works
+    ]  # fmt: skip
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        try:
+            for thread in threads:
+                thread.join(JOIN_S)
+        except BaseException as error:  # noqa: BLE001 - KeyboardInterrupt; raised below
+            ending.fail(error)
+    if ending.failure is not None:
+        raise ending.failure
+    return sum(done)
