@@ -12,7 +12,6 @@ import itertools
 import logging
 import os
 import signal
-import socket
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
@@ -34,6 +33,7 @@ from onceq.service.recovering import Recovering
 from onceq.service.reloading import reloading
 from onceq.service.requests import admit
 from onceq.service.socket_group import opened
+from onceq.service.supervisor import READY, STOPPING, Watchdog, notify
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 
@@ -84,6 +84,8 @@ class Daemon:
         self._network.attach(self.engine)
         self._reloading = reloading(self.engine, self._network, configuration, read)
         self._scheduled = False
+        self._turns = 0
+        self._watchdog = Watchdog(loop, lambda: self._turns, lambda: not self.engine.has_work)
         self._orderly = True
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = 0
@@ -120,6 +122,7 @@ class Daemon:
 
     def _pump(self) -> None:
         self._scheduled = False
+        self._turns += 1
         try:
             more = self.engine.pump()
         except Exception as error:
@@ -210,6 +213,7 @@ class Daemon:
             self._loop.add_signal_handler(number, self.stop)
         self._loop.add_signal_handler(signal.SIGHUP, self._hung_up)
         self._network.watch_doors()
+        self._watchdog.start()
         self._wake()
         self._recovering.start(self.engine.manager.identity.guid)
         event(
@@ -253,6 +257,8 @@ class Daemon:
             StorageFailure: The disk failed.
         """
         error = await self._over
+        notify(STOPPING)
+        self._watchdog.stop()
         self._recovering.stop()
         self._network.stop_listening()
         if error is None:
@@ -283,15 +289,6 @@ class Daemon:
         """Give back what a daemon holds that never came to ``serve``, or has left it."""
         self._network.stop_listening()
         self._upkeep.shutdown()
-
-
-def notify(state: str) -> None:
-    """Tell the service manager of the system (systemd), if it wants to know."""
-    address = os.environ.get("NOTIFY_SOCKET", "")
-    if address:
-        name = "\0" + address[1:] if address.startswith("@") else address
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
-            to.sendto(state.encode(), name)
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -332,7 +329,7 @@ def run(
         daemon = Daemon(path, store, configuration, loop, clock, read)
         try:
             await daemon.start()
-            notify("READY=1")
+            notify(READY)
             ready(daemon)
             await daemon.serve()
         finally:

@@ -1,0 +1,93 @@
+"""The unit for systemd and the files for containers: they fit what the code takes.
+
+There is no systemd and no container here: the tool of systemd checks the unit where it is
+installed, and of the container files the form, the addresses and the configuration are checked.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onceq.service.config import parse
+from onceq.service.supervisor import watchdog_s
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGING = ROOT / "packaging"
+UNIT = PACKAGING / "onceq@.service"
+yaml: Any = importlib.import_module("yaml")
+
+
+def setting(name: str) -> str:
+    """Of the unit."""
+    (found,) = re.findall(rf"^{name}=(.*)$", UNIT.read_text(), re.M)
+    return str(found)
+
+
+def test_the_unit_finds_the_command_in_any_install() -> None:
+    assert setting("ExecStart").startswith("/usr/bin/env onceq qm run ")
+    assert setting("Environment").startswith("PATH=/opt/onceq/bin:/usr/local/")
+    assert setting("EnvironmentFile").startswith("-"), "it need not be there"
+
+
+def test_the_unit_lets_the_watchdog_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", str(int(setting("WatchdogSec")) * 1_000_000))
+    assert watchdog_s() == int(setting("WatchdogSec")) / 2
+    assert setting("NotifyAccess") == "main"
+
+
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
+)
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    # With a command that is there, and without the account, which need not exist here.
+    text = UNIT.read_text().replace("User=onceq\nGroup=onceq\n", "")
+    (tmp_path / "onceq@alpha.service").write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(tmp_path / "onceq@alpha.service")],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    said = [line for line in done.stderr.splitlines() if "onceq@alpha" in line]
+    assert not said, said
+
+
+def test_the_managers_of_the_compose_file_find_each_other() -> None:
+    compose = yaml.safe_load((PACKAGING / "container" / "compose.yaml").read_text())
+    configuration = parse(tomllib.loads((PACKAGING / "container" / "onceq.toml").read_text()))
+    services = compose["services"]
+    names = {
+        one["environment"]["ONCEQ_NAME"]: one["networks"]["onceq"]["ipv4_address"]
+        for one in services.values()
+        if "environment" in one
+    }
+    assert len(names) == 3
+    assert {name: where.split(":")[0] for name, where in configuration.peers.items()} == names
+    scraper = services["prometheus"]["networks"]["onceq"]["ipv4_address"]
+    assert set(configuration.plain_peers) == {*names.values(), scraper}
+    assert f"address:{scraper} monitor" in services["grants"]["command"][-1]
+    scraped = yaml.safe_load((PACKAGING / "container" / "prometheus.yml").read_text())
+    _, _, port = configuration.metrics_listen.rpartition(":")
+    for job in scraped["scrape_configs"]:
+        (targets,) = job["static_configs"]
+        assert targets["targets"] == [f"{where}:{port}" for where in names.values()]
+    folder = PACKAGING / "container"
+    for one in services.values():
+        for volume in one["volumes"]:
+            source = volume.split(":")[0]
+            assert source in compose["volumes"] or (folder / source).is_file(), source
+
+
+def test_the_container_file_names_what_is_there() -> None:
+    text = (PACKAGING / "container" / "Containerfile").read_text()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for wanted in re.findall(r"\[([a-z,]+)\]", text):
+        assert set(wanted.split(",")) <= set(extras["optional-dependencies"])
+    assert importlib.util.find_spec("onceq.service.main")
+    assert "9464" in (PACKAGING / "container" / "onceq.toml").read_text()
