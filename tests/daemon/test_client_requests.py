@@ -154,6 +154,8 @@ def test_who_wants_no_reply_gets_none(qm: Any) -> None:
     for reply in (qm.reply, qm.transaction().reply):
         with pytest.raises(InvalidParameter, match="names no queue for a reply"):
             reply(message, b"y")
+        with pytest.raises(InvalidParameter, match="answers a message"):
+            reply(message.id, b"y")
     with pytest.raises(InvalidParameter, match="correlation"):
         with_queue = onceq.Message(b"", message.id, response_queue=N)
         qm.reply(with_queue, b"y", correlation_id=bytes(20)[:-1] + b"1")

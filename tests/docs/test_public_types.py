@@ -17,6 +17,7 @@ from onceq.model.views.view import View
 
 OPEN: dict[str, str] = {
     "enlist": "the connection that was given, or a branch",
+    "json": "whatever a body is, or of the type that was asked for",
     "run": "what the application's own function returns",
 }
 """Calls whose result is of a type that only the caller knows."""

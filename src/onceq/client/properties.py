@@ -294,8 +294,10 @@ def answering(message: Message, values: Mapping[str, Any]) -> dict[str, Any]:
     identifier.
 
     Raises:
-        InvalidParameter: The message wants no reply, or the reply is to have another identifier.
+        InvalidParameter: It is no message, wants no reply, or the reply has another identifier.
     """
+    if not isinstance(message, Message):
+        raise InvalidParameter(f"a reply answers a message, not {message!r}")
     if not message.response_queue:
         raise InvalidParameter(
             f"message {message.id} names no queue for a reply (response_queue); it was not sent "

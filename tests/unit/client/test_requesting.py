@@ -6,6 +6,7 @@ from array import array
 
 import pytest
 
+from onceq.client.plans.tracking import remove_older
 from onceq.client.requesting import REPLIES, request
 from onceq.client.session import Session
 from onceq.errors import (
@@ -95,3 +96,15 @@ def test_what_cannot_be_seen_is_not_claimed(script: Script, known: Session) -> N
     with pytest.raises(ReplyTimeout, match="cannot be seen") as caught:
         script.run(request(known, Q, b"?", timeout=0.0))
     assert caught.value.request == str(MessageId(known.source, 1))
+
+
+def test_only_what_is_old_is_removed(script: Script) -> None:
+    """A clock was set back: behind an old message stands a new one, and another old one."""
+    three = Batch(
+        Run.of([packet()] * 3), array("Q", [4, 5, 6]), array("I", [1, 9, 2]), array("I", [0] * 3)
+    )
+    script.will(Code.RECEIVE, three, ReceiveTimeout())
+    script.will(Code.REMOVE, 1)
+    script.run(remove_older(REPLIES, 3))
+    taken = script.request(1, requests.Remove)
+    assert (taken.first, taken.last) == (4, 4)

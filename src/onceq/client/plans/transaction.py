@@ -76,7 +76,8 @@ def reply(
     """
     if json is not NOTHING:
         body = json_body(body, json, properties)
-    return unit.send(message.response_queue, (body,), answering(message, properties))
+    values = answering(message, properties)
+    return unit.send(message.response_queue, (body,), values)
 
 
 def hold(

@@ -1,0 +1,31 @@
+"""Planted mistakes about requests and their replies."""
+
+from __future__ import annotations
+
+from onceq.client import requesting
+from onceq.client.plans import tracking
+from tests.planted.planted import Planted, edited
+
+DAEMON = "tests/daemon/test_client_requests.py::"
+
+PLANTED = (
+    Planted(
+        "any-reply-will-do",
+        edited(requesting, "pick=PickBy.CORRELATION, value=id.pack(),", ""),
+        DAEMON + "test_a_late_reply_confuses_no_later_request",
+    ),
+    Planted(
+        "replies-stay",
+        edited(
+            requesting,
+            "yield from do(requests.Remove(replies, 0, reply.lookup_id, reply.lookup_id))",
+            "pass",
+        ),
+        DAEMON + "test_a_request_is_answered_and_nothing_is_left",
+    ),
+    Planted(
+        "new-replies-are-removed-with-old-ones",
+        edited(tracking, "takewhile(", "filter("),
+        "tests/unit/client/test_requesting.py::test_only_what_is_old_is_removed",
+    ),
+)
