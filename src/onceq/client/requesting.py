@@ -183,24 +183,32 @@ def _look_for(replies: str, id: MessageId, wait_s: float) -> Plan[Message | None
 
 
 def _known(session: Session, queue: str, id: MessageId) -> Plan[str]:
-    """What is known of a request that nobody has answered."""
+    """What is known of a request that nobody has answered, as far as the application may see it."""
+    unseen = ""
     try:
         for ending in (yield from endings(id, ())):
             if ending.state == "waiting":
                 return f"it has not left this computer ({ending.text})"
             return ending.text
-        yield from look(looks.QUEUE, queue)
-        try:
-            yield from peek(session, queue, message_id=id)
-        except ReceiveTimeout:
-            return "it was received (or a transaction holds it), and not answered in time"
-        return "it is in its queue, and nobody has received it"
     except ServiceNotAvailable:
         raise
-    except QueueNotFound:
-        return "it has left this computer and was not refused, so it may have been received"
     except OnceqError as error:
-        return f"what became of it cannot be seen ({error.text})"
+        unseen = error.text
+    try:
+        yield from look(looks.QUEUE, queue)
+        yield from peek(session, queue, message_id=id)
+    except ReceiveTimeout:
+        return "it was received (or a transaction holds it), and not answered in time"
+    except QueueNotFound:
+        if not unseen:
+            return "it has left this computer and was not refused, so it may have been received"
+    except ServiceNotAvailable:
+        raise
+    except OnceqError as error:
+        unseen = error.text
+    else:
+        return "it is in its queue, and nobody has received it"
+    return f"it was sent, and what became of it this application cannot see ({unseen})"
 
 
 # ---- the other side ----------------------------------------------------------------------------

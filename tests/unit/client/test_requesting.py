@@ -10,6 +10,7 @@ from onceq.client.plans.tracking import remove_older
 from onceq.client.requesting import REPLIES, request
 from onceq.client.session import Session
 from onceq.errors import (
+    AccessDenied,
     LinkLost,
     ManagerAway,
     ReceiveTimeout,
@@ -92,8 +93,8 @@ def test_a_lost_connection_says_what_was_sent(script: Script, known: Session) ->
 def test_what_cannot_be_seen_is_not_claimed(script: Script, known: Session) -> None:
     script.will(Code.SEND, Sent(1, 1, 1))
     script.will(Code.RECEIVE, *[ReceiveTimeout()] * 5)
-    script.will(Code.LOOK, ReceiveTimeout("no answer"))
-    with pytest.raises(ReplyTimeout, match="cannot be seen") as caught:
+    script.will(Code.LOOK, *[AccessDenied("nobody has granted monitor")] * 2)
+    with pytest.raises(ReplyTimeout, match=r"cannot see \(nobody has granted") as caught:
         script.run(request(known, Q, b"?", timeout=0.0))
     assert caught.value.request == str(MessageId(known.source, 1))
 
@@ -108,3 +109,11 @@ def test_only_what_is_old_is_removed(script: Script) -> None:
     script.run(remove_older(REPLIES, 3))
     taken = script.request(1, requests.Remove)
     assert (taken.first, taken.last) == (4, 4)
+
+
+def test_a_connection_that_is_lost_at_the_end_is_said(script: Script, known: Session) -> None:
+    script.will(Code.RECEIVE, *[ReceiveTimeout()] * 2)
+    script.will(Code.LOOK, LinkLost("cut"))
+    script.will(Code.RECEIVE, *[ReceiveTimeout()] * 3)
+    with pytest.raises(LinkLost, match=r"was sent, and then: cut"):
+        script.run(request(known, Q, b"?", timeout=0.0))
