@@ -15,18 +15,29 @@ NOTE = "<!-- Written by `make docs` from the code; a test compares them. -->\n\n
 TOP = """# Command line
 
 {note}`onceq` works on one queue manager. Which one is said by `--qm WHERE` (or `-q`), before or
-behind the name of the command: a data directory, a socket (`unix:///path/onceq.sock`), or
-`onceq://host:port`. Without it the variable `ONCEQ_QM` counts, and then the current directory if a
-queue manager lives there.
+behind the name of the command: a data directory, a socket (`unix:///path/onceq.sock`),
+`onceq://host:port`, `tls://host:port`, or the name of a [context](#onceq-context-add-name-where).
+Without it the variable `ONCEQ_QM` counts, then `ONCEQ_CONTEXT`, then the current directory if
+a queue manager lives there, and then the context in use. A name that is a context, and a file in
+the current directory too, is refused: `./name` is the file.
 
-In names of queues `/` is accepted for `\\`, because shells eat backslashes: `private$/orders` needs
-no quotes; a name with `;` does, as in `'SYSTEM$;DEADXACT'`. A mistyped name or command is answered
-with those that are like it.
+Names of queues are printed with `/`, and accepted with `/` or `\\`, because shells eat backslashes:
+`private$/orders` needs no quotes; a name with `;` does, as in `'SYSTEM$;DEADXACT'`. A mistyped name
+or command is answered with those that are like it. JSON has names as the client library does, with
+`\\`.
 
 Every command but `qm run` knows `--json`; errors are then JSON too, on stderr. A user's mistake
 gives one line, `onceq: error (code): what happened, what to do`, and an
-[exit code](exit-codes.md). Tables that go into a pipe have no decoration and are never cut.
-`onceq --install-completion` makes the shell complete commands, options and names of queues.
+[exit code](exit-codes.md). Tables that go into a pipe have no decoration and are never cut. On
+a terminal a table is no wider than that: texts become shorter, columns leave, the least important
+first, and names are whole; `--wide` shows everything. Numbers have no separators, and `--exact`
+shows sizes as numbers of bytes. `python -m onceq` is the same command.
+
+What destroys something asks first; `--yes` answers, and `--dry-run` says what would happen. Who is
+not at a terminal has not agreed.
+
+`onceq --install-completion` makes the shell (bash, zsh or fish) complete commands, options,
+contexts and names of queues; where no queue manager answers within half a second it offers none.
 
 """
 

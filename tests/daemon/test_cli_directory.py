@@ -54,7 +54,7 @@ def test_two_daemons_that_share_a_directory(
         assert taken == b"17 chairs\n"
 
         one("list", "remove", "shops", audit)
-        one("list", "drop", "all")
+        one("list", "drop", "all", "--yes")
         one("list", "show", "all", code=2)
         one("list", "add", "shops", r"DIRECT=OS:BETA\private$\q;JOURNAL", code=2)
         assert "cannot be a member" in one.error

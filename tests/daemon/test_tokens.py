@@ -388,7 +388,7 @@ def test_the_commands(daemon: Daemon, tmp_path: Path, capfd: pytest.CaptureFixtu
     said(*shown, "send", Q, "x", "--transactional")
     said(*shown, "qm", "status")
     assert "token:billing" in said(*shown, "receive", Q, code=AccessDenied.exit_code)
-    assert said("token", "revoke", "billing") == "the token billing is revoked\n"
+    assert said("token", "revoke", "billing", "--yes") == "the token billing is revoked\n"
     refused = said(*shown, "qm", "status", code=AccessDenied.exit_code)
     assert str(file) in refused
     assert token not in refused

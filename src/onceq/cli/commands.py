@@ -25,6 +25,7 @@ GROUPS: Final = {
     "journal": "Journals: list, show, remove.",
     "mapping": "Mapping files: names of queues over HTTP outside and inside.",
     "damage": "Damaged messages: what was set aside because its stored bytes have changed.",
+    "context": "Contexts: short names of queue managers, for -q.",
     "list": "Distribution lists: one name that stands for many queues.",
     "directory": "The directory: public queues, distribution lists, computers.",
     "spark": "Jobs on Apache Spark: queues into files and back, audits of histories.",
@@ -103,6 +104,10 @@ COMMANDS: Final = {
     "mapping explain": "onceq.cli.mapping:explain",
     "damage list": "onceq.cli.damage:list_",
     "damage drop": "onceq.cli.damage:drop",
+    "context add": "onceq.cli.context_commands:add",
+    "context list": "onceq.cli.context_commands:list_",
+    "context use": "onceq.cli.context_commands:use",
+    "context remove": "onceq.cli.context_commands:remove",
     "list create": "onceq.cli.lists:create_list",
     "list add": "onceq.cli.lists:add",
     "list remove": "onceq.cli.lists:remove",
@@ -122,11 +127,11 @@ COMMANDS: Final = {
 
 TABLES: Final = frozenset(
     (
-        "audit", "bench", "damage list", "dead list", "directory show", "journal list", "list show",
-        "mapping check", "outcome", "outgoing list", "outgoing show", "peek", "peer list",
-        "qm check", "qm status", "queue list", "queue show", "rights list", "rights show",
-        "spark audit", "spark readers", "stream list", "stream show", "tls show", "token list",
-        "trail", "tx groups", "tx list", "tx show",
+        "audit", "bench", "context list", "damage list", "dead list", "directory show",
+        "journal list", "list show", "mapping check", "outcome", "outgoing list", "outgoing show",
+        "peek", "peer list", "qm check", "qm status", "queue list", "queue show", "rights list",
+        "rights show", "spark audit", "spark readers", "stream list", "stream show", "tls show",
+        "token list", "trail", "tx groups", "tx list", "tx show",
     )
 )  # fmt: skip
 """Those that print tables or facts: it can be said how."""

@@ -26,15 +26,28 @@ COMPLETION_S_MAX = 0.5
 """A shell waits no longer for names."""
 SUGGESTIONS_MAX = 3
 
+
+def complete_where(incomplete: str) -> list[str]:
+    """Names of contexts for the shell's completion; it offers directories itself."""
+    from onceq.cli import contexts
+
+    try:
+        return [name for name in contexts.read().known if name.startswith(incomplete)]
+    except OnceqError:
+        return []
+
+
 Where = Annotated[
     str | None,
     Option(
         "--qm",
         "-q",
         metavar="WHERE",
-        help="Queue manager: its data directory, its socket, onceq://host:port or tls://host:port "
-        f"[else {QM_VARIABLE}, else this directory].",
+        help="Queue manager: its data directory, its socket, onceq://host:port, tls://host:port or "
+        f"the name of a context [else {QM_VARIABLE}, ONCEQ_CONTEXT, this directory, or the context "
+        "in use].",
         show_default=False,
+        autocompletion=complete_where,
     ),
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON.", show_default=False)]
@@ -83,26 +96,41 @@ def dumped(value: object, option: bool) -> bool:
 
 
 def where(option: str | None) -> str:
-    """The queue manager to talk to; raises ConfigurationError if nothing says which."""
-    chosen = option or TOP.qm or os.environ.get(QM_VARIABLE)
-    if chosen:
-        return chosen
+    """The queue manager to talk to.
+
+    A context that is meant also says which token is shown, if the command line does not.
+
+    Raises:
+        ConfigurationError: Nothing says which.
+        UsageError: It is a context that there is not.
+    """
+    from onceq.cli import contexts
     from onceq.client.address import is_data_directory
 
-    if is_data_directory("."):
+    named = option or TOP.qm or os.environ.get(QM_VARIABLE)
+    if named:
+        chosen = contexts.meant(named)
+    elif name := os.environ.get(contexts.VARIABLE):
+        chosen = contexts.read().get(name)
+    elif is_data_directory("."):
         return "."
-    raise ConfigurationError(
-        "which queue manager? Say --qm with its data directory, its socket, onceq://host:port or "
-        "tls://host:port, "
-        f"or set {QM_VARIABLE}"
-    )
+    elif (used := contexts.in_use()) is not None:
+        chosen = used
+    else:
+        raise ConfigurationError(
+            "which queue manager? Say --qm with its data directory, its socket, onceq://host:port "
+            f"or tls://host:port, set {QM_VARIABLE}, or name it: 'onceq context add'"
+        )
+    TOP.token_file = TOP.token_file or chosen.token_file or None
+    return chosen.where
 
 
 def connected(option: str | None) -> QueueManager:
     """A connection to the queue manager that the options name, as whom they say."""
     from onceq.client.opening import connect
 
-    return connect(where(option), timeout=CONNECT_S_MAX, token_file=TOP.token_file)
+    place = where(option)
+    return connect(place, timeout=CONNECT_S_MAX, token_file=TOP.token_file)
 
 
 @contextmanager
@@ -124,7 +152,8 @@ def asking(
     """The same for a command that only looks; it loads far less, and is quick."""
     from onceq.client.asking import Asking
 
-    with Asking(where(option), timeout=timeout, token_file=TOP.token_file) as qm, hinting(qm, name):
+    place = where(option)
+    with Asking(place, timeout=timeout, token_file=TOP.token_file) as qm, hinting(qm, name):
         yield qm
 
 

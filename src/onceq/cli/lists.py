@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, asking, dumped, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, agreed, asking, dumped, manager
 from onceq.cli.parameters import Argument, Option
 from onceq.errors import DirectoryError
 from onceq.model.identity import guid_text
+from onceq.model.wording import plural
 
 if TYPE_CHECKING:
     from onceq.model.views.managers import ListView
@@ -52,9 +53,14 @@ def remove(name: Name, members: Members, qm: Where = None, json: Json = False) -
     _said(made, json)
 
 
-def drop(name: Name, qm: Where = None) -> None:
-    """Remove a list from the directory."""
+def drop(name: Name, yes: Yes = False, dry_run: DryRun = False, qm: Where = None) -> None:
+    """Remove a list from the directory. It asks first; its members stay."""
     with manager(qm) as connection:
+        count = plural(len(connection.list_members(name)), "member")
+        if dry_run:
+            out.line(f"would remove the list {name} with {count}; nothing was changed")
+            return
+        agreed(f"remove the list {name} with {count} for good?", yes=yes)
         connection.drop_list(name)
     out.line(f"{name} is gone")
 

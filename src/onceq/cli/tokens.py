@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, age, asking, dumped, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, age, agreed, asking, dumped, manager
 from onceq.cli.parameters import Argument, Option
 from onceq.errors import InvalidParameter
 from onceq.model.wording import plural
@@ -70,12 +70,19 @@ def list_tokens(qm: Where = None, json: Json = False) -> None:
     )
 
 
-def revoke(name: Name, qm: Where = None) -> None:
-    """Take a token back, with what was granted to it by its name.
+def revoke(name: Name, yes: Yes = False, dry_run: DryRun = False, qm: Where = None) -> None:
+    """Take a token back, with what was granted to it by its name. It asks first.
 
     Connections that came with it are cut at once; what was open on them is undone.
     """
     with manager(qm) as connection:
+        found = next((one for one in connection.tokens() if one.name == name), None)
+        if found is not None:
+            users = plural(found.connections, "connection")
+            if dry_run:
+                out.line(f"would revoke the token {name} and cut {users}; nothing was changed")
+                return
+            agreed(f"revoke the token {name} for good, and cut {users}?", yes=yes)
         cut = connection.revoke_token(name)
     what = f"; {plural(cut, 'connection')} that came with it {'is' if cut == 1 else 'are'} cut"
     out.line(f"the token {name} is revoked{what if cut else ''}")

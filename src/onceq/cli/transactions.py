@@ -14,6 +14,7 @@ from typing import Annotated, Any, NoReturn
 
 from onceq.cli import out
 from onceq.cli.common import CONNECT_S_MAX, TOP, DryRun, Json, Where, Yes, agreed, dumped, manager
+from onceq.cli.contexts import meant
 from onceq.cli.parameters import Argument, Exit, Option
 from onceq.client.address import parse
 from onceq.client.opening import connect_aside
@@ -273,10 +274,24 @@ def _as_decided(xid: Xid, where: str, *, commit: bool) -> None:
         raise UsageError(f"{other.name} says that it is {decision.value}: nothing was done")
 
 
-def forget_branch(branch: BranchId, qm: Where = None) -> None:
-    """Drop the memory of a branch that was decided by hand, once all partners were compared."""
+def forget_branch(
+    branch: BranchId, yes: Yes = False, dry_run: DryRun = False, qm: Where = None
+) -> None:
+    """Drop the memory of a branch that was decided by hand, once all partners were compared.
+
+    It asks first: what was decided is not known any more then.
+    """
+    xid = Xid.parse(branch)
     with manager(qm) as connection:
-        connection.xa.forget(Xid.parse(branch))
+        view = next((b for b in connection.branches() if b.xid == str(xid)), None)
+        if view is not None and not view.phase.endswith("by hand"):
+            raise UsageError(f"branch {branch} is {view.phase}: only one decided by hand is kept")
+        if view is not None and dry_run:
+            out.line(f"would be forgotten: {branch}, {view.phase}; nothing was changed")
+            return
+        if view is not None:
+            agreed(f"forget that {branch} was {view.phase}?", yes=yes)
+        connection.xa.forget(xid)
     out.line(f"forgotten: {branch}")
 
 
@@ -317,7 +332,10 @@ def accept_database(
 def _connected(where: str) -> QueueManager:
     """Another queue manager: a token that does not say for whom it is is for the one that is
     operated."""
-    return connect_aside(where, timeout=CONNECT_S_MAX, token_file=TOP.token_file)
+    other = meant(where)
+    return connect_aside(
+        other.where, timeout=CONNECT_S_MAX, token_file=other.token_file or TOP.token_file
+    )
 
 
 def _watch(qm: QueueManager, others: list[str], databases: list[str]) -> NoReturn:
@@ -327,7 +345,7 @@ def _watch(qm: QueueManager, others: list[str], databases: list[str]) -> NoRetur
     """
     recovery = qm.recovery()
     for place in others:
-        parse(place)  # what is no address at all is told now
+        parse(meant(place).where)  # what is no address at all is told now
         recovery.add_unmet(AbsentManager(partial(_connected, place)), place)
     for place in databases:
         recovery.add_place(place_for(place), ManagerPromiser(qm))

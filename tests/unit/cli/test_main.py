@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,16 @@ def test_check_a_sound_store_and_one_that_is_none(capsys: pytest.CaptureFixture[
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("onceq 0.")
+
+
+def test_the_package_is_the_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["onceq", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("onceq", run_name="__main__")
+    assert ended.value.code == 0
     assert capsys.readouterr().out.startswith("onceq 0.")
 
 
