@@ -17,6 +17,7 @@ import pytest
 
 import onceq
 from onceq import aio
+from onceq.cli import out
 from onceq.cli.main import run
 from onceq.errors import (
     AccessDenied,
@@ -336,7 +337,7 @@ def test_who_may_only_peek_sees_headers_and_is_told_how(
     assert said("rights", "explain", "token:peeker", "peek", Q).startswith("yes")
     refused = said("queue", "delete", Q, "--dry-run", code=AccessDenied.exit_code)
     assert "get-properties" in refused
-    assert said("queue", "delete", Q, "--yes") == rf"deleted {Q} with 1 message" + "\n"
+    assert said("queue", "delete", Q, "--yes") == f"deleted {out.name(Q)} with 1 message" + "\n"
 
 
 def test_who_gives_rights_at_a_queue_hears_what_his_revoke_has_done(

@@ -41,6 +41,7 @@ COMMANDS: Final = {
     "trail": "onceq.cli.rights:trail",
     "bench": "onceq.cli.bench:bench",
     "audit": "onceq.cli.audit:audit",
+    "top": "onceq.cli.top:top",
     "qm backup": "onceq.cli.backups:backup_command",
     "qm restore": "onceq.cli.backups:restore_command",
     "qm scrub": "onceq.cli.damage:scrub_command",
@@ -131,7 +132,7 @@ TABLES: Final = frozenset(
         "journal list", "list show", "mapping check", "outcome", "outgoing list", "outgoing show",
         "peek", "peer list", "qm check", "qm status", "queue list", "queue show", "rights list",
         "rights show", "spark audit", "spark readers", "stream list", "stream show", "tls show",
-        "token list", "trail", "tx groups", "tx list", "tx show",
+        "token list", "top", "trail", "tx groups", "tx list", "tx show",
     )
 )  # fmt: skip
 """Those that print tables or facts: it can be said how."""

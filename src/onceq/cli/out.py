@@ -22,7 +22,7 @@ from onceq.cli.table import GAP, Table, width_of
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _NAMES = re.compile(
     r"(?<=private\$)\\{1,2}|\\{1,2}(?=(?:private|system)\$)|(?<=OS:)([\w.-]+)\\{1,2}"
-    r"|(?<=[0-9a-f]{4}-[0-9a-f]{12})\\{1,2}(?=\d)",
+    r"|(?<=[0-9a-f]{12})\\{1,2}(?=\d)|(?<=[0-9a-f]{12}\})\\{1,2}(?=\d)",
     re.IGNORECASE,
 )
 """Backslashes of names of queues and of identifiers of messages in a sentence; two where a name
@@ -96,7 +96,7 @@ def table(
         columns, [[cell(value) for value in row] for row in rows], right=right, texts=texts,
         give=give,
     )  # fmt: skip
-    lines, left = made.lines(None if SHAPE.wide else _width())
+    lines, left = made.lines(None if SHAPE.wide else width())
     for at, text in enumerate(lines):
         print(f"\x1b[1m{text}\x1b[0m" if at == 0 and terminal() else text)
     if left:
@@ -107,7 +107,7 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
     """Print names and values below each other; a long value goes on below itself."""
     shown = [(title, cell(value)) for title, value in pairs]
     wide = max((width_of(title) for title, _ in shown), default=0)
-    room = _width()
+    room = width()
     for title, text in shown:
         lines = [text]
         if room is not None and not SHAPE.wide and width_of(text) > room - wide - GAP:
@@ -121,7 +121,7 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
             print(f"{'' if at else title:<{wide}}{' ' * GAP}{line}".rstrip())
 
 
-def _width() -> int | None:
+def width() -> int | None:
     """Columns of the terminal; None: it is none."""
     return shutil.get_terminal_size().columns if terminal() else None
 

@@ -77,6 +77,7 @@ GUID = "838e095e-ac71-4bff-9c74-73017d238197"
         ("DIRECT=TCP:10.0.0.7\\PRIVATE$\\q", "DIRECT=TCP:10.0.0.7/PRIVATE$/q"),
         (".\\private$\\q;poison", "./private$/q;poison"),
         (f"message {GUID}\\17 is gone", f"message {GUID}/17 is gone"),
+        (f"tracked: {{{GUID}}}\\17; ask", f"tracked: {{{GUID}}}/17; ask"),
         ("'private$\\\\orders' is none", "'private$/orders' is none"),
         ("a\\b stays, C:\\data too", "a\\b stays, C:\\data too"),
         ("no backslash", "no backslash"),

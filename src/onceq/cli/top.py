@@ -1,0 +1,319 @@
+"""``onceq top``: what moves, live; and the same as plain lines where there is no terminal.
+
+Rates come of two looks. A place is given to each message that arrives and never again, so the last
+place of a queue says how many have come, and what is missing then has left. Of a queue that is
+empty at both looks nothing is known ("-"): messages may have come and gone; how much the log grows
+says whether anything moves at all. What another life of the queue manager counted is not compared.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from onceq.cli import out
+from onceq.cli.common import Json, Where, as_json, connected
+from onceq.cli.parameters import Option
+from onceq.cli.table import Table
+from onceq.client.pause import pause
+from onceq.client.why import duration
+from onceq.errors import AccessDenied, OnceqError, ServiceNotAvailable, UsageError
+from onceq.model.wording import plural
+
+if TYPE_CHECKING:
+    from onceq.client.threads.manager import QueueManager
+    from onceq.model.views.managers import StatusView
+    from onceq.model.views.queues import OutgoingView, QueueView
+
+ROWS_MAX: Final = 20
+"""Of each table where nothing says how high the terminal is."""
+ONCE_S_MAX: Final = 60
+"""Nobody waits longer for a single answer."""
+AGES_MAX: Final = 50
+"""Queues of which the oldest message is looked at, each time."""
+_LANE_BITS: Final = 56
+"""Below them a lookup identifier has the place in its lane; above, its priority."""
+
+Every = Annotated[
+    float, Option("--every", metavar="SECONDS", min=0.1, max=3600.0, help="Between two looks.")
+]
+Once = Annotated[
+    bool, Option("--once", help="Look twice, one interval apart, print once, and end.")
+]
+Everything = Annotated[bool, Option("--all", help="Queues in which nothing is and moves, too.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What there was at one moment.
+
+    Attributes:
+        at_s: By the clock of this process that only goes on.
+        in_doubt: Prepared branches; None: this account may not look at them.
+        first_at: When the first message of a queue arrived, by path; as far as one may look.
+    """
+
+    at_s: float
+    status: StatusView
+    queues: list[QueueView]
+    outgoing: list[OutgoingView]
+    in_doubt: int | None
+    first_at: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One queue.
+
+    Attributes:
+        came_s, left_s: Messages a second; None: not known.
+        age_s: How long the first message has been there; None: not known, or there is none.
+        note: What an operator should know of it.
+    """
+
+    name: str
+    messages: int
+    bytes: int
+    came_s: float | None
+    left_s: float | None
+    age_s: int | None
+    note: str
+
+    @property
+    def moves(self) -> bool:
+        """Whether anything is in it, or has come or gone."""
+        return bool(self.messages or self.came_s or self.left_s or self.note)
+
+
+def top(
+    every: Every = 2.0, once: Once = False, everything: Everything = False, qm: Where = None,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Show what moves, again and again: rates of each queue, what waits and why, what is in doubt.
+
+    On a terminal it is one screen until Ctrl-C; elsewhere lines, one block after another. With
+    --json it is one line of JSON for each look. A queue manager that is away is waited for.
+    """
+    if once and every > ONCE_S_MAX:
+        raise UsageError(f"--once waits for one interval: say --every with {ONCE_S_MAX} at most")
+    screen = _Screen(everything, out.terminal() and not once and not as_json(json), as_json(json))
+    before: Seen | None = None
+    try:
+        while True:
+            try:
+                with connected(qm) as connection:
+                    while True:
+                        seen = _look(connection)
+                        if before is not None or not once:
+                            screen.show(before, seen)
+                            if once:
+                                return
+                        before = seen
+                        pause(every)
+            except ServiceNotAvailable as error:
+                if before is None or once:
+                    raise
+                out.note(f"away: {error.text}")
+                pause(every)
+    except KeyboardInterrupt:
+        if screen.live:
+            print()
+
+
+def _look(connection: QueueManager) -> Seen:
+    at_s = time.monotonic()
+    status, queues, outgoing = connection.status(), connection.queues(), connection.outgoing()
+    try:
+        in_doubt = sum(branch.phase == "prepared" for branch in connection.branches())
+    except AccessDenied:
+        in_doubt = None
+    names = [one.path for one in queues if one.messages and not one.system]
+    names += [one.destination for one in outgoing if one.messages]
+    first_at = {}
+    for name in names[:AGES_MAX]:
+        try:
+            first_at[name] = connection.peek_tops(name, 1, size=0).arrived_times[0]
+        except OnceqError:  # nothing is there any more, or this account may not look
+            continue
+    return Seen(at_s, status, queues, outgoing, in_doubt, first_at)
+
+
+def lines_of(before: Seen | None, now: Seen) -> tuple[list[Line], list[Line]]:
+    """Queues and outgoing queues, those where most moves first.
+
+    Args:
+        before: The look before; None: there was none.
+    """
+    if before is not None and before.status.life != now.status.life:
+        before = None
+    span = now.at_s - before.at_s if before is not None else 0.0
+    old = {one.path: one for one in before.queues} if before is not None else {}
+    ages = {name: max(int(time.time()) - at, 0) for name, at in now.first_at.items()}
+    queues = [_queue(old.get(one.path), one, span, ages.get(one.path)) for one in now.queues]
+    sent = {one.destination: one for one in before.outgoing} if before is not None else {}
+    outgoing = [
+        _outgoing(sent.get(one.destination), one, span, ages.get(one.destination))
+        for one in now.outgoing
+    ]
+    for lines in (queues, outgoing):
+        lines.sort(key=_order)
+    return queues, outgoing
+
+
+def _order(one: Line) -> tuple[float, int, str]:
+    return -(one.came_s or 0.0) - (one.left_s or 0.0), -one.messages, one.name
+
+
+def log_rate(before: Seen | None, now: Seen) -> float | None:
+    """Bytes a second by which the log has grown; None: not known."""
+    if before is None or before.status.life != now.status.life or now.at_s <= before.at_s:
+        return None
+    return (now.status.log_position - before.status.log_position) / (now.at_s - before.at_s)
+
+
+def _queue(old: QueueView | None, now: QueueView, span: float, age_s: int | None) -> Line:
+    came = left = None
+    if old is not None and old.instance != now.instance:
+        old = None  # it was deleted, and made again
+    if old is not None and span > 0 and (old.messages or now.messages):
+        new = _new(old, now)
+        came, left = new / span, (old.messages + new - now.messages) / span
+    notes = []
+    if now.locked:
+        notes.append(f"{now.locked} in transactions")
+    if old is not None and now.messages and not (now.readers_waiting or now.locked or left):
+        notes.append("nobody takes them")
+    return Line(now.path, now.messages, now.bytes, came, left, age_s, ", ".join(notes))
+
+
+def _new(old: QueueView, now: QueueView) -> int:
+    """Messages that have come between two looks, at least."""
+    more = max(now.messages - old.messages, 0)
+    if not (old.last_lookup and now.last_lookup):
+        return more
+    if old.last_lookup >> _LANE_BITS != now.last_lookup >> _LANE_BITS:
+        return more  # other priorities: places of different lanes do not tell
+    return max(now.last_lookup - old.last_lookup, more)
+
+
+def _outgoing(old: OutgoingView | None, now: OutgoingView, span: float, age_s: int | None) -> Line:
+    left = None
+    if old is not None and span > 0:
+        left = max(now.transmitted - old.transmitted, 0) / span
+    note = now.trouble or ("paused" if now.paused_since else "")
+    if now.trouble_since and now.trouble:
+        note += f" (for {duration(max(int(time.time()) - now.trouble_since, 0))})"
+    if now.in_doubt:
+        note = f"{now.in_doubt} in doubt" + (f"; {note}" if note else "")
+    return Line(now.destination, now.messages, now.bytes, None, left, age_s, note)
+
+
+@dataclass(frozen=True, slots=True)
+class _Screen:
+    """How it is shown.
+
+    Attributes:
+        everything: Queues in which nothing is and moves, too.
+        live: In the place of what was shown before.
+    """
+
+    everything: bool
+    live: bool
+    json: bool
+
+    def show(self, before: Seen | None, seen: Seen) -> None:
+        """Show one look, beside the one before."""
+        queues, outgoing = (
+            [one for one in some if self.everything or one.moves]
+            for some in lines_of(before, seen)
+        )  # fmt: skip
+        if self.json:
+            import json as jsons
+
+            print(jsons.dumps(_as_map(queues, outgoing, seen), ensure_ascii=False), flush=True)
+            return
+        if self.live:
+            sys.stdout.write("\x1b[H\x1b[2J")
+        out.line(summary(seen, log_rate(before, seen)))
+        room = _rows() if self.live else None
+        _table("queue", "in/s", queues, room)
+        if outgoing:
+            _table("outgoing to", "", outgoing, room)
+        sys.stdout.flush()
+
+
+def summary(seen: Seen, grows: float | None) -> str:
+    """All of it in a line.
+
+    Args:
+        grows: Bytes a second by which the log grows; None: not known.
+    """
+    status = seen.status
+    dead = status.dead_letters + status.transactional_dead_letters
+    parts = [
+        f"{status.name}  {time.strftime('%H:%M:%S')}  {plural(status.messages, 'message')}",
+        f"{status.outgoing_messages} outgoing",
+        plural(status.transactions, "open transaction"),
+        f"{'?' if seen.in_doubt is None else seen.in_doubt} in doubt",
+        plural(dead, "dead letter"),
+    ]
+    if grows is not None:
+        parts.append(f"log {out.size(round(grows))}/s")
+    if status.offline_since:
+        parts.append("disconnected by an operator")
+    if status.space_low:
+        parts.append("the disk is nearly full")
+    return ", ".join(parts)
+
+
+def _table(title: str, came: str, lines: list[Line], room: int | None) -> None:
+    shown = lines if room is None else lines[:room]
+    rows = [
+        (out.name(one.name), str(one.messages), *((_rate(one.came_s),) if came else ()),
+         _rate(one.left_s), "-" if one.age_s is None else duration(one.age_s),
+         out.size(one.bytes), out.cell(out.sentence(one.note)))
+        for one in shown
+    ]  # fmt: skip
+    columns = (title, "messages", *((came,) if came else ()), "out/s", "oldest", "bytes", "note")
+    print()
+    made = Table(columns, rows, right=range(1, len(columns) - 1), texts=("note",),
+                 give=("bytes", "note", "oldest"))  # fmt: skip
+    # What has no room is not said: it would be said again every moment.
+    for line in made.lines(None if out.SHAPE.wide else out.width())[0]:
+        print(line)
+    if len(shown) < len(lines):
+        out.line(f"... {len(lines) - len(shown)} more")
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+def _rows() -> int:
+    """Rows of each table on this terminal."""
+    import shutil
+
+    return max((shutil.get_terminal_size((80, 2 * ROWS_MAX + 9)).lines - 9) // 2, 3)
+
+
+def _as_map(queues: list[Line], outgoing: list[Line], seen: Seen) -> dict[str, Any]:
+    return {
+        "at": round(time.time(), 3),
+        "queue_manager": seen.status.name,
+        "messages": seen.status.messages,
+        "outgoing_messages": seen.status.outgoing_messages,
+        "transactions": seen.status.transactions,
+        "in_doubt": seen.in_doubt,
+        "dead_letters": seen.status.dead_letters + seen.status.transactional_dead_letters,
+        "queues": [
+            {"queue": one.name, "messages": one.messages, "bytes": one.bytes,
+             "in_s": one.came_s, "out_s": one.left_s, "oldest_s": one.age_s, "note": one.note}
+            for one in queues
+        ],
+        "outgoing": [
+            {"destination": one.name, "messages": one.messages, "bytes": one.bytes,
+             "out_s": one.left_s, "oldest_s": one.age_s, "note": one.note} for one in outgoing
+        ],
+    }  # fmt: skip
