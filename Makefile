@@ -159,6 +159,7 @@ site: setup
 
 pictures: setup
 	$(RUN) tools/pictures.py
+	$(RUN) tools/console_pictures.py
 
 clean:
 	rm -rf .venv build dist .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-report

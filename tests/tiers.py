@@ -54,6 +54,7 @@ FILES: Final = {
     "daemon/test_bench_pauses.py": REST,
     "daemon/test_bench_peers.py": REST,
     "daemon/test_bench_tls.py": REST,
+    "daemon/test_console_browser.py": REST,
     "daemon/test_demo.py": REST,
     "daemon/test_liar.py": REST,
     "docs/test_site.py": REST,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import docs_cases
 import docs_cli
+import docs_console
 import docs_endings
 import docs_matrix
 import docs_metrics
@@ -122,6 +123,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "errors.md": errors_page,
     "limits.md": limits_page,
     "cli.md": docs_cli.page,
+    "console.md": lambda: docs_console.page(NOTE),
     "conformance.md": lambda: docs_cases.page(NOTE),
     "endings.md": docs_endings.page,
     "metrics.md": lambda: docs_metrics.page(NOTE),

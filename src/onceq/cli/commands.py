@@ -41,6 +41,7 @@ COMMANDS: Final = {
     "trail": "onceq.cli.rights:trail",
     "bench": "onceq.cli.bench:bench",
     "audit": "onceq.cli.audit:audit",
+    "console": "onceq.cli.console:console",
     "top": "onceq.cli.top:top",
     "qm backup": "onceq.cli.backups:backup_command",
     "qm restore": "onceq.cli.backups:restore_command",

@@ -1,0 +1,68 @@
+"""``onceq console``: queue managers in a browser."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Annotated
+
+from onceq.cli import out
+from onceq.cli.common import TOP, where
+from onceq.cli.parameters import Option
+from onceq.errors import ConfigurationError
+
+TOKEN = "ONCEQ_CONSOLE_TOKEN"
+PORT = 8181
+
+Places = Annotated[
+    list[str] | None,
+    Option(
+        "--qm", "-q", metavar="WHERE", show_default=False,
+        help="Queue manager: a context, its data directory, its socket, onceq://host:port or "
+        "tls://host:port. "
+        "May be given several times; each is shown the token of the line that is for it then.",
+    ),
+]  # fmt: skip
+Port = Annotated[
+    int, Option("--port", metavar="N", min=0, max=65535, help="On this computer; 0: any.")
+]
+Hosts = Annotated[
+    list[str] | None,
+    Option(
+        "--host", metavar="NAME", show_default=False,
+        help="A name by which a proxy before it is reached, with its port if it is not the usual "
+        "one. May be given several times.",
+    ),
+]  # fmt: skip
+Https = Annotated[
+    bool, Option("--https", help="Browsers reach it by a proxy that speaks HTTPS, alone.")
+]
+
+
+def console(
+    places: Places = None, port: Port = PORT, host: Hosts = None, https: Https = False
+) -> None:
+    """Show queue managers in a browser: queues, messages, dead letters, transactions.
+
+    It listens on this computer only and prints a link that signs one browser in, once, and a token
+    for scripts (or takes that of ONCEQ_CONSOLE_TOKEN). What it may do is what the account or token
+    that it runs under may do at each queue manager. Ctrl-C ends it.
+    """
+    try:
+        from onceq.console.serving import Console
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"the console needs {error.name}: pip install 'onceq[console]'"
+        ) from None
+    token = os.environ.get(TOKEN, "")
+    if token and (len(token) < 20 or not token.isascii() or not token.isprintable()):
+        raise ConfigurationError(f"{TOKEN} has at least 20 characters that can be printed")
+    made = Console(
+        [where(place) for place in places or [None]], port=port, monotonic=time.monotonic, wall=time.time, token=token,
+        token_file=TOP.token_file, names=host or (), secure=https,
+    )  # fmt: skip
+    out.line(f"console: {made.address}")
+    out.line(f"sign in, once: {made.link()}")
+    if not token:
+        out.line(f"token for scripts: {made.keys.token}")
+    made.run()

@@ -1,0 +1,100 @@
+"""What the handlers of requests share: the queue managers, the clocks, the keys, the templates."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from onceq.client.tasks.manager import AsyncQueueManager
+from onceq.console.given import Given
+from onceq.console.keys import Keys, Session
+from onceq.console.managers import Managers, Sample, Watched
+from onceq.console.reading import Read, Told, numbers
+from onceq.errors import (
+    AccessDenied,
+    InvalidParameter,
+    MessageNotFound,
+    OnceqError,
+    QueueNotFound,
+    Refused,
+    ServiceNotAvailable,
+    UnknownBranch,
+    UsageError,
+)
+
+STATUS: Final[tuple[tuple[type[OnceqError], int], ...]] = (
+    (AccessDenied, 403),
+    (QueueNotFound, 404),
+    (MessageNotFound, 404),
+    (UnknownBranch, 404),
+    (InvalidParameter, 400),
+    (ServiceNotAvailable, 503),
+    (UsageError, 400),
+    (Refused, 409),
+)
+"""Status of HTTP for an error, by the first class that fits; for others it is 502."""
+
+
+@dataclass(slots=True)
+class Desk:
+    """What one console has.
+
+    Attributes:
+        cookie: Name of the session's cookie.
+        monotonic, wall: Clocks, in seconds.
+        secure: Whether browsers reach it by HTTPS alone.
+        events: Pages that get live numbers now.
+    """
+
+    managers: Managers
+    keys: Keys
+    cookie: str
+    monotonic: Callable[[], float]
+    wall: Callable[[], float]
+    secure: bool = False
+    events: int = field(default=0)
+
+    def now_s(self) -> int:
+        """Seconds since 1970."""
+        return int(self.wall())
+
+    def watched(self, request: Request) -> Watched:
+        """The queue manager that the address of a request names; raises QueueNotFound."""
+        return self.managers[request.path_params["manager"]]
+
+    async def read(self, watched: Watched, read: Read, given: Given) -> Told:
+        """Ask a queue manager; raises OnceqError."""
+        return await watched.read(self._ask(read, given))
+
+    async def act(self, watched: Watched, read: Read, given: Given) -> Told:
+        """Have a queue manager do something; raises OnceqError."""
+        return await watched.act(self._ask(read, given))
+
+    def _ask(self, read: Read, given: Given) -> Callable[[AsyncQueueManager], Awaitable[Told]]:
+        return lambda qm: read(qm, given, self.now_s())
+
+    async def sample(self, watched: Watched) -> Sample:
+        """The numbers of a queue manager now; raises OnceqError."""
+        found = await watched.read(lambda qm: numbers(qm, self.now_s()), probe=True)
+        watched.name = str(found.shown["name"])
+        return Sample(self.monotonic(), found.shown, found.messages, found.log)
+
+
+def session_of(request: Request) -> Session | None:
+    """The session of a request; None: it has shown the token, or nothing."""
+    found: Session | None = request.state.session
+    return found
+
+
+def status_of(error: OnceqError) -> int:
+    """Status of HTTP for an error."""
+    return next((status for kind, status in STATUS if isinstance(error, kind)), 502)
+
+
+def told_of(error: OnceqError) -> dict[str, Any]:
+    """An error for scripts."""
+    text = error.text.removeprefix(f"[{error.code}] ")
+    return {"error": {"code": error.code, "text": text, "cure": error.cure}}

@@ -1,0 +1,136 @@
+"""Dead letters: by reason, one by one, sent home, removed for good.
+
+They are counted by their headers. To send home and to remove are the client's own operations
+(``client/dead_letters``): a transactional letter goes in one transaction with its removal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from onceq.client.dead_letters import DEAD, DEAD_XACT, Filter, Letter, filter_of
+from onceq.client.tasks.letters import discard, give_back
+from onceq.client.tasks.manager import AsyncQueueManager
+from onceq.console.given import Given
+from onceq.console.limits import LETTERS_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
+from onceq.console.reading import Told, id_of, may
+from onceq.errors import ReceiveTimeout
+from onceq.model.classes import class_name
+from onceq.model.identity import guid_bytes
+from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
+from onceq.model.message import MessageHeaders
+from onceq.model.rights import Right
+
+FILTER = ("reason", "destination", "label", "origin", "older_than", "younger_than", "id")
+
+
+def queues_of(given: Given) -> list[str]:
+    """The dead-letter queue that is meant, or both of the system's."""
+    named = given.text("queue")
+    return [named] if named else [DEAD_XACT, DEAD]
+
+
+def which(given: Given) -> Filter:
+    """The filter that a request names; raises InvalidParameter."""
+    return filter_of(
+        reason=given.text("reason"), destination=given.text("destination"),
+        label=given.text("label"), origin=given.text("origin"), id=given.text("id"),
+        older_s=given.seconds("older_than"), younger_s=given.seconds("younger_than"),
+    )  # fmt: skip
+
+
+async def dead(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """Dead letters that fit: how many for each reason, how old the oldest is, and a page of them,
+    the oldest first."""
+    limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
+    wanted, here = which(given), guid_bytes(qm.id)
+    counts: Counter[str] = Counter()
+    oldest: dict[str, int] = {}
+    rows: list[tuple[int, Letter, int]] = []
+    looked, more = 0, False
+    for queue in queues_of(given):
+        after = 0
+        while not more:
+            try:
+                page: list[MessageHeaders] = await qm.peek_headers(
+                    queue, PAGE_MESSAGES, after=after
+                )
+            except ReceiveTimeout:
+                break
+            after = page[-1].message.lookup_id
+            looked += len(page)
+            more = looked >= LETTERS_MAX
+            for one in page:
+                letter = Letter(queue, one.message, here)
+                if not wanted.fits(letter, now_s):
+                    continue
+                age = max(now_s - one.message.arrived_time, 0)
+                reason = letter.reason or class_name(one.message.message_class)
+                counts[reason] += 1
+                oldest[reason] = max(oldest.get(reason, 0), age)
+                rows.append((age, letter, one.body_bytes))
+    rows.sort(key=lambda row: -row[0])
+    return {
+        "reasons": [
+            {"reason": reason, "count": count, "oldest_s": oldest[reason]}
+            for reason, count in counts.most_common()
+        ],
+        "count": len(rows), "looked": looked, "more": more,
+        "letters": [_row(letter, size, age) for age, letter, size in rows[:limit]],
+        "may_act": await may(qm, Right.OPERATE),
+    }  # fmt: skip
+
+
+def _row(letter: Letter, body_bytes: int, age_s: int) -> Told:
+    message = letter.message
+    return {
+        "queue": letter.queue,
+        "lookup_id": str(message.lookup_id),
+        "id": id_of(message),
+        "reason": letter.reason or class_name(message.message_class),
+        "class": f"{message.message_class:#06x}",
+        "why": letter.why,
+        "second": letter.second,
+        "in_doubt": letter.in_doubt,
+        "returned": message.returned,
+        "destination": message.destination,
+        "label": message.label,
+        "body_bytes": body_bytes,
+        "age_s": age_s,
+    }
+
+
+async def give(qm: AsyncQueueManager, given: Given, now_s: int, *, dry_run: bool) -> Told:
+    """Send dead letters home, or say what would happen."""
+    done = await give_back(
+        qm, queues_of(given), which(given), now_s, to=given.text("to"),
+        limit=given.number("limit", RETURN_MESSAGES_MAX, least=1, most=RETURN_MESSAGES_MAX),
+        returns_max=given.number("max_returns", RETURNS_MAX, least=1),
+        in_doubt=given.flag("in_doubt"), second=given.flag("second"), dry_run=dry_run,
+    )  # fmt: skip
+    kept = Counter(reason for _, reason in done.kept)
+    return {"returned": done.sent, "kept": dict(kept), "more": done.more, "dry_run": dry_run}
+
+
+async def preview_return(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """What ``dead/return`` would do; nothing is changed."""
+    return await give(qm, given, now_s, dry_run=True)
+
+
+async def return_home(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """Send dead letters to their destinations again. A transactional one is sent and removed in one
+    transaction."""
+    return await give(qm, given, now_s, dry_run=given.flag("dry_run"))
+
+
+async def preview_purge(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """What ``dead/purge`` would remove; nothing is changed."""
+    count = await discard(qm, queues_of(given), which(given), now_s, dry_run=True)
+    return {"removed": count, "dry_run": True}
+
+
+async def purge(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """Remove dead letters for good."""
+    dry = given.flag("dry_run")
+    count = await discard(qm, queues_of(given), which(given), now_s, dry_run=dry)
+    return {"removed": count, "dry_run": dry}

@@ -1,0 +1,58 @@
+"""Limits of the console: what comes from a browser, or from a queue manager, makes it grow no
+further. The unit stands in the name; without one it is a count."""
+
+from __future__ import annotations
+
+from typing import Final
+
+BODY_BYTES_MAX: Final = 64 * 1024
+"""Of a request: forms and JSON objects here have a few short fields."""
+HEADER_BYTES_MAX: Final = 16 * 1024
+"""Of a request's first lines, its address included."""
+FIELD_CHARS_MAX: Final = 1024
+"""Of one value in an address, a form or a JSON object; the longest are format names."""
+FIELDS_MAX: Final = 32
+"""Values in one request."""
+CONNECTIONS_MAX: Final = 100
+"""Browsers and scripts at a time; a browser has six and one for live numbers."""
+
+CODE_S: Final = 3600
+"""A sign-in link that nobody has used for so long opens nothing."""
+SESSION_S: Final = 12 * 3600
+"""A browser signs in again after so long: a working day."""
+SESSIONS_MAX: Final = 64
+"""Signed-in browsers; the one that has been silent longest goes first."""
+NOTICES_MAX: Final = 8
+"""Sentences that wait for the next page of one browser."""
+
+CONNECT_S_MAX: Final = 2.0
+"""To connect to a queue manager: it is near, or away."""
+READ_S_MAX: Final = 5.0
+"""For all that one page asks of one queue manager."""
+ACT_S_MAX: Final = 60.0
+"""A page waits so long for what it has asked to be done; it is done all the same."""
+FIRST_S_MAX: Final = 1.0
+"""The first overview waits so long for numbers that are still on their way."""
+SAMPLE_S: Final = 2.0
+"""Between two looks at the numbers of a queue manager."""
+SAMPLES_MAX: Final = 90
+"""Kept of each queue manager, for the small pictures: three minutes."""
+
+ROWS_MAX: Final = 50
+"""Of a table on one page, if nobody asks for another number."""
+ROWS_LIMIT: Final = 500
+"""Of a table on one page, at most."""
+LOOKED_MAX: Final = 5_000
+"""Messages that one page looks at to find those that fit a filter; the next page goes on there."""
+PAGE_MESSAGES: Final = 500
+"""Headers asked for in one request."""
+LETTERS_MAX: Final = 20_000
+"""Dead letters that are counted by their reasons; of more it is said that there are more."""
+AGES_MAX: Final = 50
+"""Queues of which the age of the first message is asked for, for one page."""
+SHOWN_BYTES_MAX: Final = 64 * 1024
+"""Of a body on a page; the rest is said to be there."""
+HEX_BYTES_MAX: Final = 4 * 1024
+"""Of a body in hexadecimal digits."""
+EVENTS_MAX: Final = 32
+"""Pages that get live numbers at a time; the others are read anew by hand."""

@@ -1,0 +1,240 @@
+"""The queue managers that a console watches: one connection to each, made again when it breaks.
+
+Everything asked of a queue manager has a limit of time, and one that is away keeps nobody waiting:
+what concerns the others goes on, and what concerns it is answered with what is known of it. That it
+is away is noticed, and that it is back, by a task that looks at its numbers from time to time.
+
+What changes something is not given up when a page has waited for it long enough: it goes on to its
+end, so that nothing is left half done because a browser was impatient.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from onceq.client.address import Address, parse
+from onceq.client.async_link import AsyncLink
+from onceq.client.credentials import Credentials
+from onceq.client.tasks.manager import AsyncQueueManager
+from onceq.console.limits import ACT_S_MAX, CONNECT_S_MAX, READ_S_MAX, SAMPLE_S, SAMPLES_MAX
+from onceq.errors import InDoubt, OnceqError, QueueNotFound, ServiceNotAvailable
+
+T = TypeVar("T")
+Ask = Callable[[AsyncQueueManager], Awaitable[T]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Numbers of a queue manager at one moment.
+
+    Attributes:
+        at: By the console's clock, in seconds.
+        shown: What the overview shows of it.
+        messages, log: In its queues; bytes of its log: for pictures and rates.
+    """
+
+    at: float
+    shown: dict[str, object]
+    messages: int
+    log: int
+
+
+@dataclass(slots=True, eq=False)
+class Watched:
+    """One queue manager.
+
+    Attributes:
+        key: Its name in addresses of pages.
+        where: Its address, as it was given.
+        name: Its computer name; "" until it has said it.
+        away: Why it cannot be asked now; "": it can.
+        away_since: Since when.
+        samples: Its last numbers, the oldest first.
+        looked: Somebody has looked at it, with or without success.
+    """
+
+    key: str
+    where: str
+    now: Callable[[], float]
+    address: Address
+    credentials: Credentials | None = None
+    name: str = ""
+    away: str = ""
+    away_since: float = 0.0
+    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=SAMPLES_MAX))
+    looked: asyncio.Event = field(default_factory=asyncio.Event)
+    _qm: AsyncQueueManager | None = None
+    _silent: bool = False
+    _connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _acts: set[asyncio.Task[object]] = field(default_factory=set)
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return self.name or self.where
+
+    async def read(self, ask: Ask[T], *, probe: bool = False) -> T:
+        """Ask it something, within READ_S_MAX.
+
+        Args:
+            probe: Ask also if it did not answer the last time; nobody waits for this.
+
+        Raises:
+            ServiceNotAvailable: It is away.
+            OnceqError: What it says.
+        """
+        if self._silent and not probe:
+            raise ServiceNotAvailable(self.away)
+        try:
+            async with asyncio.timeout(READ_S_MAX):
+                found = await ask(await self._connected())
+        except ServiceNotAvailable as error:
+            await self._lost(error.text, silent=False)
+            raise
+        except OnceqError:
+            self._back()
+            raise
+        except TimeoutError:
+            text = f"it does not answer within {READ_S_MAX:.0f} s"
+            await self._lost(text, silent=True)
+            raise ServiceNotAvailable(text) from None
+        self._back()
+        return found
+
+    async def act(self, ask: Ask[T]) -> T:
+        """Have something done; it is done to its end, whoever waits for it.
+
+        Raises:
+            InDoubt: It takes longer than ACT_S_MAX, and goes on.
+            ServiceNotAvailable: It is away.
+            OnceqError: What it says.
+        """
+        if self._silent:
+            raise ServiceNotAvailable(self.away)
+
+        async def whole() -> T:
+            async with asyncio.timeout(CONNECT_S_MAX):
+                qm = await self._connected()
+            return await ask(qm)
+
+        task = asyncio.ensure_future(whole())
+        self._acts.add(task)
+        task.add_done_callback(self._acts.discard)
+        done, _ = await asyncio.wait((task,), timeout=ACT_S_MAX)
+        if not done:
+            raise InDoubt(
+                f"it has not ended within {ACT_S_MAX:.0f} s and goes on; look what has happened "
+                "before you do it once more"
+            )
+        try:
+            return task.result()
+        except ServiceNotAvailable as error:
+            await self._lost(error.text, silent=False)
+            raise
+        except OnceqError:
+            raise
+        except TimeoutError:
+            text = f"no connection within {CONNECT_S_MAX:.0f} s"
+            await self._lost(text, silent=True)
+            raise ServiceNotAvailable(text) from None
+
+    async def _connected(self) -> AsyncQueueManager:
+        async with self._connecting:
+            if self._qm is None:
+                link = await self._connect()
+                self._qm = AsyncQueueManager(link, self._connect)
+                self.name = self._qm.name
+            return self._qm
+
+    async def _connect(self) -> AsyncLink:
+        return await AsyncLink.connect(self.address, CONNECT_S_MAX, credentials=self.credentials)
+
+    def _back(self) -> None:
+        self.away, self._silent = "", False
+
+    async def _lost(self, text: str, *, silent: bool) -> None:
+        """Remember why; whoever asks next connects anew, unless something is under way."""
+        if not self.away:
+            self.away_since = self.now()
+        self.away, self._silent = text, silent
+        if not self._acts:
+            await self.close()
+
+    async def close(self) -> None:
+        """Leave it."""
+        qm, self._qm = self._qm, None
+        if qm is not None:
+            await qm.close()
+
+    async def watch(self, look: Callable[[Watched], Awaitable[Sample]]) -> None:
+        """Look at its numbers until this is cancelled."""
+        while True:
+            with contextlib.suppress(OnceqError):
+                self.samples.append(await look(self))
+            self.looked.set()
+            await asyncio.sleep(SAMPLE_S)
+
+
+class Managers:
+    """All of them, by their names in addresses."""
+
+    def __init__(
+        self,
+        places: Sequence[str],
+        now: Callable[[], float],
+        *,
+        token_file: str | None = None,
+    ) -> None:
+        """Name them; nobody is connected to yet.
+
+        Args:
+            places: Their addresses, as for ``onceq.connect``.
+            token_file: See ``onceq.connect``. Where there are several, each is shown the token of
+                the line that is for it, and no other.
+
+        Raises:
+            ConfigurationError: One is no address.
+        """
+        self._all: dict[str, Watched] = {}
+        several = len(places) > 1
+        shown = Credentials(token_file=token_file, aside=several)
+        for where in places:
+            key = key_of(where, self._all)
+            self._all[key] = Watched(key, where, now, parse(where), shown)
+
+    def __iter__(self) -> Iterator[Watched]:
+        return iter(self._all.values())
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __getitem__(self, key: str) -> Watched:
+        """The one of that name; raises QueueNotFound."""
+        found = self._all.get(key)
+        if found is None:
+            raise QueueNotFound(
+                f"this console watches no queue manager {key!r}; it watches {', '.join(self._all)}"
+            )
+        return found
+
+    async def close(self) -> None:
+        """Leave all of them."""
+        for one in self:
+            await one.close()
+
+
+def key_of(where: str, taken: Sequence[str] | dict[str, Watched] = ()) -> str:
+    """A name for addresses of pages: the last part of an address, and a number if it is taken."""
+    last = where.rstrip("/").rpartition("/")[2].casefold()
+    plain = re.sub(r"[^a-z0-9.-]+", "-", last).strip("-.") or "here"
+    key, number = plain, 1
+    while key in taken:
+        number += 1
+        key = f"{plain}-{number}"
+    return key

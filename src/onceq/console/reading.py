@@ -1,0 +1,348 @@
+"""What the console reads of a queue manager: one function for each screen, used by its page and by
+its JSON alike. Nothing here changes anything.
+
+Answers are maps of plain values; places in queues are texts, because they are larger than the
+numbers of JavaScript are exact. Where messages are listed, only their headers are asked for: the
+right ``peek`` is enough, and no body leaves the queue manager before somebody opens one message.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any, TypeAlias
+
+from onceq.client.tasks.manager import AsyncQueueManager
+from onceq.client.why import stream_why, why
+from onceq.console.given import Given
+from onceq.console.limits import AGES_MAX, LOOKED_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
+from onceq.errors import (
+    AccessDenied,
+    InvalidParameter,
+    MessageNotFound,
+    OnceqError,
+    ReceiveTimeout,
+    UnsupportedOperation,
+)
+from onceq.model.classes import class_name
+from onceq.model.identity import NO_GUID, guid_text
+from onceq.model.message import NO_CORRELATION, Message
+from onceq.model.rights import MEANING, Right
+
+Told: TypeAlias = dict[str, Any]
+Read: TypeAlias = Callable[[AsyncQueueManager, Given, int], Awaitable[Told]]
+"""Asks a queue manager; the number is the second since 1970."""
+
+DEAD_QUEUES = ("SYSTEM$;DEADXACT", "SYSTEM$;DEADLETTER")
+
+
+async def may(qm: AsyncQueueManager, right: Right, queue: str = "") -> bool:
+    """Whether the console may do something there: what it may not do is not shown."""
+    name = queue.partition(";")[0]  # a subqueue has the rights of its queue
+    if name.casefold() == "system$":
+        right, name = (Right.MONITOR if right is Right.PEEK else Right.OPERATE), ""
+    try:
+        return (await qm.explain_right(right, name)).allowed
+    except (AccessDenied, InvalidParameter, UnsupportedOperation):
+        return False
+
+
+# ---- the whole queue manager -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What the overview shows of one queue manager, and two numbers for its pictures."""
+
+    shown: Told
+    messages: int
+    log: int
+
+
+async def numbers(qm: AsyncQueueManager, now_s: int) -> Numbers:
+    """Everything that the overview shows of a queue manager."""
+    status = await qm.status()
+    queues = [queue for queue in await qm.queues() if queue.messages and not queue.system]
+    outgoing = [one for one in await qm.outgoing() if one.messages]
+    prepared = [branch for branch in await qm.branches() if branch.phase == "prepared"]
+    ages = await _ages(qm, [queue.path for queue in queues], now_s)
+    stuck = [
+        one for one in outgoing
+        if one.trouble or one.paused_since or one.offline_since or one.turned_away
+        or one.stranded_since or one.clash
+    ]  # fmt: skip
+    reasons = [why(one) for one in stuck]
+    if status.space_low:
+        reasons.append("the disk is nearly full: sends are refused")
+    if status.offline_since:
+        reasons.append("an operator has disconnected it from all other queue managers")
+    if status.rights_trouble:
+        reasons.append(f"rights of the directory are not followed: {status.rights_trouble}")
+    if status.certificate_problem:
+        reasons.append(f"its certificate is not believed: {status.certificate_problem}")
+    reasons += [f"two queue managers have one identity: {clash.found}" for clash in status.clashes]
+    shown: Told = {
+        "name": status.name,
+        "id": status.id,
+        "moving": not reasons,
+        "why": reasons,
+        "queues": status.queues,
+        "messages": status.messages,
+        "bytes": status.bytes,
+        "oldest_s": max(ages.values(), default=0),
+        "outgoing_messages": status.outgoing_messages,
+        "dead_letters": status.dead_letters + status.transactional_dead_letters,
+        "transactions": status.transactions,
+        "in_doubt": len(prepared),
+        "in_doubt_oldest_s": max((now_s - branch.since for branch in prepared), default=0),
+        "damaged_messages": status.damaged_messages,
+        "sessions": status.sessions,
+        "space_low": status.space_low,
+    }
+    return Numbers(shown, status.messages, status.log_position)
+
+
+async def _ages(qm: AsyncQueueManager, queues: list[str], now_s: int) -> dict[str, int]:
+    """Seconds that the first message of each queue has been there, where that may be seen."""
+    found: dict[str, int] = {}
+    for queue in queues[:AGES_MAX]:
+        try:
+            (first,) = await qm.peek_headers(queue, 1)
+        except OnceqError as error:
+            if not isinstance(error, (ReceiveTimeout, AccessDenied, MessageNotFound)):
+                raise
+            continue
+        found[queue] = max(now_s - first.message.arrived_time, 0)
+    return found
+
+
+async def settings(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """What a queue manager says of itself, value by value."""
+    return {"settings": (await qm.status()).as_dict()}
+
+
+# ---- queues ------------------------------------------------------------------------------------
+
+
+async def queues(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """The queues, those with the oldest first message first."""
+    part = given.text("name").replace("/", "\\").casefold()
+    limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
+    skip = given.number("skip", 0)
+    found = [
+        queue for queue in await qm.queues()
+        if part in queue.path.casefold() and (queue.messages or not queue.system)
+    ]  # fmt: skip
+    ages = await _ages(
+        qm, [queue.path for queue in found if queue.messages and not queue.system], now_s
+    )
+    found.sort(key=lambda queue: (-ages.get(queue.path, 0), -queue.messages, queue.path.casefold()))
+    rows = [
+        {**queue.as_dict(), "oldest_s": ages.get(queue.path)}
+        for queue in found[skip : skip + limit]
+    ]
+    return {"queues": rows, "of": len(found), "skip": skip,
+            "next": skip + limit if skip + limit < len(found) else None}  # fmt: skip
+
+
+async def queue(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """One queue, and a page of its messages: headers, no bodies."""
+    name = given.text("queue", needed=True)
+    view = await qm.queue(name)
+    told: Told = {
+        "queue": view.as_dict(), "why": why(view), "may_see": await may(qm, Right.PEEK, view.path),
+        "may_see_bodies": await may(qm, Right.PEEK_BODY, view.path),
+    }  # fmt: skip
+    return {**told, **await _browsed(qm, name, given, now_s)}
+
+
+async def _browsed(qm: AsyncQueueManager, name: str, given: Given, now_s: int) -> Told:
+    """A page of messages that fit a filter."""
+    limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
+    label, id = given.text("label").casefold(), given.text("id")
+    older, after = given.seconds("older_than"), given.number("after", 0)
+    rows: list[Told] = []
+    looked, more = 0, False
+    while looked < LOOKED_MAX:
+        try:
+            page = await qm.peek_headers(name, PAGE_MESSAGES, after=after)
+        except ReceiveTimeout:
+            break
+        for one in page:
+            if len(rows) == limit:
+                more = True
+                break
+            message = one.message
+            after = message.lookup_id
+            looked += 1
+            if (
+                label in message.label.casefold()
+                and (not id or str(message.id) == id)
+                and now_s - message.arrived_time >= older
+            ):
+                rows.append(_row(message, one.body_bytes, now_s))
+        if more:
+            break
+    else:
+        more = True
+    return {"messages": rows, "looked": looked, "next": str(after) if more else None}
+
+
+def _row(message: Message, body_bytes: int, now_s: int) -> Told:
+    return {
+        "lookup_id": str(message.lookup_id),
+        "id": id_of(message),
+        "label": message.label,
+        "body_bytes": body_bytes,
+        "priority": message.priority,
+        "age_s": max(now_s - message.arrived_time, 0),
+        "abort_count": message.abort_count,
+        "returned": message.returned,
+        "class": class_name(message.message_class),
+    }
+
+
+# ---- one message -------------------------------------------------------------------------------
+
+
+async def message(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """One message: every property, its body if that may be seen, and its story."""
+    name = given.text("queue", needed=True)
+    lookup = given.number("lookup_id", 0, least=1)
+    if not lookup:
+        raise InvalidParameter("lookup_id is missing")
+    body: bytes | None
+    try:
+        found = await qm.peek(name, lookup_id=lookup)
+        body, size = found.body, len(found.body)
+    except AccessDenied:
+        page = await qm.peek_headers(name, 1, after=lookup - 1)
+        if page[0].message.lookup_id != lookup:
+            raise MessageNotFound(f"there is no message {lookup} in {name} any more") from None
+        found, body, size = page[0].message, None, page[0].body_bytes
+    told: Told = {"queue": name, "message": properties(found), "body_bytes": size}
+    told |= {"story": await story(qm, found, name)}
+    if body is None:
+        return {**told, "body": None, "body_base64": None}
+    try:
+        return {**told, "body": body.decode(), "body_base64": None}
+    except UnicodeDecodeError:
+        return {**told, "body": None, "body_base64": base64.b64encode(body).decode()}
+
+
+def id_of(message: Message) -> str:
+    """A message's identifier as text; "" if it has none."""
+    return str(message.id) if message.id.source != NO_GUID else ""
+
+
+def properties(message: Message) -> Told:
+    """Every property of a message, without its body."""
+    found: Told = {}
+    for field in fields(message):
+        name, value = field.name, getattr(message, field.name)
+        if name == "body":
+            continue
+        if name == "id":
+            value = id_of(message)
+        elif name == "correlation_id":
+            value = value.hex() if value != NO_CORRELATION else ""
+        elif isinstance(value, bytes):
+            value = value.hex()
+        elif name == "delivery":
+            value = value.name.lower()
+        elif name == "lookup_id":
+            value = str(value)
+        elif isinstance(value, Enum):
+            value = int(value.value)
+        found[name] = value
+    found["class"] = class_name(message.message_class)
+    return found
+
+
+async def story(qm: AsyncQueueManager, message: Message, queue: str) -> list[Told]:
+    """What happened to a message, as far as it says so itself or its sender has asked to be told;
+    the oldest first.
+
+    Each step has ``at`` (seconds since 1970; 0: nobody has noted when) and ``text``.
+    """
+    told: list[Told] = []
+    if message.sent_time:
+        part = "in a transaction" if message.transactional else "without a transaction"
+        known = message.id.source != NO_GUID
+        sender = f" by queue manager {guid_text(message.id.source)}" if known else ""
+        told.append({"at": message.sent_time, "text": f"sent{sender} {part}"})
+    if message.number:
+        told.append({"at": 0, "text": f"number {message.number} of stream {message.stream:#018x}, "
+                     f"after {message.previous}"})  # fmt: skip
+    if message.hops:
+        told.append({"at": 0, "text": f"passed on by {message.hops} other queue managers"})
+    if message.arrived_time:
+        told.append({"at": message.arrived_time, "text": f"came into {queue}"})
+    if message.abort_count:
+        told.append({"at": 0, "text": f"received {message.abort_count} times by transactions that "
+                     "were undone"})  # fmt: skip
+    if message.move_count:
+        told.append({"at": message.last_move_time, "text": f"moved between subqueues "
+                     f"{message.move_count} times, the last time"})  # fmt: skip
+    if message.returned:
+        told.append({"at": 0, "text": f"came back from a dead-letter queue {message.returned} "
+                     "times"})  # fmt: skip
+    told += await _ends(qm, message)
+    return told
+
+
+async def _ends(qm: AsyncQueueManager, message: Message) -> list[Told]:
+    """What acknowledgments and dead letters tell of its copies."""
+    if message.id.source == NO_GUID:
+        return []
+    try:
+        found = await qm.track(message.id).outcomes()
+    except OnceqError as error:
+        if isinstance(error, AccessDenied):
+            return []
+        raise
+    return [{"at": end.at, "text": f"{end.destination}: {end.state}: {end.text}"} for end in found]
+
+
+# ---- other queue managers, and who may do what -------------------------------------------------
+
+
+async def outgoing(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """Outgoing queues, each with the sentence that says why it moves or not."""
+    found = sorted(await qm.outgoing(), key=lambda one: (-one.messages, one.destination.casefold()))
+    return {"outgoing": [{**one.as_dict(), "why": why(one)} for one in found]}
+
+
+async def streams(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """Incoming message streams, each with a sentence."""
+    found = sorted(await qm.streams(), key=lambda one: (one.queue.casefold(), one.source))
+    return {"streams": [{**one.as_dict(), "why": stream_why(one)} for one in found]}
+
+
+async def peers(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """Names that were connected to, and who answers there."""
+    return {"peers": [one.as_dict() for one in await qm.peers()]}
+
+
+async def trail(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """The audit trail: who did what, the newest first."""
+    limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
+    found = await qm.trail(given.number("after", 0))
+    return {"acts": [act.as_dict() for act in reversed(found[-limit:])], "of": len(found)}
+
+
+async def rights(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """Who may do what, and what the console itself may do."""
+    own = {right.value: await may(qm, right) for right in
+           (Right.MONITOR, Right.OPERATE, Right.ADMINISTER)}  # fmt: skip
+    try:
+        grants = [grant.as_dict() for grant in await qm.rights(given.text("queue"))]
+    except AccessDenied as error:
+        return {"own": own, "grants": None, "refused": error.text, "meaning": _meaning()}
+    return {"own": own, "grants": grants, "refused": "", "meaning": _meaning()}
+
+
+def _meaning() -> Mapping[str, str]:
+    return {right.value: text for right, text in MEANING.items()}

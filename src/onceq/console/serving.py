@@ -1,0 +1,104 @@
+"""Serving the console: a listening socket of this computer, uvicorn, and an orderly end."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+
+import uvicorn
+
+from onceq.console.app import make
+from onceq.console.desk import Desk
+from onceq.console.keys import Keys
+from onceq.console.limits import CONNECTIONS_MAX, HEADER_BYTES_MAX
+from onceq.console.managers import Managers
+from onceq.errors import ConfigurationError, PortInUse
+
+HOST = "127.0.0.1"
+STOP_S = 3
+"""For requests that are under way when the console is told to stop."""
+
+
+class Console:
+    """One console, listening."""
+
+    def __init__(
+        self, places: Sequence[str], *, port: int, monotonic: Callable[[], float],
+        wall: Callable[[], float], token: str = "", token_file: str | None = None,
+        names: Sequence[str] = (), secure: bool = False,
+    ) -> None:  # fmt: skip
+        """Listen on loopback; nothing is answered before ``run``.
+
+        Args:
+            places: The queue managers.
+            port: 0: any that is free.
+            token: For scripts; "": a new one.
+            token_file: What the queue managers are shown; see ``Managers``.
+            names: By which a proxy is reached, with ports.
+            secure: The proxy is reached by HTTPS alone.
+
+        Raises:
+            PortInUse: Somebody else listens there.
+            ConfigurationError: An address or a name is none.
+        """
+        for name in names:
+            if not name or any(c in name for c in "/@ ") or not name.isascii():
+                raise ConfigurationError(f"--host takes a name such as console.example, not {name}")
+        managers = Managers(places, monotonic, token_file=token_file)
+        self._socket = _listening(port)
+        self.port: int = self._socket.getsockname()[1]
+        cookie = f"onceq-console-{self.port}"
+        self.keys = Keys(monotonic, token)
+        desk = Desk(managers, self.keys, cookie, monotonic, wall, secure)
+        self._app = make(desk, port=self.port, names=names)
+        self._server = _Server(
+            uvicorn.Config(
+                self._app, log_level="warning", access_log=False, server_header=False,
+                date_header=False, limit_concurrency=CONNECTIONS_MAX, proxy_headers=False,
+                h11_max_incomplete_event_size=HEADER_BYTES_MAX, http="h11", ws="none",
+                timeout_graceful_shutdown=STOP_S, timeout_keep_alive=30,
+            )
+        )  # fmt: skip
+        self._server.ending = self._app.state.live.over.set
+
+    @property
+    def address(self) -> str:
+        """Of its first page."""
+        return f"http://{HOST}:{self.port}/"
+
+    def link(self) -> str:
+        """A link that signs a browser in, once."""
+        return f"{self.address}sign-in?code={self.keys.new_code()}"
+
+    def run(self) -> None:
+        """Serve until SIGINT or SIGTERM."""
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+
+class _Server(uvicorn.Server):
+    """Ends the endless answers first, so that the others can end in order; and ends itself in
+    order, where uvicorn would let the signal kill it in the end."""
+
+    ending: Callable[[], None]
+
+    def handle_exit(self, sig: int, frame: object) -> None:
+        """See uvicorn; the second signal does not wait for anybody."""
+        self.ending()
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def _listening(port: int) -> socket.socket:
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((HOST, port))
+    except OSError as error:
+        made.close()
+        raise PortInUse(f"{HOST}:{port}: {error.strerror}; --port takes another") from None
+    made.listen(128)
+    made.setblocking(False)
+    return made

@@ -1,0 +1,136 @@
+"""How values look on a page: templates with everything escaped, sizes, ages, times, bodies."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from onceq.console.limits import HEX_BYTES_MAX, SHOWN_BYTES_MAX
+from onceq.model.time import NEVER_S
+from onceq.model.wording import plural
+from onceq.version import __version__
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+VIEWS = ("text", "json", "hex")
+
+
+def environment() -> Environment:
+    """Templates: everything that they show is escaped, and a name that is not there is an error."""
+    made = Environment(
+        loader=PackageLoader("onceq.console", "templates"), autoescape=True,
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    made.filters.update(
+        size=size, age=age, when=when, number=number, named=named, shown=shown, plural=plural
+    )
+    made.globals.update(link=link, version=__version__)
+    return made
+
+
+def link(path: str, values: Mapping[str, Any] | None = None, **more: Any) -> str:
+    """An address with a query: what is empty is left out, all else is encoded."""
+    given = {**(values or {}), **more}
+    kept = {name: value for name, value in given.items() if value not in ("", None)}
+    return f"{path}?{urlencode(kept)}" if kept else path
+
+
+def size(count: int) -> str:
+    """Bytes for people."""
+    value, unit = float(count), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value /= 1024
+        unit += 1
+    return f"{count} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def age(seconds: float | None) -> str:
+    """A length of time for people: the two largest units that say something."""
+    if seconds is None:
+        return "–"
+    whole = max(int(seconds), 0)
+    days, rest = divmod(whole, 86_400)
+    hours, rest = divmod(rest, 3_600)
+    minutes, left = divmod(rest, 60)
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {left} s" if minutes else f"{left} s"
+
+
+def when(seconds: int) -> str:
+    """A moment, in UTC; 0 is never."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds)) if seconds else "–"
+
+
+def number(value: int) -> str:
+    """With separators."""
+    return f"{value:,}"
+
+
+def named(name: str) -> str:
+    """The name of a field for people."""
+    return name.replace("_", " ")
+
+
+_MOMENTS = ("created", "modified", "certificate_ends", "expires_next")
+
+
+def shown(value: object, name: str) -> str:
+    """The value of a field for people, by the field's name."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        if name.startswith("time_to_"):
+            return "no limit" if value >= NEVER_S - 1 else age(value)
+        if name.endswith(("_time", "_since", "_at")) or name in _MOMENTS:
+            return when(value)
+        if name == "bytes":
+            return size(value)
+        return number(value) if name != "number" else str(value)
+    if value in ("", None) or value in ([], {}):
+        return "–"
+    return str(value)
+
+
+def body_view(body: bytes, view: str) -> tuple[str, bool]:
+    """A body in one of the views.
+
+    Returns:
+        The text, and whether something of the body is left out.
+    """
+    if view == "hex":
+        return _hex(body[:HEX_BYTES_MAX]), len(body) > HEX_BYTES_MAX
+    if view == "json" and len(body) <= SHOWN_BYTES_MAX:
+        try:
+            text = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
+        except (ValueError, RecursionError):
+            return "this is no JSON", False
+        return text[:SHOWN_BYTES_MAX], len(text) > SHOWN_BYTES_MAX
+    text = body[:SHOWN_BYTES_MAX].decode("utf-8", "replace")
+    return text, len(body) > SHOWN_BYTES_MAX
+
+
+def _hex(body: bytes) -> str:
+    lines = []
+    for at in range(0, len(body), 16):
+        part = body[at : at + 16]
+        shown = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+        lines.append(f"{at:06x}  {part.hex(' '):<47}  {shown}")
+    return "\n".join(lines)
+
+
+def fitting(body: bytes) -> str:
+    """The view that a body is shown in if nobody has chosen one."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return "hex"
+    if body.lstrip()[:1] in (b"{", b"[") and body_view(body, "json")[0] != "this is no JSON":
+        return "json"
+    return "text"

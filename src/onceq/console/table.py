@@ -1,0 +1,159 @@
+"""Everything that can be asked of a queue manager through the console, in one table.
+
+The HTTP interface is made of it, its OpenAPI page and the reference of the documentation as well,
+and the pages call the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from onceq.console import branches, letters, reading
+from onceq.console.limits import ROWS_LIMIT, ROWS_MAX
+from onceq.console.reading import Read
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A value that a request may give.
+
+    Attributes:
+        kind: ``string``, ``integer`` or ``boolean``, as OpenAPI has it.
+    """
+
+    name: str
+    kind: str
+    text: str
+    needed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing that can be asked.
+
+    Attributes:
+        path: Behind ``/api/managers/{manager}``.
+        changes: Whether it changes something: a POST, or else a GET.
+        text: What it does, one sentence or two.
+        right: The right over the queue manager, or at a queue, that it takes.
+    """
+
+    path: str
+    run: Read
+    text: str
+    right: str
+    parameters: tuple[Parameter, ...] = ()
+    changes: bool = False
+
+    @property
+    def name(self) -> str:
+        """One word, for OpenAPI: ``dead_return``."""
+        return self.path.strip("/").replace("/", "_")
+
+    @property
+    def method(self) -> str:
+        """Of HTTP."""
+        return "POST" if self.changes else "GET"
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of its parameters."""
+        return frozenset(parameter.name for parameter in self.parameters)
+
+
+def _p(name: str, kind: str, text: str, *, needed: bool = False) -> Parameter:
+    return Parameter(name, kind, text, needed)
+
+
+LIMIT: Final = _p("limit", "integer", f"At most so many rows; {ROWS_MAX} if it is not said, "
+                  f"{ROWS_LIMIT} at most.")  # fmt: skip
+QUEUE: Final = _p("queue", "string", "Name of a queue, such as `private$\\orders`.", needed=True)
+BRANCH: Final = _p("branch", "string", "As the list shows it.", needed=True)
+DRY_RUN: Final = _p("dry_run", "boolean", "Say what would happen; change nothing.")
+LETTERS: Final = (
+    _p("queue", "string", "A dead-letter queue of one's own; else both of the system's."),
+    _p("reason", "string", "A word such as `expired`, or a class such as `0x8003`."),
+    _p("destination", "string", "A part of the name."),
+    _p("label", "string", "A part of it."),
+    _p("origin", "string", "GUID of the queue manager that has sent it."),
+    _p("older_than", "string", "An age such as `30s`, `5m`, `2h` or `1d`."),
+    _p("younger_than", "string", "Likewise."),
+    _p("id", "string", "Identifier of one message."),
+)
+RETURN: Final = (
+    *LETTERS,
+    _p("to", "string", "Another destination for all of them."),
+    _p("limit", "integer", "At most so many."),
+    _p("max_returns", "integer", "None that was returned so often."),
+    _p("in_doubt", "boolean", "Also those that may have been received: they may be received twice "
+       "then."),
+    _p("second", "boolean", "Also those of which their sender has another dead letter."),
+    DRY_RUN,
+)  # fmt: skip
+
+OPERATIONS: Final = (
+    Operation("/settings", reading.settings, "What the queue manager says of itself.", "monitor"),
+    Operation(
+        "/queues", reading.queues, "The queues, the one with the oldest first message first.",
+        "get-properties",
+        (_p("name", "string", "A part of the name."), LIMIT,
+         _p("skip", "integer", "Leave out so many.")),
+    ),
+    Operation(
+        "/queue", reading.queue, "One queue, and a page of the headers of its messages.", "peek",
+        (QUEUE, _p("after", "integer", "Behind this lookup identifier."), LIMIT,
+         _p("label", "string", "A part of it."), _p("id", "string", "Of one message."),
+         _p("older_than", "string", "An age such as `30s`, `5m`, `2h` or `1d`.")),
+    ),
+    Operation(
+        "/message", reading.message, "One message: its properties, its body, its story.",
+        "peek-body, without it no body",
+        (QUEUE, _p("lookup_id", "integer", "Its place in the queue.", needed=True)),
+    ),
+    Operation(
+        "/dead", letters.dead, "Dead letters by reason, and a page of them, the oldest first.",
+        "monitor", (*LETTERS, LIMIT),
+    ),
+    Operation(
+        "/dead/return", letters.return_home,
+        "Send dead letters to their destinations again. A transactional one is sent and removed in "
+        "one transaction.", "operate", RETURN, changes=True,
+    ),
+    Operation(
+        "/dead/purge", letters.purge, "Remove dead letters for good.", "operate",
+        (*LETTERS, DRY_RUN), changes=True,
+    ),
+    Operation(
+        "/transactions", branches.transactions,
+        "Transactions that are open, branches with what can be done, and decisions.", "monitor",
+    ),
+    Operation(
+        "/transactions/decide", branches.decide,
+        "Decide a prepared branch by hand. Nobody asks its coordinator: if that decides otherwise, "
+        "the partners differ for ever.", "operate",
+        (BRANCH, _p("outcome", "string", "`commit` or `abort`.", needed=True), DRY_RUN),
+        changes=True,
+    ),
+    Operation(
+        "/transactions/forget", branches.forget,
+        "Drop the memory of a branch that was decided by hand.", "operate", (BRANCH,),
+        changes=True,
+    ),
+    Operation(
+        "/outgoing", reading.outgoing, "Outgoing queues, and why each moves or not.", "monitor"
+    ),
+    Operation("/streams", reading.streams, "Incoming message streams.", "monitor"),
+    Operation("/peers", reading.peers, "Names that were connected to, and who answers.", "monitor"),
+    Operation(
+        "/trail", reading.trail, "The audit trail: who did what, the newest first.", "monitor",
+        (_p("after", "integer", "Only acts behind this number."), LIMIT),
+    ),
+    Operation(
+        "/rights", reading.rights, "Who may do what, and what the console may.", "get-rights",
+        (_p("queue", "string", "Only what is about this queue."),),
+    ),
+)  # fmt: skip
+
+BY_PATH: Final[Mapping[str, Operation]] = {one.path: one for one in OPERATIONS}

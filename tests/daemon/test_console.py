@@ -1,0 +1,329 @@
+"""The console as a process, beside a real queue manager: what a script and what a form can do."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+from onceq.cli.main import run
+from onceq.client.opening import connect
+from onceq.console.limits import READ_S_MAX
+from onceq.console.pages import SCREENS
+from onceq.model.xid import Xid
+from tests.daemon.console_world import (
+    BRANCH,
+    ORDERS,
+    PLAIN,
+    RETRY,
+    SCRIPT,
+    TOKEN,
+    Running,
+    console,
+    furnished,
+    prepared,
+)
+from tests.daemon.shell import running
+from tests.scratch import scratch
+
+AWAY = "onceq://127.0.0.1:9"
+ALPHA = "/api/managers/alpha"
+EVENTS = 40
+"""Live numbers come every two seconds; only a defect makes a test wait for so many."""
+
+
+@pytest.fixture(scope="module")
+def alpha(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with scratch(tmp_path_factory, "console") as folder:
+        path = folder / "alpha"
+        assert run(["qm", "init", str(path), "--name", "ALPHA", "--listen", "127.0.0.1:0"]) == 0
+        with running(path):
+            furnished(path)
+            yield path
+
+
+@pytest.fixture(scope="module")
+def made(alpha: Path) -> Iterator[Running]:
+    with console(alpha.parent, alpha, AWAY) as one:
+        yield one
+
+
+@pytest.fixture
+def script(made: Running) -> Iterator[httpx.Client]:
+    """A script with the token."""
+    shown = {"authorization": f"Bearer {TOKEN}"}
+    with httpx.Client(base_url=made.address, headers=shown, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+def browser(made: Running) -> Iterator[httpx.Client]:
+    """A browser without scripts that has signed in."""
+    with httpx.Client(base_url=made.address, follow_redirects=True, timeout=60) as client:
+        assert client.post("/sign-in", data={"code": TOKEN}).url.path == "/"
+        yield client
+
+
+def asked(client: httpx.Client, path: str, **values: str) -> dict[str, Any]:
+    answer = client.get(ALPHA + path, params=values)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def done(client: httpx.Client, path: str, **values: object) -> dict[str, Any]:
+    answer = client.post(ALPHA + path, json=values)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def form(client: httpx.Client, page: str, path: str) -> httpx.Response:
+    """Fill in and send the form of a page that goes to a path."""
+    text = client.get(page).text
+    _, action, rest = text.partition(f'action="{path}"')
+    assert action, text
+    fields = {}
+    for piece in rest.partition("</form>")[0].split("<input ")[1:]:
+        name = piece.partition('name="')[2].partition('"')[0]
+        fields[name] = piece.partition('value="')[2].partition('"')[0]
+    return client.post(path, data=fields)
+
+
+def test_the_link_is_good_once(made: Running) -> None:
+    code = made.link.partition("code=")[2]
+    with httpx.Client(base_url=made.address) as first, httpx.Client(base_url=made.address) as late:
+        assert code in first.get(made.link).text, "to look at the link does not use it up"
+        answer = first.post("/sign-in", data={"code": code})
+        cookie = answer.headers["set-cookie"].casefold()
+        assert "httponly" in cookie
+        assert "samesite=strict" in cookie
+        assert first.get("/").status_code == 200
+        assert late.post("/sign-in", data={"code": code}).status_code == 403
+        assert late.get("/").headers["location"] == "/sign-in"
+
+
+def test_one_that_is_away_is_shown_as_away(script: httpx.Client) -> None:
+    here, away = script.get("/api/managers").json()["managers"]
+    assert (here["name"], here["away"]) == ("ALPHA", "")
+    assert here["numbers"]["in_doubt"] >= 1
+    assert any("cannot leave" in why for why in here["numbers"]["why"])
+    assert "Connection refused" in away["away"]
+    answer = script.get(f"/api/managers/{away['manager']}/queues")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "service-not-available")
+    page = script.get(f"/m/{away['manager']}/dead")
+    assert page.status_code == 503
+    assert "is away" in page.text
+
+
+def test_a_stopped_one_does_not_hold_up_the_others(alpha: Path, tmp_path: Path) -> None:
+    """SIGSTOP: it takes connections and answers nothing, until it goes on."""
+    path = tmp_path / "beta"
+    assert run(["qm", "init", str(path), "--name", "BETA", "--listen", "127.0.0.1:0"]) == 0
+    with running(path) as process, console(tmp_path, alpha, path) as one:
+        shown = {"authorization": f"Bearer {TOKEN}"}
+        with httpx.Client(base_url=one.address, headers=shown, timeout=60) as client:
+            assert client.get("/api/managers/beta/queues").status_code == 200
+            process.send_signal(signal.SIGSTOP)
+            try:
+                answer = client.get("/api/managers/beta/queues")
+                assert answer.status_code == 503
+                assert f"within {READ_S_MAX:.0f} s" in answer.text
+                assert client.get(f"{ALPHA}/queues").status_code == 200
+                assert client.get("/").status_code == 200
+                assert client.get("/api/managers/beta/queues").status_code == 503
+            finally:
+                process.send_signal(signal.SIGCONT)
+            with client.stream("GET", "/events") as live:
+                for event, _ in zip(live.iter_text(), range(EVENTS), strict=False):
+                    if "away" not in event:
+                        break
+            assert client.get("/api/managers/beta/queues").status_code == 200
+
+
+def test_a_script_in_names_labels_and_bodies_is_text(browser: httpx.Client) -> None:
+    pages = [f"/m/alpha/{path}" for path, _ in SCREENS]
+    pages += [f"/m/alpha/queue?queue={PLAIN}&label={SCRIPT}", f"/m/alpha/queue?queue={SCRIPT}",
+              f"/m/alpha/queues?name={SCRIPT}", f"/m/alpha/dead?reason={SCRIPT}",
+              f"/m/alpha/dead?label={SCRIPT}", f"/m/{SCRIPT}/queues", f"/sign-in?code={SCRIPT}",
+              f"/m/alpha/dead/return?to={SCRIPT}&label={SCRIPT}"]  # fmt: skip
+    lookup = asked(browser, "/queue", queue=PLAIN)["messages"][0]["lookup_id"]
+    pages += [f"/m/alpha/message?queue={PLAIN}&lookup_id={lookup}&view={view}"
+              for view in ("text", "json", "hex", SCRIPT)]  # fmt: skip
+    seen = 0
+    for page in pages:
+        text = browser.get(page).text
+        assert SCRIPT not in text, page
+        assert "<script>" not in text, page
+        seen += "&lt;script&gt;document" in text
+    assert seen > 5
+
+
+def test_every_screen_reads_by_its_address(browser: httpx.Client) -> None:
+    for path, title in SCREENS:
+        answer = browser.get(f"/m/alpha/{path}")
+        assert answer.status_code == 200, path
+        assert f"<title>{title} · ALPHA" in answer.text
+        assert "style=" not in answer.text
+        assert 'aria-current="page"' in answer.text
+    assert browser.get("/m/alpha").url.path == "/m/alpha/queues"
+    assert browser.get("/m/beta/queues").status_code == 404
+    assert browser.get("/nothing").status_code == 404
+
+
+def test_messages_are_browsed_by_pages_and_filters(script: httpx.Client) -> None:
+    after, found = "0", []
+    while after:
+        page = asked(script, "/queue", queue=ORDERS, limit="25", after=after)
+        found += [message["label"] for message in page["messages"]]
+        after = page["next"]
+    assert found[:60] == [f"order {number}" for number in range(60)]
+    only = asked(script, "/queue", queue="private$/orders", label="ORDER 17")["messages"]
+    assert [message["label"] for message in only] == ["order 17"]
+    assert asked(script, "/queue", queue=ORDERS, older_than="1d")["messages"] == []
+    told = asked(script, "/message", queue=ORDERS, lookup_id=only[0]["lookup_id"])
+    assert json.loads(told["body"])["order"] == 17
+    assert [step["text"].partition(" ")[0] for step in told["story"]] == ["sent", "came"]
+    (_, raw) = asked(script, "/queue", queue=PLAIN)["messages"]
+    assert asked(script, "/message", queue=PLAIN, lookup_id=raw["lookup_id"])["body"] is None
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/queue?queue=private$/nothing", 404, "queue-not-found"),
+        ("/queue", 400, "invalid-parameter"),
+        ("/queue?qeue=x", 400, "invalid-parameter"),
+        ("/queue?queue=private$/orders&limit=many", 400, "invalid-parameter"),
+        ("/message?queue=private$/orders&lookup_id=5", 404, "message-not-found"),
+        ("/dead?reason=whatever", 400, "invalid-parameter"),
+        ("/nothing", 404, "no-such-page"),
+    ],
+)
+def test_what_is_wrong_is_told(script: httpx.Client, path: str, status: int, code: str) -> None:
+    answer = script.get(ALPHA + path)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
+    assert answer.json()["error"]["text"]
+
+
+def test_dead_letters_by_reason_and_home_again(script: httpx.Client, alpha: Path) -> None:
+    told = asked(script, "/dead")
+    before = {one["reason"]: one["count"] for one in told["reasons"]}
+    assert before["purged"] >= 1
+    (last,) = [one for one in told["letters"] if one["label"] == "invoice 2"]
+    dry = done(script, "/dead/return", id=last["id"], dry_run=True)
+    assert (dry["returned"], dry["dry_run"]) == (1, True)
+    assert asked(script, "/dead")["count"] == told["count"]
+    assert done(script, "/dead/return", id=last["id"])["returned"] == 1
+    assert asked(script, "/dead")["count"] == told["count"] - 1
+    with connect(str(alpha)) as qm:
+        assert qm.receive(RETRY, timeout=30).body == b"invoice 2"
+    assert script.get(f"{ALPHA}/dead/return").status_code == 405
+
+
+def test_a_form_returns_a_dead_letter_and_says_so(browser: httpx.Client, alpha: Path) -> None:
+    (letter,) = [one for one in asked(browser, "/dead")["letters"] if one["label"] == "invoice 1"]
+    page = f"/m/alpha/dead/return?id={letter['id']}"
+    answer = form(browser, page, "/m/alpha/dead/return")
+    assert answer.url.path == "/m/alpha/dead"
+    assert "1 dead letter returned" in answer.text
+    assert "returned" not in browser.get("/m/alpha/peers").text
+    with connect(str(alpha)) as qm:
+        assert qm.receive(RETRY, timeout=30).label == "invoice 1"
+
+
+def test_what_was_removed_is_gone(browser: httpx.Client) -> None:
+    (letter,) = [one for one in asked(browser, "/dead")["letters"] if one["reason"] == "deleted"]
+    page = f"/m/alpha/dead/purge?id={letter['id']}"
+    assert "<strong>1</strong> would be removed" in browser.get(page).text
+    assert "1 dead letter removed" in form(browser, page, "/m/alpha/dead/purge").text
+    assert "deleted" not in [one["reason"] for one in asked(browser, "/dead")["letters"]]
+
+
+def test_a_form_of_another_session_does_nothing(browser: httpx.Client) -> None:
+    before = asked(browser, "/dead")["count"]
+    for fields in ({}, {"form_token": "x"}):
+        assert browser.post("/m/alpha/dead/purge", data=fields).status_code == 403
+    assert asked(browser, "/dead")["count"] == before
+
+
+def test_a_branch_is_decided_by_a_form_and_forgotten(browser: httpx.Client, alpha: Path) -> None:
+    xid = Xid(7, b"by-form", b"queue")
+    with connect(str(alpha)) as qm:
+        prepared(qm, xid)
+        before = qm.queue(ORDERS).messages
+    page = f"/m/alpha/transactions/decide?branch={xid}&outcome=commit"
+    assert "the partners differ for ever" in browser.get(page).text
+    answer = form(browser, page, "/m/alpha/transactions/decide")
+    assert f"committed by hand: {xid}" in answer.text
+    with connect(str(alpha)) as qm:
+        assert qm.queue(ORDERS).messages == before + 1
+    assert "only a prepared one is decided" in browser.get(page).text
+    answer = form(browser, "/m/alpha/transactions", "/m/alpha/transactions/forget")
+    assert f"forgotten: {xid}" in answer.text
+
+
+def test_a_script_rolls_a_branch_back(script: httpx.Client, alpha: Path) -> None:
+    xid = Xid(7, b"by-script", b"queue")
+    with connect(str(alpha)) as qm:
+        prepared(qm, xid)
+    listed = asked(script, "/transactions")["branches"]
+    assert str(BRANCH) in [one["xid"] for one in listed]
+    assert script.post(f"{ALPHA}/transactions/forget", json={"branch": str(xid)}).status_code == 400
+    told = done(script, "/transactions/decide", branch=str(xid), outcome="abort", dry_run=True)
+    assert told["dry_run"]
+    wrong = script.post(
+        f"{ALPHA}/transactions/decide", json={"branch": str(xid), "outcome": "maybe"}
+    )
+    assert wrong.status_code == 400
+    done(script, "/transactions/decide", branch=str(xid), outcome="abort")
+    phases = {one["xid"]: one["phase"] for one in asked(script, "/transactions")["branches"]}
+    assert phases[str(xid)] == "rolled back by hand"
+    done(script, "/transactions/forget", branch=str(xid))
+    gone = script.post(
+        f"{ALPHA}/transactions/decide", json={"branch": "7:no:b", "outcome": "abort"}
+    )
+    assert gone.status_code == 404
+
+
+def test_live_numbers_come_by_themselves(browser: httpx.Client) -> None:
+    with browser.stream("GET", "/events") as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        told = ""
+        for part in answer.iter_text():
+            told += part
+            if told.count("event: overview") == 2:
+                break
+    assert "ALPHA" in told
+    assert browser.get("/").text.count("sse-connect") == 1
+
+
+def test_the_other_screens_tell_what_the_manager_tells(script: httpx.Client) -> None:
+    (stock,) = asked(script, "/outgoing")["outgoing"]
+    assert "cannot leave" in stock["why"]
+    assert asked(script, "/trail")["acts"]
+    assert asked(script, "/rights")["own"] == {"monitor": True, "operate": True, "administer": True}
+    assert asked(script, "/settings")["settings"]["name"] == "ALPHA"
+    assert asked(script, "/streams") == {"streams": []}
+    assert asked(script, "/peers") == {"peers": []}
+    names = [queue["name"] for queue in asked(script, "/queues", name="PRIVATE$/")["queues"]]
+    assert set(names) == {"orders", "parcels", "invoices"}
+    assert script.get("/api/openapi.json").json()["openapi"].startswith("3.")
+
+
+def test_a_port_that_is_taken_and_a_wrong_place_are_told(
+    made: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = made.address.rpartition(":")[2].strip("/")
+    for words, said in (
+        (["-q", AWAY, "--port", port], "--port takes another"),
+        (["-q", str(tmp_path / "no")], "neither a directory nor an address"),
+        (["-q", AWAY, "--host", "http://x/"], "--host takes a name"),
+    ):
+        assert run(["console", *words]) != 0
+        assert said in capsys.readouterr().err
