@@ -388,7 +388,7 @@ def test_an_async_handler_of_a_manager_for_threads_is_refused(tmp_path: Path) ->
         with pytest.raises(errors.InvalidParameter, match="awaits nothing"):
             qm.consume(T, handler)
         with pytest.raises(errors.InvalidParameter, match="awaits nothing"):
-            qm.run(partial(handler, message=qm.peek(T)))
+            _ = qm.run(partial(handler, message=qm.peek(T)))
         assert there(qm, T) == [("1", 1)]
 
 

@@ -57,8 +57,9 @@ def console(
     token = os.environ.get(TOKEN, "")
     if token and (len(token) < 20 or not token.isascii() or not token.isprintable()):
         raise ConfigurationError(f"{TOKEN} has at least 20 characters that can be printed")
+    watched = [where(place) for place in places] if places else [where(None)]
     made = Console(
-        [where(place) for place in places or [None]], port=port, monotonic=time.monotonic, wall=time.time, token=token,
+        watched, port=port, monotonic=time.monotonic, wall=time.time, token=token,
         token_file=TOP.token_file, names=host or (), secure=https,
     )  # fmt: skip
     out.line(f"console: {made.address}")
