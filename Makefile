@@ -15,7 +15,7 @@ MESSAGES ?= 100000
 FLIGHTS ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-depth bench-breadth bench-pauses bench-peers bench-tls calls kill liar backup two-phase bench-two-phase bank networks spark-kill spark-land spark-tables spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
+.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-depth bench-breadth bench-pauses bench-peers bench-tls calls kill consumer-kill liar backup two-phase bench-two-phase bank networks spark-kill spark-land spark-tables spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
 
 help:
 	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
@@ -108,6 +108,9 @@ calls: setup
 
 kill: setup
 	$(RUN) tools/kill.py --kills $(KILLS) $(ARGS)
+
+consumer-kill: setup
+	$(RUN) tools/consumer_kill.py --kills $(KILLS) $(ARGS)
 
 backup: setup
 	$(RUN) tools/backup.py --messages $(MESSAGES) $(ARGS)

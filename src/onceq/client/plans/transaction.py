@@ -85,7 +85,7 @@ def hold(
 ) -> Plan[Batch]:
     """Take from a queue of whatever kind, for loops that work one off (for the classes of this
     package and the command line)."""
-    return unit.hold(queue, count=max, timeout=timeout, lookup=lookup_id)
+    return unit.hold(queue, count=max, timeout=timeout, at=lookup_id)
 
 
 def receive(

@@ -282,18 +282,14 @@ class Unit:
             )  # fmt: skip
         return (yield from self._holding(queue, asked))
 
-    def hold(
-        self, queue: str, *, count: int, timeout: float | None, lookup: int = 0
-    ) -> Plan[Batch]:
+    def hold(self, queue: str, *, count: int, timeout: float | None, at: int = 0) -> Plan[Batch]:
         """Take messages, also from a queue that is not transactional; or what was asked ahead."""
         self.check_sound()
         ahead, self.ahead = self.ahead, None
         if ahead is not None:
             return (yield from self._holding(queue, ahead.answer()))
         yield from self.begin()
-        asked = holding(
-            self.session, queue, self.number, count=count, timeout=timeout, lookup=lookup
-        )
+        asked = holding(self.session, queue, self.number, count=count, timeout=timeout, lookup=at)
         return (yield from self._holding(queue, asked))
 
     def receive_transaction(
