@@ -13,7 +13,6 @@ from onceq.model.wording import plural
 from onceq.service.doors import Doors
 from onceq.service.engine import Engine
 
-RECOVERING = "recovering: the log is read, and nothing is taken before that is done"
 STOPPING = "stopping: nothing new is taken"
 FULL = "the reserve of the disk is reached: sends are refused until there is room"
 

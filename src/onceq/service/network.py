@@ -294,7 +294,10 @@ class AsyncNetwork:
         host, port = split_address(where, None)
         watch = watching.Watch(self, lambda: health_of(self.engine, self.doors))
         return await self._listen(
-            lambda: watching.WatchWire(self, watch), host, port, self.doors.way_in_to_watch
+            lambda: watching.WatchWire(self, watch),
+            host,
+            port,
+            lambda address: self.doors.way_in_to_watch(address),
         )
 
     def watcher(self, transport: asyncio.BaseTransport | None, address: str) -> Actor:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,14 +14,17 @@ import pytest
 from onceq.core.decision import Answer, Decision
 from onceq.core.inputs.inputs import Input, OwnerGone
 from onceq.errors import AccessDenied
-from onceq.model import limits
+from onceq.model import limits, tokens
 from onceq.model.requests import Look
 from onceq.model.rights import NOBODY
 from onceq.model.views.managers import ScrubView
 from onceq.model.views.metrics import MetricsView, QueueMetrics
-from onceq.service import watching
+from onceq.service import doors as doors_module
+from onceq.service import identities, watching
+from onceq.service.config import Configuration
 from onceq.service.health import FULL
 from onceq.service.tokens import unproven
+from tests.certificates import ALPHA, Authority
 from tests.unit.service.looped import Host, ended, until
 from tests.unit.service.looped import run as run_loop
 
@@ -32,6 +37,7 @@ class Site:
     def __init__(self) -> None:
         self.host = Host()
         self.where = ("", 0)
+        self.tls: ssl.SSLContext | None = None
         self.may: object = ScrubView()
         self.view: object = VIEW
         self.host.house.core.decide = self._decide
@@ -54,10 +60,16 @@ class Site:
         return self
 
     async def say(self, data: bytes) -> tuple[int, dict[str, str], bytes]:
-        """Bytes of a request; status, heads and body of the answer."""
-        reader, writer = await asyncio.open_connection(*self.where)
+        """Bytes of a request; status, heads and body of the answer (0: there is none)."""
+        host = "localhost" if self.tls is not None else None
+        reader, writer = await asyncio.open_connection(
+            *self.where, ssl=self.tls, server_hostname=host
+        )
         writer.write(data)
-        said = await reader.read()
+        try:
+            said = await reader.read()
+        except ConnectionResetError:
+            said = b""
         writer.close()
         head, _, body = said.partition(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
@@ -242,3 +254,49 @@ def test_a_manager_that_stops_shows_no_metrics() -> None:
         assert (await site.get("/metrics"))[0] in (0, 503)
 
     run(work)
+
+
+def test_from_elsewhere_it_is_tls_and_a_token(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # What comes from this computer counts as from elsewhere here.
+    monkeypatch.setattr(doors_module, "is_loopback", lambda address: False)
+    monkeypatch.setattr(identities, "is_loopback", lambda address: False)
+    signs = Authority()
+    signs.identity(tmp_path, ALPHA)
+    trusting = ssl.create_default_context(cafile=str(tmp_path / "tls" / "authorities.pem"))
+
+    async def work(site: Site) -> None:
+        doors = doors_module.Doors(str(tmp_path), ALPHA)
+        doors.prepared(Configuration(metrics_listen="127.0.0.1:0", plain_peers=()))()
+        site.host.network.doors = doors
+        status, _, _ = await site.get("/health/live")
+        assert status == 0, "who speaks no TLS is not answered"
+        site.tls = trusting
+        assert (await site.get("/health/live"))[0] == 200
+        assert (await site.get("/metrics"))[0] == 401, "nobody"
+        assert (await site.get("/metrics", "Authorization: Bearer wrong"))[0] == 401
+        secret, salt = b"s" * tokens.SECRET_BYTES, b"t" * tokens.SALT_BYTES
+        kept = tokens.Token("watcher", salt, tokens.digest_of(salt, secret), 1)
+        site.host.house.core.state.tokens.put(kept)
+        shown = tokens.text_of("watcher", secret)
+        status, _, body = await site.get("/metrics", f"Authorization: Bearer {shown}")
+        assert (status, b"onceq_build_info" in body) == (200, True)
+
+    run(work)
+
+
+def test_doors_of_those_who_watch(tmp_path: Path) -> None:
+    none = doors_module.Doors(str(tmp_path), ALPHA)
+    assert none.way_in_to_watch("127.0.0.1") is None
+    assert isinstance(none.way_in_to_watch("10.0.0.7"), str)
+    plain = Configuration(metrics_listen="0.0.0.0:0", plain_peers=("10.0.0.7",))
+    none.prepared(plain)()
+    assert none.way_in_to_watch("10.0.0.7") is None
+    assert str(none.watcher(None, "10.0.0.7")) == "address:10.0.0.7"
+    assert isinstance(none.way_in_to_watch("10.0.0.8"), str)
+    Authority().identity(tmp_path, ALPHA)
+    some = doors_module.Doors(str(tmp_path), ALPHA)
+    some.prepared(plain)()
+    assert isinstance(some.way_in_to_watch("10.0.0.8"), ssl.SSLContext)
+    assert some.way_in_to_watch("10.0.0.7") is None
