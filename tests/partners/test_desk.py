@@ -86,12 +86,14 @@ def test_a_foreign_branch_by_hand(daemon: Daemon, tx: Tx) -> None:
         with pytest.raises(CommittedByHand):
             qm.xa.rollback(XID)
         assert "only a prepared one" in tx("abort", "7:foreign:b", "--yes", code=2)
-        tx("forget", "7:foreign:b")
+        assert "would be forgotten" in tx("forget", "7:foreign:b", "--dry-run")
+        assert "nobody is there to be asked" in tx("forget", "7:foreign:b", code=2)
+        assert "forgotten" in tx("forget", "7:foreign:b", "--yes")
         assert "no transaction is open" in tx("list")
         prepared(qm)
         assert "rolled back by hand" in tx("abort", "7:foreign:b", "-y")
         assert json.loads(tx("list", "--json"))["branches"][0]["phase"] == "rolled back by hand"
-        tx("forget", "7:foreign:b")
+        tx("forget", "7:foreign:b", "-y")
 
 
 def test_a_branch_that_another_manager_decides(daemon: Daemon, tx: Tx, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ COMMANDS: Final = {
     "audit": "onceq.cli.audit:audit",
     "console": "onceq.cli.console:console",
     "top": "onceq.cli.top:top",
+    "events": "onceq.cli.events:events",
     "qm backup": "onceq.cli.backups:backup_command",
     "qm restore": "onceq.cli.backups:restore_command",
     "qm scrub": "onceq.cli.damage:scrub_command",
