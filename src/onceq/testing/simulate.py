@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from onceq.service import emptying, upkeep
-from onceq.testing.apps import readers, subjects
+from onceq.testing.apps import delaying, readers, subjects
 from onceq.testing.faults import beside, lives
 from onceq.testing.sim import marks
 from onceq.testing.sim.trace import Violation
@@ -171,6 +171,7 @@ def describe(result: Result) -> str:
     also = " ARGS=--lives" if lives.SHARE == 1 else also
     also = " ARGS=--readers" if readers.SHARE == 1 else also
     also = " ARGS=--rights" if subjects.SHARE == 1 else also
+    also = " ARGS=--delays" if delaying.SHARE == 1 else also
     seed = f"{result.seed:#x}" + (f"@{result.size:g}" if result.size else "")
     return "\n".join([f"make sim SEED={seed}{also}", f"    {result.violation}", *result.story])
 
@@ -190,10 +191,13 @@ def main(argv: list[str]) -> int:
                         help="in every world readers remove what they have written")  # fmt: skip
     parser.add_argument("--rights", action="store_true",
                         help="in every world rights are given and taken away")  # fmt: skip
+    parser.add_argument("--delays", action="store_true",
+                        help="in every world messages are delayed")  # fmt: skip
     arguments = parser.parse_args(argv)
     for wanted, everywhere in (
         (arguments.lives, lives.everywhere), (arguments.beside, beside.everywhere),
         (arguments.readers, readers.everywhere), (arguments.rights, subjects.everywhere),
+        (arguments.delays, delaying.everywhere),
     ):  # fmt: skip
         if wanted:
             everywhere()
@@ -234,6 +238,8 @@ def main(argv: list[str]) -> int:
         required = marks.OF_READERS
     if arguments.rights:
         required = (*marks.OF_RIGHTS, *marks.OF_TOKENS)
+    if arguments.delays:
+        required = marks.OF_DELAYS
     for mark in required:
         write(f"    {reached[mark]:8}  {mark}\n")
     repeated = seeds[:REPEATED]

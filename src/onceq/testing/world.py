@@ -18,6 +18,7 @@ from onceq.service.history import History
 from onceq.store.log import LogStore
 from onceq.testing.apps.apps import App, Program, once
 from onceq.testing.apps.coordinators import Coordinators
+from onceq.testing.apps.delaying import Delaying
 from onceq.testing.apps.holders import HOLDERS, Holder
 from onceq.testing.apps.last_agents import LastAgents
 from onceq.testing.apps.operators import Operators
@@ -104,6 +105,7 @@ class World:
         self.named = Subjects.drawn(kernel, fit=not self.apart)
         self.permissions.active = self.named and Subjects.strict(kernel)
         self.permissions.directory = self.directory if self.named else None
+        self.delaying = Delaying(kernel, self.nodes, fit=not self.apart)
         self._make_judges(turns=drawn.copies)
         self._make_computers(keep or _no_history)
         self._make_people()
@@ -130,7 +132,7 @@ class World:
             kernel, books, queues, siblings, restores, reasons, receivers
         )
         self.forgetting = Forgetting(kernel, nodes, books, queues, traffic, reasons, restores)
-        arrivals = Arrivals(kernel, nodes, books, pair, self.permissions)
+        arrivals = Arrivals(kernel, nodes, books, pair, self.permissions, self.delaying.handed)
         self.ledger = Ledger(kernel, nodes, books, queues, arrivals, self.acknowledgments.known)
         self.verdict = Verdict(
             kernel, books, pair, restores, traffic, siblings, reasons, endings, senders, receivers,
@@ -168,7 +170,8 @@ class World:
     def _make_people(self) -> None:
         """Applications and operators; they go to work later."""
         kernel, books, pair, queues = self.kernel, self.books, self.pair, self.queues
-        work = Work(kernel, books, self.ledger, Sends(kernel, books, self.ledger, pair, queues))
+        sends = Sends(kernel, books, self.ledger, pair, queues, self.delaying)
+        work = Work(kernel, books, self.ledger, sends)
         self.workload = Workload(kernel, work, apart=self.apart)
         self.readers = Readers(kernel, work)
         self.subjects = Subjects(kernel, self.nodes, work, self.permissions)

@@ -248,6 +248,8 @@ class Positions(PositionTables):
             self.moved.pop(counter, None)
         if self.due:
             self.due.forget(first, count)
+            # As after a checkpoint, which says nothing of what is over.
+            self.due = self.due or None
 
     def _free(self, block: PositionBlock, a: int, b: int, size: int) -> None:
         space, addresses, lengths = self.space, block.addresses, block.lengths

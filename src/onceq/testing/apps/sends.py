@@ -13,6 +13,7 @@ from onceq.model.requests import SendItem
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet.own import own_headers
+from onceq.testing.apps.delaying import Delaying
 from onceq.testing.judge.books import ADMIN, OWN_DEAD, Books, Message, Place, Unit
 from onceq.testing.judge.copied_queues import CopiedQueues
 from onceq.testing.judge.ledger import Ledger
@@ -26,9 +27,10 @@ class Sends:
 
     def __init__(
         self, kernel: Kernel, books: Books, ledger: Ledger, pair: Pair, queues: CopiedQueues,
+        delaying: Delaying,
     ) -> None:  # fmt: skip
         self.kernel, self.books, self.ledger = kernel, books, ledger
-        self.pair, self.queues = pair, queues
+        self.pair, self.queues, self.delaying = pair, queues, delaying
         self.rng = kernel.stream("workload")
 
     def _places(self, *, plain: bool) -> tuple[Place, ...]:
@@ -106,6 +108,10 @@ class Sends:
             )  # fmt: skip
         else:
             effective = properties
+        delay = self.delaying.draw()
+        if delay:
+            properties = replace(properties, delay=delay)
+            effective = replace(effective, delay=delay)
         count = rng.choice([1, 1, 1, 2, 4])
         messages = [
             self.ledger.message(node, unit, names, effective, rng.randrange(options.body_bytes_max))

@@ -10,6 +10,7 @@ Watches: I4 (for messages outside transactions), I15, I28 (for what other manage
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 from onceq.model.limits import DUPLICATE_AGE_S_MAX
 from onceq.model.message import Delivery
@@ -31,16 +32,23 @@ class Arrivals:
     """See the module."""
 
     def __init__(
-        self, kernel: Kernel, nodes: list[Node], books: Books, pair: Pair, permissions: Permissions
-    ) -> None:
+        self, kernel: Kernel, nodes: list[Node], books: Books, pair: Pair,
+        permissions: Permissions, not_early: Callable[[Place, memoryview, Message], None],
+    ) -> None:  # fmt: skip
+        """Nothing has come yet.
+
+        Args:
+            not_early: Looks whether the time of a message has come.
+        """
         self.kernel, self.nodes, self.books, self.pair = kernel, nodes, books, pair
-        self.permissions = permissions
+        self.permissions, self._not_early = permissions, not_early
 
     def handed(
         self, place: Place, packet: memoryview, lookup: int, arrived: int, message: Message
     ) -> None:
         """A message was handed out, or shown."""
         self._in_time(place, packet, arrived, message)
+        self._not_early(place, packet, message)
         if message.node != place.node:
             self.permissions.came(place, message)
         if message.unit is None and place.parent is None:

@@ -330,7 +330,7 @@ class Ledger:
                 purged = (message.node, place.key) in self.books.purged
                 if (turns and unit.was_undone) or (unit.undone and purged):
                     continue
-                if message.copies[place.key].moved or place.poison:
+                if message.copies[place.key].moved or place.poison or message.properties.delay:
                     continue
                 here = (unit.order, message.index, message.uid)
                 sender = carrier(message, place)

@@ -18,6 +18,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final, cast
 
+from onceq.core.state.due_times import DueTimes
 from onceq.core.state.earlier_streams import EarlierStreams
 from onceq.core.state.in_doubt_table import OfStream
 from onceq.core.state.live_bytes import Space
@@ -29,7 +30,8 @@ from onceq.core.state.state import State
 
 FLEETING: Final[Mapping[type, frozenset[str]]] = {
     # Hints that may be too early, never too late; and places that follow from the tables.
-    State: frozenset({"expiry", "next_expiry"}),
+    State: frozenset({"due", "expiry", "next_due", "next_expiry"}),
+    DueTimes: frozenset({"_heap", "latest"}),
     EarlierStreams: frozenset({"_order", "_start"}),
     OfStream: frozenset({"last"}),
     Positions: frozenset({"_soon", "next_expiry", "cursor", "head", "in_parts"}),
@@ -38,7 +40,7 @@ FLEETING: Final[Mapping[type, frozenset[str]]] = {
     Queue: frozenset({"denying", "handles", "looking", "shown", "turns", "waiting"}),
     OutgoingQueue: frozenset({
         "connected_s", "ends", "given_up", "given_up_class", "given_up_s",
-        "history", "inquiries",
+        "history", "inquiries", "knows_delays",
         "last_ack", "last_ack_count", "last_ack_s", "link", "pace", "plain_sent", "purging",
         "repair", "retry_us", "sent", "session", "stranded_s", "told", "transmitted", "tried_once",
         "trouble", "turned_away",

@@ -148,6 +148,9 @@ TOKEN_AGAIN = "token made under the name of one that was revoked"
 TOKEN_CUT_WAIT = "receive ended in the middle of its wait, because its token was over"
 TOKEN_CUT_COMMIT = "transaction undone, because its token was over before the commit"
 
+DELAYED = "delayed message received when its time had come"
+DELAYED_AFAR = "the same, from another queue manager"
+
 REQUIRED: Final = (
     GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, FORGOTTEN, TORN,
     FILE_MISSING, REFUSED, GIVEN_BACK, CLOCK_BACK, LEFT_STREAM, CHECKPOINT_CUT, RESERVE, QUOTA,
@@ -205,6 +208,9 @@ OF_TOKENS: Final = (
 )  # fmt: skip
 """Required of the same batch: in a part of its worlds applications show tokens
 (``apps/holders.py``)."""
+
+OF_DELAYS: Final = (DELAYED, DELAYED_AFAR)
+"""Required of a batch in which every world has delayed messages (``apps/delaying.py``)."""
 
 BATCH: Final = 300
 

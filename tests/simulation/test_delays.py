@@ -1,0 +1,60 @@
+"""Programme P4 with ``--delays``: kept worlds in which messages are delayed, and what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from onceq.core import delays
+from onceq.core.state.due_times import DueTimes
+from onceq.testing.apps import delaying
+from onceq.testing.sim import marks
+from onceq.testing.simulate import describe, run_seed
+
+KEPT = range(1, 11)
+FOUND_WITHIN = 12
+
+
+@pytest.mark.slow
+def test_worlds_in_which_messages_are_delayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delaying, "SHARE", 1.0)
+    reached: marks.Marks = marks.Marks()
+    for seed in KEPT:
+        result = run_seed(seed)
+        assert not result.violation, describe(result)
+        reached += result.marks
+    assert not marks.missing(reached, marks.OF_DELAYS), dict(reached)
+
+
+def early(step: Any, queue: Any, due_s: int) -> tuple[Any, int]:
+    return queue, 0
+
+
+def a_second_early(self: DueTimes, first: int, count: int, due_s: int) -> None:
+    ADD(self, first, count, due_s - 1)
+
+
+ADD = DueTimes.add
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "name", "mistake"),
+    [(delays, "place_for", early), (DueTimes, "add", a_second_early)],
+)
+def test_worlds_find_what_is_early(
+    monkeypatch: pytest.MonkeyPatch, target: object, name: str, mistake: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr(delaying, "SHARE", 1.0)
+    monkeypatch.setattr(target, name, mistake)
+    for module in ("plain_arrival", "ordered_arrival"):
+        if name == "place_for":
+            monkeypatch.setattr(f"onceq.core.transfer.{module}.{name}", mistake)
+    found = []
+    for seed in range(1, FOUND_WITHIN + 1):
+        found.append(run_seed(seed).violation)
+        if "before its time" in found[-1]:
+            return
+    pytest.fail(f"no world found it: {found}")
