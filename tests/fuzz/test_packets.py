@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onceq.errors import MalformedPacket, PeerError
+from onceq.model.delayed import delayed, undelayed
 from onceq.model.limits import Settings
 from onceq.model.message import Journal, Properties
 from onceq.model.run import Run
@@ -51,11 +52,13 @@ def vectors() -> list[bytes]:
     return found
 
 
-def packets(*, transactional: bool, multi: MultiNames | None = None) -> list[bytes]:
+def packets(
+    *, transactional: bool, multi: MultiNames | None = None, extension: bytes = b"extension"
+) -> list[bytes]:
     made = template(
         source=b"S" * 16, destination=Address(7, direct="OS:B\\private$\\q"), multi=multi,
         admin=Address(2, number=5), response=Address(4, number=6), sent_time=1,
-        properties=Properties(label="label", journal=Journal.JOURNAL, extension=b"extension"),
+        properties=Properties(label="label", journal=Journal.JOURNAL, extension=extension),
         transactional=transactional,
     )  # fmt: skip
     run = encode_run(made, Run.of([b"one", b"two", b"three"]), first_message=1,
@@ -67,6 +70,8 @@ NAMES = MultiNames((Element(3, direct="OS:A\\q"), Element(2, b"g" * 16, 1), Elem
 USERS = [
     *packets(transactional=True), *packets(transactional=False),
     *packets(transactional=True, multi=NAMES),
+    *packets(transactional=True, extension=delayed(b"extension", 1_700_000_000)),
+    *packets(transactional=False, extension=delayed(b"", 1_700_000_001)),
     order_ack(own=b"S" * 16, own_message=1, sent_time=1, address="10.0.0.5",
               destination_manager=bytes(16), stream=9, number=1),
     final_ack(own=b"S" * 16, own_message=1, sent_time=1, destination_manager=b"d" * 16,
@@ -154,6 +159,7 @@ def test_cut(items: list[bytes]) -> None:
             parts = headers(packet)
             assert run.message_numbers[offset] == parts.user.message
             assert (run.source, run.destination) == (parts.user.source, parts.user.destination)
+            assert run.due == undelayed(parts.properties.extension)[1]
             tx = parts.transaction
             assert run.transactional == (tx is not None)
             if tx is not None:
