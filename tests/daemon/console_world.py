@@ -74,13 +74,20 @@ class Running:
 
 
 @contextlib.contextmanager
-def console(folder: Path, *places: Path | str, code: int = 0) -> Iterator[Running]:
-    """Run one until the end of the block; it must then stop in order."""
+def console(
+    folder: Path, *places: Path | str, code: int = 0, token_file: Path | None = None
+) -> Iterator[Running]:
+    """Run one until the end of the block; it must then stop in order.
+
+    Args:
+        token_file: What it shows queue managers; None: it is the account of the tests.
+    """
     named = [word for place in places for word in ("-q", str(place))]
+    shown = ["--token-file", str(token_file)] if token_file else []
     error = folder / "console.log"
     with open(error, "w") as log:
         popen = subprocess.Popen(
-            [*ONCEQ, "console", "--port", "0", *named], stdout=subprocess.PIPE, stderr=log,
+            [*ONCEQ, *shown, "console", "--port", "0", *named], stdout=subprocess.PIPE, stderr=log,
             text=True, env={**os.environ, "ONCEQ_CONSOLE_TOKEN": TOKEN},
         )  # fmt: skip
     assert popen.stdout is not None

@@ -291,6 +291,69 @@ def test_a_script_rolls_a_branch_back(script: httpx.Client, alpha: Path) -> None
     assert gone.status_code == 404
 
 
+def test_what_it_has_no_right_to_is_not_shown(alpha: Path, tmp_path: Path) -> None:
+    """A console that may monitor: no bodies, no buttons; and what is asked for all the same is
+    refused in the queue manager's words, with nothing changed."""
+    secret = tmp_path / "token"
+    with connect(str(alpha)) as qm:
+        token = qm.create_token("watcher", grants={"": "monitor"}).token
+        prepared(qm, Xid(7, b"not-yours", b"queue"))
+    secret.touch(0o600)
+    secret.write_text(token)
+    with (
+        console(tmp_path, alpha, token_file=secret) as one,
+        httpx.Client(base_url=one.address, follow_redirects=True, timeout=60) as browser,
+    ):
+        browser.post("/sign-in", data={"code": TOKEN})
+        dead = asked(browser, "/dead")
+        assert dead["letters"]
+        assert not dead["may_act"]
+        for screen, word in (("dead", "/dead/return"), ("transactions", "/transactions/decide")):
+            text = browser.get(f"/m/alpha/{screen}").text
+            assert word not in text
+            assert "not-yours" in text or screen == "dead"
+        found = asked(browser, "/queue", queue=ORDERS, limit="1")
+        assert (found["may_see"], found["may_see_bodies"]) == (True, False)
+        place = found["messages"][0]["lookup_id"]
+        told = asked(browser, "/message", queue=ORDERS, lookup_id=place)
+        assert (told["body"], told["message"]["label"]) == (None, "order 0")
+        page = browser.get(f"/m/alpha/message?queue={ORDERS}&lookup_id={place}").text
+        assert "lacks the right peek-body" in page
+        assert "chair" not in page
+        assert "not <strong>operate</strong>" in browser.get("/m/alpha/rights").text
+        script = {"authorization": f"Bearer {TOKEN}"}
+        for path, values in (
+            ("/dead/return", {}), ("/dead/purge", {}),
+            ("/transactions/decide", {"branch": "7:not-yours:queue", "outcome": "abort"}),
+        ):  # fmt: skip
+            answer = browser.post(ALPHA + path, json=values, headers=script)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (403, "access-denied")
+        assert asked(browser, "/dead")["count"] == dead["count"]
+        assert token not in one.error.read_text()
+
+
+def test_hostile_values_are_refused_and_nothing_falls_over(script: httpx.Client) -> None:
+    values = ["\x00", "\u202e", "\U0001f600", "a" * 1000, "DIRECT=OS:x\\private$\\y", ";", "\\\\",
+              "SYSTEM$;DEADXACT;x", "0x", "{}", "-1", "..", "%", "' or 1=1 --",
+              "private$\\a;b;c"]  # fmt: skip
+    for value in values:
+        for path, name in (
+            ("/queue", "queue"), ("/queues", "name"), ("/dead", "reason"), ("/dead", "origin"),
+            ("/dead", "id"), ("/dead", "queue"), ("/dead", "older_than"), ("/rights", "queue"),
+            ("/message", "queue"), ("/message", "lookup_id"), ("/trail", "after"),
+        ):  # fmt: skip
+            answer = script.get(ALPHA + path, params={name: value})
+            assert answer.status_code in (200, 400, 404, 409), (path, name, value, answer.text)
+        for path, name in (("/transactions/decide", "branch"), ("/transactions/forget", "branch"),
+                           ("/dead/return", "id"), ("/dead/return", "queue")):  # fmt: skip
+            sent = {name: value, "outcome": "abort"} if "decide" in path else {name: value}
+            answer = script.post(ALPHA + path, json=sent)
+            assert answer.status_code in (200, 400, 404), (path, name, value, answer.text)
+    for body in (b"", b"[]", b"{", b"\xff", b"[" * 10_000, b'{"id": "\\ud800"}', b'{"id": 1e400}'):
+        answer = script.post(f"{ALPHA}/transactions/decide", content=body)
+        assert answer.status_code == 400, body
+
+
 def test_live_numbers_come_by_themselves(browser: httpx.Client) -> None:
     with browser.stream("GET", "/events") as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")

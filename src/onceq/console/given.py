@@ -25,6 +25,8 @@ class Given:
                 raise InvalidParameter(
                     f"{name[:40]} has {len(value)} characters; {FIELD_CHARS_MAX} are the most"
                 )
+            if not (name + value).isprintable():
+                raise InvalidParameter(f"{name[:40]!r} has characters that cannot be printed")
         self.values = dict(values)
 
     @classmethod

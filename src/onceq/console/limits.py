@@ -35,8 +35,11 @@ FIRST_S_MAX: Final = 1.0
 """The first overview waits so long for numbers that are still on their way."""
 SAMPLE_S: Final = 2.0
 """Between two looks at the numbers of a queue manager."""
+SAMPLE_SHARE: Final = 0.05
+"""Most of the time that is spent looking at a queue manager's numbers: one with very many queues is
+looked at less often."""
 SAMPLES_MAX: Final = 90
-"""Kept of each queue manager, for the small pictures: three minutes."""
+"""Kept of each queue manager, for the small pictures: three minutes, if looks are quick."""
 
 ROWS_MAX: Final = 50
 """Of a table on one page, if nobody asks for another number."""

@@ -22,7 +22,14 @@ from onceq.client.address import Address, parse
 from onceq.client.async_link import AsyncLink
 from onceq.client.credentials import Credentials
 from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.console.limits import ACT_S_MAX, CONNECT_S_MAX, READ_S_MAX, SAMPLE_S, SAMPLES_MAX
+from onceq.console.limits import (
+    ACT_S_MAX,
+    CONNECT_S_MAX,
+    READ_S_MAX,
+    SAMPLE_S,
+    SAMPLE_SHARE,
+    SAMPLES_MAX,
+)
 from onceq.errors import InDoubt, OnceqError, QueueNotFound, ServiceNotAvailable
 
 T = TypeVar("T")
@@ -175,10 +182,12 @@ class Watched:
     async def watch(self, look: Callable[[Watched], Awaitable[Sample]]) -> None:
         """Look at its numbers until this is cancelled."""
         while True:
+            began = self.now()
             with contextlib.suppress(OnceqError):
                 self.samples.append(await look(self))
             self.looked.set()
-            await asyncio.sleep(SAMPLE_S)
+            took = self.now() - began
+            await asyncio.sleep(SAMPLE_S if self.away else max(SAMPLE_S, took / SAMPLE_SHARE))
 
 
 class Managers:

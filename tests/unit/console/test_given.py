@@ -51,5 +51,9 @@ def test_bounds_hold() -> None:
         Given({"x": "y" * (FIELD_CHARS_MAX + 1)})
     with pytest.raises(InvalidParameter):
         Given.of_query("&".join(f"a{n}=1" for n in range(FIELDS_MAX + 1)))
-    with pytest.raises(InvalidParameter):
-        Given.of_query("a=%ff")
+    for query in ("a=%ff", "a=%00", "a=%0a"):
+        with pytest.raises(InvalidParameter):
+            Given.of_query(query)
+    for text in ("\ud800", "\x1b[31m"):
+        with pytest.raises(InvalidParameter, match="printed"):
+            Given.of_json({"a": text})

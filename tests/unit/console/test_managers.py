@@ -11,7 +11,8 @@ import pytest
 
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.console import managers as module
-from onceq.console.managers import Managers, Watched, key_of
+from onceq.console.limits import SAMPLE_S, SAMPLE_SHARE
+from onceq.console.managers import Managers, Sample, Watched, key_of
 from onceq.errors import ConfigurationError, InDoubt, QueueNotFound, ServiceNotAvailable
 from onceq.model.views.managers import StatusView
 
@@ -128,3 +129,26 @@ def test_what_was_begun_is_done_to_its_end(silent: str, monkeypatch: pytest.Monk
 
     asyncio.run(ask())
     assert done == [1]
+
+
+def test_one_that_is_slow_to_look_at_is_looked_at_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, took, waits = [0.0], [0.0], list[float]()
+    (watched,) = Managers(["onceq://127.0.0.1:9"], lambda: clock[0])
+
+    async def look(watched: Watched) -> Sample:
+        clock[0] += took[0]
+        return Sample(clock[0], {}, 0, 0)
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    for seconds in (0.0, 1.0):
+        took[0] = seconds
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(watched.watch(look))
+    assert waits == [SAMPLE_S, 1.0 / SAMPLE_SHARE]
+    assert len(watched.samples) == 2
