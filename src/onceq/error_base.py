@@ -1,6 +1,6 @@
-"""What every error of onceq is, and which ones say that the same again is safe.
+"""What every error of onceq is: the kinds that say whose matter it is, and whether to try again.
 
-Apart from ``errors``, so that what is said of all errors stands below the table of them.
+Below ``errors``, the table of them, which has these too: there is where applications find them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ class OnceqError(Exception):
         cure: What to do about it, in a sentence.
         xa: The return code of XA for the same situation (XTX-15), or 0.
     """
+
+    __module__ = "onceq.errors"
 
     code: ClassVar[str] = "error"
     hresult: ClassVar[int] = 0
@@ -42,6 +44,8 @@ class Retryable(OnceqError):
     it nobody may conclude that nothing happened.
     """
 
+    __module__ = "onceq.errors"
+
     code, exit_code = "retryable", 3
     cure = "Do the whole transaction again, after a pause; `run` of a queue manager does so."
 
@@ -49,5 +53,55 @@ class Retryable(OnceqError):
 class UsageError(OnceqError):
     """The call is wrong; change it."""
 
+    __module__ = "onceq.errors"
+
     code, exit_code = "usage", 2
     cure = "Change the call; the text says what is wrong with it."
+
+
+class Refused(OnceqError):
+    """A limit or a rule of this queue manager refuses it for now."""
+
+    __module__ = "onceq.errors"
+
+    code, exit_code = "refused", 3
+    cure = "Try again when what the text names has changed."
+
+
+class PeerError(OnceqError):
+    """Another queue manager or client broke the protocol; its connection is closed."""
+
+    __module__ = "onceq.errors"
+
+    code, exit_code = "peer", 5
+    cure = "Look at the log of both sides; the connection is made again by itself."
+
+
+class StorageFailure(OnceqError):
+    """The disk failed: the process stops and starts anew from what is durable."""
+
+    __module__ = "onceq.errors"
+
+    code, hresult = "storage-failure", 0xC00E002A
+    exit_code = 7
+    cure = "Look at the disk and the system's log, then start again: what was confirmed is there."
+
+
+class InDoubt(OnceqError):
+    """The answer to a commit was lost: it may or may not have happened.
+
+    Ask for the outcome with ``outcome(error.transaction)``; never send again blindly.
+    (SND-5; it is neither an abort nor a failure.)
+
+    Attributes:
+        transaction: Text form of the transaction id to ask with.
+    """
+
+    __module__ = "onceq.errors"
+
+    code, exit_code = "commit-outcome-unknown", 6
+    cure = "Ask `outcome` with the transaction that is named; send again only if it says aborted."
+
+    def __init__(self, text: str = "", *, transaction: str = "") -> None:
+        super().__init__(text)
+        self.transaction = transaction

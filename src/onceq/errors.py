@@ -10,8 +10,12 @@ LONG: one table of errors, with cause and cure of each, is read in one place.
 from __future__ import annotations
 
 from onceq.damaged import DamagedPiece as DamagedPiece
+from onceq.error_base import InDoubt as InDoubt
 from onceq.error_base import OnceqError as OnceqError
+from onceq.error_base import PeerError as PeerError
+from onceq.error_base import Refused as Refused
 from onceq.error_base import Retryable as Retryable
+from onceq.error_base import StorageFailure as StorageFailure
 from onceq.error_base import UsageError as UsageError
 
 # ---- the caller's matter -----------------------------------------------------------------
@@ -302,13 +306,6 @@ class ConfigurationError(UsageError):
 # ---- policy and limits -------------------------------------------------------------------
 
 
-class Refused(OnceqError):
-    """A limit or a rule of this queue manager refuses it for now."""
-
-    code, exit_code = "refused", 3
-    cure = "Try again when what the text names has changed."
-
-
 class AccessDenied(Refused):
     """Whoever asks lacks a right, or his account may not use a file, directory or socket."""
 
@@ -596,13 +593,6 @@ class RequestFailed(Refused):
 # ---- the other side ----------------------------------------------------------------------
 
 
-class PeerError(OnceqError):
-    """Another queue manager or client broke the protocol; its connection is closed."""
-
-    code, exit_code = "peer", 5
-    cure = "Look at the log of both sides; the connection is made again by itself."
-
-
 class MalformedPacket(PeerError):
     """Bytes from outside are not a well-formed packet."""
 
@@ -634,24 +624,6 @@ class IdentityClash(PeerError):
 # ---- nobody knows yet --------------------------------------------------------------------
 
 
-class InDoubt(OnceqError):
-    """The answer to a commit was lost: it may or may not have happened.
-
-    Ask for the outcome with ``outcome(error.transaction)``; never send again blindly.
-    (SND-5; it is neither an abort nor a failure.)
-
-    Attributes:
-        transaction: Text form of the transaction id to ask with.
-    """
-
-    code, exit_code = "commit-outcome-unknown", 6
-    cure = "Ask `outcome` with the transaction that is named; send again only if it says aborted."
-
-    def __init__(self, text: str = "", *, transaction: str = "") -> None:
-        super().__init__(text)
-        self.transaction = transaction
-
-
 class DecidedByHand(OnceqError):
     """An operator has decided a branch before its outcome was known (XTX-8)."""
 
@@ -672,14 +644,6 @@ class RolledBackByHand(DecidedByHand):
 
 
 # ---- the machine -------------------------------------------------------------------------
-
-
-class StorageFailure(OnceqError):
-    """The disk failed: the process stops and starts anew from what is durable."""
-
-    code, hresult = "storage-failure", 0xC00E002A
-    exit_code = 7
-    cure = "Look at the disk and the system's log, then start again: what was confirmed is there."
 
 
 class SyncFailed(StorageFailure):
