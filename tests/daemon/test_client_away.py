@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 T = r"private$\orders"
 N = r"private$\plain"
 FACES = ("threads", "tasks")
-LOST, AWAY, HANDLE = errors.TransactionLost, errors.ServiceNotAvailable, errors.HandleLost
+LOST, AWAY, HANDLE = errors.TransactionLost, errors.ManagerAway, errors.HandleLost
 DONE = None
 
 Operation = Callable[[], object]
