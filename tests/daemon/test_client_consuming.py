@@ -218,12 +218,27 @@ with onceq.connect(sys.argv[1]) as qm, onceq.stopping() as stop:
         sys.stdin.readline()
     print(qm.consume(sys.argv[2], handler, stop=stop), "handled", flush=True)
 """
+ALONE = PROGRAM.replace(", onceq.stopping() as stop", "").replace(", stop=stop", "")
+"""A program that says nothing of signals."""
+IN_TASKS = """
+import asyncio, sys, onceq.aio
+async def main():
+    async with await onceq.aio.connect(sys.argv[1]) as qm:
+        async def handler(tx, message):
+            print(message.text, flush=True)
+            await asyncio.to_thread(sys.stdin.readline)
+        print(await qm.consume(sys.argv[2], handler), "handled", flush=True)
+asyncio.run(main())
+"""
+WORKERS = ALONE.replace("handler)", "handler, concurrency=2, order=lambda m: 1)")
 
 
 @contextlib.contextmanager
-def consumer(daemon: Daemon) -> Iterator[tuple[subprocess.Popen[str], Callable[[], str]]]:
+def consumer(
+    daemon: Daemon, program: str = PROGRAM
+) -> Iterator[tuple[subprocess.Popen[str], Callable[[], str]]]:
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, daemon.where, T], stdin=subprocess.PIPE,
+        [sys.executable, "-c", program, daemon.where, T], stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None
@@ -255,11 +270,16 @@ def test_a_consumer_that_is_killed_loses_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_a_consumer_finish_what_it_has_begun(tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize(
+    "program", [PROGRAM, ALONE, IN_TASKS, WORKERS], ids=["stopping", "alone", "tasks", "workers"]
+)
+def test_a_signal_lets_a_consumer_finish_what_it_has_begun(
+    tmp_path: Path, number: int, program: str
+) -> None:
     with Daemon(tmp_path / "a") as daemon, onceq.connect(daemon.where) as qm:
         qm.create_queue(T, transactional=True)
         fill(qm, T)
-        with consumer(daemon) as (process, line):
+        with consumer(daemon, program) as (process, line):
             assert line() == "0\n"
             process.send_signal(number)
             assert process.stdin is not None
