@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Any
 
 from demo.faults import SLICE_MAX, Faults, Rates, Stop, Tally
-from onceq.model.limits import Settings
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.packet.arrived import ArrivedRun
 from onceq.tls import folder
 from onceq.tls.contexts import client_context, server_context

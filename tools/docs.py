@@ -10,6 +10,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import docs_cases
 import docs_cli
@@ -21,7 +22,7 @@ import docs_rules
 import docs_states
 import pictures
 from onceq import errors
-from onceq.model import limits, resultcodes
+from onceq.model import limits, resultcodes, settings
 from peers import pages
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -78,15 +79,15 @@ def _documented(node: ast.AST) -> list[tuple[str, str, str]]:
     return found
 
 
-def _tree() -> ast.Module:
-    return ast.parse(inspect.getsource(limits))
+def _tree(module: ModuleType) -> ast.Module:
+    return ast.parse(inspect.getsource(module))
 
 
 def limits_page() -> str:
     """docs/reference/limits.md."""
     rows = [
         f"| `{name}` | {getattr(limits, name):,} | {docs_rules.linked(said)} |"
-        for name, _, said in _documented(_tree())
+        for name, _, said in _documented(_tree(limits))
         if name.isupper() and isinstance(getattr(limits, name), int)
     ]
     return (
@@ -105,10 +106,12 @@ def _shown(value: object) -> str:
 
 def settings_page() -> str:
     """docs/reference/settings.md."""
-    settings = limits.Settings()
-    (node,) = (n for n in _tree().body if isinstance(n, ast.ClassDef) and n.name == "Settings")
+    defaults = settings.Settings()
+    (node,) = (
+        n for n in _tree(settings).body if isinstance(n, ast.ClassDef) and n.name == "Settings"
+    )
     rows = [
-        f"| `{name}` | {_shown(getattr(settings, name))} | {docs_rules.linked(said)} |"
+        f"| `{name}` | {_shown(getattr(defaults, name))} | {docs_rules.linked(said)} |"
         for name, _, said in _documented(node)
     ]
     return (

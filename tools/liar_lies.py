@@ -21,7 +21,7 @@ from liar_ways import ALERT, Way, Ways
 from onceq.model.classes import MessageClass
 from onceq.model.http import HttpNames
 from onceq.model.identity import guid_text
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.testing.faults import lies
 from onceq.wire.mqqb.session import Session
 from onceq.wire.srmp import envelope, mime

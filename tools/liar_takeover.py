@@ -18,7 +18,7 @@ from collections.abc import Callable
 from liar_ways import Ways
 from nodes import Node
 from onceq.model.identity import guid_text
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.packet.decode import decode
 from onceq.testing.faults import lies
 from onceq.wire.mqqb.session import Arrived, Session

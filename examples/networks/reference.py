@@ -22,10 +22,10 @@ from onceq.core.state.state import DEAD_XACT
 from onceq.core.step.early_runs import EarlyRuns, Key
 from onceq.model import requests
 from onceq.model.identity import guid_bytes
-from onceq.model.limits import Settings
 from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.model.time import NEVER_S, SECOND_US
 from onceq.packet.address import DIRECT, NOWHERE, Address
 from onceq.packet.arrived import ArrivedRun, cut

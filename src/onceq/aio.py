@@ -29,7 +29,7 @@ from onceq.client.threads.transaction import Transaction
 from onceq.client.told_alike import told_alike
 from onceq.directory import Directory
 from onceq.embedded.opening import open as _open
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 
 __all__ = [
     "AsyncBranch",

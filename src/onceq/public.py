@@ -28,7 +28,6 @@ from onceq.errors import (
 from onceq.model import names
 from onceq.model.branch import Vote
 from onceq.model.identity import MessageId, TransactionId
-from onceq.model.limits import Settings
 from onceq.model.message import (
     Acknowledge,
     Delivery,
@@ -38,6 +37,7 @@ from onceq.model.message import (
     Properties,
 )
 from onceq.model.results import Outcome
+from onceq.model.settings import Settings
 from onceq.model.views.branches import BranchView, DecisionView, GroupResult, GroupView
 from onceq.model.views.managers import (
     ClashView,

@@ -30,9 +30,9 @@ from onceq.directory import Directory, FileDirectory, create
 from onceq.errors import OnceqError
 from onceq.model.data_directory import CONFIGURATION_FILE, SOCKET_FILE
 from onceq.model.identity import guid_text
-from onceq.model.limits import Settings
 from onceq.model.manager_identity import Identity
 from onceq.model.requests import Request
+from onceq.model.settings import Settings
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.testing.process.nursery import Nursery

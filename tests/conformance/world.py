@@ -20,10 +20,10 @@ from onceq.directory import Directory, MemoryDirectory
 from onceq.errors import OnceqError, SyncFailed
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames
 from onceq.model.identity import guid_text
-from onceq.model.limits import Settings
 from onceq.model.manager_identity import Identity
 from onceq.model.requests import Request
 from onceq.model.run import Buffer
+from onceq.model.settings import Settings
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
 from onceq.service.history import History

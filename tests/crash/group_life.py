@@ -16,11 +16,11 @@ from typing import Any
 from onceq.core.manager import Manager
 from onceq.errors import OnceqError
 from onceq.model import requests
-from onceq.model.limits import Settings
 from onceq.model.manager_identity import Identity
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.model.time import Now
 from onceq.model.views.branches import GroupResult
 from onceq.model.xid import Xid, group_prefix, group_xid

@@ -33,8 +33,8 @@ from rich.console import Console
 
 from onceq.embedded.trusting import show
 from onceq.model.identity import guid_bytes
-from onceq.model.limits import Settings
 from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.settings import Settings
 from onceq.wire.mqqb.session import Session
 from tests.scratch import scratch
 

@@ -16,7 +16,7 @@ import pytest
 import onceq
 from onceq.errors import AccessDenied
 from onceq.model.identity import guid_bytes, guid_text
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.tls import folder
 from onceq.tls.contexts import Files, client_context
 from onceq.wire.mqqb.session import Session

@@ -15,7 +15,7 @@ import onceq
 from onceq import aio
 from onceq.errors import ConfigurationError
 from onceq.model.data_directory import CONFIGURATION_FILE
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from tests.daemon.process import ROOT, WAIT_S, Process
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 
 import onceq
 from onceq.client.why import why
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from tests.daemon.process import ROOT, WAIT_S, Process
 
 pytestmark = pytest.mark.slow

@@ -23,12 +23,12 @@ from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.errors import MalformedPacket
 from onceq.model import requests
 from onceq.model.identity import TransactionId
-from onceq.model.limits import Settings
 from onceq.model.manager_identity import Identity
 from onceq.model.message import PLAIN
 from onceq.model.requests import SendItem
 from onceq.model.rights import NOBODY
 from onceq.model.run import Buffer, Run
+from onceq.model.settings import Settings
 from onceq.model.time import Now
 from onceq.model.tokens import Token, digest_of, text_of
 from onceq.model.views.looks import LOOKS

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from onceq.errors import MalformedPacket, PeerError
 from onceq.model.delayed import delayed, undelayed
-from onceq.model.limits import Settings
 from onceq.model.message import Journal, Properties
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.packet.acks import final_ack, order_ack, parse_final_ack, parse_order_ack
 from onceq.packet.address import Address, Element, MultiNames
 from onceq.packet.arrived import LastShape, cut

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from onceq.errors import MalformedPacket, OnceqError
 from onceq.model.http import Arrival, HttpNames
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.wire.mqqb.events import Acked, Arrived, Closed, Opened
 from onceq.wire.srmp import dates, envelope, mapping, mime, xml
 from onceq.wire.srmp.convert import post_of, runs_of

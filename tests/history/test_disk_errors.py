@@ -16,7 +16,7 @@ import pytest
 from onceq.errors import NoSpace, StorageFailure, SyncFailed
 from onceq.history import keeper
 from onceq.history.keeper import Keeper
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.store.log import LogStore
 from onceq.testing.sim.disk import SimFiles
 from tests.conformance.world import Node

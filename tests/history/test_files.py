@@ -17,9 +17,9 @@ import onceq
 from onceq.core.ending.portions import ENDED_AT_ONCE, UNASKED_FOR_ONE
 from onceq.errors import ConfigurationError
 from onceq.history.columns import COLUMNS, EVENTS, span_of
-from onceq.model.limits import Settings
 from onceq.model.message import Acknowledge, Delivery, Journal
 from onceq.model.requests import DeleteQueue
+from onceq.model.settings import Settings
 from onceq.service import config
 from tests.history.worlds import HISTORY, Kept
 

@@ -10,7 +10,7 @@ import pytest
 
 from onceq.audit import files
 from onceq.history.columns import span_of
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.service import upkeep
 from tests.conformance.world import Node
 from tests.history.worlds import HISTORY, History, Kept

@@ -11,7 +11,7 @@ import pytest
 
 from onceq.core.state.setups import LifeBegun
 from onceq.errors import QueueExists
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.model.time import SECOND_US
 from onceq.store.log import LogStore
 from onceq.testing.sim.disk import PowerCut

@@ -13,8 +13,8 @@ import pytest
 
 from onceq.errors import MalformedPacket
 from onceq.model.identity import MessageId, guid_bytes, guid_text
-from onceq.model.limits import Settings
 from onceq.model.message import Acknowledge, Delivery
+from onceq.model.settings import Settings
 from onceq.packet.arrived import USER, cut
 from onceq.packet.decode import decode, encode_headers, glance, headers, properties_offset
 from onceq.wire.mqqb.cutter import Cutter, InternalPacket, UserPackets

@@ -13,9 +13,9 @@ import threading
 import time
 
 from onceq.model.identity import NO_GUID
-from onceq.model.limits import Settings
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.packet.acks import FinalAck, parse_final_ack
 from onceq.packet.address import DIRECT, NOWHERE, ON_DESTINATION, Address
 from onceq.packet.arrived import FINAL_ACK, USER, ArrivedRun

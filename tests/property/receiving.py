@@ -14,10 +14,10 @@ from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.step.early_runs import EarlyRuns, Key
 from onceq.model import requests
-from onceq.model.limits import Settings
 from onceq.model.message import PLAIN
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.packet.acks import parse_order_ack
 from onceq.packet.address import DIRECT, Address
 from onceq.packet.arrived import ArrivedRun, cut

@@ -17,11 +17,11 @@ from onceq.core.state.records import Change, decode
 from onceq.core.state.state import DEAD_LETTER, DEAD_XACT, JOURNAL
 from onceq.core.transfer import outgoing_queue
 from onceq.model import requests
-from onceq.model.limits import Settings
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties
 from onceq.model.requests import SendItem
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.model.time import NEVER_S
 from onceq.packet.acks import FinalAck, parse_final_ack
 from onceq.packet.address import DIRECT, NOWHERE, Address

@@ -15,9 +15,9 @@ from onceq.errors import (
     LabelTooLong,
     MalformedPacket,
 )
-from onceq.model.limits import Settings
 from onceq.model.message import OWN, PLAIN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.packet.acks import (
     FinalAck,
     OrderAck,

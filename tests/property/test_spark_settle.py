@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from onceq.core.ending.acknowledgments import INSECURE
 from onceq.core.ending.report_flags import SYSTEM_NAMES
-from onceq.model.limits import Settings
 from onceq.model.queue import QUOTA_UNLIMITED_KB
+from onceq.model.settings import Settings
 from onceq.model.time import NEVER_S
 from onceq.spark.operators import destinations, endings, quotas
 from onceq.spark.operators.arrivals import Settler, with_answers

@@ -13,10 +13,10 @@ from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.state.queues import lookup_id
 from onceq.core.state.state import title_of
 from onceq.model.classes import class_name
-from onceq.model.limits import Settings
 from onceq.model.log import frame_size
 from onceq.model.manager_identity import Identity
 from onceq.model.run import Buffer, Run
+from onceq.model.settings import Settings
 from onceq.model.time import Now
 from onceq.service.delivered import delivered
 from tests.traces.names import Names

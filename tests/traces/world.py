@@ -25,9 +25,9 @@ from onceq.core.decision import (
 from onceq.core.inputs import inputs
 from onceq.core.inputs.backup import PutBack
 from onceq.model.identity import NO_GUID
-from onceq.model.limits import Settings
 from onceq.model.manager_identity import Identity
 from onceq.model.run import LENGTH_TYPE
+from onceq.model.settings import Settings
 from onceq.packet.arrived import ORDER_ACK, SETTLING, cut
 from onceq.packet.decode import set_places, set_previous
 from onceq.packet.layout import packet_size

@@ -94,7 +94,7 @@ from onceq.core.transfer import (
     untold,
 )
 from onceq.errors import OnceqError, OperationCancelled, ReceiveTimeout
-from onceq.model.limits import DELAY_LOOK_S, SPARSE_POSITIONS_MAX, Settings
+from onceq.model.limits import DELAY_LOOK_S, SPARSE_POSITIONS_MAX
 from onceq.model.manager_identity import Identity
 from onceq.model.requests import (
     Abort,
@@ -150,6 +150,7 @@ from onceq.model.requests import (
 )
 from onceq.model.rights import ActorKind
 from onceq.model.run import Extent
+from onceq.model.settings import Settings
 from onceq.model.time import NEVER_S, SECOND_US, Now
 
 _NOT_REFUSED: Final = (ReceiveTimeout, OperationCancelled)

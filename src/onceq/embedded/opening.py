@@ -10,7 +10,7 @@ from os import PathLike, fspath
 
 from onceq.client.threads.manager import QueueManager
 from onceq.directory.contract import Directory
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 
 
 def open(

@@ -12,7 +12,7 @@ from onceq.directory.file import FileDirectory
 from onceq.embedded.host import EmbeddedHost
 from onceq.errors import NotAStore
 from onceq.model.data_directory import CONFIGURATION_FILE, STORE_FILE
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.permission import there
 from onceq.service import config, mappings
 from onceq.service.config import Configuration

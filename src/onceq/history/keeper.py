@@ -34,14 +34,10 @@ from onceq.history.columns import ACTS, FOLDER, META, STARTS, VERSION, Span, spa
 from onceq.history.events import Event, Place, Rows
 from onceq.history.projector import Projector
 from onceq.model.identity import guid_text
-from onceq.model.limits import (
-    HISTORY_NOTES_MAX,
-    HISTORY_ROWS_MAX,
-    HISTORY_UNWRITTEN_BYTES_MAX,
-    Settings,
-)
+from onceq.model.limits import HISTORY_NOTES_MAX, HISTORY_ROWS_MAX, HISTORY_UNWRITTEN_BYTES_MAX
 from onceq.model.manager_identity import Identity
 from onceq.model.run import Buffer
+from onceq.model.settings import Settings
 from onceq.store.contract import Recovered, Replayed
 from onceq.store.files import Files
 

@@ -22,8 +22,8 @@ from onceq.core.inputs.damage import Spoiled
 from onceq.core.inputs.inputs import Input
 from onceq.core.manager import Manager
 from onceq.errors import DamagedPiece, DamagedRecord
-from onceq.model.limits import Settings
 from onceq.model.requests import Receive
+from onceq.model.settings import Settings
 from onceq.service.clock import Clock, ticks_ns
 from onceq.service.delivered import delivered
 from onceq.service.due import NEVER, Due

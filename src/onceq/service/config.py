@@ -19,12 +19,8 @@ from typing import Any
 from onceq.errors import ConfigurationError
 from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import guid_bytes
-from onceq.model.limits import (
-    LOG_SEGMENT_BYTES_MAX,
-    LOG_SEGMENT_BYTES_MIN,
-    SETTING_NAMES,
-    Settings,
-)
+from onceq.model.limits import LOG_SEGMENT_BYTES_MAX, LOG_SEGMENT_BYTES_MIN
+from onceq.model.settings import SETTING_NAMES, Settings
 from onceq.permission import denied
 from onceq.service.logs import FORMATS, LEVELS
 from onceq.tls.contexts import version

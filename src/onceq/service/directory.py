@@ -15,8 +15,9 @@ from onceq.directory.file import FileDirectory
 from onceq.errors import ConfigurationError, StorageFailure, StoreExists
 from onceq.model.data_directory import CONFIGURATION_FILE, STORE_FILE
 from onceq.model.identity import guid_bytes
-from onceq.model.limits import COMPUTER_NAME_CHARS_MAX, Settings
+from onceq.model.limits import COMPUTER_NAME_CHARS_MAX
 from onceq.model.manager_identity import Identity
+from onceq.model.settings import Settings
 from onceq.permission import denied, there
 from onceq.service.clock import SystemClock
 from onceq.service.config import Configuration, check_segment_bytes

@@ -48,9 +48,9 @@ from onceq.errors import (
 )
 from onceq.model.directory import Snapshot
 from onceq.model.http import HttpNames, Mappings
-from onceq.model.limits import Settings
 from onceq.model.rights import Actor
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.model.time import Now
 from onceq.service.answers import Answers
 from onceq.service.clock import Clock, ticks_ns

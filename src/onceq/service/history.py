@@ -11,8 +11,8 @@ from typing import Protocol, cast
 
 from onceq.core.decision import Observed
 from onceq.errors import ConfigurationError
-from onceq.model.limits import Settings
 from onceq.model.manager_identity import Identity
+from onceq.model.settings import Settings
 from onceq.store.files import Files
 from onceq.store.log import LogStore
 

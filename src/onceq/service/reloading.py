@@ -15,7 +15,7 @@ from onceq.core.inputs.settings import Reconfigure
 from onceq.core.step.acts import WHOLE
 from onceq.errors import ConfigurationError, OnceqError
 from onceq.model.identity import guid_bytes
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.model.views.managers import Reloaded
 from onceq.service import logs, web
 from onceq.service.config import Configuration

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
 
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.packet.arrived import USER
 from onceq.service.clock import SystemClock
 from onceq.testing.managers import QUICK, Manager

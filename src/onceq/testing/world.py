@@ -12,7 +12,7 @@ from typing import Any
 
 from onceq.core.manager import Manager
 from onceq.core.state.queues import Queue
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.service.engine import Engine
 from onceq.service.history import History
 from onceq.store.log import LogStore

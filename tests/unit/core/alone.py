@@ -16,10 +16,10 @@ from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.link_states import Link
 from onceq.core.state.position_block import AVAILABLE, LOCKED
 from onceq.core.state.queues import OutgoingQueue
-from onceq.model.limits import Settings
 from onceq.model.log import FRAME_HEADER
 from onceq.model.manager_identity import Identity
 from onceq.model.requests import Request
+from onceq.model.settings import Settings
 from onceq.model.time import Now
 
 WAITS = object()

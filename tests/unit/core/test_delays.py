@@ -15,10 +15,11 @@ from onceq.core.state.queues import Queue
 from onceq.core.state.records import VERSION_DUE
 from onceq.core.state.snapshot import CHECKPOINT_VERSION, CHECKPOINT_VERSION_DUE
 from onceq.model import requests
-from onceq.model.limits import DELAY_LOOK_S, Settings
+from onceq.model.limits import DELAY_LOOK_S
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.model.xid import Xid
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 

@@ -32,10 +32,10 @@ from onceq.errors import (
     UsageError,
 )
 from onceq.model import requests
-from onceq.model.limits import Settings
 from onceq.model.message import PLAIN
 from onceq.model.requests import SendItem
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.packet.batch import Batch
 from onceq.service.config import Configuration
 from onceq.service.directory import init, open_store

@@ -14,8 +14,8 @@ from onceq.directory import MemoryDirectory
 from onceq.errors import InsufficientResources, OnceqError, every
 from onceq.model import resultcodes
 from onceq.model.directory import Computer, Snapshot
-from onceq.model.limits import Settings
 from onceq.model.rights import Actor, ActorKind
+from onceq.model.settings import Settings
 from onceq.model.xid import Xid
 from onceq.service.committer import AnswerTo, Takes
 from onceq.service.engine import Engine

@@ -11,10 +11,10 @@ from onceq.core.inputs.inputs import Input, Tick
 from onceq.core.management.sparse_segments import Sparse
 from onceq.core.state.state import State
 from onceq.errors import StorageFailure
-from onceq.model.limits import Settings
 from onceq.model.log import frame_size
 from onceq.model.manager_identity import Identity
 from onceq.model.run import Buffer
+from onceq.model.settings import Settings
 from onceq.model.time import Now
 from onceq.service.engine import Engine
 from onceq.store.contract import SegmentUse

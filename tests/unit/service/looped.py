@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.service import descriptors
 from onceq.service.descriptors import Budget
 from onceq.service.network import AsyncNetwork

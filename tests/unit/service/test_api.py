@@ -21,6 +21,7 @@ from onceq.model.message import PLAIN
 from onceq.model.results import Opened, Sent
 from onceq.model.rights import NOBODY, Actor, ActorKind, Grant, Policy, Right
 from onceq.model.run import Buffer, Run
+from onceq.model.settings import Settings
 from onceq.model.time import Now
 from onceq.model.tokens import Token, Tokens, digest_of, text_of
 from onceq.packet.batch import Batch
@@ -49,7 +50,7 @@ class FakeEngine:
         identity = SimpleNamespace(name="ALPHA", guid=bytes(range(16)))
         self.state = SimpleNamespace(tokens=Tokens(), policy=Policy())
         self.manager = SimpleNamespace(identity=identity, state=self.state)
-        self.settings = limits.Settings(outcome_age_s=77)
+        self.settings = Settings(outcome_age_s=77)
         self.answers = Answers()
         self.logged: list[tuple[str, dict[str, object]]] = []
         rates = SimpleNamespace(event=lambda what, **more: self.logged.append((what, more)))

@@ -9,7 +9,7 @@ import pytest
 
 from onceq.errors import ConfigurationError
 from onceq.model.data_directory import CONFIGURATION_FILE
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.service.config import Configuration, load, parse, split_address
 
 WHOLE = """\

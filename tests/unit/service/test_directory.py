@@ -10,8 +10,9 @@ import pytest
 
 from onceq.errors import ConfigurationError, NotAStore, StoreExists, StoreLocked
 from onceq.model.data_directory import CONFIGURATION_FILE
-from onceq.model.limits import LOG_SEGMENT_BYTES_MIN, Settings
+from onceq.model.limits import LOG_SEGMENT_BYTES_MIN
 from onceq.model.manager_identity import Identity
+from onceq.model.settings import Settings
 from onceq.service.config import Configuration
 from onceq.service.directory import check_name, default_name, init, manager_of, open_store
 

@@ -20,8 +20,9 @@ from onceq.core.inputs.inputs import (
 from onceq.core.inputs.settings import TellDoors
 from onceq.errors import ConfigurationError
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.model.limits import HANDSHAKE_BYTES_MAX, LOG_LINES_AT_ONCE, Settings
+from onceq.model.limits import HANDSHAKE_BYTES_MAX, LOG_LINES_AT_ONCE
 from onceq.model.rights import HERE, NOBODY, Actor, ActorKind
+from onceq.model.settings import Settings
 from onceq.service import wires
 from onceq.service.config import Configuration
 from onceq.service.doors import Doors

@@ -19,8 +19,9 @@ from onceq.core.decision import Answer, Decision
 from onceq.core.inputs.inputs import ConnectFailed, Input, SessionOpened, Witnessed
 from onceq.errors import ConfigurationError, PortInUse, StorageFailure
 from onceq.model.identity import guid_text
-from onceq.model.limits import HANDSHAKE_BYTES_MAX, HANDSHAKE_S_MAX, LOG_LINES_AT_ONCE, Settings
+from onceq.model.limits import HANDSHAKE_BYTES_MAX, HANDSHAKE_S_MAX, LOG_LINES_AT_ONCE
 from onceq.model.run import Buffer
+from onceq.model.settings import Settings
 from onceq.service import network as network_module
 from onceq.service import reaching, wires
 from onceq.service.config import Configuration

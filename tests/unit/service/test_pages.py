@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.service.config import Configuration, parse
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from onceq.model import limits
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.service.config import Configuration
 from onceq.service.reloading import APPLIED, AT_START, SETTINGS_AT_START, _compared
 

@@ -18,9 +18,9 @@ from onceq.core.inputs.inputs import (
     Tick,
 )
 from onceq.errors import SyncFailed
-from onceq.model.limits import Settings
 from onceq.model.message import Properties
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.packet.address import DIRECT, Address
 from onceq.packet.arrived import cut
 from onceq.packet.encode import encode_run

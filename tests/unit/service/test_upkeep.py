@@ -18,12 +18,12 @@ from onceq.core.state import live_bytes
 from onceq.core.state.live_bytes import Live
 from onceq.errors import NoSpace, OnceqError, StorageReserve, SyncFailed
 from onceq.model import requests
-from onceq.model.limits import Settings
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.manager_identity import Identity
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Buffer, Extent, Run
+from onceq.model.settings import Settings
 from onceq.packet.batch import Batch
 from onceq.service import emptying, upkeep
 from onceq.service.emptying import Emptying

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,10 +43,11 @@ from onceq.errors import OnceqError, StorageReserve
 from onceq.model.classes import MessageClass
 from onceq.model.doom import dooms, send_failed
 from onceq.model.identity import NO_GUID
-from onceq.model.limits import REST_BYTES_MIN, Settings
+from onceq.model.limits import REST_BYTES_MIN
 from onceq.model.message import PLAIN, Delivery, Journal, Properties
 from onceq.model.requests import SendItem
 from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.settings import Settings
 from onceq.model.time import NEVER_S
 from onceq.packet.address import MultiNames
 from onceq.packet.encode import encode_fronts, encode_run

@@ -28,10 +28,11 @@ from onceq.core.step.readers import Readers
 from onceq.core.step.sessions import Sessions
 from onceq.core.step.units import Units
 from onceq.model.identity import guid_text
-from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX, Settings
+from onceq.model.limits import NOTICE_EVERY_S, NOTICES_MAX
 from onceq.model.log import FRAME_HEADER, frame_size
 from onceq.model.manager_identity import Identity
 from onceq.model.rights import Actor
+from onceq.model.settings import Settings
 from onceq.model.time import FOR_EVER_US, NEVER_S, Now
 from onceq.model.views.managers import ScrubView
 

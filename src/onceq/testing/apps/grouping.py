@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onceq.errors import GroupIncomplete
-from onceq.model.limits import Settings
 from onceq.model.requests import CommitGroup, PrepareBranch, Request, RollbackGroup, StartBranch
 from onceq.model.results import Outcome
+from onceq.model.settings import Settings
 from onceq.model.views.branches import GroupResult
 from onceq.model.xid import Xid, group_prefix, group_xid
 from onceq.testing.apps.apps import App, Ask, Lost, Program, Sleep

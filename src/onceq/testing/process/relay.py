@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from onceq.model.limits import Settings
 from onceq.model.run import Buffer
+from onceq.model.settings import Settings
 from onceq.packet import layout as at
 from onceq.packet.arrived import ArrivedRun
 from onceq.wire.mqqb.internal import SESSION_ACK_BYTES

@@ -17,8 +17,8 @@ from typing import Protocol, TypeVar
 from onceq.core.manager import Manager
 from onceq.directory import Directory
 from onceq.errors import NoSpace, StorageFailure, SyncFailed
-from onceq.model.limits import Settings
 from onceq.model.manager_identity import Identity
+from onceq.model.settings import Settings
 from onceq.service.engine import Engine
 from onceq.service.history import History
 from onceq.store.log import LogStore

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Final
 
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 
 MS, SECOND, MINUTE, HOUR = 1_000, 1_000_000, 60_000_000, 3_600_000_000
 

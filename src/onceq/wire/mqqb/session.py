@@ -18,8 +18,8 @@ from typing import Final
 
 from onceq.errors import IdentityClash, PeerError, ProtocolState
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.model.limits import Settings
 from onceq.model.run import Buffer, Run
+from onceq.model.settings import Settings
 from onceq.packet.arrived import LastShape, cut
 from onceq.wire.mqqb.counts import COUNTER, agree, durable
 from onceq.wire.mqqb.cutter import Cutter, InternalPacket, UserPackets

@@ -21,11 +21,9 @@ import h11
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.http import HttpNames, host_of
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.model.limits import (
-    HTTP_POSTS_MAX,
-    Settings,
-)
+from onceq.model.limits import HTTP_POSTS_MAX
 from onceq.model.run import Buffer, Run
+from onceq.model.settings import Settings
 from onceq.packet import layout
 from onceq.packet.acks import final_ack
 from onceq.wire.mqqb.events import Acked, Arrived, Closed, Event, Opened

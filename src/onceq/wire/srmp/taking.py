@@ -14,13 +14,9 @@ import h11
 from onceq.errors import MalformedPacket, OnceqError
 from onceq.model.http import host_of
 from onceq.model.identity import NO_GUID
-from onceq.model.limits import (
-    HANDSHAKE_BYTES_MAX,
-    HOPS_MAX,
-    HTTP_ENTITY_BYTES_MAX,
-    Settings,
-)
+from onceq.model.limits import HANDSHAKE_BYTES_MAX, HOPS_MAX, HTTP_ENTITY_BYTES_MAX
 from onceq.model.run import Buffer, Run
+from onceq.model.settings import Settings
 from onceq.packet.headers import headers
 from onceq.packet.settle import is_settling
 from onceq.wire.mqqb.events import Arrived, Closed, Event, Opened

@@ -16,9 +16,10 @@ from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.transfer import in_doubt, outgoing_queue, untold
 from onceq.model import requests
 from onceq.model.classes import FORGOTTEN_THERE, MessageClass
-from onceq.model.limits import DOUBT_AGE_S, HOPS_MAX, Settings
+from onceq.model.limits import DOUBT_AGE_S, HOPS_MAX
 from onceq.model.message import Journal
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.packet.acks import FinalAck, OrderAck
 from tests.unit.core.alone import IDENTITY, WALL_S
 from tests.unit.core.ending.stage import BODY, FAR, HERE, LIFETIME_S, PEER, THERE, Asked, Stage

@@ -19,11 +19,11 @@ from onceq.core.state.snapshot import restore, snapshot
 from onceq.core.state.state import ACKS_OWED, DEAD_XACT, JOURNAL, State
 from onceq.core.transfer import outgoing_queue
 from onceq.model import requests
-from onceq.model.limits import Settings
 from onceq.model.log import FRAME_HEADER
 from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Extent, Run
+from onceq.model.settings import Settings
 from onceq.packet.acks import FinalAck
 from tests.unit.core.alone import IDENTITY, Core
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from onceq.core.inputs.settings import Reconfigure
-from onceq.model.limits import Settings
 from onceq.model.requests import Begin
+from onceq.model.settings import Settings
 from tests.unit.core.alone import Core
 
 

@@ -13,10 +13,10 @@ from onceq.core.state.records import decode
 from onceq.core.state.setups import LifeBegun
 from onceq.core.state.state import State
 from onceq.model import requests
-from onceq.model.limits import Settings
 from onceq.model.message import PLAIN
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.model.views.managers import Restored
 from onceq.packet.settle import Memory
 from tests.unit.core.alone import IDENTITY, WALL_S, Core

@@ -21,9 +21,9 @@ from onceq.errors import (
 )
 from onceq.model import requests
 from onceq.model.directory import Snapshot
-from onceq.model.limits import Settings
 from onceq.model.requests import Steer
 from onceq.model.rights import NO_RIGHTS, Actor, ActorKind, Right, SharedRights, grant_of
+from onceq.model.settings import Settings
 from tests.unit.core.alone import IDENTITY, WAITS, Core
 from tests.unit.core.rights.somebody import ALICE, KEY, ORDERS, core, denied, grant, item
 

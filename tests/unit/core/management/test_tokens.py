@@ -20,6 +20,7 @@ from onceq.model import limits, requests
 from onceq.model.message import PLAIN
 from onceq.model.rights import NOBODY, Actor, ActorKind, Right
 from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.settings import Settings
 from onceq.model.tokens import digest_of, text_of
 from onceq.model.views.looks import TOKENS
 from onceq.model.views.tokens import TokenMade, TokenView
@@ -249,7 +250,7 @@ def test_tokens_and_their_grants_outlive_a_restart(core: Core) -> None:
 
 
 def restored(core: Core) -> Any:
-    other = Manager(IDENTITY, limits.Settings())
+    other = Manager(IDENTITY, Settings())
     checkpoint = b"".join(core.manager.snapshot().encode())
     other.recover(core.now(), checkpoint, [], core.manager.position, entropy=bytes(ENTROPY_BYTES))
     return other

@@ -15,7 +15,8 @@ from onceq.core.state.life_table import Lives
 from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.state.records import Change
 from onceq.model import requests
-from onceq.model.limits import LIVES_MAX, NOTES_MAX, STREAM_AHEAD_S_MAX, Settings
+from onceq.model.limits import LIVES_MAX, NOTES_MAX, STREAM_AHEAD_S_MAX
+from onceq.model.settings import Settings
 from onceq.model.time import Now
 from onceq.packet.acks import order_ack
 from onceq.packet.settle import TwoLives, parse_settling, two_lives

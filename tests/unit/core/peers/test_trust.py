@@ -7,7 +7,7 @@ import pytest
 from onceq.core.manager import Manager
 from onceq.core.names import resolve
 from onceq.core.peers.lives import ENTROPY_BYTES
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from onceq.model.time import SECOND_US, Now
 from tests.unit.core.alone import IDENTITY, WALL_S
 

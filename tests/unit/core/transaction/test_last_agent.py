@@ -22,11 +22,11 @@ from onceq.errors import (
 )
 from onceq.model import requests
 from onceq.model.branch import Decision
-from onceq.model.limits import Settings
 from onceq.model.message import PLAIN, Acknowledge, Delivery
 from onceq.model.queue import QueueProperties
 from onceq.model.results import Promised, Sent
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.model.views.branches import BranchView
 from onceq.model.xid import Xid, make_gtrid, xid_by_row
 from tests.unit.core.alone import IDENTITY, WAITS, Core

@@ -18,10 +18,10 @@ from onceq.core.state.queues import OutgoingQueue
 from onceq.model import requests
 from onceq.model.directory import Computer, PublicQueue, Snapshot
 from onceq.model.identity import guid_text
-from onceq.model.limits import Settings
 from onceq.model.message import PLAIN
 from onceq.model.requests import Steer
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from tests.unit.core.alone import WAITS, Core
 from tests.unit.core.effort import stays_the_same
 

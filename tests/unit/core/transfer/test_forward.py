@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onceq.core.inputs.settings import Reconfigure
-from onceq.model.limits import Settings
+from onceq.model.settings import Settings
 from tests.unit.core.ending.situations import too_many_hops
 from tests.unit.core.ending.stage import THERE, Asked, Stage
 

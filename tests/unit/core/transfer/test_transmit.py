@@ -15,9 +15,9 @@ from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, lookup_id
 from onceq.model import requests
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
-from onceq.model.limits import Settings
 from onceq.model.message import PLAIN
 from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.settings import Settings
 from onceq.packet.acks import final_acks, order_ack
 from onceq.packet.arrived import cut
 from tests.unit.core.alone import IDENTITY, Core

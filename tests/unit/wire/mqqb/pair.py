@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from onceq.model.identity import NO_GUID
-from onceq.model.limits import Settings
 from onceq.model.message import Delivery, Properties
 from onceq.model.run import Run
+from onceq.model.settings import Settings
 from onceq.packet.address import DIRECT, Address
 from onceq.packet.encode import encode_run
 from onceq.packet.templates import template

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from onceq.model.http import HttpNames
-from onceq.model.limits import HANDSHAKE_BYTES_MAX, Settings
+from onceq.model.limits import HANDSHAKE_BYTES_MAX
+from onceq.model.settings import Settings
 from onceq.wire.mqqb.events import Closed, Opened
 from onceq.wire.srmp.taking import Taking
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceq.model.limits import SETTING_NAMES, Settings
+from onceq.model.settings import SETTING_NAMES, Settings
 
 
 def test_the_resend_table() -> None:
