@@ -10,7 +10,7 @@ import pytest
 
 from onceq import errors
 from onceq.cli import draining
-from onceq.client import async_link, loops
+from onceq.client import again, async_link, lanes, loops
 from onceq.client.async_link import AsyncLink
 from onceq.client.plans import handles, sender_transaction
 from onceq.client.plans import unit_of_work as client_unit
@@ -99,6 +99,26 @@ def _doubts_are_believed_done(monkeypatch: pytest.MonkeyPatch) -> None:
         yield from ()
 
     monkeypatch.setattr(loops, "settle", settle)
+
+
+def _what_happened_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction whose commit has happened is repeated after an error that comes later."""
+    monkeypatch.setattr(
+        again, "safe", lambda tx, error, also=(): isinstance(error, (errors.Retryable, *also))
+    )
+
+
+def _lanes_forget_who_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workers have messages of one key."""
+
+    def next_place(self: lanes.Lanes) -> int | None:
+        for place, key in self._keys.items():
+            if place not in self._busy:
+                self._busy[place] = key
+                return place
+        return None
+
+    monkeypatch.setattr(lanes.Lanes, "next", next_place)
 
 
 def _pipes_take_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,6 +224,16 @@ PLANTED = (
     Planted("loops-commit-what-is-at-hand", _loops_commit_what_is_at_hand, LOOPS),
     Planted("loops-take-for-good", _loops_take_for_good, LOOPS),
     Planted("doubts-are-believed-done", _doubts_are_believed_done, LOOPS),
+    Planted(
+        "what-happened-is-done-again",
+        _what_happened_is_done_again,
+        "tests/unit/client/test_again.py::test_work_may_end_its_transaction_by_itself",
+    ),
+    Planted(
+        "lanes-forget-who-is-at-work",
+        _lanes_forget_who_is_at_work,
+        "tests/unit/client/test_lanes.py::test_any_interleaving_keeps_the_order_of_each_key",
+    ),
     Planted(
         "pipes-take-all",
         _pipes_take_all,
