@@ -125,7 +125,8 @@ def test_what_was_begun_is_done_to_its_end(silent: str, monkeypatch: pytest.Monk
             await watched.act(slow)
         assert not done
         go.set()
-        await ended.wait()
+        async with asyncio.timeout(10):
+            await ended.wait()
 
     asyncio.run(ask())
     assert done == [1]

@@ -1,0 +1,70 @@
+"""Mistakes of the console: whoever is let in, what is shown as markup, what a preview changes, and
+whom a silent queue manager holds up."""
+
+from __future__ import annotations
+
+from onceq.console import branches, guard, keys, letters, managers, show
+from tests.planted.planted import Planted, edited
+
+UNIT = "tests/unit/console/"
+
+PLANTED = (
+    Planted(
+        "forms-of-any-session-are-taken",
+        edited(guard, "if changes and not session.has_sent(_form_token(headers, body)):",
+               "if False:"),
+        UNIT + "test_guard.py::test_a_change_needs_the_form_token_of_its_session",
+    ),
+    Planted(
+        "a-console-has-any-name",
+        edited(guard, "if host not in self._hosts:", "if False:"),
+        UNIT + "test_guard.py::test_a_name_of_somebody_else_is_refused",
+    ),
+    Planted(
+        "pages-of-other-sites-change-things",
+        edited(guard, "urlsplit(origin).netloc.casefold() != host", "not origin"),
+        UNIT + "test_guard.py::test_another_sites_page_changes_nothing",
+    ),
+    Planted(
+        "the-door-is-everywhere",
+        edited(guard, 'if scope["path"].startswith(OPEN):', "if True:"),
+        UNIT + "test_guard.py::test_whoever_has_not_signed_in_sees_the_door_alone",
+    ),
+    Planted(
+        "a-body-is-as-long-as-it-says",
+        edited(guard, "if len(found) > BODY_BYTES_MAX:", "if False:"),
+        UNIT + "test_guard.py::test_what_is_too_large_is_not_read",
+    ),
+    Planted(
+        "a-link-signs-in-again-and-again",
+        edited(keys, "self._codes.pop(_digest(secret), None)", "self._codes.get(_digest(secret))"),
+        UNIT + "test_keys.py::test_a_code_is_good_once",
+    ),
+    Planted(
+        "what-people-write-is-markup",
+        edited(show, "autoescape=True", "autoescape=False"),
+        UNIT + "test_show.py::test_templates_escape_everything_and_miss_nothing",
+    ),
+    Planted(
+        "everybody-waits-for-a-silent-one",
+        edited(managers, "if self._silent and not probe:", "if False:"),
+        UNIT + "test_managers.py::test_one_that_says_nothing_is_waited_for_once",
+    ),
+    Planted(
+        "an-impatient-page-ends-what-it-began",
+        edited(managers, "done, _ = await asyncio.wait((task,), timeout=ACT_S_MAX)\n",
+               "done, _ = await asyncio.wait((task,), timeout=ACT_S_MAX)\n        task.cancel()\n"),
+        UNIT + "test_managers.py::test_what_was_begun_is_done_to_its_end",
+    ),
+    Planted(
+        "a-preview-sends-letters-home",
+        edited(letters, "return await give(qm, given, now_s, dry_run=True)",
+               "return await give(qm, given, now_s, dry_run=False)"),
+        UNIT + "test_letters.py::test_a_preview_changes_nothing",
+    ),
+    Planted(
+        "an-abort-by-hand-commits",
+        edited(branches, 'if told["outcome"] == "commit":', "if True:"),
+        UNIT + "test_branches.py::test_a_branch_is_decided_once_and_forgotten",
+    ),
+)  # fmt: skip

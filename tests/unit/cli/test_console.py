@@ -1,0 +1,30 @@
+"""The command says what is missing, and what is wrong with its options."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from onceq.cli.main import run
+
+
+def test_without_its_libraries_it_says_which_extra_has_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("onceq.console.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert run(["console", "-q", "onceq://127.0.0.1:9"]) == 2
+    said = capsys.readouterr().err
+    assert "the console needs uvicorn: pip install 'onceq[console]'" in said
+
+
+def test_a_token_that_can_be_guessed_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ONCEQ_CONSOLE_TOKEN", "secret")
+    assert run(["console", "-q", "onceq://127.0.0.1:9"]) == 2
+    said = capsys.readouterr().err
+    assert "at least 20 characters" in said
+    assert "secret" not in said

@@ -1,0 +1,68 @@
+"""Branches of an embedded queue manager: what can be done, and what is decided by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import onceq.aio
+from onceq.client.tasks.manager import AsyncQueueManager
+from onceq.console import branches
+from onceq.console.given import Given
+from onceq.errors import InvalidParameter, UnknownBranch, UsageError
+from onceq.model.views.branches import BranchView
+from onceq.model.xid import Xid
+
+Q = r"private$\orders"
+XID = Xid(7, b"booking", b"queue")
+HERE = bytes(16)
+
+
+def test_each_state_has_its_advice() -> None:
+    def said(phase: str, agent: str = "") -> str:
+        return branches.advice(BranchView(xid=str(XID), phase=phase, agent=agent), HERE)
+
+    assert "its coordinator decides" in said("prepared")
+    assert "a row of bank decides" in said("prepared", "bank")
+    assert "then forget it" in said("committed by hand")
+    assert "is at work" in said("active")
+
+
+async def prepared(qm: AsyncQueueManager, xid: Xid) -> Given:
+    work = await qm.branch(xid)
+    await work.send(Q, b"x")
+    await work.end()
+    await qm.xa.prepare(xid)
+    return Given({"branch": str(xid), "outcome": "commit"})
+
+
+@pytest.mark.slow
+def test_a_branch_is_decided_once_and_forgotten(tmp_path: Path) -> None:
+    async def whole() -> None:
+        async with await onceq.aio.open(tmp_path / "qm", name="ALPHA", create=True) as qm:
+            await qm.create_queue(Q, transactional=True)
+            given = await prepared(qm, XID)
+            with pytest.raises(UsageError, match="decided by hand"):
+                await branches.forget(qm, given, 0)
+            assert (await branches.preview_decision(qm, given, 0))["dry_run"]
+            dry = Given({**given.values, "dry_run": "1"})
+            assert (await branches.decide(qm, dry, 0))["dry_run"]
+            assert (await qm.queue(Q)).messages == 0
+            assert not (await branches.decide(qm, given, 0))["dry_run"]
+            assert (await qm.queue(Q)).messages == 1
+            with pytest.raises(UsageError, match="only a prepared one"):
+                await branches.decide(qm, given, 0)
+            told = await branches.transactions(qm, Given({}), 0)
+            assert [one["phase"] for one in told["branches"]] == ["committed by hand"]
+            assert (await branches.forget(qm, given, 0))["forgotten"]
+            with pytest.raises(UnknownBranch):
+                await branches.decide(qm, given, 0)
+            other = await prepared(qm, Xid(7, b"other", b"queue"))
+            with pytest.raises(InvalidParameter, match="commit, abort"):
+                await branches.decide(qm, Given({**other.values, "outcome": "x"}), 0)
+            await branches.decide(qm, Given({**other.values, "outcome": "abort"}), 0)
+            assert (await qm.queue(Q)).messages == 1
+
+    asyncio.run(whole())
