@@ -151,7 +151,10 @@ class Branch:
             values["next"] = [self.next_message, self.next_transaction]
         head = _JSON.encode(values).encode()
         version = VERSION_TABLES if self.laid else VERSION
-        version = VERSION_DUE if self.delayed else version
+        # As ``delayed`` has it, without a call: every prepare comes here.
+        for send in self.sends:
+            if "deliver_at" in send.get("properties", ()):
+                version = VERSION_DUE
         parts: list[Buffer] = [_HEAD.pack(KIND_PREPARE, version, 0, len(head)), head]
         for run in self.bodies:
             parts += (run.lengths.tobytes(), run.data)
