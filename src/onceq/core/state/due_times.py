@@ -60,14 +60,19 @@ class DueTimes:
             due_s = self._times.get(counter)
             if due_s is not None:
                 heappush(self._heap, due_s << _SHIFT | counter)
+        self._trim()
 
     def forget(self, first: int, count: int) -> None:
         """Messages are gone."""
         times = self._times
         for counter in range(first, first + count):
             times.pop(counter, None)
-        if len(self._heap) > 2 * len(times) + STALE_MAX:
-            self._heap = [due_s << _SHIFT | counter for counter, due_s in times.items()]
+        self._trim()
+
+    def _trim(self) -> None:
+        """Let no more entries stand than are needed, and some."""
+        if len(self._heap) > 2 * len(self._times) + STALE_MAX:
+            self._heap = [due_s << _SHIFT | counter for counter, due_s in self._times.items()]
             heapify(self._heap)
 
     @property

@@ -45,6 +45,15 @@ def test_what_leaves_early_does_not_stay_in_memory() -> None:
     assert len(due._heap) <= STALE_MAX + 1
 
 
+def test_what_is_given_back_again_and_again_stands_there_once() -> None:
+    due = DueTimes()
+    due.add(1, 1, 1_000)
+    for _ in range(10 * STALE_MAX):
+        due.again(1, 1)
+    assert len(due._heap) <= STALE_MAX + 2
+    assert due.take(1_000, 9) == [1]
+
+
 def test_a_checkpoint_keeps_it() -> None:
     due, again = DueTimes(), DueTimes()
     due.add(1, 3, 10)
