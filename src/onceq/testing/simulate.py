@@ -231,15 +231,7 @@ def main(argv: list[str]) -> int:
             f"{done / sum(took.values()):.2f} a second of one processor; "
             f"the slowest is {slowest:#x} with {took[slowest]:.1f} s\n"
         )
-    required: tuple[str, ...] = marks.REQUIRED
-    if arguments.lives or arguments.beside:
-        required = marks.OF_LIVES if arguments.lives else marks.OF_BESIDE
-    if arguments.readers:
-        required = marks.OF_READERS
-    if arguments.rights:
-        required = (*marks.OF_RIGHTS, *marks.OF_TOKENS)
-    if arguments.delays:
-        required = marks.OF_DELAYS
+    required = _required(arguments)
     for mark in required:
         write(f"    {reached[mark]:8}  {mark}\n")
     repeated = seeds[:REPEATED]
@@ -250,6 +242,19 @@ def main(argv: list[str]) -> int:
     for mark in lacking:
         write(f"no world reached this mark: {mark}\n")
     return 1 if failed or lacking else 0
+
+
+def _required(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """The marks that a batch must reach."""
+    if arguments.lives or arguments.beside:
+        return marks.OF_LIVES if arguments.lives else marks.OF_BESIDE
+    if arguments.readers:
+        return marks.OF_READERS
+    if arguments.delays:
+        return marks.OF_DELAYS
+    if arguments.rights:
+        return (*marks.OF_RIGHTS, *marks.OF_TOKENS)
+    return marks.REQUIRED
 
 
 def _one(seed: int, size: float, *, whole_story: bool) -> int:
