@@ -208,9 +208,11 @@ def _completing(
 ) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
     def call(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         # What was said of the queue manager so far: nobody has called the commands.
-        for each in (ctx, ctx.parent or ctx):
+        each: click.Context | None = ctx
+        while each is not None:
             TOP.qm = TOP.qm or each.params.get("qm")
             TOP.token_file = TOP.token_file or each.params.get("token_file")
+            each = each.parent
         return [CompletionItem(word) for word in complete(incomplete)]
 
     return call

@@ -9,7 +9,9 @@ from shutil import which
 import pytest
 
 from onceq.cli import completion
+from onceq.cli.common import TOP
 from onceq.cli.main import app, main, run
+from tests.unit.client.scripted import WAIT_S, Scripted, begun
 
 
 def asked(
@@ -54,6 +56,25 @@ def test_a_daemon_that_is_away_is_silence(
 ) -> None:
     assert asked(monkeypatch, capsys, f"onceq -q {where} queue show ") == []
     assert asked(monkeypatch, capsys, "onceq outgoing why ") == []
+
+
+@pytest.mark.parametrize("line", ["onceq -q {} queue show pr", "onceq queue show -q {} pr"])
+def test_names_are_those_of_the_manager_that_the_line_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, line: str
+) -> None:
+    TOP.forget()
+    with Scripted(tmp_path) as server:
+
+        def answers() -> None:
+            server.greet()
+            for found in ([{"path": "private$\\one", "number": 1}], []):
+                request, code, _, _ = server.read()
+                server.say(request, found, code)
+
+        done = begun(answers)
+        assert asked(monkeypatch, capsys, line.format(server.address.path)) == ["private$/one"]
+        done.result(WAIT_S)
+    TOP.forget()
 
 
 def test_whatever_goes_wrong_is_silence(
