@@ -83,5 +83,5 @@ class Wire:
 
 def client(node: Node, patch: pytest.MonkeyPatch) -> QueueManager:
     """An application that is connected to a daemon."""
-    patch.setattr(socket_link, "_connected", lambda address, timeout, shown: Wire(node))
+    patch.setattr(socket_link, "connected", lambda address, timeout, shown: Wire(node))
     return QueueManager(lambda: SocketLink(Address("here"), 1.0), again=False)

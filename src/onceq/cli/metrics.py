@@ -30,4 +30,4 @@ def metrics(
         return
     from onceq import exposition  # it needs a library that a plain install lacks
 
-    out.line(exposition.text(view, openmetrics=openmetrics, queues=queues).rstrip())
+    out.body(exposition.text(view, openmetrics=openmetrics, queues=queues).rstrip())

@@ -67,7 +67,7 @@ def greet(own: Socket, address: Address, parser: frames.Parser, shown: Credentia
     """
     try:
         peer = "" if address.path else str(own.getpeername()[0])
-        proof = None if isinstance(own, socket.socket) else own.certificate()
+        proof = own.certificate() if address.tls and not isinstance(own, socket.socket) else None
         hello = shown.greeting(address, peer, proof)
         own.sendall(b"".join(frames.frame(1, Code.HELLO, hello.head)))
         while True:

@@ -192,7 +192,7 @@ def refuse_delayed(step: Step, outgoing: OutgoingQueue, index: int) -> int:
     if due is None or due.latest <= now_s:
         return 0
     lane, build, found = outgoing.lanes[index], ChangeBuilder(step), 0
-    for counter, due_s in due.dump():
+    for counter, due_s in due.rows():
         if due_s > now_s and lane.state(counter) == AVAILABLE:
             gave_up(build, outgoing, index, counter, 1, MessageClass.NACK_DELAY_NOT_SUPPORTED)
             found += 1

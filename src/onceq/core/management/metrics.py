@@ -71,7 +71,7 @@ class _Walk:
         self.rows: list[tuple[int, int, int, QueueMetrics]] = []
         """A heap of those that are kept: age, messages and number come before each."""
         self.left_out = 0
-        self.queues = self.messages = self.journals = self.since_s = 0
+        self.queues = self.messages = self.journals = self.since_s = self.doubts = 0
         self.fullest = 0.0
         self.peers: dict[str, _Peer] = {}
 
@@ -113,6 +113,7 @@ class _Walk:
 
     def _outgoing(self, step: Step, queue: OutgoingQueue) -> None:
         name = peer_of(step, queue)
+        self.doubts += step.state.doubts.unsettled(queue.number)
         peer = self.peers.get(name)
         if peer is None:
             peer = self.peers[name] = _Peer()
@@ -172,7 +173,7 @@ def _view(step: Step, walk: _Walk) -> MetricsView:
         dead_letters=len(state.all_queues[DEAD_LETTER]),
         transactional_dead_letters=len(state.all_queues[DEAD_XACT]),
         damaged_messages=sum(view.count for view in damage_views.damages(step)),
-        doubts=sum(state.doubts.unsettled(one.number) for one in state.outgoing.values()),
+        doubts=walk.doubts,
         waiting_readers=len(step.readers.waiting),
         outgoing=_outgoing(step, walk.peers),
         sessions=len(step.sessions.peers),

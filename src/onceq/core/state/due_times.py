@@ -12,7 +12,7 @@ Upholds: I24 (looking for what is due costs nothing where nothing is).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -94,9 +94,13 @@ class DueTimes:
                 found.append(counter)
         return found
 
+    def rows(self) -> Iterator[tuple[int, int]]:
+        """Counters and times; nothing may come or go meanwhile."""
+        return iter(self._times.items())
+
     def dump(self) -> list[tuple[int, int]]:
-        """Counters and times, for a checkpoint."""
-        return list(self._times.items())
+        """The same for a checkpoint."""
+        return list(self.rows())
 
     def load(self, rows: Iterable[tuple[int, int]]) -> None:
         """What ``dump`` gave."""
