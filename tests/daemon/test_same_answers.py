@@ -30,7 +30,8 @@ OWN = {
     "trouble", "trouble_since", "trouble_last", "attempts", "retry_in_s", "state", "history",
     "paused_since",
     "resend_at", "resend_in_s", "expires_next", "since", "stream", "xid", "gtrid",
-    "format_name", "bytes", "seq_id", "stopped", "ended", "total",
+    "format_name", "bytes", "seq_id", "stopped", "ended", "total", "counts", "total_s",
+    "oldest_age_s", "in_doubt_oldest_age_s", "store_bytes", "disk_free",
 }  # fmt: skip
 """What another manager, at another time, has of its own; only its class is compared."""
 
