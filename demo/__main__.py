@@ -31,6 +31,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="demo", description=__doc__)
     parser.add_argument("--flights", type=_flights, metavar="N", help="only the first N flights")
     parser.add_argument("--keep", action="store_true", help="leave the queue managers running")
+    parser.add_argument("--console", action="store_true", help="show it in a browser meanwhile")
     parser.add_argument("--seed", type=int, default=2013, help="of sizes, aborts and faults")
     parser.add_argument("--report", type=Path, default=REPORT, help="directory for the picture")
     parser.add_argument("--svg", type=Path, help="write what the terminal shows into this file")
@@ -77,6 +78,8 @@ def _run(console: Console, options: argparse.Namespace) -> int:
             watch.say("starting five queue managers that prove who they are, and bad networks "
                       "between them")  # fmt: skip
             network.start()
+            if options.console:
+                watch.say(f"look at it, once: {network.console()}")
             course = Course(network, departures, watch, seed=options.seed)
             course.deliver()
             course.land(keep=options.keep)

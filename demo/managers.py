@@ -213,6 +213,21 @@ class Network:
             self.children.remove(child)
         return said
 
+    def console(self) -> str:
+        """Start a console that watches all five; the link that signs a browser in.
+
+        Raises:
+            RuntimeError: It did not start.
+        """
+        watched = [part for daemon in self.daemons for part in ("-q", str(daemon.directory))]
+        child = self.spawn(
+            ["-m", "onceq.cli.main", "console", "--port", "0", *watched], "console", pipe=True
+        )
+        for line in child.output:
+            if line.startswith("sign in"):
+                return line.partition(": ")[2].strip()
+        raise RuntimeError(f"the console did not start: {child.complain()}")
+
     def spawn(self, arguments: Sequence[str], name: str, *, pipe: bool = False) -> Child:
         """Start a further process that ends with the demo."""
         with uninterrupted():

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -345,6 +346,15 @@ raise SystemExit(demo.main())
 @pytest.mark.parametrize("word", ["starting five", "kill -9 HUB"])
 def test_ctrl_c_leaves_nothing_behind(place: Path, word: str) -> None:
     interrupted(Programme(place, "--flights", "1500"), word)
+
+
+def test_a_console_shows_it_and_ends_with_it(place: Path) -> None:
+    pytest.importorskip("starlette", reason="the console is not installed: onceq[console]")
+    programme = Programme(place, "--flights", "1500", "--console")
+    link = programme.until("look at it").strip().rpartition("once: ")[2]
+    with urllib.request.urlopen(link, timeout=30) as page:
+        assert b"<title>" in page.read()
+    interrupted(programme, "LGA")
 
 
 @pytest.mark.spark

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import Annotated
 
@@ -66,4 +67,5 @@ def console(
     out.line(f"sign in, once: {made.link()}")
     if not token:
         out.line(f"token for scripts: {made.keys.token}")
+    sys.stdout.flush()  # also into a pipe or a file, where somebody looks for the link
     made.run()
