@@ -5,12 +5,7 @@ from __future__ import annotations
 import random
 
 from onceq.client.lanes import AHEAD, Lanes, of_stream
-from onceq.model.identity import MessageId
-from onceq.model.message import Message
-
-
-def message(place: int, key: str = "") -> Message:
-    return Message(body=b"", id=MessageId(bytes(16), place), label=key, lookup_id=place)
+from tests.unit.client.placed import message
 
 
 def lanes(*keys: str) -> Lanes:

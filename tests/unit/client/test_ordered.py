@@ -9,7 +9,7 @@ import pytest
 from onceq.client.lanes import of_stream
 from onceq.client.ordered import LOOK, OVER, WAIT, Turns, Wish
 from onceq.errors import InvalidParameter
-from tests.unit.client.test_lanes import message
+from tests.unit.client.placed import message
 
 
 class Stop:
