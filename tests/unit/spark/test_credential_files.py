@@ -149,7 +149,7 @@ def test_files_for_tls_are_taken_one_by_one_but_key_and_certificate_together(
     def context(authorities: str, *, certificate: str = "", key: str = "") -> None:
         taken.append((authorities, certificate, key))
 
-    monkeypatch.setattr("onceq.client.credentials.client_context", context)
+    monkeypatch.setattr("onceq.tls.contexts.client_context", context)
     for name, value in ((AUTHORITIES, "their ca"), (CERTIFICATE, "their own"), (KEY, "their key")):
         monkeypatch.setenv(name, value)
     for files in (
