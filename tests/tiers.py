@@ -48,21 +48,40 @@ FOLDERS: Final = {
 
 FILES: Final = {
     "crash/test_planted_in_store.py": REST,
+    "crash/test_store_disk_errors.py": REST,
+    "daemon/test_backup.py": REST,
     "daemon/test_backup_programme.py": REST,
+    "daemon/test_before_names.py": REST,
     "daemon/test_bench.py": REST,
     "daemon/test_bench_loss.py": REST,
     "daemon/test_bench_pauses.py": REST,
     "daemon/test_bench_peers.py": REST,
     "daemon/test_bench_tls.py": REST,
+    "daemon/test_cli_kill.py": REST,
+    "daemon/test_cli_top.py": REST,
+    "daemon/test_client_away.py": REST,
+    "daemon/test_client_groups.py": REST,
+    "daemon/test_client_lost.py": REST,
+    "daemon/test_console.py": REST,
     "daemon/test_console_browser.py": REST,
     "daemon/test_demo.py": REST,
+    "daemon/test_identity_faults.py": REST,
     "daemon/test_liar.py": REST,
+    "daemon/test_shared_rights.py": REST,
+    "daemon/test_slow_readers.py": REST,
+    "daemon/test_tls.py": REST,
+    "daemon/test_tls_reload.py": REST,
+    "daemon/test_tokens.py": REST,
+    "daemon/test_tracking.py": REST,
     "docs/test_site.py": REST,
+    "history/test_function_of_the_log.py": REST,
+    "history/test_starts.py": REST,
     "spark/test_spark_access.py": QUICK,
     "spark/test_spark_pool.py": QUICK,
 }
 """Files that are not of the tier of their folder: whole demos, benchmarks and sites, mistakes that
-are planted in the store, and tests of the Spark reader that start a queue manager, but no Spark."""
+are planted in the store, what starts, kills or cuts off real processes many times, and tests of the
+Spark reader that start a queue manager, but no Spark."""
 
 PROCESSES: Final = "processes"
 """Parameter of the conformance cases that run on real processes: nineteen times as slow as the same

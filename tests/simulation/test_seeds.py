@@ -29,6 +29,8 @@ KEPT = [
     for line in (HERE / "seeds.txt").read_text().splitlines()
     if line.strip() and not line.startswith("#")
 ]
+LATEST = 15
+"""Of these are run in the quick tier: those of the code that changes now."""
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +84,11 @@ def test_the_same_seed_gives_the_same_trace_under_any_hash_seed(batch: dict[int,
 
 
 @pytest.mark.slow
-@pytest.mark.tier("quick")
-@pytest.mark.parametrize("seed", KEPT)
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(seed, marks=pytest.mark.tier("rest")) for seed in KEPT[:-LATEST]]
+    + [pytest.param(seed, marks=pytest.mark.tier("quick")) for seed in KEPT[-LATEST:]],
+)
 def test_a_seed_that_once_found_something(seed: str) -> None:
     number, size = parsed(seed)
     result = run_seed(number, size=size)

@@ -93,7 +93,9 @@ def test_who_says_nothing_keeps_no_peer_out() -> None:
 
 
 @pytest.mark.parametrize("embedded", [False, True])
-@pytest.mark.parametrize("limit", [64, 256, 1_024, 16_384, 1 << 20])
+@pytest.mark.parametrize(
+    "limit", [64, 256, 1_024, 16_384, pytest.param(1 << 20, marks=pytest.mark.tier("rest"))]
+)
 def test_descriptors_of_the_store_are_nobody_elses(limit: int, embedded: bool) -> None:
     """Whoever comes, in whatever order: some numbers are never given to a connection."""
     share = budget(limit, embedded=embedded)

@@ -28,6 +28,7 @@ def everything() -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.tier("rest")
 def test_each_row_is_reached_and_makes_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     """With an empty row in its place, something else is left in at least one situation."""
     before = everything()

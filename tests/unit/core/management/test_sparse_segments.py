@@ -68,7 +68,7 @@ def found_in_pieces(
 
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("positions_max", [1, 5_000, 1 << 40])
-@pytest.mark.parametrize("bytes_max", [1, 1 << 40])
+@pytest.mark.parametrize("bytes_max", [pytest.param(1, marks=pytest.mark.tier("rest")), 1 << 40])
 def test_everything_is_found_once_however_often_the_search_is_broken_off(
     shuffled: bool, positions_max: int, bytes_max: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
