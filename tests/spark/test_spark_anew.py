@@ -245,7 +245,7 @@ def test_a_driver_that_died_with_its_computer_is_replaced(
 
     def wait(seconds: float) -> None:
         """The next one waits, and the lease is over meanwhile."""
-        held.run(reading.renew(held._state, 1))
+        held._run(reading.renew(held._state, 1))
         pause(seconds)
 
     with monkeypatch.context() as patch:

@@ -183,7 +183,10 @@ def _queue(old: QueueView | None, now: QueueView, span: float, age_s: int | None
     notes = []
     if now.locked:
         notes.append(f"{now.locked} in transactions")
-    if old is not None and now.messages and not (now.readers_waiting or now.locked or left):
+    taken = now.readers_waiting or now.locked or left
+    if now.path.endswith(";delayed"):
+        notes.append("received later")
+    elif old is not None and now.messages and not taken:
         notes.append("nobody takes them")
     return Line(now.path, now.messages, now.bytes, came, left, age_s, ", ".join(notes))
 

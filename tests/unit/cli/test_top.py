@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from onceq.cli import top
@@ -73,6 +75,9 @@ def test_what_stands_still_is_said() -> None:
     still = queue(5, LANE + 5)
     ((line,), _) = lines_of(seen(1.0, still), seen(2.0, still))
     assert line.note == "nobody takes them"
+    delayed = replace(still, path="private$\\q;delayed")
+    ((line,), _) = lines_of(seen(1.0, delayed), seen(2.0, delayed))
+    assert line.note == "received later"
     held = queue(5, LANE + 5, locked=5)
     ((line,), _) = lines_of(seen(1.0, held), seen(2.0, held))
     assert line.note == "5 in transactions"
