@@ -144,7 +144,8 @@ def test_the_command_tells_what_it_did(pump: Pump, monkeypatch: Any, capsys: Any
     told = capsys.readouterr()
     assert json.loads(told.out)["messages"] == 12
     lines = told.err.splitlines()
-    assert lines[:2] == ["starting Spark", f"landing {pump.queue} in {pump.to}"]
+    queue = pump.queue.replace("\\", "/")
+    assert lines[:2] == ["starting Spark", f"landing {queue} in {pump.to}"]
     assert lines[2].startswith("batch 0: 10 messages, ")
     assert cli(arguments) == 0
     assert "all that was there" in capsys.readouterr().out
