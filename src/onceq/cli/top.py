@@ -32,7 +32,7 @@ ROWS_MAX: Final = 20
 ONCE_S_MAX: Final = 60
 """Nobody waits longer for a single answer."""
 AGES_MAX: Final = 50
-"""Queues of which the oldest message is looked at, each time."""
+"""Outgoing queues of which the first message is looked at, each time."""
 _LANE_BITS: Final = 56
 """Below them a lookup identifier has the place in its lane; above, its priority."""
 
@@ -52,7 +52,8 @@ class Seen:
     Attributes:
         at_s: By the clock of this process that only goes on.
         in_doubt: Prepared branches; None: this account may not look at them.
-        first_at: When the first message of a queue arrived, by path; as far as one may look.
+        ages: How many seconds the oldest message of a queue, or the first one of an outgoing queue,
+            has been there, by its name; as far as one may look.
     """
 
     at_s: float
@@ -60,7 +61,7 @@ class Seen:
     queues: list[QueueView]
     outgoing: list[OutgoingView]
     in_doubt: int | None
-    first_at: dict[str, int]
+    ages: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Line:
 
     Attributes:
         came_s, left_s: Messages a second; None: not known.
-        age_s: How long the first message has been there; None: not known, or there is none.
+        age_s: How long the oldest message has been there; None: not known, or there is none.
         note: What an operator should know of it.
     """
 
@@ -129,15 +130,16 @@ def _look(connection: QueueManager) -> Seen:
         in_doubt = sum(branch.phase == "prepared" for branch in connection.branches())
     except AccessDenied:
         in_doubt = None
-    names = [one.path for one in queues if one.messages and not one.system]
-    names += [one.destination for one in outgoing if one.messages]
-    first_at = {}
-    for name in names[:AGES_MAX]:
+    seen = connection.metrics(queues=True).per_queue
+    ages = {one.name: one.oldest_age_s for one in seen if one.messages}
+    # Metrics tell of the peers that outgoing queues lead to, and not of each.
+    for name in [one.destination for one in outgoing if one.messages][:AGES_MAX]:
         try:
-            first_at[name] = connection.peek_tops(name, 1, size=0).arrived_times[0]
+            first_at = connection.peek_tops(name, 1, size=0).arrived_times[0]
         except OnceqError:  # nothing is there any more, or this account may not look
             continue
-    return Seen(at_s, status, queues, outgoing, in_doubt, first_at)
+        ages[name] = max(int(time.time()) - first_at, 0)
+    return Seen(at_s, status, queues, outgoing, in_doubt, ages)
 
 
 def lines_of(before: Seen | None, now: Seen) -> tuple[list[Line], list[Line]]:
@@ -150,11 +152,10 @@ def lines_of(before: Seen | None, now: Seen) -> tuple[list[Line], list[Line]]:
         before = None
     span = now.at_s - before.at_s if before is not None else 0.0
     old = {one.path: one for one in before.queues} if before is not None else {}
-    ages = {name: max(int(time.time()) - at, 0) for name, at in now.first_at.items()}
-    queues = [_queue(old.get(one.path), one, span, ages.get(one.path)) for one in now.queues]
+    queues = [_queue(old.get(one.path), one, span, now.ages.get(one.path)) for one in now.queues]
     sent = {one.destination: one for one in before.outgoing} if before is not None else {}
     outgoing = [
-        _outgoing(sent.get(one.destination), one, span, ages.get(one.destination))
+        _outgoing(sent.get(one.destination), one, span, now.ages.get(one.destination))
         for one in now.outgoing
     ]
     for lines in (queues, outgoing):

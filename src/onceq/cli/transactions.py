@@ -22,12 +22,12 @@ from onceq.client.pause import pause
 from onceq.client.recovering import ManagerPromiser, ManagerResource
 from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.recovering import AbsentManager
-from onceq.client.why import duration
+from onceq.client.why import branch_advice, duration
 from onceq.errors import InvalidParameter, OnceqError, UnknownBranch, UsageError
 from onceq.model.branch import Decision
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.views.branches import BranchView
-from onceq.model.xid import Xid, decider_of, group_of
+from onceq.model.xid import Xid, decider_of
 from onceq.partners.contract import Resource
 from onceq.partners.finding import place_for
 from onceq.partners.recovery import WAIT_S_MAX, Report
@@ -116,7 +116,8 @@ def list_transactions(database: Databases = None, qm: Where = None, json: Json =
 def _gathered(qm: QueueManager, resources: list[Resource]) -> dict[str, Any]:
     """Everything that there is, on both sides."""
     branches = [
-        {**b.as_dict(), "where": b.phase, "advice": _advice_here(qm, b)} for b in qm.branches()
+        {**b.as_dict(), "where": b.phase, "advice": branch_advice(b, guid_bytes(qm.id))}
+        for b in qm.branches()
     ]
     prepared: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
@@ -136,22 +137,6 @@ def _gathered(qm: QueueManager, resources: list[Resource]) -> dict[str, Any]:
         "transactions": transactions, "branches": branches, "prepared": prepared,
         "decisions": qm.decisions(), "failed": failed,
     }  # fmt: skip
-
-
-def _advice_here(qm: QueueManager, branch: BranchView) -> str:
-    phase = branch.phase
-    if phase.endswith("by hand"):
-        return "compare with the decision of its coordinator, then tx forget"
-    if phase != "prepared":
-        return "its application is at work; it is rolled back if that goes away"
-    if branch.agent:
-        return f"a row of {branch.agent} decides; recovery asks for it"
-    decider = decider_of(Xid.parse(branch.xid).gtrid)
-    if decider is None:
-        return "its coordinator decides; by hand only if that never comes back"
-    if group_of(Xid.parse(branch.xid)) and decider[0] == guid_bytes(qm.id):
-        return "of a group (tx groups): its application commits it, or it is undone by time"
-    return f"in doubt: queue manager {guid_text(decider[0])} decides; tx commit --decider WHERE"
 
 
 def _advice_there(qm: QueueManager, xid: Xid) -> str:

@@ -89,7 +89,7 @@ class Absence:
             log.warning("queue=%s: going on", self._queue)
 
 
-class Bench:
+class Database:
     """The database connection of one worker: opened when it is first needed, and after each failure
     anew, so that nothing of what has failed is on it.
 
@@ -154,7 +154,7 @@ class Course:
     Attributes:
         batch: Messages of one transaction, at most.
         handled: Messages that were handed on and committed.
-        bench: The database that takes part, if one does.
+        database: The database that takes part, if one does.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Course:
         self.queue = queue
         self.batch = batch
         self.handled = 0
-        self.bench = Bench(connect)
+        self.database = Database(connect)
         self._absence = absence if absence is not None else Absence(queue)
         self._timeout = self._left = timeout
         self._stoppable = stoppable
@@ -260,7 +260,7 @@ def consume(
         yield from leave(tx)
         raise
     finally:
-        yield from course.bench.drop()
+        yield from course.database.drop()
     return course.handled
 
 
@@ -293,7 +293,7 @@ class Attempt:
         """
         course, taken = self._course, None
         try:
-            yield from course.bench.ready()
+            yield from course.database.ready()
             taken = yield from taking
             if taken:
                 course.answered()
@@ -301,7 +301,7 @@ class Attempt:
                 yield from finish(self._qm, tx, course, following(), self._wait)
                 course.done(taken)
                 if tx.pending:
-                    yield from course.bench.drop()  # It was cut, or may be.
+                    yield from course.database.drop()  # It was cut, or may be.
             return taken
         except (ServiceNotAvailable, PartnerLost) as error:
             if isinstance(error, ServiceNotAvailable) and gone(error):
@@ -316,22 +316,22 @@ class Attempt:
         return NOTHING
 
     def _handle(self, tx: Transaction, argument: Any) -> Calls[None]:
-        given = yield from self._course.bench.arguments(tx)
+        given = yield from self._course.database.arguments(tx)
         check_done((yield from inside(self._qm, tx, self._handler, argument, *given)))
 
     def _away(self, tx: Transaction, error: OnceqError, *, at_hand: bool) -> Calls[None]:
         yield from leave(tx)
-        yield from self._course.bench.drop()
+        yield from self._course.database.drop()
         yield partial(self._wait, self._course.away_s(error, at_hand=at_hand))
 
     def _failed(self, tx: Transaction, error: Exception, taken: Batch) -> Calls[None]:
         course = self._course
-        if course.bench.connection is not None and course.bench.broken:
+        if course.database.connection is not None and course.database.broken:
             lost = PartnerLost(f"the connection to the database broke: {error}")
             yield from self._away(tx, lost, at_hand=True)
             return
         yield from leave(tx)
-        yield from course.bench.drop()
+        yield from course.database.drop()
         wait_s = course.failed_s(error, taken, (yield from _policy(self._qm, course.queue)))
         if wait_s:
             yield partial(self._wait, wait_s)

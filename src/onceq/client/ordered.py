@@ -1,7 +1,7 @@
 """Several workers on one queue: without an order, or keeping the order of messages with one key.
 
-Without an order each worker is a loop of its own. With one they share ``Lanes``: a worker asks for
-its turn, and is given a place, or is to look at the queue, or waits until one of the others has
+Without an order each worker is a loop of its own. With one they share a ``KeyOrder``: a worker asks
+for its turn, and is given a place, or is to look at the queue, or waits until one of the others has
 finished. How a worker waits is of threads or of tasks; what it does is written once.
 
 Upholds: I4, I5 (order of a key).
@@ -9,13 +9,14 @@ Upholds: I4, I5 (order of a key).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, Protocol, TypedDict
 
 from onceq.client.again import Manager, Transaction, gone
-from onceq.client.lanes import AHEAD, Key, Lanes, of_stream
+from onceq.client.key_order import AHEAD, Key, KeyOrder, of_stream
 from onceq.client.loops import Absence, Attempt, Course, Stop, Wait
 from onceq.client.plans.selection import some
 from onceq.errors import (
@@ -47,6 +48,8 @@ LOOK_AGAIN_S: Final = 5.0
 be back, and what has a higher priority stands before."""
 LOCKED_S: Final = 0.25
 """Pause before a message is tried again that is locked in its place."""
+
+log = logging.getLogger("onceq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ class Turns:
 
     def __init__(self, wish: Wish, stop: Stop, clock: Callable[[], float]) -> None:
         assert wish.key is not None, "there is an order to keep"
-        self._lanes = Lanes(wish.key)
+        self._known = KeyOrder(wish.key)
         self._course = wish.course(Absence(wish.queue), wish.timeout)
         self._limit = wish.concurrency
         self._stop = stop
@@ -125,7 +128,7 @@ class Turns:
     @property
     def after(self) -> int:
         """The place behind which to look."""
-        return self._lanes.after
+        return self._known.after
 
     @property
     def slice_s(self) -> float | None:
@@ -136,17 +139,17 @@ class Turns:
         """What a worker does: a place, LOOK, OVER or WAIT."""
         if self._stop.is_set():
             return OVER
-        place = self._lanes.next() if self._lanes.at_work < self._limit else None
+        place = self._known.next() if self._known.at_work < self._limit else None
         if place is not None:
             return place
-        if self._resting and self._lanes.empty:
+        if self._resting and self._known.empty:
             return OVER
-        if self._looking or self._resting or self._lanes.full:
+        if self._looking or self._resting or self._known.full:
             return WAIT
         self._looking = True
         if self._clock() >= self._front_at:
             self._front_at = self._clock() + LOOK_AGAIN_S
-            self._lanes.from_the_front()
+            self._known.from_the_front()
         return LOOK
 
     def looked(self, found: Batch | None) -> None:
@@ -154,23 +157,46 @@ class Turns:
         self._looking = False
         if found is not None:
             self._course.came()
-            self._lanes.seen(found)
+            self._known.seen(found)
 
     def nothing_came(self) -> None:
         """Nothing came while somebody looked. When all of the time is over, what is at work is
         finished, and then the queue is looked at once more."""
         self._looking = False
-        if self._lanes.empty:
-            self._lanes.from_the_front()
+        if self._known.empty:
+            self._known.from_the_front()
         self._resting = self._course.nothing_came()
 
     def done(self, place: int, *, gone: bool) -> None:
-        """A worker has finished; see ``Lanes.done``."""
-        self._lanes.done(place, gone=gone)
+        """A worker has finished; see ``KeyOrder.done``."""
+        self._known.done(place, gone=gone)
         self._resting = False
 
 
-class Crew(Protocol):
+class Failing:
+    """Workers of which one has failed are to end, as if the application had said so.
+
+    Attributes:
+        failure: What one of them has raised, the first one.
+    """
+
+    def __init__(self, stop: Stop) -> None:
+        self._told = stop
+        self.failure: BaseException | None = None
+
+    def is_set(self) -> bool:
+        """Whether they end."""
+        return self.failure is not None or self._told.is_set()
+
+    def fail(self, error: BaseException) -> None:
+        """One has failed: the others finish what they have at hand."""
+        if self.failure is None:
+            self.failure = error
+        else:
+            log.error("another worker failed, too: %s: %s", type(error).__name__, error)
+
+
+class Workers(Protocol):
     """Workers of either face."""
 
     def turn(self) -> object:
@@ -181,29 +207,29 @@ class Crew(Protocol):
 
 
 def in_order(
-    qm: Manager, course: Course, handler: Callable[..., object], turns: Turns, crew: Crew,
+    qm: Manager, course: Course, handler: Callable[..., object], turns: Turns, workers: Workers,
     wait: Wait,
 ) -> Calls[int]:  # fmt: skip
     """One of several workers; returns how many messages it has handled."""
     attempt = Attempt(qm, course, handler, wait)
     try:
         while True:
-            turn = yield crew.turn
+            turn = yield workers.turn
             if turn == OVER:
                 return course.handled
             if turn == LOOK:
-                yield from _look(qm, course, turns, crew, wait)
+                yield from _look(qm, course, turns, workers, wait)
                 continue
             left = False
             try:
                 left = yield from _work(qm, course, attempt, turn, wait)
             finally:
-                crew.tell(partial(turns.done, turn, gone=left))
+                workers.tell(partial(turns.done, turn, gone=left))
     finally:
-        yield from course.bench.drop()
+        yield from course.database.drop()
 
 
-def _look(qm: Manager, course: Course, turns: Turns, crew: Crew, wait: Wait) -> Calls[None]:
+def _look(qm: Manager, course: Course, turns: Turns, workers: Workers, wait: Wait) -> Calls[None]:
     """Look at what stands behind what was looked at before."""
     found = None
     asked = some(
@@ -214,13 +240,13 @@ def _look(qm: Manager, course: Course, turns: Turns, crew: Crew, wait: Wait) -> 
         found = yield from call(qm._run, asked)
         course.answered()
     except ReceiveTimeout:
-        crew.tell(turns.nothing_came)
+        workers.tell(turns.nothing_came)
         return
     except ServiceNotAvailable as error:
         if gone(error):
             raise
         yield partial(wait, course.away_s(error))
-    crew.tell(partial(turns.looked, found))
+    workers.tell(partial(turns.looked, found))
 
 
 def _work(qm: Manager, course: Course, attempt: Attempt, place: int, wait: Wait) -> Calls[bool]:

@@ -1,12 +1,16 @@
-"""Why nothing moves: one sentence about an outgoing queue, from what its manager knows of it."""
+"""Why nothing moves: one sentence about an outgoing queue, from what its manager knows of it; and
+what can safely be done about a branch."""
 
 from __future__ import annotations
 
 import time
 
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY, MessageClass
+from onceq.model.identity import guid_text
+from onceq.model.views.branches import BranchView
 from onceq.model.views.queues import OutgoingView, PutBackView, QueueView, StreamView
 from onceq.model.wording import plural
+from onceq.model.xid import Xid, decider_of, group_of
 
 CLASH = "Another queue manager has the identity of this one"
 _GIVEN_UP = {
@@ -256,3 +260,28 @@ def stream_why(view: StreamView) -> str:
             "stream was moved ahead, and 'onceq stream reset' sets it back"
         )
     return f"{text}; whatever is sent next will be accepted"
+
+
+def branch_advice(branch: BranchView, here: bytes) -> str:
+    """What can safely be done about a branch.
+
+    Args:
+        here: GUID of its queue manager.
+    """
+    phase = branch.phase
+    if phase.endswith("by hand"):
+        return "compare with the decision of its coordinator, then forget it (tx forget)"
+    if phase != "prepared":
+        return "its application is at work; it is rolled back if that goes away"
+    if branch.agent:
+        return f"a row of {branch.agent} decides; recovery asks for it"
+    xid = Xid.parse(branch.xid)
+    decider = decider_of(xid.gtrid)
+    if decider is None:
+        return "its coordinator decides; by hand only if that never comes back"
+    if group_of(xid) and decider[0] == here:
+        return "of a group (tx groups): its application commits it, or it is undone by time"
+    return (
+        f"in doubt: queue manager {guid_text(decider[0])} decides; ask it (tx commit --decider "
+        "WHERE), and do not decide by hand while it can be reached"
+    )

@@ -8,13 +8,14 @@ decision until it is told to forget it (XTX-8).
 from __future__ import annotations
 
 from onceq.client.tasks.manager import AsyncQueueManager
+from onceq.client.why import branch_advice
 from onceq.console.given import Given
 from onceq.console.reading import Told, may
 from onceq.errors import InvalidParameter, UnknownBranch, UsageError
-from onceq.model.identity import guid_bytes, guid_text
+from onceq.model.identity import guid_bytes
 from onceq.model.rights import Right
 from onceq.model.views.branches import BranchView
-from onceq.model.xid import Xid, decider_of, group_of
+from onceq.model.xid import Xid
 
 OUTCOMES = ("commit", "abort")
 
@@ -27,35 +28,10 @@ async def transactions(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     here = guid_bytes(qm.id)
     return {
         "transactions": [one.as_dict() for one in open_],
-        "branches": [{**one.as_dict(), "advice": advice(one, here)} for one in branches],
+        "branches": [{**one.as_dict(), "advice": branch_advice(one, here)} for one in branches],
         "decisions": [one.as_dict() for one in await qm.decisions()],
         "may_act": await may(qm, Right.OPERATE),
     }
-
-
-def advice(branch: BranchView, here: bytes) -> str:
-    """What can safely be done about a branch.
-
-    Args:
-        here: GUID of its queue manager.
-    """
-    phase = branch.phase
-    if phase.endswith("by hand"):
-        return "compare with the decision of its coordinator, then forget it"
-    if phase != "prepared":
-        return "its application is at work; it is rolled back if that goes away"
-    if branch.agent:
-        return f"a row of {branch.agent} decides; recovery asks for it"
-    xid = Xid.parse(branch.xid)
-    decider = decider_of(xid.gtrid)
-    if decider is None:
-        return "its coordinator decides; by hand only if that never comes back"
-    if group_of(xid) and decider[0] == here:
-        return "of a group: its application commits it, or it is undone by time"
-    return (
-        f"in doubt: queue manager {guid_text(decider[0])} decides; ask it by 'onceq tx commit "
-        "--decider WHERE', and do not decide by hand while it can be reached"
-    )
 
 
 async def branch_of(qm: AsyncQueueManager, given: Given) -> BranchView:
@@ -76,7 +52,7 @@ async def preview_decision(qm: AsyncQueueManager, given: Given, now_s: int) -> T
     view = await branch_of(qm, given)
     if view.phase != "prepared":
         raise UsageError(f"branch {view.xid} is {view.phase}: only a prepared one is decided")
-    told = {**view.as_dict(), "advice": advice(view, guid_bytes(qm.id))}
+    told = {**view.as_dict(), "advice": branch_advice(view, guid_bytes(qm.id))}
     return {"branch": told, "outcome": outcome, "dry_run": True}
 
 

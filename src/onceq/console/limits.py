@@ -51,8 +51,6 @@ PAGE_MESSAGES: Final = 500
 """Headers asked for in one request."""
 LETTERS_MAX: Final = 20_000
 """Dead letters that are counted by their reasons; of more it is said that there are more."""
-AGES_MAX: Final = 50
-"""Queues of which the age of the first message is asked for, for one page."""
 SHOWN_BYTES_MAX: Final = 64 * 1024
 """Of a body on a page; the rest is said to be there."""
 HEX_BYTES_MAX: Final = 4 * 1024

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.client.why import stream_why, why
 from onceq.console.given import Given
-from onceq.console.limits import AGES_MAX, LOOKED_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
+from onceq.console.limits import LOOKED_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
 from onceq.errors import (
     AccessDenied,
     InvalidParameter,
@@ -64,10 +64,8 @@ class Numbers:
 async def numbers(qm: AsyncQueueManager, now_s: int) -> Numbers:
     """Everything that the overview shows of a queue manager."""
     status = await qm.status()
-    queues = [queue for queue in await qm.queues() if queue.messages and not queue.system]
     outgoing = [one for one in await qm.outgoing() if one.messages]
     prepared = [branch for branch in await qm.branches() if branch.phase == "prepared"]
-    ages = await _ages(qm, [queue.path for queue in queues], now_s)
     stuck = [
         one for one in outgoing
         if one.trouble or one.paused_since or one.offline_since or one.turned_away
@@ -91,7 +89,7 @@ async def numbers(qm: AsyncQueueManager, now_s: int) -> Numbers:
         "queues": status.queues,
         "messages": status.messages,
         "bytes": status.bytes,
-        "oldest_s": max(ages.values(), default=0),
+        "oldest_s": (await qm.metrics()).oldest_age_s,
         "outgoing_messages": status.outgoing_messages,
         "dead_letters": status.dead_letters + status.transactional_dead_letters,
         "transactions": status.transactions,
@@ -104,18 +102,14 @@ async def numbers(qm: AsyncQueueManager, now_s: int) -> Numbers:
     return Numbers(shown, status.messages, status.log_position)
 
 
-async def _ages(qm: AsyncQueueManager, queues: list[str], now_s: int) -> dict[str, int]:
-    """Seconds that the first message of each queue has been there, where that may be seen."""
-    found: dict[str, int] = {}
-    for queue in queues[:AGES_MAX]:
-        try:
-            (first,) = await qm.peek_headers(queue, 1)
-        except OnceqError as error:
-            if not isinstance(error, (ReceiveTimeout, AccessDenied, MessageNotFound)):
-                raise
-            continue
-        found[queue] = max(now_s - first.message.arrived_time, 0)
-    return found
+async def _ages(qm: AsyncQueueManager) -> dict[str, int]:
+    """Seconds that the oldest message of each queue has been there, if that may be seen: of many
+    queues those with the oldest ones."""
+    try:
+        found = await qm.metrics(queues=True)
+    except AccessDenied:
+        return {}
+    return {row.name: row.oldest_age_s for row in found.per_queue if row.messages}
 
 
 async def settings(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
@@ -127,7 +121,7 @@ async def settings(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
 
 
 async def queues(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
-    """The queues, those with the oldest first message first."""
+    """The queues, those with the oldest messages first."""
     part = given.text("name").replace("/", "\\").casefold()
     limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
     skip = given.number("skip", 0)
@@ -135,9 +129,7 @@ async def queues(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
         queue for queue in await qm.queues()
         if part in queue.path.casefold() and (queue.messages or not queue.system)
     ]  # fmt: skip
-    ages = await _ages(
-        qm, [queue.path for queue in found if queue.messages and not queue.system], now_s
-    )
+    ages = await _ages(qm)
     found.sort(key=lambda queue: (-ages.get(queue.path, 0), -queue.messages, queue.path.casefold()))
     rows = [
         {**queue.as_dict(), "oldest_s": ages.get(queue.path)}

@@ -96,7 +96,7 @@ RETURN: Final = (
 OPERATIONS: Final = (
     Operation("/settings", reading.settings, "What the queue manager says of itself.", "monitor"),
     Operation(
-        "/queues", reading.queues, "The queues, the one with the oldest first message first.",
+        "/queues", reading.queues, "The queues, the one with the oldest message first.",
         "get-properties",
         (_p("name", "string", "A part of the name."), LIMIT,
          _p("skip", "integer", "Leave out so many.")),

@@ -214,7 +214,7 @@ class WatchWire(Wire):
             try:
                 work()
             except OnceqError as error:
-                self._denied(error)
+                self._denied(error, proven=False)
 
         self._network.use(self, tried)
 
@@ -227,14 +227,14 @@ class WatchWire(Wire):
         page = self._watch.page(queues=queues, accept=self._header(b"accept"))
         page.add_done_callback(self._paged)
 
-    def _denied(self, error: OnceqError) -> None:
-        if isinstance(error, AccessDenied):
-            anonymous = error.text == unproven().text
-            status = HTTPStatus.UNAUTHORIZED if anonymous else HTTPStatus.FORBIDDEN
-            more = (("WWW-Authenticate", "Bearer"),) if anonymous else ()
-            self._fail(status, error.text, *more)
-        else:
+    def _denied(self, error: OnceqError, *, proven: bool = True) -> None:
+        """Refuse; if it is not proven who it is, a token may help."""
+        if not isinstance(error, AccessDenied):
             self._fail(HTTPStatus.SERVICE_UNAVAILABLE, error.text)
+        elif proven:
+            self._fail(HTTPStatus.FORBIDDEN, error.text)
+        else:
+            self._fail(HTTPStatus.UNAUTHORIZED, error.text, ("WWW-Authenticate", "Bearer"))
 
     def _paged(self, page: asyncio.Task[Page]) -> None:
         error = page.exception() if not page.cancelled() else None

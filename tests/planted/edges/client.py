@@ -10,7 +10,7 @@ import pytest
 
 from onceq import errors
 from onceq.cli import draining
-from onceq.client import again, async_link, lanes, loops
+from onceq.client import again, async_link, key_order, loops
 from onceq.client.async_link import AsyncLink
 from onceq.client.plans import handles, sender_transaction
 from onceq.client.plans import unit_of_work as client_unit
@@ -108,17 +108,17 @@ def _what_happened_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def _lanes_forget_who_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def _key_order_forgets_who_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two workers have messages of one key."""
 
-    def next_place(self: lanes.Lanes) -> int | None:
+    def next_place(self: key_order.KeyOrder) -> int | None:
         for place, key in self._keys.items():
             if place not in self._busy:
                 self._busy[place] = key
                 return place
         return None
 
-    monkeypatch.setattr(lanes.Lanes, "next", next_place)
+    monkeypatch.setattr(key_order.KeyOrder, "next", next_place)
 
 
 def _pipes_take_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,9 +230,9 @@ PLANTED = (
         "tests/unit/client/test_again.py::test_work_may_end_its_transaction_by_itself",
     ),
     Planted(
-        "lanes-forget-who-is-at-work",
-        _lanes_forget_who_is_at_work,
-        "tests/unit/client/test_lanes.py::test_any_interleaving_keeps_the_order_of_each_key",
+        "key-order-forgets-who-is-at-work",
+        _key_order_forgets_who_is_at_work,
+        "tests/unit/client/test_key_order.py::test_any_interleaving_keeps_the_order_of_each_key",
     ),
     Planted(
         "pipes-take-all",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onceq.client.lanes import of_stream
+from onceq.client.key_order import of_stream
 from onceq.client.ordered import LOOK, OVER, WAIT, Turns, Wish
 from onceq.errors import InvalidParameter
 from tests.unit.client.placed import message

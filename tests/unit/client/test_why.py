@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onceq.client.why import duration, stream_why, why
+from onceq.client.why import branch_advice, duration, stream_why, why
 from onceq.core.transfer.outgoing_states import STATES
 from onceq.model.classes import MessageClass
+from onceq.model.identity import guid_text
+from onceq.model.views.branches import BranchView
 from onceq.model.views.queues import OutgoingView, PutBackView, QueueView, StreamView
+from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 
 QUIET = OutgoingView(destination=r"DIRECT=OS:BETA\private$\stock", state="INACTIVE")
 LOCAL = QueueView(
@@ -157,3 +160,18 @@ def test_a_queue_tells_what_is_delayed() -> None:
 def test_what_ended_because_its_receiver_knows_of_no_delays_is_said() -> None:
     said = why(replace(QUIET, given_up=1, given_up_class=0x80D0, given_up_at=THEN))
     assert "it was delayed, and its receiver does not know of delays" in said
+
+
+def test_each_state_of_a_branch_has_its_advice() -> None:
+    here, there = bytes(16), b"T" * 16
+    theirs = Xid(7, b"booking", b"queue")
+
+    def said(phase: str, xid: Xid = theirs, agent: str = "") -> str:
+        return branch_advice(BranchView(xid=str(xid), phase=phase, agent=agent), here)
+
+    assert "its coordinator decides" in said("prepared")
+    assert "a row of bank decides" in said("prepared", agent="bank")
+    assert "then forget it" in said("committed by hand")
+    assert "is at work" in said("active")
+    ours = Xid(ONCEQ_FORMAT, make_gtrid(there, 1), b"queue")
+    assert f"queue manager {guid_text(there)} decides" in said("prepared", ours)

@@ -12,22 +12,11 @@ from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.console import branches
 from onceq.console.given import Given
 from onceq.errors import InvalidParameter, UnknownBranch, UsageError
-from onceq.model.views.branches import BranchView
 from onceq.model.xid import Xid
 
 Q = r"private$\orders"
 XID = Xid(7, b"booking", b"queue")
 HERE = bytes(16)
-
-
-def test_each_state_has_its_advice() -> None:
-    def said(phase: str, agent: str = "") -> str:
-        return branches.advice(BranchView(xid=str(XID), phase=phase, agent=agent), HERE)
-
-    assert "its coordinator decides" in said("prepared")
-    assert "a row of bank decides" in said("prepared", "bank")
-    assert "then forget it" in said("committed by hand")
-    assert "is at work" in said("active")
 
 
 async def prepared(qm: AsyncQueueManager, xid: Xid) -> Given:

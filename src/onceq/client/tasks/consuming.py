@@ -14,9 +14,9 @@ from onceq.client.link import AsyncAsking
 from onceq.client.loops import Course, finish, goes_on, stopped, take
 from onceq.client.ordered import Options, Order, Wish
 from onceq.client.stopping import asked_to_stop_in_task
-from onceq.client.tasks.crew import Ending, Event, side_by_side, work_off
 from onceq.client.tasks.recovering import AsyncRecovering
 from onceq.client.tasks.transaction import AsyncTransaction
+from onceq.client.tasks.workers import Ending, Event, side_by_side, work_off
 from onceq.errors import InvalidParameter
 from onceq.model.message import Message
 from onceq.partners.driving import drive_in_task

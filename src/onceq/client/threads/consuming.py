@@ -15,9 +15,9 @@ from onceq.client.loops import Course, finish, goes_on, stopped, take
 from onceq.client.ordered import Options, Order, Wish
 from onceq.client.pause import pause
 from onceq.client.stopping import asked_to_stop
-from onceq.client.threads.crew import Ending, side_by_side, work_off
 from onceq.client.threads.recovering import Recovering
 from onceq.client.threads.transaction import Transaction
+from onceq.client.threads.workers import Ending, side_by_side, work_off
 from onceq.errors import InvalidParameter
 from onceq.model.message import Message
 from onceq.partners.driving import drive

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextvars
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from onceq.client.again import Manager
 from onceq.client.loops import LOOK_S, Absence, consume
-from onceq.client.ordered import WAIT, Turns, Wish, in_order
+from onceq.client.ordered import WAIT, Failing, Turns, Wish, in_order
 from onceq.partners.driving import drive
 
 JOIN_S = 0.5
 """A thread that waits for workers hears a signal after this time."""
-
-log = logging.getLogger("onceq")
 
 
 class Stop(Protocol):
@@ -27,50 +24,35 @@ class Stop(Protocol):
     def wait(self, timeout: float, /) -> bool: ...
 
 
-class Ending:
-    """When workers end: when the application says so, or one of them has failed.
-
-    Attributes:
-        failure: What one of them has raised, the first one.
-    """
+class Ending(Failing):
+    """When workers end: when the application says so, or one of them has failed."""
 
     def __init__(self, stop: Stop) -> None:
+        super().__init__(stop)
         self._stop = stop
-        self.failure: BaseException | None = None
-
-    def is_set(self) -> bool:
-        """Whether they end."""
-        return self.failure is not None or self._stop.is_set()
 
     def wait(self, timeout: float, /) -> bool:
         """Wait so long, or until the application says so; whether they end."""
         self._stop.wait(timeout)
         return self.is_set()
 
-    def fail(self, error: BaseException) -> None:
-        """One has failed: the others finish what they have at hand."""
-        if self.failure is None:
-            self.failure = error
-        else:
-            log.error("another worker failed, too: %s: %s", type(error).__name__, error)
 
-
-class Crew:
-    """Gives workers their turns; see ``ordered.Crew``."""
+class Workers:
+    """Gives workers their turns; see ``ordered.Workers``."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
         self._changed = threading.Condition()
 
     def turn(self) -> int:
-        """See ordered.Crew."""
+        """See ordered.Workers."""
         with self._changed:
             while (now := self._turns.now()) == WAIT:
                 self._changed.wait(LOOK_S)
             return now
 
     def tell(self, what: Callable[[], None]) -> None:
-        """See ordered.Crew."""
+        """See ordered.Workers."""
         with self._changed:
             try:
                 what()
@@ -93,11 +75,11 @@ def work_off(qm: Manager, wish: Wish, handler: Callable[..., object], stop: Stop
 
         return side_by_side([loop] * wish.concurrency, ending)
     turns = Turns(wish, ending, qm._state.clock)
-    crew = Crew(turns)
+    workers = Workers(turns)
 
     def worker() -> int:
         course = wish.course(absence, None)
-        return drive(in_order(qm, course, handler, turns, crew, ending.wait))
+        return drive(in_order(qm, course, handler, turns, workers, ending.wait))
 
     # One more: while one looks at the queue, all others may be at work.
     return side_by_side([worker] * (wish.concurrency + 1), ending)

@@ -27,7 +27,7 @@ def of_stream(message: Message) -> Hashable:
     return message.id.source
 
 
-class Lanes:
+class KeyOrder:
     """The messages of a queue that were looked at, and those that are at work.
 
     Attributes:

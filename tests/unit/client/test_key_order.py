@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import random
 
-from onceq.client.lanes import AHEAD, Lanes, of_stream
+from onceq.client.key_order import AHEAD, KeyOrder, of_stream
 from tests.unit.client.placed import message
 
 
-def lanes(*keys: str) -> Lanes:
-    made = Lanes(lambda m: m.label)
+def order_of(*keys: str) -> KeyOrder:
+    made = KeyOrder(lambda m: m.label)
     made.seen([message(place, key) for place, key in enumerate(keys, 1)])
     return made
 
 
 def test_messages_of_one_key_come_one_after_another() -> None:
-    made = lanes("a", "a", "b", "a")
+    made = order_of("a", "a", "b", "a")
     assert [made.next(), made.next(), made.next()] == [1, 3, None]
     made.done(3, gone=True)
     assert made.next() is None
@@ -29,14 +29,14 @@ def test_messages_of_one_key_come_one_after_another() -> None:
 
 
 def test_what_failed_is_the_next_of_its_key_again() -> None:
-    made = lanes("a", "a", "b")
+    made = order_of("a", "a", "b")
     assert made.next() == 1
     made.done(1, gone=False)
     assert [made.next(), made.next()] == [1, 3]
 
 
 def test_what_is_seen_twice_is_known_once() -> None:
-    made = lanes("a", "b")
+    made = order_of("a", "b")
     assert made.after == 2
     made.from_the_front()
     made.seen([message(1, "a"), message(2, "b"), message(3, "c")])
@@ -44,7 +44,7 @@ def test_what_is_seen_twice_is_known_once() -> None:
 
 
 def test_what_comes_back_before_others_is_handed_out_before_them() -> None:
-    made = lanes()
+    made = order_of()
     made.seen([message(5, "a"), message(7, "a")])
     assert made.next() == 5
     made.seen([message(2, "a"), message(3, "b")])
@@ -54,7 +54,7 @@ def test_what_comes_back_before_others_is_handed_out_before_them() -> None:
 
 
 def test_no_more_is_looked_at_than_there_is_room_for() -> None:
-    made = Lanes(of_stream)
+    made = KeyOrder(of_stream)
     made.seen(message(place) for place in range(1, AHEAD + 1))
     assert made.full
     assert made.next() == 1
@@ -72,7 +72,7 @@ def test_any_interleaving_keeps_the_order_of_each_key() -> None:
     for seed in range(200):
         rng = random.Random(seed)
         keys = [rng.choice("abc") for _ in range(20)]
-        made = lanes(*keys)
+        made = order_of(*keys)
         done: list[int] = []
         at_work: list[int] = []
         while not made.empty:

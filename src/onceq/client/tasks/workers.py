@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from onceq.client.again import Manager
 from onceq.client.loops import LOOK_S, Absence, consume
-from onceq.client.ordered import WAIT, Turns, Wish, in_order
+from onceq.client.ordered import WAIT, Failing, Turns, Wish, in_order
 from onceq.partners.driving import drive_in_task
-
-log = logging.getLogger("onceq")
 
 
 class Stop(Protocol):
@@ -41,43 +38,28 @@ class Event:
         return self._event.is_set()
 
 
-class Ending:
-    """When workers end: when the application says so, or one of them has failed.
-
-    Attributes:
-        failure: What one of them has raised, the first one.
-    """
+class Ending(Failing):
+    """When workers end: when the application says so, or one of them has failed."""
 
     def __init__(self, stop: Stop) -> None:
+        super().__init__(stop)
         self._stop = stop
-        self.failure: BaseException | None = None
-
-    def is_set(self) -> bool:
-        """Whether they end."""
-        return self.failure is not None or self._stop.is_set()
 
     async def pause(self, seconds: float, /) -> bool:
         """Wait so long, or until the application says so; whether they end."""
         await self._stop.pause(seconds)
         return self.is_set()
 
-    def fail(self, error: BaseException) -> None:
-        """One has failed: the others finish what they have at hand."""
-        if self.failure is None:
-            self.failure = error
-        else:
-            log.error("another worker failed, too: %s: %s", type(error).__name__, error)
 
-
-class Crew:
-    """Gives workers their turns; see ``ordered.Crew``."""
+class Workers:
+    """Gives workers their turns; see ``ordered.Workers``."""
 
     def __init__(self, turns: Turns) -> None:
         self._turns = turns
         self._changed = asyncio.Event()
 
     async def turn(self) -> int:
-        """See ordered.Crew."""
+        """See ordered.Workers."""
         while (now := self._turns.now()) == WAIT:
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
@@ -85,7 +67,7 @@ class Crew:
         return now
 
     def tell(self, what: Callable[[], None]) -> None:
-        """See ordered.Crew."""
+        """See ordered.Workers."""
         try:
             what()
         finally:
@@ -107,11 +89,11 @@ async def work_off(qm: Manager, wish: Wish, handler: Callable[..., object], stop
 
         return await side_by_side([loop] * wish.concurrency, ending)
     turns = Turns(wish, ending, qm._state.clock)
-    crew = Crew(turns)
+    workers = Workers(turns)
 
     async def worker() -> int:
         course = wish.course(absence, None)
-        return await drive_in_task(in_order(qm, course, handler, turns, crew, ending.pause))
+        return await drive_in_task(in_order(qm, course, handler, turns, workers, ending.pause))
 
     # One more: while one looks at the queue, all others may be at work.
     return await side_by_side([worker] * (wish.concurrency + 1), ending)
