@@ -19,6 +19,7 @@ import docs_endings
 import docs_matrix
 import docs_metrics
 import docs_rules
+import docs_simulator
 import docs_states
 import pictures
 from onceq import errors
@@ -131,6 +132,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "endings.md": docs_endings.page,
     "metrics.md": lambda: docs_metrics.page(NOTE),
     "settings.md": settings_page,
+    "simulator.md": lambda: docs_simulator.page(NOTE),
     "states.md": lambda: docs_states.page(NOTE),
     "who-may-do-what.md": lambda: docs_matrix.page(NOTE),
 }

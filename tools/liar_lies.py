@@ -22,7 +22,7 @@ from onceq.model.classes import MessageClass
 from onceq.model.http import HttpNames
 from onceq.model.identity import guid_text
 from onceq.model.settings import Settings
-from onceq.testing.faults import lies
+from onceq.simulator.faults import lies
 from onceq.wire.mqqb.session import Session
 from onceq.wire.srmp import envelope, mime
 from onceq.wire.srmp.convert import post_of

@@ -20,7 +20,7 @@ from nodes import Node
 from onceq.model.identity import guid_text
 from onceq.model.settings import Settings
 from onceq.packet.decode import decode
-from onceq.testing.faults import lies
+from onceq.simulator.faults import lies
 from onceq.wire.mqqb.session import Arrived, Session
 
 AWAY_S = 1.5

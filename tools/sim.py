@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from onceq.testing.simulate import main
+from onceq.simulator.simulate import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from onceq.testing.sim.disk import SimFiles
-from onceq.testing.sim.power import Plan
+from onceq.simulator.sim.disk import SimFiles
+from onceq.simulator.sim.power import Plan
 from tests.conformance.world import Node, World
 
 

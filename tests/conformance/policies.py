@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, USER
-from onceq.testing.process.relay import Passing, faithful
+from onceq.simulator.process.relay import Passing, faithful
 
 Policy = Callable[[Passing], list[tuple[int, Passing]]]
 

@@ -6,7 +6,7 @@ import struct
 from dataclasses import replace
 
 from onceq.packet.arrived import ORDER_ACK, SETTLING
-from onceq.testing.sim.packets import names_end
+from onceq.simulator.sim.packets import names_end
 from tests.conformance.policies import up_to
 from tests.conformance.world import Node, World
 

@@ -19,11 +19,11 @@ from onceq.model.classes import TOLD_ALREADY
 from onceq.model.classes import MessageClass as C
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import Acknowledge, Delivery, Journal
-from onceq.testing.faults import lies
-from onceq.testing.process.relay import faithful
-from onceq.testing.sim.comparing import differences
-from onceq.testing.sim.disk import SimFiles
-from onceq.testing.sim.power import Plan
+from onceq.simulator.faults import lies
+from onceq.simulator.process.relay import faithful
+from onceq.simulator.sim.comparing import differences
+from onceq.simulator.sim.disk import SimFiles
+from onceq.simulator.sim.power import Plan
 from tests.conformance.clocks import START_S
 from tests.conformance.copies import dead, image
 from tests.conformance.foreign import STRANGER, Foreign

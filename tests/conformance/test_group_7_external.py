@@ -26,7 +26,7 @@ from onceq.errors import (
 )
 from onceq.model.branch import Decision, Join, Leave, Vote
 from onceq.model.xid import Xid, make_gtrid
-from onceq.testing.process.points import STORE_POINTS
+from onceq.simulator.process.points import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
 
 Q = "DIRECT=OS:B\\private$\\q"

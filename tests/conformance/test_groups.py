@@ -22,7 +22,7 @@ from onceq.errors import (
 )
 from onceq.model.branch import Decision, Vote
 from onceq.model.xid import Xid, group_prefix, group_xid
-from onceq.testing.process.points import STORE_POINTS
+from onceq.simulator.process.points import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
 
 OUT = r"private$\out"

@@ -24,9 +24,9 @@ from onceq.packet.settle import (
     TurnedAway,
     parse_settling,
 )
-from onceq.testing.faults import lies
-from onceq.testing.process.relay import Passing, faithful
-from onceq.testing.sim.packets import names_end
+from onceq.simulator.faults import lies
+from onceq.simulator.process.relay import Passing, faithful
+from onceq.simulator.sim.packets import names_end
 from tests.conformance.clocks import START_S
 from tests.conformance.copies import dead, image, put_back
 from tests.conformance.foreign import STRANGER, Foreign

@@ -10,8 +10,8 @@ import pytest
 from onceq.client.why import why
 from onceq.core.peers.duplicate_identity import AHEAD
 from onceq.model.message import Journal
-from onceq.testing.process.relay import Passing, faithful
-from onceq.testing.sim.packets import names_end
+from onceq.simulator.process.relay import Passing, faithful
+from onceq.simulator.sim.packets import names_end
 from tests.conformance.copies import dead, image, put_back, twin_of
 from tests.conformance.leaving import take_out
 from tests.conformance.policies import no_order_acks, up_to

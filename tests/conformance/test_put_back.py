@@ -12,9 +12,9 @@ from onceq.core.peers.duplicate_identity import MORE
 from onceq.core.peers.undone_restores import CAME, SENT
 from onceq.core.state.snapshot import restore, snapshot
 from onceq.core.state.state import State
-from onceq.testing.process.relay import Passing, faithful
-from onceq.testing.sim.comparing import differences
-from onceq.testing.sim.disk import SimFiles
+from onceq.simulator.process.relay import Passing, faithful
+from onceq.simulator.sim.comparing import differences
+from onceq.simulator.sim.disk import SimFiles
 from tests.conformance.copies import dead, image, put_back
 from tests.conformance.policies import no_order_acks
 from tests.conformance.world import Node, World, fast

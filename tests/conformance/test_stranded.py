@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from onceq.testing.process.relay import Passing, faithful
-from onceq.testing.sim.packets import names_end
-from onceq.testing.sim.power import Plan
+from onceq.simulator.process.relay import Passing, faithful
+from onceq.simulator.sim.packets import names_end
+from onceq.simulator.sim.power import Plan
 from tests.conformance.copies import dead, image, twin_of
 from tests.conformance.stranding import LOCAL, Q, forget_all, newer, stranded
 from tests.conformance.world import World, fast

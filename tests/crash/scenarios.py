@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from onceq.testing.sim.disk import SimFiles
-from onceq.testing.sim.power import Plan, Torn
+from onceq.simulator.sim.disk import SimFiles
+from onceq.simulator.sim.power import Plan, Torn
 from tests.crash.life import Life
 
 

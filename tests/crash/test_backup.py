@@ -7,11 +7,11 @@ from functools import cache
 import pytest
 
 from onceq.errors import NotABackup, NotAStore, OnceqError
+from onceq.simulator.sim.disk import PowerCut, SimFiles
 from onceq.store.backup import Backup, read_manifest, verify_files
 from onceq.store.check import check
 from onceq.store.log import LogStore
 from onceq.store.restoring import Target
-from onceq.testing.sim.disk import PowerCut, SimFiles
 
 STORE, BACKUP, NEW = "/store", "/backup", "/new"
 SEGMENT = 4096

@@ -17,7 +17,7 @@ from onceq.core.state.readings import Readings
 from onceq.core.step.step import Step
 from onceq.model.requests import OpenQueue, Share
 from onceq.model.results import Opened
-from onceq.testing.apps import readers
+from onceq.simulator.apps import readers
 from tests.planted.mistakes import Mistake, Plant
 from tests.planted.planted import edited, replaced
 

@@ -17,7 +17,7 @@ from onceq.core.transfer import admission
 from onceq.model import rights as model
 from onceq.model import tokens as token_model
 from onceq.service import naming
-from onceq.testing.apps import subjects
+from onceq.simulator.apps import subjects
 from tests.planted.mistakes import Mistake, Plant
 from tests.planted.planted import edited
 

@@ -17,8 +17,8 @@ from onceq.partners import last_agent, last_recovery
 from onceq.partners.deciding import Made, Step, Steps, What
 from onceq.partners.driving import Calls
 from onceq.partners.last_agent import COMMITTED, Row
-from onceq.testing.apps.last_agents import SimulatedAgent
-from onceq.testing.apps.row_databases import RowDatabase
+from onceq.simulator.apps.last_agents import SimulatedAgent
+from onceq.simulator.apps.row_databases import RowDatabase
 from tests.planted.mistakes import Mistake
 
 ONE_OUTCOME = frozenset({"I21"})

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from onceq.testing.sim import marks
-from onceq.testing.simulate import Result, commit_of, run_seed
+from onceq.simulator.sim import marks
+from onceq.simulator.simulate import Result, commit_of, run_seed
 from tests.planted.in_worlds import ALL
 from tests.planted.mistakes import named, quiet_workload
 

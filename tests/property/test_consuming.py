@@ -18,7 +18,7 @@ from onceq.client import loops
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import InDoubt, ServiceNotAvailable
 from onceq.model.message import Message
-from onceq.testing.process import points
+from onceq.simulator.process import points
 from tests.conformance.world import Node, World
 from tests.property.applications import Death, Deaths, kill, power_cut
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.testing.faults import beside
-from onceq.testing.sim import marks
-from onceq.testing.simulate import describe, run_seed
+from onceq.simulator.faults import beside
+from onceq.simulator.sim import marks
+from onceq.simulator.simulate import describe, run_seed
 
 KEPT = (
     *((seed, 0.3) for seed in range(1000, 1024)),

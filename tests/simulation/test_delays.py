@@ -9,9 +9,9 @@ import pytest
 
 from onceq.core import delays
 from onceq.core.state.due_times import DueTimes
-from onceq.testing.apps import delaying
-from onceq.testing.sim import marks
-from onceq.testing.simulate import describe, run_seed
+from onceq.simulator.apps import delaying
+from onceq.simulator.sim import marks
+from onceq.simulator.simulate import describe, run_seed
 
 KEPT = range(1, 11)
 FOUND_WITHIN = 12

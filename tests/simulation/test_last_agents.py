@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from onceq.testing.sim import marks
-from onceq.testing.sim.options import draw, sized
-from onceq.testing.simulate import small_world
-from onceq.testing.world import World
+from onceq.simulator.sim import marks
+from onceq.simulator.sim.options import draw, sized
+from onceq.simulator.simulate import small_world
+from onceq.simulator.world import World
 
 SIZE = 0.6
 TRANSACTIONS = 20

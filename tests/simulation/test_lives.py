@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.testing.faults import lives
-from onceq.testing.sim import marks
-from onceq.testing.simulate import describe, run_seed
+from onceq.simulator.faults import lives
+from onceq.simulator.sim import marks
+from onceq.simulator.simulate import describe, run_seed
 
 KEPT = range(300, 324)
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from onceq.testing.sim.kernel import Kernel
-from onceq.testing.sim.network import SimNetwork
-from onceq.testing.sim.options import SECOND, draw
+from onceq.simulator.sim.kernel import Kernel
+from onceq.simulator.sim.network import SimNetwork
+from onceq.simulator.sim.options import SECOND, draw
 
 SEEDS = range(200)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onceq.testing.sim import marks
-from onceq.testing.simulate import (
+from onceq.simulator.sim import marks
+from onceq.simulator.simulate import (
     REPEATED,
     Result,
     commit_of,

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from onceq.testing.sim.options import SIZES, draw, draw_size, sized
-from onceq.testing.simulate import describe, parsed, run_seed
-from onceq.testing.world import World
+from onceq.simulator.sim.options import SIZES, draw, draw_size, sized
+from onceq.simulator.simulate import describe, parsed, run_seed
+from onceq.simulator.world import World
 
 
 def test_a_batch_has_worlds_of_every_size() -> None:

@@ -16,10 +16,10 @@ from onceq.errors import (
     StorageFailure,
 )
 from onceq.model.views.managers import Cut
+from onceq.simulator.sim.disk import SimFiles
 from onceq.store import backup
 from onceq.store.backup import Backup, Manifest, cut_of_stopped, read_manifest, verify_files
 from onceq.store.log import LogStore
-from onceq.testing.sim.disk import SimFiles
 
 STORE, TO = "/store", "/backup"
 SEGMENT = 4096

@@ -8,6 +8,7 @@ import zlib
 import pytest
 
 from onceq.errors import DamagedRecord, NewerFormat, NotAStore
+from onceq.simulator.sim.disk import SimFiles
 from onceq.store.identification import (
     FORMAT,
     Closed,
@@ -17,7 +18,6 @@ from onceq.store.identification import (
     write_closed,
     write_identification,
 )
-from onceq.testing.sim.disk import SimFiles
 
 PATH = "/store"
 WHO = Identification(b"0123456789abcdef", 1_700_000_000, b"name and guid")

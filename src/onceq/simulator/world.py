@@ -1,0 +1,413 @@
+"""A world: some queue managers, a network, virtual time, and everything that happens in it.
+
+Everything is made here and handed to whoever needs it; nobody else knows the world. What all of it
+stands on, time and chance and the trace, is in ``kernel.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from onceq.core.manager import Manager
+from onceq.core.state.queues import Queue
+from onceq.model.settings import Settings
+from onceq.service.engine import Engine
+from onceq.service.history import History
+from onceq.simulator.apps.apps import App, Program, once
+from onceq.simulator.apps.coordinators import Coordinators
+from onceq.simulator.apps.delaying import Delaying
+from onceq.simulator.apps.holders import HOLDERS, Holder
+from onceq.simulator.apps.last_agents import LastAgents
+from onceq.simulator.apps.operators import Operators
+from onceq.simulator.apps.places import make_lists, make_places
+from onceq.simulator.apps.readers import Readers
+from onceq.simulator.apps.sends import Sends
+from onceq.simulator.apps.subjects import NAMES, Subjects
+from onceq.simulator.apps.work import Work
+from onceq.simulator.apps.workload import Workload
+from onceq.simulator.faults import beside, lives
+from onceq.simulator.faults.beside import Beside
+from onceq.simulator.faults.early import EarlyHands
+from onceq.simulator.faults.faults import Faults
+from onceq.simulator.faults.greetings import Greetings
+from onceq.simulator.faults.liars import Liars
+from onceq.simulator.faults.lives import Lives
+from onceq.simulator.faults.reloads import Reloads, reads_again
+from onceq.simulator.faults.rot import Rot
+from onceq.simulator.judge.acknowledgments import Acknowledgments
+from onceq.simulator.judge.arrivals import Arrivals
+from onceq.simulator.judge.books import ADMIN, OWN_DEAD, Books
+from onceq.simulator.judge.copied_queues import CopiedQueues
+from onceq.simulator.judge.copied_receivers import CopiedReceivers
+from onceq.simulator.judge.copied_senders import CopiedSenders
+from onceq.simulator.judge.endings import Endings
+from onceq.simulator.judge.forgetting import Forgetting
+from onceq.simulator.judge.ledger import Ledger
+from onceq.simulator.judge.meetings import Meetings
+from onceq.simulator.judge.permissions import Permissions
+from onceq.simulator.judge.reasons import Reasons
+from onceq.simulator.judge.restores import Restores
+from onceq.simulator.judge.siblings import Siblings
+from onceq.simulator.judge.traffic import Traffic
+from onceq.simulator.judge.verdict import Verdict
+from onceq.simulator.sim import marks, scale
+from onceq.simulator.sim.directory import SimDirectory
+from onceq.simulator.sim.disk import SimFiles
+from onceq.simulator.sim.kernel import Kernel
+from onceq.simulator.sim.network import SimNetwork
+from onceq.simulator.sim.node import Node, Surroundings
+from onceq.simulator.sim.options import HOUR, MINUTE, SECOND, Options, alone, draw, draw_size, sized
+from onceq.simulator.sim.packet_faults import OldPackets, PacketFaultEngine
+from onceq.simulator.sim.pair import Pair
+from onceq.simulator.sim.strict import StrictManager
+from onceq.store.log import LogStore
+
+QUIET_US = 48 * HOUR
+"""Within this time everything must have drained once the faults stop (I26)."""
+
+READERS = 2
+"""Applications of a manager that read so, where any do."""
+
+Keep = Callable[[LogStore, SimFiles, Settings], History | None]
+
+
+def _no_history(store: LogStore, files: SimFiles, settings: Settings) -> None:
+    return None
+
+
+class World:
+    """See the module. ``run`` lives through it, or raises Violation."""
+
+    def __init__(
+        self, seed: int, options: Options | None = None, *, whole_story: bool = False,
+        keep: Keep | None = None, size: float = 0,
+    ) -> None:  # fmt: skip
+        """Make it; nothing happens yet.
+
+        Args:
+            size: Of the world (``options.sized``); 0: the seed says it.
+            keep: Makes what writes the history of a manager; None: there are no histories.
+        """
+        size = size or draw_size(Random(f"{seed}/size"))
+        options = options or sized(draw(Random(f"{seed}/options")), size)
+        self.kernel = kernel = Kernel(seed, options, whole_story=whole_story)
+        self.nodes: list[Node] = []
+        self.pair = Pair(self.nodes)
+        drawn = lives.draw(kernel, fit=keep is None and beside.SHARE != 1)
+        self.pair.of = beside.draw(kernel, fit=not drawn.active)
+        self.apart = drawn.active or self.pair.of >= 0
+        if self.apart:
+            kernel.options = alone(kernel.options)
+        self.directory = SimDirectory(kernel) if kernel.options.lists else None
+        self.permissions = Permissions(kernel)
+        self.named = Subjects.drawn(kernel, fit=not self.apart)
+        self.permissions.active = self.named and Subjects.strict(kernel)
+        self.permissions.directory = self.directory if self.named else None
+        self.delaying = Delaying(kernel, self.nodes, fit=not self.apart)
+        self._make_judges(turns=drawn.copies)
+        self._make_computers(keep or _no_history)
+        self._make_people()
+        self.lives = Lives(kernel, self.nodes, self.restores, drawn)
+        self.beside = Beside(
+            kernel, self.nodes, self.pair, self.network, self.restores, self.queues, self.siblings,
+            self.workload, self.greetings, self.operators, self._make_node, self.employ,
+        )  # fmt: skip
+
+    def _make_judges(self, *, turns: bool) -> None:
+        """Those who watch, from the books up."""
+        kernel, nodes, pair = self.kernel, self.nodes, self.pair
+        self.books = books = Books(kernel, pair)
+        meetings = Meetings(pair)
+        self.queues = queues = CopiedQueues(kernel, books, pair, meetings)
+        self.traffic = traffic = Traffic(kernel, books, pair, queues)
+        self.restores = restores = Restores(kernel, nodes, books, traffic)
+        self.siblings = siblings = Siblings(kernel, books, pair, traffic, queues, meetings)
+        reasons = Reasons(kernel, nodes, books, pair, traffic, queues, siblings, self.permissions)
+        endings = Endings(kernel, books, traffic, reasons, siblings)
+        senders = CopiedSenders(kernel, books, siblings, reasons)
+        receivers = CopiedReceivers(kernel, books, pair, queues, reasons, endings)
+        self.acknowledgments = Acknowledgments(
+            kernel, books, queues, siblings, restores, reasons, receivers
+        )
+        self.forgetting = Forgetting(kernel, nodes, books, queues, traffic, reasons, restores)
+        arrivals = Arrivals(kernel, nodes, books, pair, self.permissions, self.delaying.handed)
+        self.ledger = Ledger(kernel, nodes, books, queues, arrivals, self.acknowledgments.known)
+        self.verdict = Verdict(
+            kernel, books, pair, restores, traffic, siblings, reasons, endings, senders, receivers,
+            self.acknowledgments, lambda: self.ledger.check_order(siblings.carrier, turns=turns),
+        )  # fmt: skip
+
+    def _make_computers(self, keep: Keep) -> None:
+        """A network and managers, with their queues."""
+        kernel = self.kernel
+        self.network = SimNetwork(kernel, self.nodes, self.pair)
+        self.network.look, self.network.connected = self.traffic.look, self.queues.connected
+        self.old_packets = OldPackets()
+        kind = StrictManager if self.permissions.active else Manager
+        self._around = Surroundings(
+            self.network, self._engine, self._ends, self.directory, keep, kind
+        )
+        for _ in range(kernel.options.managers):
+            self.nodes.append(self._make_node())
+        bare = self.pair.of if not self.queues.active else -1
+        make_places(kernel, self.books, [node for node in self.nodes if node.index != bare])
+        if self.directory is not None:
+            make_lists(kernel, self.books, self.directory)
+
+    def _make_node(self) -> Node:
+        node = Node(self.kernel, len(self.nodes), self._around)
+        node.on_down.append(lambda: self.ledger.crashed(node))
+        return node
+
+    def _engine(self, node: Node, **parts: Any) -> Engine:
+        engine = PacketFaultEngine(node, self.old_packets, self.siblings, **parts)
+        reads_again(node, engine)
+        engine.worked = lambda: self.early.look(node, engine)
+        return engine
+
+    def _make_people(self) -> None:
+        """Applications and operators; they go to work later."""
+        kernel, books, pair, queues = self.kernel, self.books, self.pair, self.queues
+        sends = Sends(kernel, books, self.ledger, pair, queues, self.delaying)
+        work = Work(kernel, books, self.ledger, sends)
+        self.workload = Workload(kernel, work, apart=self.apart)
+        self.readers = Readers(kernel, work)
+        self.subjects = Subjects(kernel, self.nodes, work, self.permissions)
+        self.coordinators = Coordinators(kernel, self.nodes, work)
+        self.last_agents = LastAgents(kernel, self.nodes, work)
+        self.operators = Operators(
+            kernel, books, pair, queues, work, self.verdict, self.acknowledgments, self.directory
+        )
+        self.early = EarlyHands(kernel, self.nodes, books, self.operators, work)
+        self.greetings = Greetings(kernel, self.nodes, books, pair, queues, work)
+
+    # ---- its life -----------------------------------------------------------------------
+
+    def run(self) -> None:
+        """From the first start to the last judgment."""
+        with scale.put_in(self.kernel.scale):
+            self._run()
+
+    def rest(self) -> None:
+        """After the end: let what other threads do under way come to its end."""
+        with scale.put_in(self.kernel.scale):
+            self.kernel.run_until(
+                self.kernel.now + HOUR, lambda: not any(node.busy for node in self.nodes)
+            )
+
+    def _run(self) -> None:
+        for node in self.nodes:
+            node.up()
+        self._everybody(self.operators.set_up)
+        if not self.kernel.run_until(HOUR, self._made):
+            self.kernel.wrong("the queues cannot be made")
+        if self.named:
+            open_ = self._everybody(self.subjects.open_up)
+            self.kernel.run_until(self.kernel.now + HOUR, lambda: _done(open_))
+        self.kernel.faulty = True
+        begun = self.kernel.now
+        apps = self._populate()
+        Faults(self.kernel, self.nodes, self.network, self.old_packets)
+        Liars(self.kernel, self.nodes)
+        if not self.apart:  # it would be in the copies, too
+            Rot(self.kernel, self.nodes, self.books)
+        self.lives.begin()
+        self.beside.begin()
+        Reloads(self.kernel, self.nodes, lives=self.lives.active)
+        self.kernel.run_until(begun + self.kernel.options.safety_us, lambda: False)
+        self._calm()
+        self._quiet([*apps, *self.beside.apps, *self.early.apps])
+        readers = self._everybody(self.operators.dead_letters)
+        if not self.kernel.run_until(self.kernel.now + HOUR, lambda: _done(readers)):
+            self.kernel.wrong("I26: whoever reads the system queues waits for ever")
+        for node in self.nodes:
+            assert node.engine is not None
+            self._ends(node, node.engine.manager)
+            self._recount(node.engine.manager)
+            if len(node.engine.manager.state.damages):
+                self.kernel.marks[marks.SET_ASIDE] += 1
+            node.recovery.in_the_end(node.engine.manager)
+            self.lives.in_the_end(node, node.engine.manager)
+            self.siblings.noticed(node, node.engine.manager)
+            self.greetings.noticed(node, node.engine.manager)
+        self.verdict.judge()
+        self.acknowledgments.judge()
+
+    def _ends(self, node: Node, manager: Manager) -> None:
+        """A process ends, or the world."""
+        scale.looked(self.kernel.marks, self.kernel.scale, manager)
+        self.forgetting.look(node, manager)
+        self.traffic.ends(manager)
+
+    def _made(self) -> bool:
+        return all(p.number for p in self.books.places.values() if not p.late)
+
+    def _everybody(
+        self, program: Callable[[App], Program], nodes: Sequence[Node] | None = None
+    ) -> list[App]:
+        """Every manager (of some) has somebody who runs one program once."""
+        return [once(node, SECOND, program) for node in (self.nodes if nodes is None else nodes)]
+
+    def _populate(self) -> list[App]:
+        """Applications and operators go to work."""
+        apps = [app for node in self.nodes for app in self.employ(node)]
+        self.coordinators.begin()
+        self.last_agents.begin()
+        return apps
+
+    def employ(self, node: Node) -> list[App]:
+        """Applications and operators of one manager go to work."""
+        apps = []
+        for _ in range(2):
+            app = App(node, self.kernel.options.think_us, self.workload.next)
+            app.start(self.kernel.stream("workload").randrange(self.kernel.options.think_us + 1))
+            apps.append(app)
+        if self.kernel.options.operator_every_us:
+            app = App(node, self.kernel.options.operator_every_us, self.operators.next)
+            app.start(self.kernel.options.operator_every_us)
+            apps.append(app)
+        for _ in range(READERS if self.readers.active else 0):
+            app = App(node, self.kernel.options.think_us, self.readers.next)
+            app.start(self.readers.rng.randrange(self.kernel.options.think_us + 1))
+            apps.append(app)
+        for name in NAMES if self.named else ():
+            app = App(node, self.kernel.options.think_us, self.subjects.next)
+            self.subjects.employ(app, name)
+            app.start(self.subjects.rng.randrange(self.kernel.options.think_us + 1))
+            apps.append(app)
+        for _ in range(HOLDERS if self.named and self.subjects.tokens.active else 0):
+            holder = Holder(node, self.kernel.options.think_us, self.subjects.next)
+            self.subjects.tokens.employ(holder)
+            holder.start(self.subjects.rng.randrange(self.kernel.options.think_us + 1))
+            apps.append(holder)
+        if self.named:
+            giver = App(node, self.kernel.options.think_us, self.subjects.give)
+            giver.start(0)
+            apps.append(giver)
+        return apps
+
+    # ---- the end of all faults ----------------------------------------------------------
+
+    def _calm(self) -> None:
+        """The faults stop, and what they left behind is put in order."""
+        self.kernel.note("calm")
+        for node in self.nodes:
+            if node.engine is not None:
+                scale.looked(self.kernel.marks, self.kernel.scale, node.engine.manager)
+        self.kernel.faulty = False
+        self.network.heal()
+        for node in self.nodes:
+            node.calm()
+        self.coordinators.calm()
+        self.last_agents.calm()
+        # Whoever took a manager off the network may have died of it. Others would try to reach it
+        # every few seconds for as long as some application sleeps: days of nothing else.
+        off = [n for n in self.nodes if n.engine is not None and n.engine.manager.state.offline_s]
+        self._everybody(self.operators.reconnect, off)
+        if self.named:
+            self._everybody(self.subjects.open_up)
+
+    def _quiet(self, apps: list[App]) -> None:
+        """Everything drains (I26)."""
+        end = self.kernel.now + QUIET_US
+        if not self.kernel.run_until(end, lambda: all(app.idle for app in apps)):
+            self.kernel.wrong("I26: an application waits for ever")
+        for node in self.nodes:
+            if node.engine is None:
+                self.kernel.run_until(end, lambda node=node: node.engine is not None)  # type: ignore[misc]
+        self._recover(end)
+        drainers = self._everybody(self.operators.drain)
+        self._drain(end)
+        if self.greetings.greet():
+            self._drain(end)
+            self.greetings.everybody_knows()
+        self.operators.drained = True
+        self.kernel.run_until(self.kernel.now + HOUR, lambda: _done(drainers))
+
+    def _drain(self, end: int) -> None:
+        """Wait until nothing is left."""
+        while not self._empty():
+            if self.kernel.now >= end:
+                self.kernel.wrong(self._undrained())
+            self.kernel.run_until(min(self.kernel.now + 2 * MINUTE, end), lambda: False)
+
+    def _recover(self, end: int) -> None:
+        """Whatever was left prepared gets its outcome (I21)."""
+        deciders = (self.last_agents, self.coordinators)
+        for decider in deciders:
+            if not decider.idle and not self.kernel.run_until(end, lambda d=decider: d.idle):  # type: ignore[misc]
+                self.kernel.wrong("I26: an application with partners waits for ever")
+            decider.last_rounds()
+            if not decider.clean and not self.kernel.run_until(end, lambda d=decider: d.clean):  # type: ignore[misc]
+                self.kernel.wrong("I21: recovery does not end, though everything can be reached")
+        for decider in deciders:
+            decider.books.finish()
+
+    def _undrained(self) -> str:
+        """Why it has not drained: something is stuck, or something is gone."""
+        states = [node.engine.manager.state for node in self.nodes if node.engine is not None]
+        stuck = any(
+            o.unacknowledged
+            for s in states
+            for o in s.outgoing.values()
+            if "NOWHERE" not in str(o.name)
+        ) or any(len(queue) for s in states for queue in s.queues.values() if _is_drained(queue))
+        awaiting = sum(o.ordered_lane.awaiting for s in states for o in s.outgoing.values())
+        what = "I26: not drained after two days: "
+        if awaiting and not stuck:
+            what = f"I1 or I12: {awaiting} acknowledged, in no queue, and their end never told: "
+        return what + self._left()
+
+    def _left(self) -> str:
+        """What has not drained."""
+        left = []
+        for node in self.nodes:
+            if node.engine is None:
+                left.append(f"{node.name} is down")
+                continue
+            state = node.engine.manager.state
+            for outgoing in state.outgoing.values():
+                ours = "NOWHERE" not in str(outgoing.name) and node is not self.pair.ended
+                ours = ours and not self.queues.is_hail(str(outgoing.name))
+                if len(outgoing) and ours:
+                    left.append(
+                        f"{node.name} -> {outgoing.name}: {len(outgoing)} messages, "
+                        f"{outgoing.unacknowledged} unacknowledged, session {outgoing.session}"
+                    )
+            left += [
+                f"{node.name}\\{queue.properties.name}: {len(queue)} messages"
+                for queue in state.queues.values()
+                if len(queue) and _is_drained(queue)
+            ]
+            left += [
+                f"{node.name}\\{part.title}: {len(part)} messages"
+                for queue in state.queues.values()
+                for part in queue.subs.values()
+                if len(part)
+            ]
+        return "; ".join(left)
+
+    def _empty(self) -> bool:
+        return not self._left()
+
+    def _recount(self, manager: Manager) -> None:
+        """Counters equal a recount (I19)."""
+        for number, count in manager.state.recount().items():
+            queue = manager.state.all_queues[number]
+            if len(queue) != count:
+                self.kernel.wrong(
+                    f"I19: queue {number} counts {len(queue)} messages, there are {count}"
+                )
+
+
+def _done(apps: list[App]) -> bool:
+    """Whether those that run one program once have done so."""
+    return all(app.begun and app.idle for app in apps)
+
+
+def _is_drained(queue: Queue) -> bool:
+    """Whether its messages are received before the end; what was told stays until then."""
+    kept = {name.rpartition("\\")[2] for name in (ADMIN, OWN_DEAD)}
+    return not queue.system and queue.properties.name not in kept
