@@ -184,7 +184,7 @@ class Network:
             made = data_directory.init(
                 str(daemon.directory), name=daemon.name, listen=f"127.0.0.1:{daemon.port}"
             )
-            daemon.guid = made["id"]
+            daemon.guid = made.id
         hub, *others = self.daemons
         at = str(hub.directory)
         self._onceq(["tls", "init", "-d", at])

@@ -299,7 +299,7 @@ class Run:
             done = onceq.restore(kept.report.path, str(kept.node.path), replace=True)
             shutil.rmtree(done.replaced)
             self._say(f"{name} was put back to log position {done.position}")
-            problem = data_directory.check(str(kept.node.path))["problem"]
+            problem = data_directory.check(str(kept.node.path)).problem
             if problem:
                 self.outcome.violations.append(f"{name}: {problem}")
         for kept in chosen.values():
@@ -333,7 +333,7 @@ class Run:
         codes = [n.kill(signal.SIGTERM) for n in self.nodes if n.process is not None]
         self.outcome.violations += [f"a daemon ended with {code}" for code in codes if code]
         for node in self.nodes:
-            problem = data_directory.check(str(node.path))["problem"]
+            problem = data_directory.check(str(node.path)).problem
             if problem:
                 self.outcome.violations.append(f"{node.name}: {problem}")
 

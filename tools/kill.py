@@ -114,7 +114,7 @@ def run(
     outcome.violations = driver.judge.violations
     outcome.violations += [f"a daemon ended with exit code {code}" for code in codes if code]
     for node in nodes.values():
-        problem = data_directory.check(str(node.path))["problem"]
+        problem = data_directory.check(str(node.path)).problem
         if problem:
             outcome.violations.append(f"{node.name}: {problem}")
     return outcome

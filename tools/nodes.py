@@ -95,11 +95,11 @@ def acquaint(authority: Node, *others: Node) -> dict[str, str]:
     Returns:
         The GUID of each, by name.
     """
-    guids = {authority.name: str(trusting.init(str(authority.path))["id"])}
+    guids = {authority.name: trusting.init(str(authority.path)).id}
     authority.start()
     for node in others:
-        code = trusting.invite(str(authority.path), node.name)["code"]
-        guids[node.name] = str(trusting.join(str(node.path), code)["id"])
+        code = trusting.invite(str(authority.path), node.name).code
+        guids[node.name] = trusting.join(str(node.path), code).id
     return guids
 
 

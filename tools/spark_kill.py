@@ -124,7 +124,7 @@ def run(
     outcome.kills = dict(done)
     outcome.violations = problems + shape.traffic.judge.violations
     for node in nodes.values():
-        problem = data_directory.check(str(node.path))["problem"]
+        problem = data_directory.check(str(node.path)).problem
         if problem:
             outcome.violations.append(f"{node.name}: {problem}")
     return outcome, {"batches": spark.batches, "failed queries": spark.failures}

@@ -133,7 +133,7 @@ def outcome_of(alpha: Node, driver: Driver, done: Counter[str], problems: list[s
     outcome = driver.outcome
     outcome.kills = dict(done)
     outcome.violations = problems + driver.judge.violations
-    problem = data_directory.check(str(alpha.path))["problem"]
+    problem = data_directory.check(str(alpha.path)).problem
     outcome.violations += [f"ALPHA: {problem}"] if problem else []
     return outcome
 

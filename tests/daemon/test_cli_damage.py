@@ -34,8 +34,8 @@ def test_scrub_list_and_drop(tmp_path: Path) -> None:
             tx.send_many(r"private$\q", bodies)
     _flip(where, bodies[20])
     report = data_directory.check(str(where))
-    assert not report["refused"]
-    assert len(report["damaged"]) == 1
+    assert not report.refused
+    assert len(report.damaged) == 1
     with onceq.open(str(where)) as qm:
         qm.scrub(1 << 30)
         while qm.scrub_status()["running"]:

@@ -190,8 +190,8 @@ def test_all_five_have_joined_and_may_send_what_they_have_to(network: Network) -
         assert [one for one in grants if not one.owner and one.rights != ("send",)] == []
         given = [(names[g.who.removeprefix("peer:")], g.pattern) for g in grants if not g.owner]
         assert sorted(given) == LEAST[daemon.name]
-    joined = show(str(network.hub.directory))["joined"]
-    assert sorted(one["name"] for one in joined) == [AUDIT, "EWR", "JFK", "LGA"]
+    joined = show(str(network.hub.directory)).joined
+    assert sorted(one.name for one in joined) == [AUDIT, "EWR", "JFK", "LGA"]
 
 
 @pytest.mark.slow

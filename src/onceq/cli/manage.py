@@ -65,8 +65,8 @@ def init(
     )
     if dumped(made, json):
         return
-    out.line(f"made queue manager {made['name']} in {made['path']} (id {made['id']})")
-    out.line(f"configure it in {made['configuration']}, start it with: onceq qm run {directory}")
+    out.line(f"made queue manager {made.name} in {made.path} (id {made.id})")
+    out.line(f"configure it in {made.configuration}, start it with: onceq qm run {directory}")
 
 
 def run(
@@ -124,28 +124,27 @@ def check(directory: Directory = ".", json: Json = False) -> None:
     if not dumped(report, json):
         out.facts(
             [
-                ("store", report["path"]),
-                ("segments", f"{report['segments']} and {report['ready_segments']} prepared"),
+                ("store", report.path),
+                ("segments", f"{report.segments} and {report.ready_segments} prepared"),
                 (
                     "records",
-                    f"{report['records']} ({out.size(report['record_bytes'])}), log positions "
-                    f"{report['first_position']} to {report['end_position']}",
+                    f"{report.records} ({out.size(report.record_bytes)}), log positions "
+                    f"{report.first_position} to {report.end_position}",
                 ),
                 (
                     "checkpoint",
-                    f"up to {report['checkpoint_position']} "
-                    f"({out.size(report['checkpoint_bytes'])})",
+                    f"up to {report.checkpoint_position} ({out.size(report.checkpoint_bytes)})",
                 ),
-                ("torn tail", f"{report['torn_bytes']} bytes that a start would cut"),
-                ("result", "damaged" if report["problem"] else "sound"),
+                ("torn tail", f"{report.torn_bytes} bytes that a start would cut"),
+                ("result", "damaged" if report.problem else "sound"),
             ]
         )
-        if report["damaged"]:
+        if report.damaged:
             print()
             out.table(
                 ("file", "byte", "size", "log position"),
-                [(d["path"], d["offset"], d["size"], d["address"]) for d in report["damaged"]],
+                [(one.path, one.offset, one.size, one.address) for one in report.damaged],
             )
     sys.stdout.flush()
-    if report["problem"]:
-        raise DamagedRecord(report["problem"])
+    if report.problem:
+        raise DamagedRecord(report.problem)

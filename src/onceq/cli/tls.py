@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 from onceq.cli import out
 from onceq.cli.common import Json, dumped
 from onceq.cli.parameters import Argument, Option
 from onceq.embedded import trusting
+from onceq.embedded.results import ShownIdentity
 from onceq.errors import ConfigurationError, UsageError
 
 UNITS = {"m": 60, "h": 3_600, "d": 86_400}
@@ -78,10 +79,10 @@ def invite(
     )
     if dumped(found, json):
         return
-    out.line(found["code"])
+    out.line(found.code)
     out.note(
-        f"for {found['name']}, once, until {out.when(found['expires'])}; there: onceq tls join "
-        f"CODE (it connects to {found['address']})"
+        f"for {found.name}, once, until {out.when(found.expires)}; there: onceq tls join "
+        f"CODE (it connects to {found.address})"
     )
 
 
@@ -108,7 +109,7 @@ def join(
     if dumped(found, json):
         return
     _print(found)
-    for missing in sorted(set(host or []) - set(found["hosts"])):
+    for missing in sorted(set(host or []) - set(found.hosts)):
         out.note(
             f"{missing} does not stand in the certificate: the invitation does not name it "
             f"(tls invite --host {missing})"
@@ -122,8 +123,8 @@ def show(directory: Directory = ".", json: Json = False) -> None:
     if not dumped(found, json):
         _print(found)
     sys.stdout.flush()
-    if found.get("problem"):
-        raise ConfigurationError(f"{found['problem']}; onceq tls renew")
+    if found.problem:
+        raise ConfigurationError(f"{found.problem}; onceq tls renew")
 
 
 def renew(directory: Directory = ".", host: Host = None, json: Json = False) -> None:
@@ -139,33 +140,30 @@ def renew(directory: Directory = ".", host: Host = None, json: Json = False) -> 
     out.note(RELOAD)
 
 
-def _print(found: dict[str, Any]) -> None:
-    if not found["identity"]:
-        out.facts([("queue manager", f"{found['name']}  {found['id']}"), ("identity", "none")])
+def _print(found: ShownIdentity) -> None:
+    if not found.identity:
+        out.facts([("queue manager", f"{found.name}  {found.id}"), ("identity", "none")])
         out.note("onceq tls init gives it one, or onceq tls join on the invitation of another one")
         return
     signed = {"itself": "its own authority", "others": "an authority of others"}
     out.facts(
         [
-            ("queue manager", f"{found['name']}  {found['id']}"),
-            ("certificate", found["certificate"]),
-            ("good until", out.when(found["ends"]) if found["ends"] else found["problem"]),
-            ("hosts", ", ".join(found["hosts"])),
-            ("signed by", signed.get(found["signed_by"], found["signed_by"])),
-            ("trusts", found["authorities"]),
-            *([("fingerprint", found["fingerprint"])] if "fingerprint" in found else []),
-            *(("invitation open until", out.when(at)) for at in found.get("invitations", ())),
-            *([("plain peers", ", ".join(found["plain_peers"]))] if found["plain_peers"] else []),
+            ("queue manager", f"{found.name}  {found.id}"),
+            ("certificate", found.certificate),
+            ("good until", out.when(found.ends) if found.ends else found.problem),
+            ("hosts", ", ".join(found.hosts)),
+            ("signed by", signed.get(found.signed_by, found.signed_by)),
+            ("trusts", found.authorities),
+            *([("fingerprint", found.fingerprint)] if found.fingerprint else []),
+            *(("invitation open until", out.when(at)) for at in found.invitations),
+            *([("plain peers", ", ".join(found.plain_peers))] if found.plain_peers else []),
         ]
     )
-    if found.get("joined"):
+    if found.joined:
         print()
         out.table(
             ("joined", "id", "hosts", "signed"),
-            [
-                (one["name"], one["id"], ", ".join(one["hosts"]), out.when(one["at_s"]))
-                for one in found["joined"]
-            ],
+            [(one.name, one.id, ", ".join(one.hosts), out.when(one.at_s)) for one in found.joined],
         )
 
 

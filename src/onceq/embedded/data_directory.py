@@ -11,16 +11,19 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING
 
 from onceq.client import backups
 from onceq.client.address import is_data_directory
 from onceq.client.reports import BackupReport, Progress, RestoreReport
+from onceq.embedded.results import Made
 from onceq.errors import ConfigurationError, StoreExists
 from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import guid_text
 from onceq.model.manager_identity import Identity
+
+if TYPE_CHECKING:
+    from onceq.store.check import CheckReport
 
 
 def init(
@@ -30,11 +33,8 @@ def init(
     listen: str | None = None,
     client_listen: str | None = None,
     peers: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
+) -> Made:
     """Make a queue manager: its directory, its identity and its ``onceq.toml``.
-
-    Returns:
-        name, id, path, listen and the name of the configuration file.
 
     Raises:
         StoreExists, ConfigurationError: The directory or an option cannot be used.
@@ -54,13 +54,13 @@ def init(
     store = directory.init(path, name=name, configuration=text)
     identity = Identity.unpack(store.identity)
     store.close()
-    return {
-        "name": identity.name,
-        "id": guid_text(identity.guid),
-        "path": path,
-        "listen": config.load(path).listen,
-        "configuration": os.path.join(path, CONFIGURATION_FILE),
-    }
+    return Made(
+        name=identity.name,
+        id=guid_text(identity.guid),
+        path=path,
+        listen=config.load(path).listen,
+        configuration=os.path.join(path, CONFIGURATION_FILE),
+    )
 
 
 def _toml(name: str, listen: str, client_listen: str, peers: Mapping[str, str]) -> str:
@@ -176,7 +176,7 @@ def restore(
     )
 
 
-def check(path: str) -> dict[str, Any]:
+def check(path: str) -> CheckReport:
     """Read a whole store and say what is in it; ``problem`` is "" if nothing is wrong.
 
     Raises:
@@ -185,4 +185,4 @@ def check(path: str) -> dict[str, Any]:
     from onceq.store.check import check as check_store
     from onceq.store.files import RealFiles
 
-    return asdict(check_store(os.path.abspath(path), RealFiles()))
+    return check_store(os.path.abspath(path), RealFiles())

@@ -14,9 +14,10 @@ import os
 import secrets
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from onceq.embedded.results import Invitation, Joined, ShownIdentity
 from onceq.errors import ConfigurationError
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.manager_identity import Identity
@@ -56,7 +57,7 @@ class _Here:
         )  # fmt: skip
 
 
-def init(path: str, *, hosts: Sequence[str] = ()) -> dict[str, Any]:
+def init(path: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
     """Give a queue manager an authority of its own, and a certificate.
 
     Args:
@@ -84,7 +85,7 @@ def init(path: str, *, hosts: Sequence[str] = ()) -> dict[str, Any]:
 
 def invite(
     path: str, name: str, *, address: str = "", hosts: Sequence[str] = (), seconds: int = 3_600
-) -> dict[str, Any]:
+) -> Invitation:
     """Make an invitation; ``code`` is shown once, and kept nowhere.
 
     Args:
@@ -112,10 +113,10 @@ def invite(
     code = Code(where, here.identity.guid, secret, trusted, expires_s)
     if str(Code.parse(str(code))) != str(code):
         raise AssertionError("a code that is printed can be read")
-    return {"code": str(code), "name": name, "address": where, "expires": expires_s}
+    return Invitation(code=str(code), name=name, address=where, expires=expires_s)
 
 
-def join(path: str, code: str, *, hosts: Sequence[str] = ()) -> dict[str, Any]:
+def join(path: str, code: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
     """Use an invitation: have a certificate signed where it was made.
 
     Args:
@@ -142,7 +143,7 @@ def join(path: str, code: str, *, hosts: Sequence[str] = ()) -> dict[str, Any]:
     return show(path)
 
 
-def renew(path: str, *, hosts: Sequence[str] = ()) -> dict[str, Any]:
+def renew(path: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
     """Have another certificate in the place of the one that is there.
 
     Raises:
@@ -176,7 +177,7 @@ def renew(path: str, *, hosts: Sequence[str] = ()) -> dict[str, Any]:
     return show(path)
 
 
-def show(path: str) -> dict[str, Any]:
+def show(path: str) -> ShownIdentity:
     """What there is: the certificate, who has signed it, whom the authority here has signed for.
 
     Raises:
@@ -184,32 +185,36 @@ def show(path: str) -> dict[str, Any]:
     """
     here = _here(path)
     files = here.files()
-    found: dict[str, Any] = {
-        "name": here.identity.name,
-        "id": guid_text(here.identity.guid),
-        "identity": files is not None,
-        "plain_peers": list(here.configuration.plain_peers),
-    }
+    found = ShownIdentity(
+        here.identity.name,
+        guid_text(here.identity.guid),
+        identity=files is not None,
+        plain_peers=tuple(here.configuration.plain_peers),
+    )
     if files is None:
         return found
     known = own.look(files, here.identity.guid)
-    found |= {
-        "certificate": files.certificate, "authorities": files.authorities,
-        "minimum": files.minimum, "ends": known.ends_s, "hosts": list(known.hosts),
-        "problem": known.problem, "signed_by": "others",
-    }  # fmt: skip
+    found = replace(
+        found, certificate=files.certificate, authorities=files.authorities,
+        minimum=files.minimum, ends=known.ends_s, hosts=tuple(known.hosts), problem=known.problem,
+        signed_by="others",
+    )  # fmt: skip
     if here.configuration.tls_certificate:
         return found
     if here.has(folder.AUTHORITY_KEY):
         trusted = authority.fingerprint(folder.read(here.file(folder.AUTHORITY)))
-        issued = read_issued(here.tls)
-        found |= {
-            "signed_by": "itself", "fingerprint": trusted.hex(":").upper(),
-            "joined": [{"id": guid, **issued[guid]} for guid in issued if guid != found["id"]],
-            "invitations": sorted(Invites(here.tls).open(here.now_s)),
-        }  # fmt: skip
-    elif here.has(folder.JOINED):
-        found["signed_by"] = json.loads(folder.read(here.file(folder.JOINED)))["address"]
+        return replace(
+            found, signed_by="itself", fingerprint=trusted.hex(":").upper(),
+            joined=tuple(
+                Joined(guid, one["name"], tuple(one["hosts"]), one["at_s"])
+                for guid, one in read_issued(here.tls).items()
+                if guid != found.id
+            ),
+            invitations=tuple(sorted(Invites(here.tls).open(here.now_s))),
+        )  # fmt: skip
+    if here.has(folder.JOINED):
+        by = json.loads(folder.read(here.file(folder.JOINED)))
+        return replace(found, signed_by=by["address"])
     return found
 
 

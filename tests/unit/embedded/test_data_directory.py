@@ -16,9 +16,9 @@ Q = r"private$\q"
 def test_what_is_made_is_sound_and_made_once(tmp_path: Path) -> None:
     path = str(tmp_path / "a")
     made = data_directory.init(path, name="ALPHA", peers={"BETA": "127.0.0.1:1"})
-    assert made["name"] == "ALPHA"
-    assert 'BETA = "127.0.0.1:1"' in Path(made["configuration"]).read_text()
-    assert data_directory.check(path)["problem"] == ""
+    assert made.name == "ALPHA"
+    assert 'BETA = "127.0.0.1:1"' in Path(made.configuration).read_text()
+    assert data_directory.check(path).problem == ""
     with pytest.raises(StoreExists):
         data_directory.init(path)
 

@@ -1,0 +1,91 @@
+"""What is answered of a data directory: a queue manager that was made, and its identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A queue manager that was made.
+
+    Attributes:
+        name, id: Its computer name and its GUID.
+        path: Its data directory.
+        listen: Where other queue managers will reach it, "host:port"; "" if none may.
+        configuration: Path of its ``onceq.toml``.
+    """
+
+    name: str
+    id: str
+    path: str
+    listen: str
+    configuration: str
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """What another queue manager needs to join.
+
+    Attributes:
+        code: Shown once, and kept nowhere.
+        name: Whom it is for.
+        address: Where he asks, "host:port".
+        expires: Until when it is good, in seconds since 1970.
+    """
+
+    code: str
+    name: str
+    address: str
+    expires: int
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Somebody whom an authority has signed for.
+
+    Attributes:
+        id, name: His GUID, and what he was called in the invitation.
+        hosts: Names and addresses in his certificate.
+        at_s: When it was signed last, in seconds since 1970.
+    """
+
+    id: str
+    name: str
+    hosts: tuple[str, ...]
+    at_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownIdentity:
+    """By what a queue manager proves who it is.
+
+    Attributes:
+        name, id: Its computer name and its GUID.
+        identity: There is one; if not, only ``plain_peers`` says more.
+        plain_peers: Addresses that are believed without proof.
+        certificate, authorities: Paths of its certificate and of whom it trusts.
+        minimum: The lowest version of TLS that it speaks.
+        ends: Until when the certificate is good, in seconds since 1970; 0 if it cannot be read.
+        hosts: Names and addresses in the certificate.
+        problem: Why it proves nothing; "" if it does.
+        signed_by: "itself", "others", or the "host:port" of the one who has signed.
+        fingerprint: Of its own authority (SHA-256); "" if it has none.
+        joined: Whom that has signed for, besides itself.
+        invitations: Until when each open one is good, in seconds since 1970.
+    """
+
+    name: str
+    id: str
+    identity: bool
+    plain_peers: tuple[str, ...] = ()
+    certificate: str = ""
+    authorities: str = ""
+    minimum: str = ""
+    ends: int = 0
+    hosts: tuple[str, ...] = ()
+    problem: str = ""
+    signed_by: str = ""
+    fingerprint: str = ""
+    joined: tuple[Joined, ...] = ()
+    invitations: tuple[int, ...] = ()
