@@ -63,6 +63,7 @@ from onceq.model.views.queues import (
     StreamReset,
     StreamView,
 )
+from onceq.model.views.settings import SettingView
 from onceq.model.views.tokens import TokenMade, TokenView
 from onceq.model.views.view import View
 from onceq.model.xid import Xid
@@ -121,6 +122,7 @@ __all__ = [
     "SenderTransaction",
     "SequenceInfo",
     "ServiceNotAvailable",
+    "SettingView",
     "Settings",
     "StatusView",
     "StreamReset",

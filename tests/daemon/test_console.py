@@ -15,6 +15,7 @@ from onceq.cli.main import run
 from onceq.client.opening import connect
 from onceq.console.limits import READ_S_MAX
 from onceq.console.pages import SCREENS
+from onceq.model.settings import SETTING_NAMES
 from onceq.model.xid import Xid
 from tests.daemon.console_world import (
     BRANCH,
@@ -371,7 +372,12 @@ def test_the_other_screens_tell_what_the_manager_tells(script: httpx.Client) -> 
     assert "cannot leave" in stock["why"]
     assert asked(script, "/trail")["acts"]
     assert asked(script, "/rights")["own"] == {"monitor": True, "operate": True, "administer": True}
-    assert asked(script, "/settings")["settings"]["name"] == "ALPHA"
+    told = asked(script, "/settings")
+    assert told["state"]["name"] == "ALPHA"
+    values = {one["name"]: (one["value"], one["default"]) for one in told["settings"]}
+    assert set(values) == set(SETTING_NAMES)
+    first = [one["name"] for one in told["settings"] if one["value"] != one["default"]]
+    assert first == [one["name"] for one in told["settings"]][: len(first)]
     assert asked(script, "/streams") == {"streams": []}
     assert asked(script, "/peers") == {"peers": []}
     names = [queue["name"] for queue in asked(script, "/queues", name="PRIVATE$/")["queues"]]

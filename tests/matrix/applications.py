@@ -532,7 +532,7 @@ LOOKS: Final = (
     _look(looks.TOKENS, "administer"),
     *(_look(look, "monitor") for look in (
         looks.STATUS, looks.OUTGOING, looks.STREAMS, looks.PEERS, looks.DAMAGES, looks.SCRUB,
-        looks.METRICS)),
+        looks.METRICS, looks.SETTINGS)),
     *(_look(look, "monitor", "0") for look in (
         looks.OUTGOING_BEHIND, looks.TRAIL)),
     _look(looks.QUEUES, NAMED, what="those that one may look at"),

@@ -51,6 +51,7 @@ COMMANDS: Final = {
     "qm init": "onceq.cli.manage:init",
     "qm run": "onceq.cli.manage:run",
     "qm status": "onceq.cli.status:status",
+    "qm settings": "onceq.cli.settings:settings",
     "qm reload": "onceq.cli.steering:reload",
     "qm disconnect": "onceq.cli.steering:disconnect",
     "qm connect": "onceq.cli.steering:connect",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from onceq.model.views.msmq import ReceiveInfo, SendInfo
     from onceq.model.views.queues import OutgoingView, QueueView, ReaderView, StreamView
     from onceq.model.views.rights import GrantView
+    from onceq.model.views.settings import SettingView
     from onceq.model.views.tokens import TokenView
     from onceq.model.views.trail import ActView
 
@@ -132,6 +133,12 @@ class Asking:
         from onceq.model.views.managers import StatusView
 
         return self.look("status", StatusView)
+
+    def settings(self) -> list[SettingView]:
+        """See QueueManager."""
+        from onceq.model.views.settings import SettingView
+
+        return self.look("settings", list[SettingView])
 
     def queue(self, name: str) -> QueueView:
         """See QueueManager."""

@@ -113,8 +113,9 @@ async def _ages(qm: AsyncQueueManager) -> dict[str, int]:
 
 
 async def settings(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
-    """What a queue manager says of itself, value by value."""
-    return {"settings": (await qm.status()).as_dict()}
+    """What a queue manager is set to, and what it says of itself."""
+    found = sorted(await qm.settings(), key=lambda one: one.value == one.default)
+    return {"settings": [one.as_dict() for one in found], "state": (await qm.status()).as_dict()}
 
 
 # ---- queues ------------------------------------------------------------------------------------

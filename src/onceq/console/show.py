@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from onceq.console.limits import HEX_BYTES_MAX, SHOWN_BYTES_MAX
+from onceq.model.settings import as_written
 from onceq.model.time import NEVER_S
 from onceq.model.wording import plural
 from onceq.version import __version__
@@ -26,7 +27,14 @@ def environment() -> Environment:
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.filters.update(
-        size=size, age=age, when=when, number=number, named=named, shown=shown, plural=plural
+        size=size,
+        age=age,
+        when=when,
+        number=number,
+        named=named,
+        shown=shown,
+        plural=plural,
+        setting=as_written,
     )
     made.globals.update(link=link, version=__version__)
     return made

@@ -6,6 +6,7 @@ The table in ``docs/reference/settings.md`` is generated from this module. What 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -119,3 +120,14 @@ class Settings:
 
 
 SETTING_NAMES: Final = tuple(field.name for field in fields(Settings))
+AT_START: Final = frozenset(("history", "history_bytes_max", "hardened", "log_segment_bytes"))
+"""Those that are taken at the start; what else is here holds from a reload on."""
+
+
+def as_written(value: object) -> str:
+    """The value of a setting as ``onceq.toml`` has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

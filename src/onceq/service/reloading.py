@@ -15,6 +15,7 @@ from onceq.core.inputs.settings import Reconfigure
 from onceq.core.step.acts import WHOLE
 from onceq.errors import ConfigurationError, OnceqError
 from onceq.model.identity import guid_bytes
+from onceq.model.settings import AT_START as SETTINGS_AT_START
 from onceq.model.settings import Settings
 from onceq.model.views.managers import Reloaded
 from onceq.service import logs, web
@@ -41,10 +42,6 @@ AT_START: Final = frozenset(
     )
 )  # fmt: skip
 """Keys of the file that are taken at the start."""
-SETTINGS_AT_START: Final = frozenset(
-    ("history", "history_bytes_max", "hardened", "log_segment_bytes")
-)
-"""Settings that are taken at the start."""
 _PLAIN: Final = (str, int, float, bool)
 
 

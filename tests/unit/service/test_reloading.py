@@ -7,9 +7,10 @@ from dataclasses import fields
 from pathlib import Path
 
 from onceq.model import limits
+from onceq.model.settings import AT_START as SETTINGS_AT_START
 from onceq.model.settings import Settings
 from onceq.service.config import Configuration
-from onceq.service.reloading import APPLIED, AT_START, SETTINGS_AT_START, _compared
+from onceq.service.reloading import APPLIED, AT_START, _compared
 
 HOW_TO = Path(__file__).resolve().parents[3] / "docs/how-to/run-a-queue-manager.md"
 

@@ -26,6 +26,7 @@ from onceq.model.views.managers import (
 from onceq.model.views.metrics import MetricsView
 from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
 from onceq.model.views.queues import OutgoingView, StreamReset, StreamView
+from onceq.model.views.settings import SettingView
 
 T = TypeVar("T")
 
@@ -42,6 +43,11 @@ def metrics(session: Session, *, queues: bool = False) -> Plan[MetricsView]:
         queues: Also of each queue, in ``per_queue``.
     """
     return look(looks.METRICS, looks.PER_QUEUE if queues else "")
+
+
+def settings(session: Session) -> Plan[list[SettingView]]:
+    """What the manager is set to: all of the table ``[settings]``, with the defaults."""
+    return look(looks.SETTINGS)
 
 
 def outgoing(session: Session) -> Plan[list[OutgoingView]]:

@@ -116,6 +116,7 @@ class AsyncQueueManager(AsyncConsuming):
 
     status = tasks(operate.status)
     metrics = tasks(operate.metrics)
+    settings = tasks(operate.settings)
     outgoing = tasks(operate.outgoing)
     outgoing_queue = tasks(operate.outgoing_queue)
     why = tasks(operate.why)

@@ -114,6 +114,7 @@ class QueueManager(Consuming):
 
     status = threads(operate.status)
     metrics = threads(operate.metrics)
+    settings = threads(operate.settings)
     outgoing = threads(operate.outgoing)
     outgoing_queue = threads(operate.outgoing_queue)
     why = threads(operate.why)

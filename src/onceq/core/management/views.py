@@ -41,7 +41,7 @@ from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
 from onceq.model.limits import VIEWS_AT_ONCE
 from onceq.model.requests import Look
-from onceq.model.views import looks
+from onceq.model.views import looks, settings
 from onceq.model.views.managers import StatusView, TransactionView
 from onceq.model.views.queues import ConnectionView, OutgoingView, QueueView
 
@@ -333,6 +333,7 @@ _SHOWN: Final[Mapping[str, Shown]] = dict(
         _named(looks.TRAIL, trail.acts),
         _whole(looks.TOKENS, tokens.listed),
         (looks.METRICS.what, metrics.measure),
+        _whole(looks.SETTINGS, lambda step: settings.views(step.settings)),
     )
 )
 """How each look is answered (``model/views/looks.py``)."""

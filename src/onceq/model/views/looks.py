@@ -26,6 +26,7 @@ from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
 from onceq.model.views.queues import OutgoingView, QueueView, ReaderView, StreamView
 from onceq.model.views.ranges import RangeView
 from onceq.model.views.rights import GrantView
+from onceq.model.views.settings import SettingView
 from onceq.model.views.tokens import TokenView
 from onceq.model.views.trail import ActView
 
@@ -81,6 +82,8 @@ TOKENS: Final = Look("tokens", list[TokenView])
 METRICS: Final = Look("metrics", MetricsView)
 """What is counted; with the name PER_QUEUE each queue, too."""
 PER_QUEUE: Final = "queues"
+SETTINGS: Final = Look("settings", list[SettingView])
+"""What the table ``[settings]`` of ``onceq.toml`` may say, as it holds now."""
 
 LOOKS: Final[Mapping[str, Look[object]]] = {
     look.what: look
@@ -90,6 +93,7 @@ LOOKS: Final[Mapping[str, Look[object]]] = {
         RESOLVE, MANAGEMENT, BRANCHES, DECISIONS, DAMAGES, SCRUB,
         GROUPS, TRANSACTIONS, QUEUES_BEHIND, OUTGOING_BEHIND,
         RANGE, READERS, RIGHTS, TRAIL, TOKENS, METRICS,
+        SETTINGS,
     )
 }  # fmt: skip
 """All of them, by their words."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from onceq.model.views import branches, managers, msmq, queues
+from onceq.model.views import branches, managers, msmq, queues, settings
 from onceq.model.views.looks import LOOKS
 from onceq.model.views.msmq import SequenceInfo
 from onceq.model.views.queues import ConnectionView, OutgoingView, QueueView
@@ -18,7 +18,7 @@ from onceq.model.views.view import View, plain
 SOURCE = Path(__file__).resolve().parents[4] / "src" / "onceq"
 KINDS = {
     name: kind
-    for module in (branches, managers, msmq, queues)
+    for module in (branches, managers, msmq, queues, settings)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, View) and kind is not View
 }
@@ -83,4 +83,4 @@ LATER = {"QueueView": {"put_back"}, "Restored": {"aside", "told"}}
 
 def test_every_look_has_its_word() -> None:
     assert all(what == look.what for what, look in LOOKS.items())
-    assert len(LOOKS) == 28
+    assert len(LOOKS) == 29

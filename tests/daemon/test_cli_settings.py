@@ -1,0 +1,48 @@
+"""``onceq qm settings`` of a daemon: what it goes by, beside the defaults."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from onceq.cli.main import run
+from onceq.model.data_directory import CONFIGURATION_FILE
+from onceq.model.settings import SETTING_NAMES
+from tests.daemon.process import Process
+from tests.daemon.shell import Shell
+
+pytestmark = pytest.mark.slow
+
+
+def test_all_settings_are_shown(onceq_: Shell) -> None:
+    told = onceq_.json("qm", "settings")
+    assert isinstance(told, list)
+    assert tuple(one["name"] for one in told) == SETTING_NAMES
+    shown = onceq_("qm", "settings")
+    assert [line.split()[0] for line in shown.splitlines()[1:]] == list(SETTING_NAMES)
+
+
+def test_what_was_set_is_told_before_and_after_a_reload(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alpha = Process(tmp_path / "alpha", "--create", "ALPHA", "--listen", "127.0.0.1:0").started()
+    where = str(alpha.path)
+    assert run(["-q", where, "qm", "settings", "--changed"]) == 0
+    assert capsys.readouterr().out == "every setting is at its default\n"
+    wanted = "[settings]\nconnect_retry_s = 1.5\nhistory_bytes_max = 1_000_000_000\n"
+    (alpha.path / CONFIGURATION_FILE).write_text(wanted)
+    assert run(["-q", where, "qm", "reload"]) == 0
+    capsys.readouterr()
+    assert run(["-q", where, "qm", "settings", "--changed"]) == 0
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert [row.split() for row in rows] == [["connect_retry_s", "1.5", "5"]], "no restart yet"
+    assert alpha.end(signal.SIGTERM) == 0
+    alpha = Process(tmp_path / "alpha", "--listen", "127.0.0.1:0").started()
+    assert run(["-q", where, "qm", "settings", "--changed"]) == 0
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert [row.split()[:2] for row in rows] == [
+        ["connect_retry_s", "1.5"], ["history_bytes_max", "1000000000"],
+    ]  # fmt: skip
+    assert alpha.end(signal.SIGTERM) == 0
