@@ -172,7 +172,9 @@ def test_a_queue_tells_how_many_are_delayed_and_until_when(world: World) -> None
     for name in (Q, DELAYED):
         view = a.look("queue", name)
         assert (view.delayed, view.delayed_until) == (2, at)
-    assert a.look("queue", Q).messages == 0
+    whole = a.look("queue", Q)
+    assert (whole.messages, whole.in_subqueues) == (0, 2)
+    assert whole.bytes_in_subqueues == a.look("queue", DELAYED).bytes > 0
 
 
 # ---- what is told, and what ends them ----------------------------------------------------------

@@ -95,6 +95,16 @@ def test_dry_runs_say_how_much_and_change_nothing(alpha: Process, qm: onceq.Queu
     assert qm.queue(Q)["messages"] == 3
 
 
+def test_what_is_delayed_goes_with_its_queue_and_is_counted_before(
+    alpha: Process, qm: onceq.QueueManager
+) -> None:
+    qm.send_many(Q, [b"later"] * 2, transactional=True, delay=3_600)
+    for arguments in (["--dry-run"], ["--yes"]):
+        code, said, _ = command(alpha, "queue", "delete", Q, "--json", *arguments)
+        assert code == 0
+        assert '"messages": 5' in said
+
+
 def test_an_empty_queue_is_purged_without_a_question(
     alpha: Process, qm: onceq.QueueManager
 ) -> None:

@@ -293,11 +293,14 @@ def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
     out.line(why(view))
 
 
-def _there(connection: QueueManager, name: str, *, counted: bool) -> dict[str, Any]:
+def _there(
+    connection: QueueManager, name: str, *, counted: bool, whole: bool = False
+) -> dict[str, Any]:
     """A queue or an outgoing queue, as far as both have the same fields.
 
     Args:
         counted: How much is in it has to be known; else whoever may not look at it goes on.
+        whole: With what is in its subqueues: delayed and poison messages, and others.
     """
     try:
         view = connection.queue(name)
@@ -314,8 +317,11 @@ def _there(connection: QueueManager, name: str, *, counted: bool) -> dict[str, A
             raise
         return {"name": outgoing.destination, "messages": outgoing.messages, "locked": 0,
                 "bytes": outgoing.bytes, "system": False, "outgoing": True}  # fmt: skip
-    return {"name": view.path, "messages": view.messages, "locked": view.locked,
-            "bytes": view.bytes, "system": view.system, "outgoing": False}  # fmt: skip
+    messages, size = view.messages, view.bytes
+    if whole:
+        messages, size = messages + view.in_subqueues, size + view.bytes_in_subqueues
+    return {"name": view.path, "messages": messages, "locked": view.locked, "bytes": size,
+            "system": view.system, "outgoing": False}  # fmt: skip
 
 
 def _done(verb: str, count: int, there: dict[str, Any], *, dry: bool, json: bool) -> None:
@@ -332,9 +338,9 @@ def delete(
     name: QueueName, yes: Yes = False, dry_run: DryRun = False, qm: Where = None,
     json: Json = False,
 ) -> None:  # fmt: skip
-    """Delete a queue and every message in it. It asks first."""
+    """Delete a queue and every message in it and its subqueues, delayed ones too. It asks first."""
     with manager(qm, name=name) as connection:
-        there = _there(connection, name, counted=dry_run)
+        there = _there(connection, name, counted=dry_run, whole=True)
         if there["outgoing"] or there["system"]:
             kind = "an outgoing queue" if there["outgoing"] else "a system queue"
             raise UnsupportedFormatName(

@@ -140,6 +140,8 @@ def queue_view(step: Step, queue: Queue) -> QueueView:
         poison_then=properties.poison_then,
         delayed=delayed,
         delayed_until=due_s,
+        in_subqueues=sum(map(len, queue.subs.values())),
+        bytes_in_subqueues=sum(sub.bytes for sub in queue.subs.values()),
     )
 
 

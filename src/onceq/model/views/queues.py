@@ -71,6 +71,9 @@ class QueueView(View):
         delayed: Messages of its subqueue ``delayed``, which are received later; none of
             ``messages``.
         delayed_until: When the first of them is due.
+        in_subqueues: Messages of its subqueues, delayed ones among them; none of ``messages``. They
+            go with the queue when it is deleted.
+        bytes_in_subqueues: Their size.
     """
 
     name: str = ""
@@ -108,6 +111,8 @@ class QueueView(View):
     put_back: PutBackView | None = None
     delayed: int = 0
     delayed_until: int = 0
+    in_subqueues: int = 0
+    bytes_in_subqueues: int = 0
 
 
 @dataclass(frozen=True, slots=True)
