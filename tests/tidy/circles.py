@@ -6,9 +6,10 @@ other are one module in two files; who reads one has to read both.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from tests.tidy.source import read
 
 Graph = Mapping[str, set[str]]
 """Modules, and those that each imports."""
@@ -27,15 +28,13 @@ def imports(src: Path) -> Graph:
 
 
 def _imported(path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in modules)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                inside = f"{node.module}.{alias.name}"
-                found = inside if inside in modules else node.module
-                if found in modules:
-                    yield found
+    source = read(path.read_text())
+    yield from (name for name in source.modules if name in modules)
+    for _, module, name in source.taken:
+        inside = f"{module}.{name}"
+        found = inside if inside in modules else module
+        if found in modules:
+            yield found
 
 
 def circles(graph: Graph) -> list[list[str]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
+
+from tests.tidy.source import read
 
 THEMES: Final = {
     "core/rights/test_deciders.py": "whose a decision is: demands, records and looks together",
@@ -46,9 +47,7 @@ def homeless(root: Path, themes: Mapping[str, str] = THEMES) -> Iterator[str]:
 def lenders(root: Path) -> Iterator[str]:
     """Imports from a file of tests: whoever renames or splits it would break another one."""
     for path in sorted((root / "tests").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.ImportFrom) or not node.module:
-                continue
-            if node.module.rpartition(".")[2].startswith("test_"):
+        for line, module, _ in read(path.read_text()).taken:
+            if module.rpartition(".")[2].startswith("test_"):
                 name = path.relative_to(root).as_posix()
-                yield f"{name}:{node.lineno}: takes from {node.module}"
+                yield f"{name}:{line}: takes from {module}"

@@ -7,19 +7,18 @@ people read (marks, paths, addresses) is looked for in the lines of every kind o
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.tidy.source import Source, read
 
 MODULE_LINES = 450
 MODULE_LINES_LONG = 700
 FUNCTION_LINES = 70
 TEST_FOLDER = "tests/"
 PRODUCT = "src/onceq/"
-BUILT_IN = ("eval", "exec", "open", "print")
-"""Functions that need no import; any other name that was not imported is a file's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +37,14 @@ class Ban:
     homes: tuple[str, ...] = ()
     where: str = ""
 
-    def forbids(self, file: str, name: str) -> bool:
-        """Whether the name may not stand in that file."""
+    def is_about(self, file: str) -> bool:
+        """Whether its names may not stand in that file."""
         if not file.startswith(self.where):
             return False
-        if file.removeprefix(self.where).startswith(self.homes):
-            return False
+        return not file.removeprefix(self.where).startswith(self.homes)
+
+    def names_it(self, name: str) -> bool:
+        """Whether it is one of its names."""
         return any(
             name == banned or (banned.endswith(".") and name.startswith(banned))
             for banned in self.names
@@ -93,10 +94,10 @@ def faults(path: Path, text: str, root: Path) -> Iterator[str]:
     name = path.relative_to(root).as_posix()
     yield from _lines(name, text)
     if path.suffix == ".py":
-        tree = ast.parse(text)
-        yield from _sizes(name, text, tree)
-        yield from _bans(name, tree)
-        yield from _habits(name, text, tree)
+        source = read(text)
+        yield from _sizes(name, text, source)
+        yield from _bans(name, source)
+        yield from _habits(name, text, source)
     if path.suffix == ".md":
         yield from _headings(name, text)
 
@@ -113,82 +114,34 @@ def _lines(name: str, text: str) -> Iterator[str]:
             yield f"{name}:{number}: the address of a package index; that is each machine's matter"
 
 
-def _sizes(name: str, text: str, tree: ast.Module) -> Iterator[str]:
+def _sizes(name: str, text: str, source: Source) -> Iterator[str]:
     lines = len(text.splitlines())
-    told = "\nLONG: " in (ast.get_docstring(tree) or "")
+    told = "\nLONG: " in source.said
     most = MODULE_LINES_LONG if told or name.startswith(TEST_FOLDER) else MODULE_LINES
     if lines > most:
         yield f"{name}:1: {lines} lines, more than {most}; look for a seam, or say LONG: why"
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            size = (node.end_lineno or node.lineno) - node.lineno + 1
-            if size > FUNCTION_LINES:
-                yield f"{name}:{node.lineno}: {node.name} has {size} lines, over {FUNCTION_LINES}"
+    for line, function, size in source.functions:
+        if size > FUNCTION_LINES:
+            yield f"{name}:{line}: {function} has {size} lines, over {FUNCTION_LINES}"
 
 
-def _bans(name: str, tree: ast.Module) -> Iterator[str]:
+def _bans(name: str, source: Source) -> Iterator[str]:
     said: set[tuple[int, str]] = set()
-    for line, used in _used(tree):
-        for ban in BANS:
-            if ban.forbids(name, used) and (line, ban.instead) not in said:
+    bans = [ban for ban in BANS if ban.is_about(name)]
+    for line, used in source.used:
+        for ban in bans:
+            if ban.names_it(used) and (line, ban.instead) not in said:
                 said.add((line, ban.instead))
                 yield f"{name}:{line}: {used}: {ban.instead}"
 
 
-def _used(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and full dotted name of every import and every call, whatever it is called here."""
-    known: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                known[alias.asname or alias.name.partition(".")[0]] = (
-                    alias.name if alias.asname else alias.name.partition(".")[0]
-                )
-                yield node.lineno, alias.name
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                known[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-                yield node.lineno, f"{node.module}.{alias.name}"
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            head, dot, rest = _dotted(node.func).partition(".")
-            if head in known:
-                yield node.lineno, known[head] + dot + rest
-            elif head in BUILT_IN and not dot:
-                yield node.lineno, head
-
-
-def _dotted(node: ast.AST) -> str:
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        before = _dotted(node.value)
-        return f"{before}.{node.attr}" if before else ""
-    return ""
-
-
-def _habits(name: str, text: str, tree: ast.Module) -> Iterator[str]:
-    if name.startswith((PRODUCT, "tools/")) and text.strip() and not ast.get_docstring(tree):
+def _habits(name: str, text: str, source: Source) -> Iterator[str]:
+    if name.startswith((PRODUCT, "tools/")) and text.strip() and not source.said:
         yield f"{name}:1: no docstring; say what the module is for"
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ExceptHandler) and node.type is None:
-            yield f"{name}:{node.lineno}: a bare except; name what you expect"
-        if isinstance(node, ast.Attribute):
-            silent = _dotted(node) == "pytest.mark.skip" and id(node) not in called
-        else:
-            silent = isinstance(node, ast.Call) and _skips_silently(node)
-        if silent and isinstance(node, ast.expr):
-            yield f"{name}:{node.lineno}: skips without saying why; give a reason"
-
-
-def _skips_silently(call: ast.Call) -> bool:
-    name = _dotted(call.func)
-    if name == "pytest.skip":
-        return not call.args and not call.keywords
-    if name in ("pytest.mark.skip", "pytest.mark.skipif", "pytest.importorskip"):
-        return not any(keyword.arg == "reason" for keyword in call.keywords)
-    return False
+    for line in source.bare:
+        yield f"{name}:{line}: a bare except; name what you expect"
+    for line in source.silent:
+        yield f"{name}:{line}: skips without saying why; give a reason"
 
 
 def _headings(name: str, text: str) -> Iterator[str]:
@@ -228,9 +181,14 @@ def orphans(root: Path) -> Iterator[str]:
             if folder == "src":
                 own = path.relative_to(source).with_suffix("").as_posix().replace("/", ".")
             text = path.read_text()
-            named = (name for _, name in _used(ast.parse(text)))
+            named = (name for _, name in read(text).used)
             used.update(n for n in named if n != own and not n.startswith(own + "."))
             used.update(re.findall(r'"(onceq[\w.]+)[:"]', text))  # python -m, import_module
+    below = {
+        ".".join(parts[:n])
+        for parts in (name.split(".") for name in used)
+        for n in range(1, len(parts) + 1)
+    }
     for module in sorted(modules):
-        if not any(name == module or name.startswith(module + ".") for name in used):
+        if module not in below:
             yield f"{module} is imported by nobody"
