@@ -14,6 +14,10 @@ CASES ?= 1000
 MESSAGES ?= 100000
 FLIGHTS ?= 0
 
+# Where it is set, each of the hundreds of processes that tests start would compile all of onceq, which
+# takes most of a second longer than to load it.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-depth bench-breadth bench-pauses bench-peers bench-tls calls kill consumer-kill liar backup two-phase bench-two-phase bank networks spark-kill spark-land spark-tables spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
 

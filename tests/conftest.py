@@ -34,18 +34,19 @@ STUCK_S = 600
 of pytest-timeout is half of it, but ends with the first failure: what hangs after that, when
 fixtures are taken down, nobody would notice."""
 
-settings.register_profile(
-    "change",
-    derandomize=True,
-    database=None,
-    deadline=None,
-    max_examples=200,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+for tier, examples in tiers.EXAMPLES.items():
+    settings.register_profile(
+        tier,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        max_examples=examples,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 settings.register_profile(
     "fuzz", deadline=None, max_examples=20_000, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "change"))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", tiers.REST))
 
 
 class _Grouped(LoadScopeScheduling):  # type: ignore[misc]
@@ -80,9 +81,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return _Grouped(config, log)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Before a test is read: its examples are those of its tier, if nobody has said otherwise."""
+    if config.getoption("--tier") and "HYPOTHESIS_PROFILE" not in os.environ:
+        settings.load_profile(config.getoption("--tier"))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Which tier runs; without the option all tests do."""
     parser.addoption("--tier", choices=tiers.TIERS, default="", help="run this tier of tests only")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """To read in all tests takes a quarter of a minute; those of the other tier are left out."""
+    tier = config.getoption("--tier")
+    if not tier or not collection_path.name.startswith("test_") or not collection_path.is_file():
+        return None
+    return None if tiers.holds(collection_path, tier, HERE) else True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

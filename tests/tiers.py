@@ -29,7 +29,7 @@ FOLDERS: Final = {
     "daemon": QUICK,
     "docs": QUICK,
     "foreign": REST,
-    "fuzz": QUICK,
+    "fuzz": REST,
     "history": QUICK,
     "interop": QUICK,
     "matrix": QUICK,
@@ -37,7 +37,7 @@ FOLDERS: Final = {
     "packages": REST,
     "partners": REST,
     "planted": REST,
-    "property": QUICK,
+    "property": REST,
     "simulation": REST,
     "spark": REST,
     "tidy": QUICK,
@@ -47,8 +47,21 @@ FOLDERS: Final = {
 """Every folder of tests. A new one must be named here before a test in it can be run."""
 
 FILES: Final = {
+    "audit/test_acts.py": REST,
+    "audit/test_kept.py": REST,
+    "audit/test_landed.py": REST,
+    "audit/test_limits.py": REST,
+    "audit/test_narrow.py": REST,
+    "audit/test_planted.py": REST,
+    "audit/test_report_text.py": REST,
+    "audit/test_starts.py": REST,
+    "conformance/test_group_5_killed.py": REST,
+    "conformance/test_group_7_http_chance.py": REST,
+    "crash/test_groups.py": REST,
     "crash/test_planted_in_store.py": REST,
+    "crash/test_store_damage.py": REST,
     "crash/test_store_disk_errors.py": REST,
+    "crash/test_store_images.py": REST,
     "daemon/test_backup.py": REST,
     "daemon/test_backup_programme.py": REST,
     "daemon/test_before_names.py": REST,
@@ -57,31 +70,61 @@ FILES: Final = {
     "daemon/test_bench_pauses.py": REST,
     "daemon/test_bench_peers.py": REST,
     "daemon/test_bench_tls.py": REST,
+    "daemon/test_cli_asking.py": REST,
+    "daemon/test_cli_directory.py": REST,
     "daemon/test_cli_kill.py": REST,
+    "daemon/test_cli_management.py": REST,
+    "daemon/test_cli_settings.py": REST,
     "daemon/test_cli_top.py": REST,
     "daemon/test_client_away.py": REST,
     "daemon/test_client_groups.py": REST,
     "daemon/test_client_lost.py": REST,
+    "daemon/test_client_readers.py": REST,
+    "daemon/test_client_requests.py": REST,
     "daemon/test_console.py": REST,
     "daemon/test_console_browser.py": REST,
+    "daemon/test_consumer_kill.py": REST,
     "daemon/test_demo.py": REST,
+    "daemon/test_http.py": REST,
     "daemon/test_identity_faults.py": REST,
+    "daemon/test_kill.py": REST,
+    "daemon/test_letters.py": REST,
     "daemon/test_liar.py": REST,
+    "daemon/test_reload.py": REST,
+    "daemon/test_same_answers.py": REST,
     "daemon/test_shared_rights.py": REST,
     "daemon/test_slow_readers.py": REST,
+    "daemon/test_strangers.py": REST,
+    "daemon/test_supervised.py": REST,
     "daemon/test_tls.py": REST,
     "daemon/test_tls_reload.py": REST,
     "daemon/test_tokens.py": REST,
+    "daemon/test_told_truly.py": REST,
     "daemon/test_tracking.py": REST,
+    "daemon/test_watching.py": REST,
     "docs/test_site.py": REST,
+    "fuzz/test_rights_file.py": QUICK,
+    "fuzz/test_wrong_arguments.py": QUICK,
+    "history/test_disk_errors.py": REST,
     "history/test_function_of_the_log.py": REST,
+    "history/test_killed.py": REST,
     "history/test_starts.py": REST,
+    "property/test_consuming.py": QUICK,
+    "property/test_places.py": QUICK,
+    "property/test_store.py": QUICK,
+    "property/test_whole.py": QUICK,
     "spark/test_spark_access.py": QUICK,
     "spark/test_spark_pool.py": QUICK,
+    "unit/testing/test_daemons.py": REST,
+    "unit/testing/test_pytest.py": REST,
 }
 """Files that are not of the tier of their folder: whole demos, benchmarks and sites, mistakes that
-are planted in the store, what starts, kills or cuts off real processes many times, and tests of the
-Spark reader that start a queue manager, but no Spark."""
+are planted in the store or in histories, what starts, kills or cuts off real processes many times,
+and searches that take more than some seconds. Of what is drawn at random a sample is quick."""
+
+EXAMPLES: Final = {QUICK: 60, REST: 200}
+"""How many examples Hypothesis draws. They are the same in each run, and a mistake is found by the
+first dozens of them or by ``make fuzz``, which draws others each time."""
 
 PROCESSES: Final = "processes"
 """Parameter of the conformance cases that run on real processes: nineteen times as slow as the same
@@ -115,6 +158,18 @@ def tier_of(item: pytest.Item, root: Path) -> str:
     if parts[0] == "conformance" and PROCESSES in map(str, values):
         return REST
     return FILES.get("/".join(parts), FOLDERS[parts[0]])
+
+
+def holds(path: Path, tier: str, root: Path) -> bool:
+    """Whether a test of the tier may stand in a file; without reading in what it imports.
+
+    Args:
+        path: A file of tests below ``root``.
+    """
+    parts = path.relative_to(root).parts
+    if parts[0] not in FOLDERS or parts[0] == "conformance" or "mark.tier(" in path.read_text():
+        return True
+    return FILES.get("/".join(parts), FOLDERS[parts[0]]) == tier
 
 
 def chosen(items: Sequence[pytest.Item], tier: str, root: Path) -> tuple[list[pytest.Item], int]:

@@ -124,6 +124,7 @@ def clean(place: Path, heard: list[StageProgress]) -> Row:
     return command.run([str(place / "true")], wish, heard.append)
 
 
+@pytest.mark.tier("rest")
 def test_its_stages_are_told(clean: Row, heard: list[StageProgress], place: Path) -> None:
     names = [told.stage for told in heard]
     assert names[0].startswith("reading ")
@@ -268,6 +269,7 @@ def copied(place: Path, to: Path) -> list[Path]:
     return sorted(to.iterdir())
 
 
+@pytest.mark.tier("rest")
 def test_bytes_that_changed_inside_a_file_change_no_finding(place: Path, tmp_path: Path) -> None:
     """Pages have checksums: what is read is refused, and what is not read decides nothing."""
     largest = max(copied(place, tmp_path / "B"), key=lambda file: file.stat().st_size)

@@ -352,6 +352,7 @@ def test_case_062_a_router_passes_numbers_on_untouched(worlds: Worlds) -> None:
     assert world.link("A", "B").seen == []
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.parametrize("history", ["full", "expired"])
 def test_case_063_the_history_does_not_matter_to_streams(world: World, history: str) -> None:
     b = world["B"]

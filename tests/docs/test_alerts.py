@@ -201,6 +201,7 @@ def test_promtool_takes_the_files() -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.skipif(
     not PROMETHEUS,
     reason="NO PROMETHEUS HAS SCRAPED: it is not on the PATH, nor named by ONCEQ_PROMETHEUS",

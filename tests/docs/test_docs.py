@@ -134,6 +134,7 @@ def test_watchers_speak_of_what_they_watch() -> None:
     assert not silent
 
 
+@pytest.mark.tier("rest")
 def test_every_test_of_a_case_stands_in_the_table() -> None:
     page = (ROOT / "docs" / "reference" / "conformance.md").read_text()
     cases = {number for _, group in docs_cases.groups() for number in group}
@@ -261,6 +262,7 @@ def run_sample(page: str, text: str, folder: Path) -> None:
     assert done.returncode == 0, f"{page}:\n{done.stdout}{done.stderr}"
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "text"), blocks(), ids=[page for page, _ in blocks()])
 def test_samples_run(page: str, text: str, tmp_path: Path) -> None:

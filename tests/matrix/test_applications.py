@@ -68,6 +68,7 @@ def test_every_right_and_every_role_makes_a_difference() -> None:
 # ---- on real queue managers --------------------------------------------------------------------
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_at_the_socket_with_tokens(scene: Scene, row: Row) -> None:

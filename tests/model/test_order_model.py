@@ -24,7 +24,11 @@ MISTAKES = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("messages", "expiries", "crashes", "states"),
-    [(3, 2, 1, 36_000), (4, 1, 1, 170_238), (4, 2, 0, 47_000)],
+    [
+        (3, 2, 1, 36_000),
+        pytest.param(4, 1, 1, 170_238, marks=pytest.mark.tier("rest")),
+        (4, 2, 0, 47_000),
+    ],
 )
 def test_nothing_goes_wrong(messages: int, expiries: int, crashes: int, states: int) -> None:
     found = search(messages, expiries=expiries, crashes_a=crashes, crashes_b=crashes)

@@ -29,7 +29,7 @@ KEPT = [
     for line in (HERE / "seeds.txt").read_text().splitlines()
     if line.strip() and not line.startswith("#")
 ]
-LATEST = 15
+LATEST = 5
 """Of these are run in the quick tier: those of the code that changes now."""
 
 

@@ -136,6 +136,7 @@ SAID = (
 )
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.slow
 def test_the_type_checker_knows_both(tmp_path: Path) -> None:
     asked = tmp_path / "asked.py"

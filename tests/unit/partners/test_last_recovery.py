@@ -187,6 +187,7 @@ class World:
         return report
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rows_go_and_nothing_is_ever_missed(seed: int) -> None:
     removed(seed)

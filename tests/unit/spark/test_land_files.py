@@ -97,6 +97,7 @@ def crash_at(patch: pytest.MonkeyPatch, number: int) -> list[str]:
     return did
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.parametrize("kind", TABLES)
 def test_wherever_a_run_dies_the_next_one_makes_it_right(tmp_path: Path, kind: str) -> None:
     """Every step of a batch is a place to die, twice in a row; batch 0 before it stays as it is."""

@@ -218,6 +218,7 @@ def test_whether_bodies_are_encrypted(manager: onceq.QueueManager) -> None:
     assert [row["encrypted"] for row in rows] == [False, False, True, True, False]
 
 
+@pytest.mark.tier("rest")
 def test_every_cut_is_noticed_or_does_no_harm(manager: onceq.QueueManager) -> None:
     manager.send(PLAIN, b"body" * 10, label="label", extension=b"extension",
                  response_queue=r"DIRECT=OS:ALPHA\private$\answers")  # fmt: skip

@@ -130,6 +130,7 @@ def test_an_altered_byte_costs_one_block_of_a_large_record() -> None:
         assert bytes(store.read(other, len(data))) == data
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.slow
 @pytest.mark.parametrize("heads", [PLAIN, HEADS])
 @pytest.mark.parametrize("mask", [0x80, 0xFF])
@@ -303,6 +304,7 @@ def test_an_altered_byte_costs_one_block_of_the_large_ones(behind: int) -> None:
     assert [address + at in piece.span for piece in report.damaged] == [True]
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.parametrize("size", [1_000, 40_000, 107_000, 200_000, 400_000])
 def test_parts_of_one_size_are_read_from_the_disk_once(size: int) -> None:
     """All but the blocks in which what is read ahead ends."""

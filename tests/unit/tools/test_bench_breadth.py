@@ -14,6 +14,7 @@ from bench_breadth import DESTINATIONS, QUEUES, Columns, key
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("columns", "arguments"),

@@ -14,6 +14,7 @@ from bench_depth import COLUMNS
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.slow
 def test_a_row_has_every_column() -> None:
     command = [sys.executable, "tools/bench_depth.py", "200", "--json", "--some", "100"]

@@ -203,6 +203,7 @@ def acknowledging(count: int) -> int:
     return worked
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "working", [purging, deleting, expiring, receiving, telling, acknowledging]
@@ -214,6 +215,7 @@ def test_work_grows_with_the_number_of_messages_and_no_faster(
     assert many < 4.6 * few, f"{few} lines for 500 messages, {many} for 2,000"
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.slow
 def test_a_purge_of_twenty_thousand_messages_that_ask_for_it_is_linear() -> None:
     few, many = purging(2_000), purging(20_000)

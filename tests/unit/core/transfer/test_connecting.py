@@ -369,6 +369,7 @@ def steered(count: int, action: Steer = Steer.CONNECT) -> Callable[[], object]:
     return partial(core.steer, action)
 
 
+@pytest.mark.tier("rest")
 @pytest.mark.parametrize(
     "make",
     [failed, opened, partial(opened, form=BY_GUID), closed, due, steered,
