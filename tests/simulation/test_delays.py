@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from onceq.core import delays
 from onceq.core.state.due_times import DueTimes
 from onceq.simulator.apps import delaying
 from onceq.simulator.sim import marks
-from onceq.simulator.simulate import describe, run_seed
+from onceq.simulator.simulate import commit_of, describe, fresh, run_seed
 
+HERE = Path(__file__).parent
 KEPT = range(1, 11)
+FRESH = 30
 FOUND_WITHIN = 12
 
 
@@ -26,6 +29,15 @@ def test_worlds_in_which_messages_are_delayed(monkeypatch: pytest.MonkeyPatch) -
         assert not result.violation, describe(result)
         reached += result.marks
     assert not marks.missing(reached, marks.OF_DELAYS), dict(reached)
+
+
+@pytest.mark.slow
+def test_fresh_worlds_in_which_messages_are_delayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In none of the other worlds are messages delayed: the kept seeds would tell other stories."""
+    monkeypatch.setattr(delaying, "SHARE", 1.0)
+    seeds = fresh(FRESH, "with delays: " + commit_of(str(HERE)))
+    failed = [result for result in map(run_seed, seeds) if result.violation]
+    assert not failed, "\n\n".join(describe(result) for result in failed[:3])
 
 
 def early(step: Any, queue: Any, due_s: int) -> tuple[Any, int]:
