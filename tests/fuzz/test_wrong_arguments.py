@@ -83,7 +83,7 @@ def embedded(path: Path) -> Iterator[onceq.QueueManager]:
 @contextmanager
 def connected(path: Path) -> Iterator[onceq.QueueManager]:
     onceq.open(path / "data", name="A", create=True).close()
-    daemon = Process(path / "data").started()
+    daemon = Process(path / "data", "--listen", "127.0.0.1:0").started()
     try:
         with onceq.connect(str(path / "data")) as qm:
             yield qm
