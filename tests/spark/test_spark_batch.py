@@ -16,7 +16,6 @@ def reader(spark: Any, daemon: Any, **options: object) -> Any:
     return made
 
 
-@pytest.mark.tier("quick")
 def test_all_columns_and_nothing_removed(spark: Any, daemon: Any) -> None:
     queue = r"private$\batch"
     daemon.manager.create_queue(queue, transactional=True)

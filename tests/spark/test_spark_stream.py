@@ -115,7 +115,6 @@ def crash_in(batch: int) -> Callable[[int], None]:
     return hook
 
 
-@pytest.mark.tier("quick")
 def test_everything_once_and_then_removed(flow: Flow) -> None:
     flow.send(100)
     flow.run(maxMessagesPerTrigger=30)
