@@ -13,7 +13,7 @@ def page(note: str) -> str:
         "`Authorization: Bearer TOKEN` with the token that the console has printed. What reads is "
         "a GET with its values in the address; what changes something is a POST with a JSON "
         'object. An error has a status of HTTP and `{"error": {"code", "text", "cure"}}` '
-        "with the code of the [command line](errors.md); a name that is mistyped is refused with "
+        "with the code of the [command line](errors.md); a value that is mistyped is refused with "
         "those that there are. Places in queues (`lookup_id`, `next`) are texts, because they are "
         "larger than the numbers of JavaScript are exact. `GET /api/openapi.json` is this page as "
         "OpenAPI.\n\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import signal
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from onceq.cli.main import run
 from onceq.client.opening import connect
 from onceq.console.limits import READ_S_MAX
 from onceq.console.pages import SCREENS
+from onceq.errors import ReceiveTimeout
 from onceq.model.settings import SETTING_NAMES
 from onceq.model.xid import Xid
 from tests.daemon.console_world import (
@@ -92,7 +94,7 @@ def form(client: httpx.Client, page: str, path: str) -> httpx.Response:
     fields = {}
     for piece in rest.partition("</form>")[0].split("<input ")[1:]:
         name = piece.partition('name="')[2].partition('"')[0]
-        fields[name] = piece.partition('value="')[2].partition('"')[0]
+        fields[name] = html.unescape(piece.partition('value="')[2].partition('"')[0])
     return client.post(path, data=fields)
 
 
@@ -365,6 +367,57 @@ def test_live_numbers_come_by_themselves(browser: httpx.Client) -> None:
                 break
     assert "ALPHA" in told
     assert browser.get("/").text.count("sse-connect") == 1
+
+
+def test_a_queue_is_paused_and_resumed_by_a_form_and_by_a_script(
+    script: httpx.Client, browser: httpx.Client, alpha: Path
+) -> None:
+    name, key = PLAIN, ALPHA.rpartition("/")[2]
+    page = f"/m/{key}/queue?queue={name}"
+    assert "paused by an operator" in form(browser, page, f"/m/{key}/queue/pause").text
+    with connect(str(alpha)) as qm, pytest.raises(ReceiveTimeout, match="paused"):
+        qm.receive(name, timeout=0)
+    assert asked(script, "/queue", queue=name)["queue"]["paused_since"] > 0
+    assert done(script, "/queue/resume", queue=name)["paused_since"] == 0
+    assert done(script, "/queue/pause", queue=name)["paused_since"] > 0
+    text = form(browser, page, f"/m/{key}/queue/resume").text
+    assert "paused by an operator" not in text
+    there = asked(script, "/outgoing")["outgoing"][0]["destination"]
+    wrong = script.post(ALPHA + "/queue/pause", json={"queue": there})
+    assert wrong.status_code == 404, "the way out of it is paused at another place"
+
+
+def test_an_outgoing_queue_is_paused_and_resumed(
+    script: httpx.Client, browser: httpx.Client
+) -> None:
+    key = ALPHA.rpartition("/")[2]
+    (stock,) = asked(script, "/outgoing")["outgoing"]
+    there = stock["destination"]
+    assert "paused" in done(script, "/outgoing/pause", destination=there)["why"]
+    form(browser, f"/m/{key}/outgoing", f"/m/{key}/outgoing/resume")
+    (stock,) = asked(script, "/outgoing")["outgoing"]
+    assert stock["paused_since"] == 0
+
+
+def test_a_message_is_sent_to_try_it_after_a_preview(
+    script: httpx.Client, browser: httpx.Client, alpha: Path
+) -> None:
+    name, key = RETRY, ALPHA.rpartition("/")[2]
+    given = {"queue": name, "label": "<b>try</b>", "form": "json", "body": '{"n": 1}'}
+    before = asked(script, "/queue", queue=name)["queue"]["messages"]
+    page = str(httpx.URL(f"/m/{key}/queue/send", params=given))
+    shown = browser.get(page).text
+    assert "&lt;b&gt;try&lt;/b&gt;" in shown
+    assert "7 bytes of JSON" in shown
+    assert done(script, "/queue/send", **given, dry_run=True)["body"] == '{"n":1}'
+    assert asked(script, "/queue", queue=name)["queue"]["messages"] == before
+    assert "sent: " in form(browser, page, f"/m/{key}/queue/send").text
+    with connect(str(alpha)) as qm:
+        sent = list(qm.peek_many(name))[-1]
+    assert (sent.json(), sent.label) == ({"n": 1}, "<b>try</b>")
+    wrong = script.post(ALPHA + "/queue/send", json={**given, "body": "{"})
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "invalid-parameter")
+    assert "no JSON" in wrong.json()["error"]["text"]
 
 
 def test_the_other_screens_tell_what_the_manager_tells(script: httpx.Client) -> None:

@@ -8,6 +8,7 @@ line library does; typer did the same before, and loads a library for data model
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -72,7 +73,18 @@ class Commands(click.Group):
 
 
 class _Command(click.Command):
-    """One that tells of its arguments, too."""
+    """One that tells of its arguments, too, and takes no value for another one in silence."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse an option that is given twice and takes one value: click takes the last, and who
+        has named three messages would find two of them untouched."""
+        _, _, order = self.make_parser(ctx).parse_args(list(args))
+        for one, count in Counter(order).items():
+            if count > 1 and isinstance(one, click.Option) and not (one.multiple or one.is_flag):
+                raise click.UsageError(
+                    f"{one.opts[0]} was given {count} times, and takes one value", ctx
+                )
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Arguments first."""

@@ -64,6 +64,8 @@ COMMANDS: Final = {
     "queue show": "onceq.cli.queues:show",
     "queue delete": "onceq.cli.queues:delete",
     "queue purge": "onceq.cli.queues:purge",
+    "queue pause": "onceq.cli.pausing:pause",
+    "queue resume": "onceq.cli.pausing:resume",
     "outgoing list": "onceq.cli.outgoing:list_",
     "outgoing show": "onceq.cli.outgoing:show",
     "outgoing why": "onceq.cli.outgoing:why_",

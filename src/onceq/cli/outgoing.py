@@ -111,6 +111,7 @@ def why_(destination: Destination, qm: Where = None, json: Json = False) -> None
 
 def _steer(action: str, destination: str, qm: str | None, json: bool) -> None:
     with manager(qm, name=destination) as connection:
+        connection.outgoing_queue(destination)  # a queue of the manager is paused by 'queue pause'
         {"pause": connection.pause, "resume": connection.resume, "resend": connection.resend}[
             action
         ](destination)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from onceq.cli import out
 from onceq.cli.common import Json, Where, asking, dumped
@@ -13,17 +14,33 @@ from onceq.model.limits import CERTIFICATE_WARN_DAYS
 from onceq.model.time import DAY_S
 from onceq.model.wording import plural
 
+REFUSED: Final = {
+    "nack-bad-destination-queue": "there is no such queue",
+    "nack-queue-exceed-quota": "the quota of the queue was used up",
+    "nack-access-denied": "the sender may not send there",
+    "nack-not-transactional-queue": "they are transactional, and the queue is not",
+    "nack-not-transactional-message": "the queue is transactional, and they are not",
+}
+"""Classes of messages that a queue does not take, and why, in a word."""
+
 if TYPE_CHECKING:
+    from onceq.model.views.branches import BranchView
     from onceq.model.views.managers import Restored, StatusView
-    from onceq.model.views.queues import OutgoingView
+    from onceq.model.views.queues import OutgoingView, QueueView
 
 
 def status(qm: Where = None, json: Json = False) -> None:
     """The queue manager at a glance, with what needs attention."""
     with asking(qm) as connection:
         view, outgoing = connection.status(), connection.outgoing()
-        queues = connection.queues()
-    attention = troubles(view, outgoing)
+        queues, branches = connection.queues(), connection.branches()
+        refused = connection.metrics().ended
+    attention = [
+        *troubles(view, outgoing),
+        *queue_troubles(queues),
+        *branch_troubles(branches),
+        *refusals(refused),
+    ]
     if dumped({**view.as_dict(), "attention": attention}, json):
         return
     out.facts(
@@ -106,12 +123,11 @@ def troubles(view: StatusView, outgoing: list[OutgoingView]) -> list[str]:
     if view.transactional_dead_letters:
         found.append(
             f"{plural(view.transactional_dead_letters, 'message')} in the transactional "
-            "dead-letter queue: onceq peek 'SYSTEM$;DEADXACT'"
+            "dead-letter queue: onceq dead list"
         )
     if view.dead_letters:
         found.append(
-            f"{plural(view.dead_letters, 'message')} in the dead-letter queue: "
-            "onceq peek 'SYSTEM$;DEADLETTER'"
+            f"{plural(view.dead_letters, 'message')} in the dead-letter queue: onceq dead list"
         )
     found += [
         why(o)
@@ -119,6 +135,38 @@ def troubles(view: StatusView, outgoing: list[OutgoingView]) -> list[str]:
         if o.messages and (o.paused_since or o.trouble or o.state == "LOCKED")
     ]
     return found
+
+
+def queue_troubles(queues: Sequence[QueueView]) -> list[str]:
+    """Sentences about queues from which an operator lets nobody receive."""
+    return [
+        f"{out.name(one.path)}: paused since {out.when(one.paused_since)}, with "
+        f"{plural(one.messages, 'message')}: 'onceq queue resume' lets it be received from"
+        for one in queues
+        if one.paused_since and not one.parent
+    ]
+
+
+def branch_troubles(branches: Sequence[BranchView]) -> list[str]:
+    """A sentence about branches that are prepared: their messages wait for somebody's decision."""
+    prepared = [one for one in branches if one.phase == "prepared"]
+    if not prepared:
+        return []
+    oldest = min(one.since for one in prepared)
+    some = "1 branch of an external transaction is" if len(prepared) == 1 else (
+        f"{len(prepared)} branches of external transactions are"
+    )  # fmt: skip
+    return [f"{some} prepared, the oldest since {out.when(oldest)}: onceq tx list"]
+
+
+def refusals(ended: Mapping[str, int]) -> list[str]:
+    """Sentences about messages that came for a queue that does not take them."""
+    return [
+        f"{plural(count, 'message')} refused since the start: {REFUSED[name]}; senders know it "
+        "if they asked for dead letters or acknowledgments"
+        for name, count in ended.items()
+        if count and name in REFUSED
+    ]
 
 
 def doors_troubles(view: StatusView, now_s: float) -> list[str]:

@@ -171,7 +171,7 @@ def _facts(s: StreamView) -> list[tuple[str, object]]:
         ("duplicates turned away", s.duplicates),
         ("arrived before an earlier one", s.gaps),
         ("of a stream left behind", s.stale),
-        ("refused for good", s.rejects),
+        ("turned away since the last", s.rejects),
         ("of these now", f"{s.stale_stream:#018x}" if s.stale_stream else "-"),
         ("set back by an operator", out.when(s.reset_at)),
         ("why", s.reset_reason or "-"),
@@ -250,7 +250,8 @@ def outcome(
     """Ask what became of a commit whose answer was lost, or of a message.
 
     Of a transaction: committed, aborted or unknown (asked too late; exit code 6). The answer is
-    final: once aborted was said, that commit can no longer happen, and sending again is safe.
+    final: once aborted was said, that commit can no longer happen, and sending again is safe. Ask
+    the queue manager at which it was committed: another one knows of no such commit.
 
     Of a message: each of its copies, and why. Everything is known of messages that were sent with
     --track; of others what is still in outgoing queues, and what is in dead-letter queues. If
@@ -267,6 +268,11 @@ def outcome(
         return
     if not dumped({"transaction": what, "outcome": result}, json):
         out.line(result)
+        if result == "aborted":
+            out.note(
+                f"{connection.name} says so of what was committed there; if it was committed at "
+                "another queue manager, ask that one: each knows its own"
+            )
     if result == "unknown":
         raise Exit(UNKNOWN)
 

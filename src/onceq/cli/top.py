@@ -187,6 +187,8 @@ def _queue(old: QueueView | None, now: QueueView, span: float, age_s: int | None
     taken = now.readers_waiting or now.locked or left
     if now.path.endswith(";delayed"):
         notes.append("received later")
+    elif now.paused_since:
+        notes.append("paused")
     elif old is not None and now.messages and not taken:
         notes.append("nobody takes them")
     return Line(now.path, now.messages, now.bytes, came, left, age_s, ", ".join(notes))

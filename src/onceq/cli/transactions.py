@@ -378,7 +378,7 @@ def _print(report: Report, dry_run: bool) -> None:
     for line in _troubles(report):
         out.note(line)
     if report.clean and not done:
-        out.line("nothing was left prepared")
+        out.line("nothing was left prepared that this queue manager decides")
 
 
 def _done(report: Report, would: str) -> list[str]:

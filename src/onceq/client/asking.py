@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         StatusView,
         TransactionView,
     )
+    from onceq.model.views.metrics import MetricsView
     from onceq.model.views.msmq import ReceiveInfo, SendInfo
     from onceq.model.views.queues import OutgoingView, QueueView, ReaderView, StreamView
     from onceq.model.views.rights import GrantView
@@ -133,6 +134,13 @@ class Asking:
         from onceq.model.views.managers import StatusView
 
         return self.look("status", StatusView)
+
+    def metrics(self, *, queues: bool = False) -> MetricsView:
+        """See QueueManager."""
+        from onceq.model.views.looks import PER_QUEUE
+        from onceq.model.views.metrics import MetricsView
+
+        return self.look("metrics", MetricsView, PER_QUEUE if queues else "")
 
     def settings(self) -> list[SettingView]:
         """See QueueManager."""

@@ -56,7 +56,9 @@ def why(view: OutgoingView | QueueView) -> str:
     put_back = view.put_back
     if isinstance(view, QueueView):
         return _local(view) + (_put_back(put_back, _HERE) if put_back else "")
-    text = _why(view, view.state, view.messages)
+    text = _why(view, view.state, view.messages - view.awaiting_final)
+    if 0 < view.awaiting_final < view.messages:
+        text += f"; {view.awaiting_final} more have arrived and are not received yet"
     if view.clash:
         text += f". {CLASH}: {view.clash}"
     if view.elsewhere:
@@ -113,6 +115,8 @@ def _why(view: OutgoingView, state: str, waiting: int) -> str:
             f"{name}: this queue manager was disconnected by an operator at "
             f"{clock(view.offline_since)}; {they_wait}; 'qm connect' lets them go"
         )
+    if not waiting and view.awaiting_final:
+        return _unprocessed(view, name)
     if not waiting:
         link = "connected; " if state == "CONNECTED" else ""
         return f"{name}: {link}nothing waits; {_ended(view)}"
@@ -148,8 +152,6 @@ def _waiting(view: OutgoingView, state: str, name: str, some: str, they_wait: st
         return _connected(view, name, some)
     if state == "DISCONNECTING":
         return f"{name}: {they_wait}; the session is being closed, and a new one comes after it"
-    if view.awaiting_final and view.awaiting_final == view.messages:
-        return _unprocessed(view, name)
     if view.trouble:
         retry = view.retry_in_s
         again = f"; next try in {duration(retry)}" if retry >= 0 else "; trying now"
@@ -168,7 +170,13 @@ def _waiting(view: OutgoingView, state: str, name: str, some: str, they_wait: st
 
 def _local(view: QueueView) -> str:
     some = plural(view.available, "message")
-    text = f"{view.path}: a queue of this manager; {some} can be received"
+    if view.paused_since:
+        text = (
+            f"{view.path}: paused by an operator since {clock(view.paused_since)}, so nobody "
+            f"receives from it until 'onceq queue resume'; {some} there"
+        )
+    else:
+        text = f"{view.path}: a queue of this manager; {some} can be received"
     if view.locked:
         text += f", {view.locked} are held by open transactions until those end"
     if view.delayed:
@@ -177,14 +185,18 @@ def _local(view: QueueView) -> str:
             f", {view.delayed} are delayed, the first until {until} by the clock of this manager"
         )
     if view.readers_waiting:
-        text += f", {view.readers_waiting} readers wait for more"
+        text += f", {plural(view.readers_waiting, 'reader')} wait for more"
+    elif view.available and not (view.locked or view.system or view.paused_since):
+        text += ", and nobody waits for one"
     return text
 
 
 def _unprocessed(view: OutgoingView, name: str) -> str:
+    some = plural(view.awaiting_final, "message")
+    have, their = ("has", "its sender") if view.awaiting_final == 1 else ("have", "their senders")
     return (
-        f"{name}: {view.awaiting_final} messages have arrived; their senders asked to know "
-        "when they are received, which has not happened yet"
+        f"{name}: {some} {have} arrived; {their} asked to know the end, and nobody has received "
+        f"{'it' if view.awaiting_final == 1 else 'them'} yet"
     )
 
 
@@ -207,8 +219,6 @@ def _connected(view: OutgoingView, name: str, some: str) -> str:
             f"{name}: connected; {unheard} of {some} transmitted and waiting for an order "
             f"acknowledgment until {clock(view.resend_at)}, then they are sent again{again}"
         )
-    if view.awaiting_final and view.awaiting_final == view.messages:
-        return _unprocessed(view, name)
     return f"{name}: connected, {some} being transmitted"
 
 
@@ -239,7 +249,7 @@ def stream_why(view: StreamView) -> str:
     if view.gaps:
         turned.append(f"{view.gaps} that came before an earlier message left to be sent again")
     if view.rejects:
-        turned.append(f"{view.rejects} refused for good")
+        turned.append(f"{view.rejects} turned away since the last one was accepted")
     if view.conflicts:
         turned.append(
             f"{view.conflicts} not taken because other messages had come under their numbers"

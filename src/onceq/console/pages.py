@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from onceq.client.dead_letters import REASONS
-from onceq.console import branches, letters, reading
+from onceq.console import branches, letters, reading, steering
 from onceq.console.api import overview
 from onceq.console.desk import Desk, session_of, status_of
 from onceq.console.drawing import sparkline
@@ -67,6 +67,7 @@ class Pages:
         screens: tuple[tuple[str, Read, str], ...] = (
             ("queues", reading.queues, "queues.html"),
             ("queue", reading.queue, "queue.html"),
+            ("queue/send", steering.preview_send, "send.html"),
             ("dead", letters.dead, "dead.html"),
             ("dead/return", letters.preview_return, "dead_return.html"),
             ("dead/purge", letters.preview_purge, "dead_purge.html"),
@@ -84,6 +85,11 @@ class Pages:
             handler = self._screen(read, template, "queues" if screen == "queue" else screen)
             made.append(Route(f"/m/{{manager}}/{path}", handler, methods=["GET"]))
         forms: tuple[tuple[str, Read, Callable[[Told], str]], ...] = (
+            ("queue/pause", steering.pause_queue, _why),
+            ("queue/resume", steering.resume_queue, _why),
+            ("queue/send", steering.send, _sent),
+            ("outgoing/pause", steering.pause_outgoing, _why),
+            ("outgoing/resume", steering.resume_outgoing, _why),
             ("dead/return", letters.return_home, _returned),
             ("dead/purge", letters.purge, _purged),
             ("transactions/decide", branches.decide, _decided),
@@ -221,7 +227,7 @@ class Pages:
             session = session_of(request)
             if session is not None:
                 session.tell(words(told))
-            kept = {"queue": given.text("queue")} if back == "dead" else {}
+            kept = {"queue": given.text("queue")} if back in ("dead", "queue") else {}
             return RedirectResponse(link(f"/m/{watched.key}/{back}", kept), status_code=303)
 
         return answer
@@ -269,6 +275,14 @@ def _body(told: Told) -> bytes | None:
     if told["body_base64"] is not None:
         return base64.b64decode(told["body_base64"])
     return None
+
+
+def _why(told: Told) -> str:
+    return f"{told['why']}"
+
+
+def _sent(told: Told) -> str:
+    return f"sent: {told['id']}"
 
 
 def _returned(told: Told) -> str:

@@ -147,6 +147,8 @@ async def queue(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     told: Told = {
         "queue": view.as_dict(), "why": why(view), "may_see": await may(qm, Right.PEEK, view.path),
         "may_see_bodies": await may(qm, Right.PEEK_BODY, view.path),
+        "may_act": not (view.system or view.parent) and await may(qm, Right.OPERATE),
+        "may_send": not (view.system or view.parent) and await may(qm, Right.SEND, view.path),
     }  # fmt: skip
     return {**told, **await _browsed(qm, name, given, now_s)}
 
@@ -305,7 +307,10 @@ async def _ends(qm: AsyncQueueManager, message: Message) -> list[Told]:
 async def outgoing(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     """Outgoing queues, each with the sentence that says why it moves or not."""
     found = sorted(await qm.outgoing(), key=lambda one: (-one.messages, one.destination.casefold()))
-    return {"outgoing": [{**one.as_dict(), "why": why(one)} for one in found]}
+    return {
+        "outgoing": [{**one.as_dict(), "why": why(one)} for one in found],
+        "may_act": await may(qm, Right.OPERATE),
+    }
 
 
 async def streams(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:

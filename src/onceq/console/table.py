@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from onceq.console import branches, letters, reading
-from onceq.console.limits import ROWS_LIMIT, ROWS_MAX
+from onceq.console import branches, letters, reading, steering
+from onceq.console.limits import FIELD_CHARS_MAX, ROWS_LIMIT, ROWS_MAX
 from onceq.console.reading import Read
 
 
@@ -72,6 +72,16 @@ LIMIT: Final = _p("limit", "integer", f"At most so many rows; {ROWS_MAX} if it i
 QUEUE: Final = _p("queue", "string", "Name of a queue, such as `private$\\orders`.", needed=True)
 BRANCH: Final = _p("branch", "string", "As the list shows it.", needed=True)
 DRY_RUN: Final = _p("dry_run", "boolean", "Say what would happen; change nothing.")
+DESTINATION: Final = _p("destination", "string", "As the list of outgoing queues shows it.",
+                        needed=True)  # fmt: skip
+SEND: Final = (
+    QUEUE,
+    _p("body", "string", f"One line of at most {FIELD_CHARS_MAX} characters."),
+    _p("form", "string", "`text` or `json`: the latter is checked, and told by the body type."),
+    _p("label", "string", "For people."),
+    _p("delay", "string", "A time such as `30s` or `5m` before which it is not received."),
+    DRY_RUN,
+)
 LETTERS: Final = (
     _p("queue", "string", "A dead-letter queue of one's own; else both of the system's."),
     _p("reason", "string", "A word such as `expired`, or a class such as `0x8003`."),
@@ -106,6 +116,19 @@ OPERATIONS: Final = (
         (QUEUE, _p("after", "integer", "Behind this lookup identifier."), LIMIT,
          _p("label", "string", "A part of it."), _p("id", "string", "Of one message."),
          _p("older_than", "string", "An age such as `30s`, `5m`, `2h` or `1d`.")),
+    ),
+    Operation(
+        "/queue/pause", steering.pause_queue,
+        "Let nobody receive the next message of a queue.", "operate", (QUEUE,), changes=True,
+    ),
+    Operation(
+        "/queue/resume", steering.resume_queue,
+        "Let messages of a queue be received again.", "operate", (QUEUE,), changes=True,
+    ),
+    Operation(
+        "/queue/send", steering.send,
+        "Send one message to a queue of the queue manager, to try what receives from it.", "send",
+        SEND, changes=True,
     ),
     Operation(
         "/message", reading.message, "One message: its properties, its body, its story.",
@@ -143,6 +166,15 @@ OPERATIONS: Final = (
     ),
     Operation(
         "/outgoing", reading.outgoing, "Outgoing queues, and why each moves or not.", "monitor"
+    ),
+    Operation(
+        "/outgoing/pause", steering.pause_outgoing,
+        "Transmit nothing more to a destination; messages gather, and may expire.", "operate",
+        (DESTINATION,), changes=True,
+    ),
+    Operation(
+        "/outgoing/resume", steering.resume_outgoing, "Transmit again to a destination.",
+        "operate", (DESTINATION,), changes=True,
     ),
     Operation("/streams", reading.streams, "Incoming message streams.", "monitor"),
     Operation("/peers", reading.peers, "Names that were connected to, and who answers.", "monitor"),

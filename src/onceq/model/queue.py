@@ -54,6 +54,7 @@ _RANGES = {
     "base_priority": (BASE_PRIORITY_MIN, BASE_PRIORITY_MAX),
     "created": (0, UI4_MAX),
     "modified": (0, UI4_MAX),
+    "paused_since": (0, UI4_MAX),
     "poison_attempts": (0, UI4_MAX),
     "poison_retry_after": (0, UI4_MAX),
     "poison_retries": (0, UI4_MAX),
@@ -87,6 +88,8 @@ class QueueProperties:
         poison_retries: How often it comes back, before ``poison_then``.
         poison_then: In the end: ``move:SUBQUEUE``, ``dead-letter`` (refused, and kept in the
             dead-letter queue of this computer) or ``reject`` (refused; its sender is told).
+        paused_since: When an operator has paused it, in seconds since 1970 UTC: nobody receives the
+            next message from then on; 0: it is not paused.
         instance: GUID of the queue.
 
     Raises:
@@ -113,6 +116,7 @@ class QueueProperties:
     poison_retry_after: int = 0
     poison_retries: int = 1
     poison_then: str = "move:poison"
+    paused_since: int = 0
 
     def __post_init__(self) -> None:
         for name in _FLAGS:

@@ -92,3 +92,12 @@ def test_a_group_says_what_is_in_it_and_what_is_like_a_wrong_word() -> None:
     with pytest.raises(click.UsageError, match="Did you mean 'list'"):
         queue.resolve_command(context, ["lst"])
     assert made.get_command(context, "queue list") is None
+
+
+def test_an_option_that_takes_one_value_is_not_given_twice() -> None:
+    """The last would win, and who has named three messages would find two of them untouched."""
+    made = command("try", tried)
+    with pytest.raises(click.UsageError, match="--count was given 3 times"):
+        made.make_context("try", ["x", "-n", "1", "--count", "2", "-n3"])
+    taken = made.make_context("try", ["x", "--yes", "--yes", "--peer", "a", "--peer", "b"])
+    assert (taken.params["yes"], taken.params["peer"]) == (True, ("a", "b"))

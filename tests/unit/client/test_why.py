@@ -147,7 +147,7 @@ def test_streams() -> None:
     assert "from ALPHA" in stream_why(replace(view, sender="ALPHA"))
     said = stream_why(replace(view, connected=False, duplicates=2, gaps=1, rejects=3))
     assert "not connected" in said
-    for part in ("2 duplicates dropped", "1 that came before", "3 refused"):
+    for part in ("2 duplicates dropped", "1 that came before", "3 turned away since"):
         assert part in said
     assert "nothing of it was accepted" in stream_why(replace(view, number=0))
 

@@ -44,6 +44,7 @@ EDGES: list[tuple[str, list[Any], list[Any]]] = [
     ("number", [0, 0xFFFF_FFFF], [-1, 1 << 32]),
     ("created", [0, 0xFFFF_FFFF], [-1, 1 << 32]),
     ("modified", [0, 0xFFFF_FFFF], [-1, 1 << 32]),
+    ("paused_since", [0, 0xFFFF_FFFF], [-1, 1 << 32]),
     ("transactional", [False, True], [0, 1, None, "yes"]),
     ("private", [False, True], [0, "no"]),
     ("journal", [False, True], [0, 2]),
@@ -148,6 +149,7 @@ def test_what_changes_is_dated() -> None:
     settled = {field.name for field in fields(QueueProperties)} - CHANGEABLE
     assert settled == {
         "name", "private", "number", "transactional", "created", "modified", "instance",
+        "paused_since",
     }  # fmt: skip
 
 

@@ -239,12 +239,21 @@ def _steer(destination: str, action: str, answer: type[T]) -> Plan[T]:
 
 
 def pause(session: Session, destination: str) -> Plan[None]:
-    """Transmit nothing more to a destination; messages gather."""
+    """Let messages gather, in an outgoing queue or in a queue of this manager.
+
+    Of an outgoing queue nothing more is transmitted. From a queue nobody receives the next message:
+    receives wait until their time is over, whatever waits in the queue and comes into it. Looking
+    goes on, and so does taking out a message that is named by its lookup identifier, for operators
+    and for streams of Spark, which remove what they have read.
+
+    Raises:
+        UnsupportedFormatName: It is a system queue or a subqueue.
+    """
     return _steer(destination, "pause", type(None))
 
 
 def resume(session: Session, destination: str) -> Plan[None]:
-    """Transmit again."""
+    """Transmit again, or let messages be received again."""
     return _steer(destination, "resume", type(None))
 
 

@@ -15,15 +15,17 @@ from onceq.core.management.directory_rules import register
 from onceq.core.management.rights import own
 from onceq.core.names.resolve import (
     find_outgoing,
+    find_source,
     local_queue,
     one_name,
     read_directory,
 )
 from onceq.core.peers.strangers import forget, idle, unanswered
 from onceq.core.receive.poison import policy_set, waits
+from onceq.core.receive.receive import serve_waiting
 from onceq.core.state.link_states import LinkEvent
 from onceq.core.state.position_block import AVAILABLE
-from onceq.core.state.queues import OutgoingQueue
+from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.setups import Offline, Paused, QueueMade, QueueSet
 from onceq.core.state.state import queue_key_of
@@ -33,6 +35,7 @@ from onceq.errors import (
     IllegalPathName,
     InsufficientResources,
     QueueExists,
+    QueueNotFound,
     UninitializedObject,
     UnsupportedFormatName,
 )
@@ -67,6 +70,7 @@ def create(step: Step, item: CreateQueue) -> None:
         raise InsufficientResources(f"there are {QUEUES_MAX} queues already")
     properties = replace(
         asked,
+        paused_since=0,
         number=state.next_number,
         created=step.now.wall_s,
         modified=step.now.wall_s,
@@ -103,7 +107,7 @@ def hold(step: Step, item: HoldLog) -> None:
 
 
 def steer(step: Step, item: SteerOutgoing) -> None:
-    """Pause, resume or resend an outgoing queue (EOD-45, EOD-46)."""
+    """Pause, resume or resend an outgoing queue (EOD-45, EOD-46); pause or resume a queue."""
     if item.action is Steer.RELOAD:
         step.act(Reload(item.owner, item.request))
         return
@@ -121,6 +125,11 @@ def steer(step: Step, item: SteerOutgoing) -> None:
         return
     if not item.destination:
         raise UninitializedObject(f"{Steer(item.action).value} needs the name of an outgoing queue")
+    queue = _to_pause(step, item)
+    if queue is not None:
+        _pause(step, queue, paused=item.action is Steer.PAUSE)
+        step.answer(item.owner, item.request, None)
+        return
     outgoing = find_outgoing(step, item.destination)
     if item.action is Steer.PAUSE:
         if not outgoing.paused_s:
@@ -137,6 +146,40 @@ def steer(step: Step, item: SteerOutgoing) -> None:
         outgoing.happens(LinkEvent.WAKE)
         start_if_possible(step, outgoing, at_once=True)
     step.answer(item.owner, item.request, None)
+
+
+def _to_pause(step: Step, item: SteerOutgoing) -> Queue | None:
+    """The queue of this manager that is meant; None: it is an outgoing one, or nothing.
+
+    Raises:
+        UnsupportedFormatName: It is none that can be paused.
+    """
+    if item.action not in (Steer.PAUSE, Steer.RESUME):
+        return None
+    try:
+        queue = find_source(step, item.destination)
+    except QueueNotFound:
+        return None
+    if not isinstance(queue, Queue):
+        return None
+    if queue.system:
+        raise UnsupportedFormatName(
+            f"{item.destination} is a system queue, which is never paused: what is in it is taken "
+            "out by operators"
+        )
+    if queue.sub:
+        raise UnsupportedFormatName(f"{item.destination} is a subqueue: pause its queue")
+    return queue
+
+
+def _pause(step: Step, queue: Queue, *, paused: bool) -> None:
+    """Let nobody receive the next message of a queue, or let them again."""
+    if paused == bool(queue.properties.paused_since):
+        return
+    since = step.now.wall_s if paused else 0
+    step.setup(QueueSet(replace(queue.properties, paused_since=since)))
+    if not paused:
+        serve_waiting(step, queue)
 
 
 def _to_all(step: Step, item: SteerOutgoing) -> Iterator[None]:

@@ -27,6 +27,7 @@ from onceq.core.receive.handing_out import handed
 from onceq.core.receive.handles import check_alive, check_receive, check_sharing
 from onceq.core.receive.lookup import Place, ordered, visible, with_shown
 from onceq.core.receive.lookup import find as find_place
+from onceq.core.receive.paused import nothing, paused
 from onceq.core.receive.poison import alone
 from onceq.core.state.position_block import AVAILABLE, REMOVED
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue, lookup_id, place_of
@@ -43,7 +44,6 @@ from onceq.errors import (
     OnceqError,
     OperationCancelled,
     QueueNotFound,
-    ReceiveTimeout,
     TransactionUsage,
     UnsupportedFormatName,
 )
@@ -81,7 +81,7 @@ def receive(step: Step, item: Receive) -> None:
         or item.wait_until_us <= step.now.mono_us
         or isinstance(queue, OutgoingQueue)
     ):
-        raise ReceiveTimeout(f"no message in {item.queue}")
+        raise nothing(item, queue)
     _check_room(step, item.owner)
     assert isinstance(queue, Queue)
     if queue.number not in step.state.all_queues:
@@ -174,7 +174,7 @@ def foresee(step: Step, item: Receive) -> tuple[Extent, ...]:
         lane = queue.lanes.get(index)
         if lane is not None and lane.state(counter) == AVAILABLE:
             places = [(index, counter, 1)]
-    elif not (item.lookup or item.cursor or item.seek):
+    elif not (item.lookup or item.cursor or item.seek or paused(item, queue)):
         places = _choose(item, queue)
     return tuple(
         extent
@@ -185,6 +185,8 @@ def foresee(step: Step, item: Receive) -> tuple[Extent, ...]:
 
 def _serve(step: Step, item: Receive, queue: AnyQueue) -> bool:
     """Hand out what is there, if anything is."""
+    if type(queue) is Queue and queue.properties.paused_since and paused(item, queue):
+        return False
     if item.cursor:
         found = cursors.place(step, item, queue)
         if found is not None:
@@ -374,6 +376,8 @@ def serve_waiting(step: Step, queue: Queue) -> None:
     for key, item in list(queue.looking.items()):
         if (queue.available or queue.shown) and _over(step, item, queue):
             step.readers.leave(key)
+    if queue.properties.paused_since and not queue.sub:
+        return  # those who look have got it
     # Each in its turn; those that only look, or look elsewhere, are passed over and stay.
     passed = 0
     while queue.available:
@@ -414,7 +418,7 @@ def timed_out(step: Step, key: tuple[int, int]) -> None:
     if step.readers.leave(key) is not None:
         _unused(step, item)
         if item.cursor or item.seek is Seek.CURRENT or not _over(step, item, queue):
-            step.answer(*key, ReceiveTimeout(f"no message in {item.queue}"))
+            step.answer(*key, nothing(item, queue))
 
 
 def cancel(step: Step, item: CancelReceive) -> None:

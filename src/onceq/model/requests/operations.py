@@ -23,7 +23,10 @@ class Look(Request):
 
 
 class Steer(Enum):
-    """What an operator may do to an outgoing queue, and, from DISCONNECT on, to the manager."""
+    """What an operator may do to an outgoing queue, and, from DISCONNECT on, to the manager.
+
+    PAUSE and RESUME are for a queue of the manager, too.
+    """
 
     PAUSE = "pause"
     RESUME = "resume"

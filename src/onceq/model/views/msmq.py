@@ -67,7 +67,7 @@ class ReceiveInfo(View):
         seq_id: The stream.
         seq_no: Number of the last message that was accepted in it.
         last_access_time: When that was.
-        reject_count: Messages that were refused for good.
+        reject_count: Messages that were turned away since the last one was accepted.
     """
 
     queue_format_name: str = ""

@@ -74,6 +74,7 @@ class QueueView(View):
         in_subqueues: Messages of its subqueues, delayed ones among them; none of ``messages``. They
             go with the queue when it is deleted.
         bytes_in_subqueues: Their size.
+        paused_since: When an operator has paused it; 0: it is not paused.
     """
 
     name: str = ""
@@ -113,6 +114,7 @@ class QueueView(View):
     delayed_until: int = 0
     in_subqueues: int = 0
     bytes_in_subqueues: int = 0
+    paused_since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +287,8 @@ class StreamView(View):
         stream: The stream.
         number: Number of the last message that was accepted in it.
         last_access: When that was.
-        rejects: Messages that were refused for good.
+        rejects: Messages that were turned away since the last one was accepted: they had come
+            already, or too early. What a queue refuses is none of these.
         duplicates: Messages that were dropped because they had come before.
         gaps: Messages that came before an earlier one, and could not be kept until that came.
         stale: Messages of older streams that were turned away.

@@ -95,6 +95,46 @@ def test_an_abort_wakes_who_waits(core: Core) -> None:
     assert got(core, reader) == 1
 
 
+def steer(core: Core, action: requests.Steer) -> None:
+    assert core.ask(requests.SteerOutgoing(Q, action)) is None
+
+
+def test_while_it_is_paused_who_looks_is_served_and_the_others_in_their_turn_when_it_ends(
+    core: Core,
+) -> None:
+    readers = [waiting(core, owner) for owner in (2, 3)]
+    looker = waiting(core, 4, peek=True)
+    steer(core, requests.Steer.PAUSE)
+    send(core, b"a")
+    assert (*(got(core, reader) for reader in readers), got(core, looker)) == (0, 0, 1)
+    readers.append(waiting(core, 5))
+    send(core, b"b")
+    steer(core, requests.Steer.RESUME)
+    assert [got(core, reader) for reader in readers] == [1, 2, 0]
+
+
+def test_a_wait_at_a_paused_queue_ends_in_time_and_says_why(core: Core) -> None:
+    steer(core, requests.Steer.PAUSE)
+    send(core, b"a")
+    assert core.ask(requests.Receive(Q, wait_until_us=core.now_us + 5_000_000)) is WAITS
+    reader = core.asked
+    core.pass_time(5)
+    told = core.answers[reader]
+    assert isinstance(told, ReceiveTimeout)
+    assert "paused" in told.text
+
+
+def test_many_who_wait_at_a_paused_queue_are_not_looked_through_for_each_message() -> None:
+    def work(size: int) -> Callable[[], None]:
+        core = made()
+        for owner in range(2, 2 + size):
+            waiting(core, owner)
+        steer(core, requests.Steer.PAUSE)
+        return lambda: send(core, b"a")
+
+    stays_the_same(work, small=5, large=50)
+
+
 def test_a_wait_ends_in_time(core: Core) -> None:
     until = core.now_us + 5_000_000
     assert core.ask(requests.Receive(Q, wait_until_us=until)) is WAITS
