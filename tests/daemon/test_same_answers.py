@@ -23,8 +23,9 @@ NAMES = {
     "resolve": FAR, "copies": FAR, "queues-behind": "0", "outgoing-behind": "0",
     "range": f"0 {1 << 63} 0 0 {Q}",
 }  # fmt: skip
-NOT_HERE = {"lists", "list", "trail"}
-"""The first need a directory; what a process does to the queue manager in it stands in no trail."""
+NOT_HERE = {"job", "lists", "list", "trail"}
+"""A job is none until one was started; lists need a directory; what a process does to the queue
+manager in it stands in no trail."""
 OWN = {
     "id", "name", "life", "instance", "created", "modified", "log_position", "began", "owner",
     "trouble", "trouble_since", "trouble_last", "attempts", "retry_in_s", "state", "history",

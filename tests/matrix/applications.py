@@ -454,6 +454,21 @@ def _no_token(at: Attempt, answer: Any) -> None:
     at.admin(r.RevokeToken("another"))
 
 
+def _job(at: Attempt) -> int:
+    """Of the administrator, and over: nothing changes while somebody looks at it."""
+    made: Any = at.admin(r.StartJob("purge", [DEAD]))
+    at.admin(r.CancelJob(made.number))
+    return int(made.number)
+
+
+def _over(at: Attempt) -> None:
+    at.lookup = _job(at)
+
+
+def _no_job(at: Attempt, answer: Any) -> None:
+    at.admin(r.CancelJob(answer.number))
+
+
 def _rights(
     what: str, needs: str, words: Sequence[str], pattern: str, *, take: bool = False
 ) -> Row:  # fmt: skip
@@ -503,6 +518,18 @@ OPERATORS: Final = (
     Row(r.CreateToken, "", "administer", lambda at: r.CreateToken("another"), after=_no_token),
     Row(r.RevokeToken, "", "administer", lambda at: r.RevokeToken("another"), _token,
         after=_no_token),
+    Row(r.StartJob, "return dead letters", "operate",
+        lambda at: r.StartJob("return", [DEAD]), after=_no_job),
+    Row(r.StartJob, "to another queue", "operate & send@orders",
+        lambda at: r.StartJob("return", [DEAD], ORDERS), after=_no_job),
+    Row(r.StartJob, "move what stands in a queue", "receive@orders & send@beta",
+        lambda at: r.StartJob("move", [ORDERS], BETA), after=_no_job),
+    Row(r.StartJob, "purge a queue", "receive@orders | operate",
+        lambda at: r.StartJob("purge", [ORDERS]), after=_no_job),
+    Row(r.StartJob, "send what stands in a queue as new", "peek-body@orders",
+        lambda at: r.StartJob("send-as-new", [ORDERS]), after=_no_job),
+    Row(r.CancelJob, "of another one", "operate", lambda at: r.CancelJob(at.lookup),
+        _over),
 )  # fmt: skip
 
 
@@ -538,6 +565,9 @@ LOOKS: Final = (
     _look(looks.QUEUES, NAMED, what="those that one may look at"),
     _look(looks.QUEUES_BEHIND, NAMED, "0", "those that one may look at"),
     _look(looks.TRANSACTIONS, NAMED, what="one's own"),
+    _look(looks.JOBS, NAMED, what="one's own"),
+    Row(r.Look, "job, of another one", "monitor",
+        lambda at: r.Look(looks.JOB.what, str(at.lookup)), _over),
     _look(looks.OUTGOING_QUEUE, "monitor", BETA),
     _look(looks.EOD_SEND, "monitor", BETA),
     _look(looks.EOD_RECEIVE, "monitor", ORDERS),

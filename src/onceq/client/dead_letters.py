@@ -11,167 +11,46 @@ Written once for threads and tasks, as generators of calls (``partners/driving.p
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
-from typing import Any, Final, Protocol, Unpack
+from typing import Final, Protocol, Unpack
 
 from onceq.client.enlisting import AnyTransaction, leave
-from onceq.client.plans.tracking import ENDS
 from onceq.client.properties import SendProperties
 from onceq.errors import InvalidParameter, OnceqError, ReceiveTimeout
-from onceq.model.classes import FORGOTTEN_THERE, SECOND_LETTER, TOLD_ALREADY, MessageClass
-from onceq.model.identity import NO_GUID, guid_bytes, guid_text
+from onceq.model import letters
+from onceq.model.classes import MessageClass
+from onceq.model.identity import guid_bytes
+from onceq.model.letters import (
+    ALL,
+    CAUSES,
+    DEAD,
+    DEAD_XACT,
+    JOURNAL,
+    REASONS,
+    Filter,
+    Letter,
+    filter_of,
+    home,
+)
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
-from onceq.model.message import NO_CORRELATION, Acknowledge, Journal, Message
-from onceq.model.returned import marked
-from onceq.model.time import NEVER_S
+from onceq.model.message import Message
 from onceq.model.views.queues import QueueView
 from onceq.packet.batch import Batch
 from onceq.partners.driving import Calls, call
 
-DEAD_XACT: Final = "SYSTEM$;DEADXACT"
-DEAD: Final = "SYSTEM$;DEADLETTER"
-JOURNAL: Final = "SYSTEM$;JOURNAL"
+__all__ = [
+    "ALL", "CAUSES", "DEAD", "DEAD_XACT", "JOURNAL", "REASONS", "Filter", "Letter", "Manager",
+    "Returned", "Search", "Transaction", "discard", "filter_of", "give_back", "home", "stays",
+]  # fmt: skip
+
 PAGE: Final = 256
 BATCH: Final = 100
 """Dead letters that go home in one transaction."""
-
-
-@dataclass(frozen=True, slots=True)
-class Letter:
-    """A message in a dead-letter queue or a journal.
-
-    Attributes:
-        here: GUID of the manager that it was found at.
-    """
-
-    queue: str
-    message: Message
-    here: bytes = NO_GUID
-
-    @property
-    def reason(self) -> str:
-        """In a word: expired, refused, in doubt, ..."""
-        return ENDS.get(self.message.message_class, ("", ""))[0]
-
-    @property
-    def why(self) -> str:
-        """In a sentence."""
-        known = ENDS.get(self.message.message_class)
-        text = known[1] if known else f"class {self.message.message_class:#06x}"
-        return f"{text} ({self.cause})" if self.cause else text
-
-    @property
-    def in_doubt(self) -> bool:
-        """Whether it may have been received, for all that is known here."""
-        return self.message.message_class == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
-
-    @property
-    def cause(self) -> str:
-        """Of one in doubt: what ended the wait for it, in words; "" if that is not known."""
-        return CAUSES.get(self.message.note, "")
-
-    @property
-    def second(self) -> str:
-        """Where its sender has another dead letter, which is the one to return; "" if nowhere.
-
-        What is kept where a transactional message died is beside the sender's own, if that was
-        asked for: the sender's application knows what to do with it.
-        """
-        message = self.message
-        if message.note == SECOND_LETTER:
-            return "in the dead-letter queue that its sender has named"
-        elsewhere = message.id.source not in (self.here, NO_GUID)
-        asked = bool(message.journal & Journal.DEADLETTER)
-        if elsewhere and asked and message.transactional and self.queue == DEAD_XACT:
-            return f"at {guid_text(message.id.source)}"
-        return ""
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Which of them. Everything that is given must fit.
-
-    Attributes:
-        reason: A word (``Letter.reason``) or a class such as 0x8003.
-        destination, label: A part of it, in any case of letters.
-        origin: Name or GUID of the sending manager.
-        older_s, younger_s: Seconds since they came here.
-        id: Message identifier as text, with / or \\ in it.
-    """
-
-    reason: str = ""
-    destination: str = ""
-    label: str = ""
-    origin: str = ""
-    older_s: int = 0
-    younger_s: int = 0
-    id: str = ""
-
-    def fits(self, letter: Letter, now_s: int) -> bool:
-        """Whether it is one of them."""
-        message = letter.message
-        age = max(now_s - message.arrived_time, 0)
-        return (
-            self._fits_reason(letter)
-            and self.destination.replace("/", "\\").casefold() in message.destination.casefold()
-            and self.label.casefold() in message.label.casefold()
-            and (not self.origin or message.id.source == guid_bytes(self.origin))
-            and age >= self.older_s
-            and (not self.younger_s or age <= self.younger_s)
-            and (not self.id or str(message.id) == self.id.replace("/", "\\"))
-        )
-
-    def _fits_reason(self, letter: Letter) -> bool:
-        if not self.reason:
-            return True
-        if self.reason[:1].isdigit():
-            return letter.message.message_class == int(self.reason, 0)
-        return letter.reason == self.reason.casefold()
-
-
-CAUSES: Final[dict[int, str]] = {
-    MessageClass.NACK_REACH_QUEUE_TIMEOUT: "its time was over",
-    MessageClass.NACK_DELETED: "an operator removed it from the outgoing queue",
-    MessageClass.NACK_BAD_DESTINATION_QUEUE: "its queue left the directory",
-    FORGOTTEN_THERE: "its receiver had acknowledged it and does not know any more how it ended: it "
-    "was put back to an earlier moment",
-    TOLD_ALREADY: "its receiver has told how it ended, and this queue manager was put back to an "
-    "earlier moment",
-}
-"""What ended the wait for a message in doubt, in words."""
-REASONS: Final = tuple(sorted({word for word, _ in ENDS.values()} - {"arrived", "received"}))
-
-
-def filter_of(**given: Any) -> Filter:
-    """A filter, checked.
-
-    Raises:
-        InvalidParameter: There is no such reason, or the origin is no GUID.
-    """
-    made = Filter(**{name: value for name, value in given.items() if value})
-    if made.reason:
-        try:
-            known = made.reason.casefold() in REASONS or int(made.reason, 0) >= 0
-        except ValueError:
-            known = False
-        if not known:
-            raise InvalidParameter(
-                f"there is no reason {made.reason!r}; say a class such as 0x8003, or one of "
-                f"{', '.join(REASONS)}"
-            )
-    if made.origin:
-        try:
-            guid_bytes(made.origin.strip("{}"))
-        except ValueError as error:
-            raise InvalidParameter(f"an origin is the GUID of a queue manager: {error}") from None
-    return made
-
-
-ALL: Final = Filter()
 
 
 class Manager(Protocol):
@@ -239,36 +118,6 @@ class Search:
         return [letter for letter in found if self._which.fits(letter, self._now_s)]
 
 
-def home(letter: Letter, to: str = "") -> tuple[str, dict[str, Any]]:
-    """Where a dead letter goes, and with which properties: its own, and the count one higher."""
-    message = letter.message
-    values: dict[str, Any] = {
-        "label": message.label,
-        "priority": None if message.transactional else message.priority,
-        "delivery": message.delivery,
-        "acknowledge": message.acknowledge,
-        "admin_queue": message.admin_queue,
-        "response_queue": message.response_queue,
-        "journal": message.journal | Journal.DEADLETTER,
-        "app_specific": message.app_specific,
-        "body_type": message.body_type,
-        "extension": marked(message.extension, message.returned + 1),
-        "trace": int(message.trace),
-        "deliver_at": message.deliver_at,
-    }
-    if message.correlation_id != NO_CORRELATION:
-        values["correlation_id"] = message.correlation_id
-    for name in ("time_to_reach_queue", "time_to_be_received"):
-        if getattr(message, name) < NEVER_S - 1:
-            values[name] = getattr(message, name)
-    if letter.queue not in (DEAD, DEAD_XACT):
-        values["dead_letter_queue"] = letter.queue
-    empty = ("", None, b"", Acknowledge.NONE, 0)
-    kept = {name: value for name, value in values.items() if value not in empty}
-    kept["delivery"] = message.delivery
-    return to or message.destination, kept
-
-
 @dataclass(slots=True)
 class Returned:
     """What became of dead letters that were to go home.
@@ -288,37 +137,13 @@ def stays(
     letter: Letter, qm: Manager, *, in_doubt: bool, second: bool, returns_max: int, to: str
 ) -> Calls[str]:
     """Why a dead letter is not returned; "" if it may be."""
-    message = letter.message
-    if letter.in_doubt and not in_doubt:
-        cause = f" ({letter.cause})" if letter.cause else ""
-        return (
-            f"in doubt{cause}: it may have been received, and would be twice (--in-doubt sends it)"
-        )
-    if letter.second and not second:
-        return (
-            f"its sender has a dead letter of it too, {letter.second}: return that one; both, and "
-            "it would be received twice (--second sends this one)"
-        )
-    if message.returned >= returns_max:
-        return f"it was returned {message.returned} times already (--max-returns)"
-    if message.id.source in (letter.here, NO_GUID) or to:
-        return ""
-    return (yield from _cannot_go_back(qm, message))
-
-
-def _cannot_go_back(qm: Manager, message: Message) -> Calls[str]:
-    """Why a message that another manager sent does not go to its queue again; "" if it may.
-
-    Where it died as the target its queue is here, and it goes there: nobody else has it any more.
-    """
-    sender = guid_text(message.id.source)
-    try:
-        queue = yield from call(qm.queue, message.destination)
-    except OnceqError:
-        return f"it was sent by {sender}, and its queue is not here (--to sends it on)"
-    if message.transactional and not queue.transactional:
-        return "it is transactional, and its queue is not (--to sends it to another)"
-    return ""
+    why = letters.stays(letter, in_doubt=in_doubt, second=second, returns_max=returns_max)
+    if why or to or not letters.is_foreign(letter):
+        return why
+    transactional: bool | None = None
+    with contextlib.suppress(OnceqError):
+        transactional = (yield from call(qm.queue, letter.message.destination)).transactional
+    return letters.cannot_go_back(letter.message, transactional)
 
 
 def give_back(

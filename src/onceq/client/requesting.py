@@ -24,7 +24,7 @@ from onceq.client.plans.plan import Plan, ask, do, look
 from onceq.client.plans.receive import peek
 from onceq.client.plans.selection import RECEIVE_BYTES, wait_ms
 from onceq.client.plans.send import send
-from onceq.client.plans.tracking import ENDS, QUEUE, endings, found_by, remove_older, tracking_queue
+from onceq.client.plans.tracking import QUEUE, endings, found_by, remove_older, tracking_queue
 from onceq.client.properties import SendProperties, answering
 from onceq.client.session import Session
 from onceq.errors import (
@@ -39,6 +39,7 @@ from onceq.errors import (
 )
 from onceq.model import requests
 from onceq.model.identity import MessageId
+from onceq.model.letters import ENDS
 from onceq.model.limits import (
     RECEIVE_MESSAGES_MAX,
     REPLIES_AGE_S,

@@ -233,6 +233,11 @@ class Reload:
 
 
 @dataclass(frozen=True, slots=True)
+class RunJobs:
+    """There is a job to be worked off (``core/inputs/jobs.py``)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """What the core has counted: add what only the service knows; then answer the request."""
 
@@ -292,6 +297,7 @@ Action = (
     | RewriteRights
     | Hold
     | Reload
+    | RunJobs
     | Measured
     | Scrub
 )

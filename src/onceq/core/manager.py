@@ -36,11 +36,13 @@ from onceq.core.inputs.inputs import (
     Tick,
     Witnessed,
 )
+from onceq.core.inputs.jobs import JobBatch, JobFailed, NextJob
 from onceq.core.inputs.settings import Reconfigure, TellDoors
 from onceq.core.management import (
     damage,
     damage_views,
     directory_rules,
+    jobs,
     mass_expiry,
     operations,
     peer_operations,
@@ -103,6 +105,7 @@ from onceq.model.requests import (
     AskOutcome,
     AskRows,
     Begin,
+    CancelJob,
     CancelReceive,
     Claim,
     CloseCursor,
@@ -145,6 +148,7 @@ from onceq.model.requests import (
     SetQueue,
     SetRights,
     StartBranch,
+    StartJob,
     SteerOutgoing,
     TakeRead,
 )
@@ -358,6 +362,9 @@ def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
         Compose: acknowledgments.pay,
         ConnectFailed: sessions.connect_failed,
         DirectoryChanged: directory_rules.changed,
+        JobBatch: jobs.batch,
+        JobFailed: jobs.failed,
+        NextJob: jobs.next_job,
         OwnerCame: tokens.came,
         OwnerGone: rights.gone,
         PutBack: restore.put_back,
@@ -386,6 +393,7 @@ def _requests() -> dict[type[Any], Callable[[Step, Any], None]]:
         AskOutcome: unit_of_work.outcome,
         AskRows: last_agent.rows,
         Begin: unit_of_work.begin,
+        CancelJob: jobs.cancel,
         CancelReceive: receive.cancel,
         Claim: receive_exact.claim,
         CloseCursor: cursors.close_cursor,
@@ -427,6 +435,7 @@ def _requests() -> dict[type[Any], Callable[[Step, Any], None]]:
         SetQueue: operations.set_queue,
         SetRights: rights.set_rights,
         StartBranch: xa_branch.start,
+        StartJob: jobs.start,
         SteerOutgoing: operations.steer,
         TakeRead: reading.take,
     }

@@ -9,6 +9,8 @@ for others a few times hands that on to the loop, and goes home with its own ans
 
 If an exception is thrown into a pump from outside (Ctrl-C in just that moment), the manager stops
 as it would by a crash: what is on the disk is true, and it can be opened again.
+
+LONG: who pumps, who waits and who stops is one matter.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from onceq.directory.contract import Directory
@@ -34,11 +37,12 @@ from onceq.service.directory import directory_of, manager_of
 from onceq.service.doors import doors_of
 from onceq.service.engine import Engine
 from onceq.service.history import history_of
+from onceq.service.jobs import JobThread
 from onceq.service.mappings import folder_of
 from onceq.service.network import AsyncNetwork
 from onceq.service.recovering import Recovering
 from onceq.service.reloading import reloading
-from onceq.service.requests import admit
+from onceq.service.requests import Inner, admit
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 
@@ -134,7 +138,14 @@ class EmbeddedHost:
             raise
         _hosts.add(self)
         self._network.in_loop(self._look_after)
+        self._begin_works()
+
+    def _begin_works(self) -> None:
+        """What goes on by itself."""
         self._recovering.start(self.id)
+        self._jobs = JobThread(self.call)
+        self.engine.run_jobs = self._jobs.soon
+        self._jobs.start(self.id, running=bool(self.engine.manager.state.jobs.running()))
 
     def _listen(self, configuration: Configuration) -> None:
         self._network.in_loop(self._network.watch_doors)
@@ -166,7 +177,7 @@ class EmbeddedHost:
 
     # ---- requests -------------------------------------------------------------------------
 
-    def submit(self, asked: Request, answer: Callback) -> int:
+    def submit(self, asked: Request | Inner, answer: Callback) -> int:
         """Ask for something; ``answer`` is called with the result in whichever thread pumps.
 
         Returns:
@@ -179,7 +190,10 @@ class EmbeddedHost:
         if self._failure is not None:
             raise self._failure
         request = next(self._numbers)
-        admit(asked, self._owner, request, clock=self._clock, random=os.urandom)
+        if isinstance(asked, Request):
+            admit(asked, self._owner, request, clock=self._clock, random=os.urandom)
+        else:
+            asked = replace(asked, owner=self._owner, request=request)
         self._answers[request] = answer
         self.engine.submit(asked)
         if self._failure is not None:
@@ -200,7 +214,7 @@ class EmbeddedHost:
             self._told = True
             self._network.in_loop(self._await_others)
 
-    def call(self, asked: Request) -> object:
+    def call(self, asked: Request | Inner) -> object:
         """Ask and wait for the answer; an OnceqError result is raised."""
         slot = Slot()
         request = self.submit(asked, slot.put)
@@ -367,6 +381,7 @@ class EmbeddedHost:
         failure: StorageFailure | None = None
         orderly = False
         self._recovering.stop()
+        self._jobs.stop()
         with self._pumping:
             if self not in _hosts:
                 return

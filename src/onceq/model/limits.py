@@ -154,6 +154,38 @@ set."""
 RETURNS_MAX: Final = 5
 """How often a message is returned, if nobody says more: what died five times dies again."""
 
+JOBS_RUNNING_MAX: Final = 16
+"""Jobs of a queue manager that are not over: they are worked off one after another."""
+
+JOBS_KEPT_MAX: Final = 100
+"""Jobs that are remembered when they are over, each in every checkpoint; the oldest go first."""
+
+JOB_QUEUES_MAX: Final = 8
+"""Queues of one job: some dead-letter queues; more are more jobs."""
+
+JOB_FAILURES_MAX: Final = 100
+"""Messages of a job that failed and are named; all of them are counted. Some 300 bytes each."""
+
+JOB_REASONS_MAX: Final = 20
+"""Different reasons for which messages of a job stay; those of further ones are counted as one."""
+
+JOB_TEXT_CHARS_MAX: Final = 400
+"""Characters of an error that a job keeps, and of each text that says which messages it means."""
+
+JOB_BATCH_MESSAGES: Final = 64
+"""Messages that a job sends again in one step; that takes some ten milliseconds, in which nobody
+else is served."""
+
+JOB_BATCH_BYTES: Final = 1 << 20
+"""The same in bytes; one message is always sent."""
+
+JOB_PURGE_MESSAGES: Final = 512
+"""Messages that a job removes for good in one step, which are not read for it."""
+
+JOB_RETRY_S: Final = 2.0
+"""A job that cannot go on (the disk is nearly full, somebody holds the queue for himself) tries
+again after this time (seconds)."""
+
 BACKUP_HOLD_S: Final = 60.0
 """A backup of which nothing is heard for so long (seconds) is over, and what it held is let go: it
 keeps the log from being given back, and its maker may be gone."""

@@ -26,12 +26,13 @@ from onceq.service.directory import directory_of, manager_of
 from onceq.service.doors import doors_of
 from onceq.service.engine import Engine
 from onceq.service.history import history_of
+from onceq.service.jobs import JobThread
 from onceq.service.logs import event
 from onceq.service.mappings import folder_of
 from onceq.service.network import AsyncNetwork
 from onceq.service.recovering import Recovering
 from onceq.service.reloading import reloading
-from onceq.service.requests import admit
+from onceq.service.requests import Inner, complete
 from onceq.service.socket_group import opened
 from onceq.service.supervisor import READY, STOPPING, Watchdog, notify
 from onceq.store.files import RealFiles
@@ -61,6 +62,7 @@ class Daemon:
         self._configuration = configuration
         self._clock = clock or SystemClock()
         self._recovering = Recovering(self._clock, self._ask, configuration.databases)
+        self._jobs = JobThread(self._ask)
         self._network = AsyncNetwork(
             loop, self, configuration.peers, configuration.http_authorities,
             budget=descriptors.own_process(), doors=doors_of(path, store, configuration),
@@ -81,6 +83,7 @@ class Daemon:
             learned=self._network.learn,
             history=history_of(store, RealFiles(), configuration.settings),
         )
+        self.engine.run_jobs = self._jobs.soon
         self._network.attach(self.engine)
         self._reloading = reloading(self.engine, self._network, configuration, read)
         self._scheduled = False
@@ -164,15 +167,15 @@ class Daemon:
         future.add_done_callback(done)
         return future
 
-    def _ask(self, asked: Request) -> object:
+    def _ask(self, asked: Request | Inner) -> object:
         """For other threads: ask the manager, and wait for its answer; an OnceqError is raised."""
         future: Future[object] = Future()
 
         def submit() -> None:
             request = next(self._numbers)
             self._asked[request] = future
-            admit(asked, self._owner, request, clock=self._clock, random=os.urandom)
-            self.engine.submit(asked)
+            item = complete(asked, self._owner, request, clock=self._clock, random=os.urandom)
+            self.engine.submit(item)
 
         self._loop.call_soon_threadsafe(submit)
         result = future.result()
@@ -216,6 +219,8 @@ class Daemon:
         self._watchdog.start()
         self._wake()
         self._recovering.start(self.engine.manager.identity.guid)
+        running = bool(self.engine.manager.state.jobs.running())
+        self._jobs.start(self.engine.manager.identity.guid, running=running)
         event(
             "started", name=self.engine.manager.identity.name, pid=os.getpid(),
             peers=self.peers_at, http=self.http_at, applications=self.clients_at or SOCKET_FILE,
@@ -260,6 +265,7 @@ class Daemon:
         notify(STOPPING)
         self._watchdog.stop()
         self._recovering.stop()
+        self._jobs.stop()
         self._network.stop_listening()
         if error is None:
             error = await self._end()

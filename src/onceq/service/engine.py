@@ -32,6 +32,7 @@ from onceq.core.decision import (
     Reload,
     Rewrite,
     RewriteRights,
+    RunJobs,
     Scrub,
     Transmit,
 )
@@ -135,6 +136,8 @@ class Engine(Committer):
         self.holding = Holding(self, self.reclaim)
         self.reloading: Callable[[], object] = _no_configuration
         """Reads the configuration again; the host's."""
+        self.run_jobs: Callable[[], None] = _no_jobs
+        """Sees to it that jobs are worked off; the host's."""
         self._perform |= self._performers()
 
     def _performers(self) -> dict[type[object], Callable[[Any], None]]:
@@ -153,6 +156,7 @@ class Engine(Committer):
             Hold: self.holding.perform,
             Reload: self._reload,
             Measured: self.measuring.perform,
+            RunJobs: lambda _: self.run_jobs(),
             Scrub: self.scrubbing.perform,
         }
 
@@ -407,6 +411,10 @@ class Engine(Committer):
     def _notice(self, action: Notice) -> None:
         """Some of these can be caused by anybody, so they are rates."""
         self.rates.note(action.what, action.values, level=logging.WARNING)
+
+
+def _no_jobs() -> None:
+    """Jobs stay as they are: nobody here works them off."""
 
 
 def _no_configuration() -> object:

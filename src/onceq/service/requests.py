@@ -10,7 +10,10 @@ Upholds: I24 (no value from outside makes the core fail).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from onceq.core.inputs.inputs import Input
+from onceq.core.inputs.jobs import JobBatch, JobFailed, NextJob
 from onceq.model.identity import GUID_BYTES
 from onceq.model.requests import (
     CreateQueue,
@@ -23,6 +26,19 @@ from onceq.model.requests import (
 from onceq.model.time import FOR_EVER_US
 from onceq.model.tokens import SALT_BYTES, SECRET_BYTES
 from onceq.service.clock import Clock
+
+Inner = JobBatch | JobFailed | NextJob
+"""What a queue manager asks itself, and no application can."""
+
+
+def complete(
+    asked: Request | Inner, owner: int, number: int, *, clock: Clock, random: Callable[[int], bytes]
+) -> Input:
+    """The same for what a queue manager asks itself: also what no application can ask."""
+    if isinstance(asked, Request):
+        admit(asked, owner, number, clock=clock, random=random)
+        return asked
+    return replace(asked, owner=owner, request=number)
 
 
 def admit(

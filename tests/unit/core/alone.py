@@ -11,6 +11,7 @@ from typing import Any
 from onceq.core.decision import Answer, Decision, Measured
 from onceq.core.inputs import inputs
 from onceq.core.inputs.backup import PutBack
+from onceq.core.inputs.jobs import JobBatch, JobFailed, NextJob
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.link_states import Link
@@ -27,6 +28,8 @@ WAITS = object()
 
 WALL_S = 1_700_000_000
 IDENTITY = Identity(b"A" * 16, "A", WALL_S)
+
+Asked = Request | PutBack | JobBatch | JobFailed | NextJob
 
 
 @dataclass
@@ -49,7 +52,7 @@ class Core:
         for record in decision.records:
             self.records.append((record.position, memoryview(record.payload)))
 
-    def ask(self, request: Request | PutBack, *, owner: int = 1) -> object:
+    def ask(self, request: Asked, *, owner: int = 1) -> object:
         """The answer to a request, or its error; WAITS if there is none yet."""
         self.asked += 1
         self.step(replace(request, owner=owner, request=self.asked))

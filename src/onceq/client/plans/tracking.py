@@ -31,8 +31,8 @@ from onceq.errors import (
     TransactionOver,
 )
 from onceq.model import requests
-from onceq.model.classes import MessageClass
 from onceq.model.identity import MessageId
+from onceq.model.letters import ENDS
 from onceq.model.limits import RECEIVE_MESSAGES_MAX, TRACKING_AGE_S, TRACKING_QUOTA_KB
 from onceq.model.message import Acknowledge, Journal, Message
 from onceq.model.requests import PickBy
@@ -45,27 +45,6 @@ DEAD_LETTERS: Final = ("SYSTEM$;DEADXACT", "SYSTEM$;DEADLETTER")
 SLICE_S: Final = 1.0
 """Dead letters come without an acknowledgment: a wait looks for them so often."""
 
-ENDS: Final[dict[int, tuple[str, str]]] = {
-    MessageClass.ACK_REACH_QUEUE: ("arrived", "it is in its queue, and was not received yet"),
-    MessageClass.ACK_RECEIVE: ("received", "an application has received it"),
-    MessageClass.NACK_BAD_DESTINATION_QUEUE: ("refused", "there is no such queue"),
-    MessageClass.NACK_DELETED: ("removed", "an operator removed it, and it never arrived"),
-    MessageClass.NACK_REACH_QUEUE_TIMEOUT: ("expired", "its time was over before it arrived"),
-    MessageClass.NACK_QUEUE_EXCEED_QUOTA: ("refused", "the queue is at its quota"),
-    MessageClass.NACK_HOP_COUNT_EXCEEDED: ("refused", "too many managers passed it on"),
-    MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE: (
-        "refused", "it is transactional, and the queue is not"),
-    MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE: (
-        "refused", "it is not transactional, and the queue is"),
-    MessageClass.NACK_QUEUE_DELETED: ("deleted", "its queue was deleted with it"),
-    MessageClass.NACK_QUEUE_PURGED: ("purged", "its queue was purged"),
-    MessageClass.NACK_RECEIVE_TIMEOUT: ("expired", "nobody received it in time"),
-    MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER: (
-        "in doubt", "it was transmitted, the wait for it is over, and nothing was heard of it: it "
-        "may have been received"),
-    MessageClass.NACK_RECEIVE_REJECTED: ("rejected", "the receiving application refused it"),
-}  # fmt: skip
-"""Message classes, and what they say of a message."""
 UNSETTLED: Final = frozenset(("waiting", "left", "arrived", "in doubt"))
 
 

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import time
+from collections.abc import Callable
 from typing import Unpack
 
 from onceq.client import backups, requesting
@@ -14,6 +17,7 @@ from onceq.client.binding import tasks
 from onceq.client.bodies import NOTHING, Body, Nothing
 from onceq.client.current import current
 from onceq.client.plans import cursors, handles, operate, tracking
+from onceq.client.plans import jobs as job_plans
 from onceq.client.plans import outcome as outcomes
 from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
@@ -32,6 +36,7 @@ from onceq.client.tasks.running import opening
 from onceq.client.tasks.tracked import AsyncTracked, following
 from onceq.errors import OnceqError
 from onceq.model.identity import MessageId
+from onceq.model.views.jobs import JobView
 
 
 class AsyncQueueManager(AsyncConsuming):
@@ -133,6 +138,10 @@ class AsyncQueueManager(AsyncConsuming):
     create_token = tasks(token_plans.create_token)
     tokens = tasks(token_plans.tokens)
     revoke_token = tasks(token_plans.revoke_token)
+    start_job = tasks(job_plans.start_job)
+    jobs = tasks(job_plans.jobs)
+    job = tasks(job_plans.job)
+    cancel_job = tasks(job_plans.cancel_job)
     eod_send_info = tasks(operate.eod_send_info)
     eod_receive_info = tasks(operate.eod_receive_info)
     management = tasks(operate.management)
@@ -158,6 +167,25 @@ class AsyncQueueManager(AsyncConsuming):
     scrub_stop = tasks(operate.scrub_stop)
     scrub_status = tasks(operate.scrub_status)
     action = tasks(operate.action)
+
+    async def wait_for_job(
+        self,
+        number: int,
+        *,
+        timeout: float | None = None,
+        progress: Callable[[JobView], object] | None = None,
+    ) -> JobView:
+        """See ``QueueManager.wait_for_job``."""
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        for wait_s in job_plans.pauses():
+            found: JobView = await self.job(number)
+            if progress is not None:
+                progress(found)
+            left = until - time.monotonic()
+            if found.over or left <= 0:
+                return found
+            await asyncio.sleep(min(wait_s, left))
+        raise AssertionError("there is always another look")
 
     async def backup(self, path: str, *, progress: Progress | None = None) -> BackupReport:
         """See ``QueueManager.backup``. It is copied by other threads; ``progress`` is called

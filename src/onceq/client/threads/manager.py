@@ -6,13 +6,18 @@ Every method may be called from any thread.
 from __future__ import annotations
 
 import contextlib
+import math
+import time
+from collections.abc import Callable
 from typing import Unpack
 
 from onceq.client import backups, requesting
 from onceq.client.binding import threads
 from onceq.client.bodies import NOTHING, Body, Nothing
 from onceq.client.current import current
+from onceq.client.pause import pause
 from onceq.client.plans import cursors, handles, operate, tracking
+from onceq.client.plans import jobs as job_plans
 from onceq.client.plans import outcome as outcomes
 from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
@@ -31,6 +36,7 @@ from onceq.client.threads.running import opening
 from onceq.client.threads.tracked import Tracked, following
 from onceq.errors import OnceqError
 from onceq.model.identity import MessageId
+from onceq.model.views.jobs import JobView
 
 
 class QueueManager(Consuming):
@@ -131,6 +137,10 @@ class QueueManager(Consuming):
     create_token = threads(token_plans.create_token)
     tokens = threads(token_plans.tokens)
     revoke_token = threads(token_plans.revoke_token)
+    start_job = threads(job_plans.start_job)
+    jobs = threads(job_plans.jobs)
+    job = threads(job_plans.job)
+    cancel_job = threads(job_plans.cancel_job)
     eod_send_info = threads(operate.eod_send_info)
     eod_receive_info = threads(operate.eod_receive_info)
     management = threads(operate.management)
@@ -156,6 +166,34 @@ class QueueManager(Consuming):
     scrub_stop = threads(operate.scrub_stop)
     scrub_status = threads(operate.scrub_status)
     action = threads(operate.action)
+
+    def wait_for_job(
+        self,
+        number: int,
+        *,
+        timeout: float | None = None,
+        progress: Callable[[JobView], object] | None = None,
+    ) -> JobView:
+        """Wait until a job is over; the job runs on whether anybody waits for it or not.
+
+        Args:
+            number: As ``start_job`` has answered.
+            timeout: Seconds; None: however long it takes.
+            progress: Called with the job each time that it is looked at.
+
+        Returns:
+            The job: ``state`` is done, cancelled or failed; or running, if the time is over.
+        """
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        for wait_s in job_plans.pauses():
+            found: JobView = self.job(number)
+            if progress is not None:
+                progress(found)
+            left = until - time.monotonic()
+            if found.over or left <= 0:
+                return found
+            pause(min(wait_s, left))
+        raise AssertionError("there is always another look")
 
     def backup(self, path: str, *, progress: Progress | None = None) -> BackupReport:
         """Make a backup of this queue manager, which goes on meanwhile.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from onceq.core.inputs import backup, damage, directory, settings
+from onceq.core.inputs import backup, damage, directory, jobs, settings
 from onceq.model.connection import ConnectionStatus
 from onceq.model.requests import Request
 from onceq.model.rights import HERE, Actor
@@ -196,6 +196,9 @@ Input = (
     | damage.Spoiled
     | damage.Scrubbed
     | Relocate
+    | jobs.JobBatch
+    | jobs.JobFailed
+    | jobs.NextJob
     | Compose
     | backup.PutBack
     | settings.Reconfigure

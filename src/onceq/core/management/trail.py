@@ -98,6 +98,13 @@ def _taken_out(step: Step, item: requests.Remove) -> Deed:
     return Deed("take out", item.queue) if outgoing else NOTHING
 
 
+def _job(step: Step, item: requests.StartJob) -> Deed:
+    action = item.action if isinstance(item.action, str) else item.action.value
+    to = f" to {item.to}" if item.to else ""
+    number = f"{item.number}: " if item.number else ""
+    return Deed("start job", f"{number}{action} {', '.join(item.queues)}{to}")
+
+
 def _named(what: str) -> Callable[[Step, Any], Deed]:
     return lambda step, item: Deed(what, item.name)
 
@@ -105,6 +112,7 @@ def _named(what: str) -> Callable[[Step, Any], Deed]:
 TABLE: Final[dict[type[Request], Callable[[Step, Any], Deed]]] = {
     requests.AcceptClock: lambda step, item: Deed("accept clock", f"{item.source}: {item.reason}"),
     requests.AskRows: _accepted,
+    requests.CancelJob: lambda step, item: Deed("cancel job", str(item.number)),
     requests.CommitBranch: _decided,
     requests.CreateQueue: _created,
     requests.CreateToken: _named("create token"),
@@ -128,6 +136,7 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Deed]]] = {
         "set properties", f"{item.name}: {', '.join(item.values)}"
     ),
     requests.SetRights: _rights,
+    requests.StartJob: _job,
     requests.SteerOutgoing: _steered,
 }
 """What is noted of each request."""

@@ -15,6 +15,7 @@ from onceq.core.management import (
     branch_views,
     damage_views,
     directory_rules,
+    jobs,
     metrics,
     msmq_names,
     peer_operations,
@@ -335,6 +336,8 @@ _SHOWN: Final[Mapping[str, Shown]] = dict(
         (looks.RIGHTS.what, rights.grants),
         _named(looks.TRAIL, trail.acts),
         _whole(looks.TOKENS, tokens.listed),
+        _own(looks.JOBS, jobs.listed),
+        (looks.JOB.what, jobs.shown),
         (looks.METRICS.what, metrics.measure),
         _whole(looks.SETTINGS, lambda step: settings.views(step.settings)),
     )

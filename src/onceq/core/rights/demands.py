@@ -9,6 +9,8 @@ still be allowed. What was promised (a prepared branch) is decided by whoever ma
 work, or by an operator.
 
 Upholds: I28.
+
+LONG: one table of all requests, and the rules that it names.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.model import requests
 from onceq.model.fixed import fixed
+from onceq.model.jobs import JobAction, Order
 from onceq.model.requests import Access, PickBy, Request, SendItem
 from onceq.model.rights import ROWS, WHOLE, Right, queue_pattern
 from onceq.model.views.ranges import RangeAsked
@@ -156,7 +159,7 @@ def _purges(step: Step, item: requests.PurgeQueue) -> Demands:
 # ---- units of work ----------------------------------------------------------------------------
 
 
-def _sends(step: Step, items: Iterable[SendItem]) -> Iterator[Demand]:
+def sends(step: Step, items: Iterable[SendItem]) -> Iterator[Demand]:
     for item in items:
         yield from _to_send(step, item.destination)
         yield from _answered(step, item)
@@ -193,7 +196,7 @@ def _batch(step: Step, batch: CheckedBatch) -> Iterator[Demand]:
 
 
 def _commits(step: Step, item: requests.Commit) -> Demands:
-    yield from _sends(step, item.items)
+    yield from sends(step, item.items)
     yield from work_of(step, step.units.transactions.get((item.owner, item.transaction)))
 
 
@@ -262,7 +265,7 @@ def _looks_for_rows(step: Step, item: requests.AskRows) -> Demands:
 
 def _promises(step: Step, item: requests.PrepareBranch | requests.Promise) -> Demands:
     yield from _to_use_rows(step, item.owner, agent_of(item.xid))
-    yield from _sends(step, item.items)
+    yield from sends(step, item.items)
     yield from work_of(step, step.units.transactions.get((item.owner, item.transaction)))
     yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
     first = step.state.branches.attempt(item.xid.gtrid)
@@ -327,11 +330,12 @@ def _looks(step: Step, item: requests.Look) -> Demands:
 
 _OPEN_LOOKS: Final = frozenset(
     ("resolve", "list", "lists", "copies", "branches", "decisions", "groups", "transactions",
-     "queues", "queues-behind")
+     "queues", "queues-behind", "jobs", "job")
 )  # fmt: skip
 """What the directory says is for everybody who has a name; and what is not over of transactions,
-branches, groups and decisions, because whoever may end it has to find it after a crash: each sees
-what is his (``core/management/branch_views.py``). Of queues each sees those that he may look at."""
+branches, groups, decisions and jobs, because whoever may end it has to find it after a crash: each
+sees what is his (``core/management/branch_views.py``, ``jobs.py``). Of queues each sees those that
+he may look at."""
 
 
 def to_see_properties(place: Place) -> Demand:
@@ -363,6 +367,34 @@ def _explains(step: Step, item: requests.ExplainRight) -> Demands:
     return (NAMED,) if own else (MONITOR,)
 
 
+def of_job(step: Step, order: Order, queues: Iterable[str]) -> Demands:
+    """What a job needs at its queues, and where it sends all messages to: what whoever has started
+    it would need to do the same by hand. Where messages go home, each send is judged."""
+    for name in queues:
+        if order.action is JobAction.SEND_AS_NEW:
+            yield from (_to_see(place, bodies=True) for place in places(step, name))
+        elif order.action is JobAction.PURGE:
+            yield from _purges(step, requests.PurgeQueue(name))
+        else:
+            yield from map(_to_take, places(step, name))
+    if order.to:
+        yield from _to_send(step, order.to)
+
+
+def _starts_job(step: Step, item: requests.StartJob) -> Demands:
+    assert item.order is not None, "the request was checked"
+    yield NAMED
+    yield from of_job(step, item.order, item.queues)
+
+
+def _cancels_job(step: Step, item: requests.CancelJob) -> Demands:
+    """One's own, or as an operator."""
+    yield NAMED
+    job = step.state.jobs.get(item.number)
+    if job is None or job.who != step.known_by(item.owner):
+        yield _OPERATE
+
+
 def _own(step: Step, item: Request) -> Demands:
     """It is about what belongs to the owner: transactions, handles, cursors, outcomes."""
     return ()
@@ -387,6 +419,7 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.AskOutcome: _own,
     requests.AskRows: _looks_for_rows,
     requests.Begin: _own,
+    requests.CancelJob: _cancels_job,
     requests.CancelReceive: _own,
     requests.Claim: _takes,
     requests.CloseCursor: _own,
@@ -424,10 +457,11 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.RevokeToken: _administers,
     requests.RollbackBranch: _decides,
     requests.RollbackGroup: _known,
-    requests.Send: lambda step, item: _sends(step, item.items),
+    requests.Send: lambda step, item: sends(step, item.items),
     requests.SetQueue: _sets,
     requests.SetRights: _sets_rights,
     requests.StartBranch: _starts,
+    requests.StartJob: _starts_job,
     requests.SteerOutgoing: _operates,
     requests.TakeRead: _takes,
 }

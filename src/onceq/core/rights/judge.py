@@ -73,6 +73,12 @@ def check(step: Step, actor: Actor, item: Request) -> None:
         raise
 
 
+def check_all(step: Step, actor: Actor, needed: Iterable[Demand]) -> None:
+    """Raises AccessDenied for the first of these that an actor does not have."""
+    for demand in needed:
+        _require(step, actor, demand)
+
+
 def _require(step: Step, actor: Actor, demand: Demand) -> None:
     if actor.kind is ActorKind.NOBODY and not granted(step, actor, demand):
         raise _nobody()

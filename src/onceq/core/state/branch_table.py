@@ -25,10 +25,12 @@ from dataclasses import astuple, dataclass, field
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, Final
 
+from onceq.core.state.job_table import JobMark
 from onceq.core.state.readings import Read
 from onceq.core.state.seen_rows import SeenRows
 from onceq.errors import DamagedRecord
 from onceq.model.branch import Phase
+from onceq.model.fixed import fixed
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 from onceq.model.xid import Xid, agent_of, anchored, group_of, partner_name
 
@@ -227,7 +229,7 @@ class Decided:
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@fixed
 class Marks:
     """What a change says of external transactions.
 
@@ -239,6 +241,7 @@ class Marks:
             branch (with it, that stands in the branch's identifier).
         reads: Who has read what it removes (``core/state/readings.py``).
         by: Whose decision about ``gtrid`` it is; empty: of whoever runs the manager.
+        job: What it does for a job (``core/state/job_table.py``).
     """
 
     branch: int = 0
@@ -247,11 +250,12 @@ class Marks:
     partners: tuple[str, ...] = ()
     reads: tuple[Read, ...] = ()
     by: str = ""
+    job: JobMark | None = None
 
     @property
     def later(self) -> bool:
         """Whether they have what older versions do not know."""
-        return bool(self.reads or self.by)
+        return bool(self.reads or self.by or self.job)
 
     def encode(self) -> bytes:
         """As JSON."""
@@ -260,6 +264,9 @@ class Marks:
         more = f",{json.dumps(list(map(astuple, self.reads)))}" if self.later else ""
         if self.by:
             more += f",{encode_basestring_ascii(self.by)}"
+        if self.job is not None:
+            more += "," if self.by else ',"",'
+            more += json.dumps(self.job.dump())
         text = f'[{self.branch},"{by_hand}","{self.gtrid.hex()}",[{partners}]{more}]'
         return text.encode("ascii")
 
@@ -272,9 +279,10 @@ def decode_marks(raw: bytes) -> Marks:
         by = more[1] if len(more) > 1 else ""
         if not isinstance(by, str):
             raise DamagedRecord(f"the marks of a change name nobody: {by!r}")
+        job = JobMark.load(more[2]) if len(more) > 2 else None
         return Marks(
             branch, Phase[by_hand] if by_hand else None, bytes.fromhex(gtrid), tuple(partners),
-            reads, by,
+            reads, by, job,
         )  # fmt: skip
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedRecord(f"the marks of a change make no sense: {error!r}") from error

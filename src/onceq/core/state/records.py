@@ -43,7 +43,9 @@ VERSION_READS = 6
 """Of changes that say who has read what they remove, or whose the decision is that they make."""
 VERSION_DUE = 7
 """Of changes that bring messages which are delayed."""
-VERSION_MAX = VERSION_DUE
+VERSION_JOBS = 8
+"""Of changes that are a batch of a job."""
+VERSION_MAX = VERSION_JOBS
 KIND_CHANGE = 1
 KIND_MARKED = 4
 """A change with marks before it."""
@@ -298,11 +300,7 @@ class Change:
         if delayed:
             version = VERSION_DUE
         if self.marks is not None:
-            if version == VERSION and laid:
-                version = VERSION_LAID
-            if self.marks.later and not delayed:
-                version = VERSION_READS
-            marks = _marked(self.marks, version)
+            marks, version = _marked(self.marks, version, laid=laid, delayed=delayed)
         head = _HEAD.pack(
             KIND_CHANGE, version, len(self.advances), self.wall_s, self.next_message,
             self.next_ordinal, self.next_transaction, len(self.moves), len(self.puts),
@@ -352,9 +350,16 @@ def _named(key: str, value: int) -> tuple[int, bytes]:
     return (len(raw) | HAS_MORE, raw + NAMED.pack(value)) if value else (len(raw), raw)
 
 
-def _marked(marks: Marks, version: int) -> bytes:
+def _marked(marks: Marks, version: int, *, laid: bool, delayed: bool) -> tuple[bytes, int]:
+    """Marks, and the version of the record with them."""
+    if version == VERSION and laid:
+        version = VERSION_LAID
+    if marks.job is not None:
+        version = VERSION_JOBS
+    elif marks.later and not delayed:
+        version = VERSION_READS
     raw = marks.encode()
-    return _MARKED.pack(KIND_MARKED, version, 0, len(raw)) + raw
+    return _MARKED.pack(KIND_MARKED, version, 0, len(raw)) + raw, version
 
 
 _HEAD = struct.Struct("<BBHIIIIIIIIQ16s")

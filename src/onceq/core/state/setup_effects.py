@@ -8,11 +8,13 @@ from typing import Any
 
 from onceq.core.state import setups
 from onceq.core.state.in_doubt_table import Doubts
+from onceq.core.state.job_table import Job, sources_of
 from onceq.core.state.name_bindings import Binding, hand_over
 from onceq.core.state.peer_table import Reset
 from onceq.core.state.queue_properties import journal_of
 from onceq.core.state.state import State, queue_key_of
 from onceq.core.state.trail import Act
+from onceq.model.jobs import JobState, Order
 from onceq.model.rights import Grant, SharedRights, rights_of
 from onceq.model.shared_rights import load_grants
 from onceq.model.tokens import Token
@@ -231,6 +233,16 @@ def _token_revoked(state: State, setup: setups.TokenRevoked) -> None:
         state.policy.forget_actor(token.actor)
 
 
+# ---- jobs --------------------------------------------------------------------------------
+
+
+def _job(state: State, setup: setups.JobStarted) -> None:
+    state.jobs.start(
+        Job(setup.number, sources_of(setup.sources), Order.load(setup.order), setup.who,
+            setup.where, setup.free, setup.at_s, setup.total)
+    )  # fmt: skip
+
+
 _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.AliasJoined: lambda state, setup: state.join_outgoing(setup.number, setup.name),
     setups.BranchForgotten: lambda state, setup: state.branches.drop(
@@ -248,6 +260,10 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.FoundDamaged: _damaged,
     setups.GroupCommitted: _group,
     setups.GroupForgotten: lambda state, setup: state.groups.forget(setup.app),
+    setups.JobEnded: lambda state, setup: state.jobs.end(
+        setup.number, JobState(setup.state), setup.at_s, setup.why
+    ),
+    setups.JobStarted: _job,
     setups.Left: _left,
     setups.LifeBegun: _life,
     setups.MayHaveLeftElsewhere: _elsewhere,

@@ -520,6 +520,38 @@ class TokenRevoked(Setup):
     name: str
 
 
+# ---- jobs --------------------------------------------------------------------------------
+
+
+@_setup("job")
+class JobStarted(Setup):
+    """A job begins (``core/state/job_table.py``).
+
+    Attributes:
+        sources: Queues: number, name, and pairs of a lane and the counter behind its last message.
+        order: What it is to do, as ``model/jobs.Order`` dumps it.
+    """
+
+    number: int
+    sources: list[list[Any]]
+    order: dict[str, Any]
+    who: str
+    where: str
+    free: bool
+    at_s: int
+    total: int
+
+
+@_setup("job-ended")
+class JobEnded(Setup):
+    """A job is over that was not done: it was cancelled, or has failed."""
+
+    number: int
+    state: str
+    at_s: int
+    why: str = ""
+
+
 # ---- branches ----------------------------------------------------------------------------
 
 

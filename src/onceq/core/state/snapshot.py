@@ -5,6 +5,8 @@ are in memory, so that a million messages take some milliseconds and not some se
 has a row for each queue and stream, and, where each of a million messages has a class, or a sender
 that wants to know how it ends, for each of these. So a snapshot is taken first, and made into bytes
 later, beside the work of the manager: of each row is taken what can change.
+
+LONG: what a checkpoint has stands beside how it is read back.
 """
 
 from __future__ import annotations
@@ -239,6 +241,7 @@ def _head(state: State) -> dict[str, Any]:
         "restored": restore_table.dump(state.restored),
         "undone": [[guid.hex(), what, at] for (guid, what), at in state.undone.items()],
         "rights_book": [state.policy.shared.id.hex(), state.policy.shared.number],
+        "next_job": state.jobs.next,
         "regions": [base for base, _ in state.space.dump()],
     }
 
@@ -260,6 +263,7 @@ def _long(state: State) -> list[_Member]:
         ("rights_shared", dump_grants(state.policy.shared.grants), list),
         ("trail", state.trail.dump(), list),
         ("tokens", state.tokens.dump(), list),
+        ("jobs", state.jobs.dump(), list),
     ]
 
 
@@ -374,6 +378,7 @@ def _restore_tables(state: State, head: dict[str, Any]) -> None:
     shared = load_grants(head.get("rights_shared", ()))
     state.policy.shared = SharedRights(bytes.fromhex(book), number, shared)
     state.tokens.load(head.get("tokens", []))
+    state.jobs.load(head.get("jobs", []), head.get("next_job", 1))
     state.trail.load(head.get("trail", []))
     state.damages.load(head.get("damages", {}))
 

@@ -23,6 +23,7 @@ from onceq.core.state.due_times import DueTimes
 from onceq.core.state.expiry_times import ExpiryTimes
 from onceq.core.state.group_table import Groups
 from onceq.core.state.in_doubt_table import DOUBTS_QUEUE, Doubt, Doubts, Memories
+from onceq.core.state.job_table import Jobs
 from onceq.core.state.life_table import Lives
 from onceq.core.state.live_bytes import Space
 from onceq.core.state.name_bindings import Bindings
@@ -126,7 +127,7 @@ class State:
         self.policy = Policy()
         """Who may do what."""
         self.trail = Trail()
-        self.tokens = Tokens()
+        self.tokens, self.jobs = Tokens(), Jobs()
         self.receipts = Receipts()
         """Where receipts of streams go that came over HTTP (HTTP-5)."""
         self.seen: OrderedDict[tuple[bytes, str, int, int], int] = OrderedDict()
@@ -217,6 +218,8 @@ class State:
         if change.marks is not None:
             self.branches.mark(change.marks, change.wall_s)
             self.groups.carried_out(change.marks.branch)
+            if change.marks.job is not None:
+                self.jobs.advance(change.marks.job, change.wall_s)
             for read in change.marks.reads:
                 if read.queue in self.all_queues:
                     self.readings.read(read, change.wall_s)

@@ -72,6 +72,7 @@ class Step:
         expired: Whether the last portion ended what is over, and other works come before the next.
         ended: How messages ended last that nobody received.
         counts: What has happened since the start, for metrics.
+        job_troubles: What running jobs wait for, by number.
         told: What the operator was told of, and until when (seconds) not again.
         scrub: How far the last look at every stored byte has come.
         space_low: Whether the disk is nearly full.
@@ -106,6 +107,7 @@ class Step:
         self.expired = False
         self.ended = Ended()
         self.counts = Counts()
+        self.job_troubles: dict[int, str] = {}
         self.told: dict[tuple[str, str], int] = {}
         self.scrub = ScrubView()
         self.space_low = False

@@ -14,6 +14,10 @@ from onceq.model.requests.batch import (
 from onceq.model.requests.directory import (
     EditDirectory,
 )
+from onceq.model.requests.jobs import (
+    CancelJob,
+    StartJob,
+)
 from onceq.model.requests.messages import (
     CancelReceive,
     Claim,
@@ -97,6 +101,7 @@ __all__ = [
     "AskOutcome",
     "AskRows",
     "Begin",
+    "CancelJob",
     "CancelReceive",
     "Claim",
     "CloseCursor",
@@ -145,6 +150,7 @@ __all__ = [
     "SetRights",
     "Share",
     "StartBranch",
+    "StartJob",
     "Steer",
     "SteerOutgoing",
     "TakeRead",

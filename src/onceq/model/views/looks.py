@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from onceq.model.views.branches import BranchView, DecisionView, GroupView
+from onceq.model.views.jobs import JobView
 from onceq.model.views.managers import (
     DamageView,
     ListView,
@@ -79,6 +80,10 @@ TRAIL: Final = Look("trail", list[ActView])
 RIGHTS: Final = Look("rights", list[GrantView])
 """Who was given what; about one queue if one is named."""
 TOKENS: Final = Look("tokens", list[TokenView])
+JOBS: Final = Look("jobs", list[JobView])
+"""All that run or are remembered, the oldest first, without what failed."""
+JOB: Final = Look("job", JobView)
+"""One of them."""
 METRICS: Final = Look("metrics", MetricsView)
 """What is counted; with the name PER_QUEUE each queue, too."""
 PER_QUEUE: Final = "queues"
@@ -92,7 +97,7 @@ LOOKS: Final[Mapping[str, Look[object]]] = {
         PEERS, EOD_SEND, EOD_RECEIVE, LISTS, LIST, COPIES,
         RESOLVE, MANAGEMENT, BRANCHES, DECISIONS, DAMAGES, SCRUB,
         GROUPS, TRANSACTIONS, QUEUES_BEHIND, OUTGOING_BEHIND,
-        RANGE, READERS, RIGHTS, TRAIL, TOKENS, METRICS,
+        RANGE, READERS, RIGHTS, TRAIL, TOKENS, JOBS, JOB, METRICS,
         SETTINGS,
     )
 }  # fmt: skip

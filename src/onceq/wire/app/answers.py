@@ -22,6 +22,7 @@ from onceq.model.requests import Grip, Request, Steer
 from onceq.model.results import Opened, Outcome, Promised, Sent
 from onceq.model.run import Buffer
 from onceq.model.views.branches import GroupResult, RowsView
+from onceq.model.views.jobs import JobView
 from onceq.model.views.looks import LOOKS
 from onceq.model.views.managers import BackupHold, ClockAccepted, ListView, PeerView, Reloaded
 from onceq.model.views.queues import StreamReset
@@ -56,6 +57,8 @@ RESULTS: Final[Mapping[type[Request], object]] = {
     requests.AcceptClock: ClockAccepted,
     requests.ExplainRight: RightView,
     requests.CreateToken: TokenMade,
+    requests.StartJob: JobView,
+    requests.CancelJob: JobView,
     requests.CreateQueue: object,
     requests.SetQueue: object,
 }

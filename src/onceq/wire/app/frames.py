@@ -31,10 +31,13 @@ from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 VERSION: Final = 1
 REVISION_TOKENS: Final = 4
 """From this one on a queue manager looks at the token of a hello."""
-REVISION: Final = REVISION_TOKENS
+REVISION_JOBS: Final = 5
+"""From this one on it has jobs."""
+REVISION: Final = REVISION_JOBS
 """What of that version a queue manager knows; its welcome says so. 1: ``then`` of a commit; 2: the
 requests of readers (``TAKE``, ``RENEW``, ``FORGET``); 3: those about rights (``RIGHTS``,
-``EXPLAIN``); 4: tokens (``TOKEN``, ``UNTOKEN``, ``token`` of a hello)."""
+``EXPLAIN``); 4: tokens (``TOKEN``, ``UNTOKEN``, ``token`` of a hello); 5: jobs (``JOB``,
+``UNJOB``)."""
 HEADER = struct.Struct("<IIHHI")
 """Size of what follows, request, code, zero, head size."""
 VIEW_BYTES_MIN: Final = 1 << 18
@@ -82,6 +85,8 @@ class Code(IntEnum):
     EXPLAIN = 36
     TOKEN = 37
     UNTOKEN = 38
+    JOB = 39
+    UNJOB = 40
 
 
 ANSWER: Final = 0x100

@@ -85,6 +85,8 @@ CODES: Final[dict[type[Request], Code]] = {
     requests.ExplainRight: Code.EXPLAIN,
     requests.CreateToken: Code.TOKEN,
     requests.RevokeToken: Code.UNTOKEN,
+    requests.StartJob: Code.JOB,
+    requests.CancelJob: Code.UNJOB,
 }
 
 

@@ -20,6 +20,7 @@ from onceq.core.state.branch_table import (
     decode_branch,
     decode_marks,
 )
+from onceq.core.state.job_table import Failed, JobMark
 from onceq.core.state.readings import Read
 from onceq.core.state.records import (
     Advance,
@@ -76,8 +77,10 @@ marks = st.builds(
 xids = st.builds(
     Xid, st.integers(0, 0x7FFF_FFFF), st.binary(min_size=1, max_size=64), st.binary(max_size=64)
 )
+sends = st.dictionaries(key.filter(lambda name: name != "properties"), u32)
+"""What a prepare notes of a batch; of its properties it is known what they look like."""
 branches = st.builds(
-    Branch, u32, xids, u32, st.lists(st.dictionaries(key, u32), max_size=3),
+    Branch, u32, xids, u32, st.lists(sends, max_size=3),
     st.lists(st.lists(u32, max_size=9), max_size=3), st.lists(runs, max_size=3),
     by_hand=hands,
 )  # fmt: skip
@@ -91,7 +94,7 @@ def laid_of(found: array[int]) -> st.SearchStrategy[StoredPackets]:
 
 laid = lengths.flatmap(laid_of)
 laying = st.builds(
-    Branch, u32, xids, u32, st.lists(st.dictionaries(key, u32), max_size=3), st.just([]),
+    Branch, u32, xids, u32, st.lists(sends, max_size=3), st.just([]),
     laid=st.lists(laid, min_size=1, max_size=3), next_message=u32, next_transaction=u32,
 )  # fmt: skip
 changes = st.builds(
@@ -228,7 +231,7 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
 
 def test_a_newer_version_is_named() -> None:
     with pytest.raises(NewerFormat):
-        decode(memoryview(b"\x01\x08" + bytes(100)), 0)
+        decode(memoryview(b"\x01\x09" + bytes(100)), 0)
 
 
 def test_who_has_read_stands_in_the_marks() -> None:
@@ -259,6 +262,28 @@ def test_whose_a_decision_is_stands_in_the_marks() -> None:
     assert decode_marks(both.encode()) == both
     with pytest.raises(DamagedRecord):
         decode_marks(b'[0,"","67",[],[],7]')
+
+
+def test_what_a_batch_of_a_job_has_done_stands_in_the_marks() -> None:
+    """The bytes are those of the page."""
+    failed = Failed(0, 504_403_158_265_495_554, "g/1", "queue-not-found", "there is none")
+    mark = JobMark(
+        3, 0, 504_403_158_265_495_560, 8, 2, 1, 1, kept=(("in doubt", 4),), failures=(failed,)
+    )
+    change = Change(1_700_000_000, marks=Marks(job=mark))
+    change.moves.append(RangeChange(Op.REMOVE, 16, 0, 5, 2))
+    raw, _ = change.encode()
+    assert (
+        b'[0,"","",[],[],"",[3, 0, 504403158265495560, 8, 2, 1, 1, 0, 0, [["in doubt", 4]], '
+        b'[[0, 504403158265495554, "g/1", "queue-not-found", "there is none"]]]]'
+    ) in raw
+    assert raw[:2] == b"\x04\x08", "older versions say that it is newer, and not that it is damaged"
+    assert decode(memoryview(raw), 0) == (change, [])
+    over = Marks(gtrid=b"g", by="token:x", job=replace(mark, over=True, more=True))
+    assert decode_marks(over.encode()) == over
+    for bad in (b"[]", b"7", b'["3",0,0,0,0,0,0,0,0,[],[]]', b"[3,0,0,0,0,0,0,0,0,[[1]],[]]"):
+        with pytest.raises(DamagedRecord):
+            decode_marks(b'[0,"","",[],[],"",' + bad + b"]")
 
 
 def test_who_has_promised_a_branch_stands_in_its_record() -> None:

@@ -96,6 +96,11 @@ SAID: dict[str, Request] = {
     "revoke": requests.SetRights("token:x", ["monitor"], "", take=True),
     "explain": requests.ExplainRight("account:alice", "send", "private$\\q"),
     "share": requests.SetRights("peer:x", ["send"], "*", False, True),
+    "start-job": requests.StartJob(
+        "return", ["SYSTEM$;DEADXACT"], "private$\\q", 9, 3, True, True, "expired", "orders",
+        "rush", "", 60, 3600, "x/1",
+    ),
+    "cancel-job": requests.CancelJob(3),
 }  # fmt: skip
 
 

@@ -1,0 +1,98 @@
+"""Jobs through a connection: start one, look at it, cancel it.
+
+Upholds: what is started runs in the queue manager: whoever goes away stops nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from onceq.client.plans.plan import Plan, ask, look
+from onceq.client.session import Session
+from onceq.errors import UnsupportedOperation
+from onceq.model import requests
+from onceq.model.letters import ALL, Filter
+from onceq.model.limits import RETURNS_MAX
+from onceq.model.views import looks
+from onceq.model.views.jobs import JobView
+
+REVISION: Final = 5
+"""From this one on a queue manager has jobs."""
+LOOK_S: Final = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
+"""Who waits for a job looks at it after these times; the last one is repeated."""
+
+
+def start_job(
+    session: Session, /, action: str, *queues: str, which: Filter = ALL, to: str = "",
+    limit: int = 0, returns_max: int = RETURNS_MAX, in_doubt: bool = False, second: bool = False,
+) -> Plan[JobView]:  # fmt: skip
+    """Do something to the messages that stand in some queues now: as a job of the queue manager,
+    which goes on when this application has gone, and after a crash.
+
+    Args:
+        action: ``return`` (to its destination), ``purge``, ``move`` (to another queue), or
+            ``send-as-new`` (to its destination, and the message stays).
+        queues: Such as ``onceq.letters.DEAD_XACT``.
+        which: What fits is meant (``onceq.letters.filter_of``); ages count from now.
+        to: Another destination for all of them; ``move`` needs one.
+        limit: It ends after so many; 0: when all were looked at.
+        returns_max: What was returned so often stays.
+        in_doubt, second: Also letters that may have been received; also those of which their
+            sender has another one.
+
+    Returns:
+        number, state, total, looked, done, ...; once the job is durable.
+
+    Raises:
+        AccessDenied: The caller might not do that by hand.
+        QueueNotFound: There is no such queue.
+        InvalidParameter: It makes no sense.
+        InsufficientResources: JOBS_RUNNING_MAX jobs are running.
+        UnsupportedOperation: The queue manager is older and has no jobs.
+    """
+    _check_known(session)
+    request = requests.StartJob(
+        action, list(queues), to, limit, returns_max, in_doubt, second, which.reason,
+        which.destination, which.label, which.origin, which.older_s, which.younger_s, which.id,
+    )  # fmt: skip
+    return ask(request, JobView)
+
+
+def jobs(session: Session) -> Plan[list[JobView]]:
+    """Jobs that run, and the last that are over, the oldest first, without ``failures``."""
+    _check_known(session)
+    return look(looks.JOBS)
+
+
+def job(session: Session, number: int) -> Plan[JobView]:
+    """One job, and its first JOB_FAILURES_MAX ``failures``; raises InvalidParameter."""
+    _check_known(session)
+    return look(looks.JOB, str(number))
+
+
+def cancel_job(session: Session, number: int) -> Plan[JobView]:
+    """End a job between two batches: what is done stays done. One that is over stays as it is.
+
+    Raises:
+        AccessDenied: Somebody else has started it, and the caller does not operate the queue
+            manager.
+        InvalidParameter: There is none of that number.
+    """
+    _check_known(session)
+    return ask(requests.CancelJob(number), JobView)
+
+
+def pauses() -> Iterator[float]:
+    """Seconds between two looks at a job."""
+    yield from LOOK_S
+    while True:
+        yield LOOK_S[-1]
+
+
+def _check_known(session: Session) -> None:
+    if session.revision < REVISION:
+        raise UnsupportedOperation(
+            "this queue manager is older than its client and has no jobs; bring it to the same "
+            "version of onceq"
+        )

@@ -1,0 +1,332 @@
+"""Jobs: started, carried out batch by batch, looked at and cancelled.
+
+What a batch does to messages stands in one record with how far the job is by then, and is done in
+one step: each message is sent again and taken out, or neither. So a crash at any point leaves a job
+that goes on where it was, with true numbers; and nothing is held between two batches that would
+stand in the way of others. Whoever takes a message meanwhile has it.
+
+A job may do what whoever has started it may do now, and no more: each batch is judged as his own
+requests would be. One whose queue he may no longer take from fails; a message that he may not send
+to its destination stays, and is named among those that failed.
+
+Upholds: I2, I3, I4 (in one place, once), I24 (no step is longer the more there is), I28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from onceq.core.decision import RunJobs
+from onceq.core.ending.ending import end_range
+from onceq.core.ending.table import Ending
+from onceq.core.inputs.jobs import JobBatch, JobDeed, JobFailed, NextJob
+from onceq.core.names.resolve import find_queue, is_local, local_queue, members
+from onceq.core.receive.expiry import expire_at
+from onceq.core.receive.handles import check_sharing
+from onceq.core.receive.lookup import ordered
+from onceq.core.rights.demands import MONITOR, of_job, sends
+from onceq.core.rights.judge import check_all, may
+from onceq.core.send.send import add_puts, prepare
+from onceq.core.state.branch_table import Marks
+from onceq.core.state.job_table import Failed, Job, JobMark, Source
+from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.queues import Queue, place_of
+from onceq.core.state.records import Op, RangeChange
+from onceq.core.state.setups import JobEnded, JobStarted
+from onceq.core.step.acts import Deed, put
+from onceq.core.step.batches import CheckedBatch
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Step
+from onceq.errors import (
+    AccessDenied,
+    InsufficientResources,
+    InvalidParameter,
+    OnceqError,
+    StorageReserve,
+)
+from onceq.model.classes import MessageClass
+from onceq.model.jobs import JobAction, JobState
+from onceq.model.limits import JOB_FAILURES_MAX, JOB_TEXT_CHARS_MAX, JOBS_RUNNING_MAX
+from onceq.model.requests import CancelJob, Look, StartJob
+from onceq.model.rights import Actor, ActorKind
+from onceq.model.sending import elements_of
+from onceq.model.views.jobs import JobFailure, JobView
+
+_PURGED: Final = MessageClass.NACK_QUEUE_PURGED
+_REMOVES: Final = frozenset((JobAction.RETURN, JobAction.MOVE, JobAction.PURGE))
+
+
+# ---- asked for -----------------------------------------------------------------------------------
+
+
+def start(step: Step, item: StartJob) -> None:
+    """Begin a job about what stands in its queues now."""
+    order, jobs = item.order, step.state.jobs
+    assert order is not None, "the request was checked"
+    if len(jobs.running()) >= JOBS_RUNNING_MAX:
+        raise InsufficientResources(
+            f"{JOBS_RUNNING_MAX} jobs are running already: wait until one of them is done, or "
+            "cancel one ('onceq job list' shows them)"
+        )
+    sources: list[list[Any]] = []
+    total = 0
+    for name in item.queues:
+        queue = find_queue(step, name)
+        if any(queue.number == number for number, _, _ in sources):
+            raise InvalidParameter(f"{name} is named twice")
+        ends = [[index, lane.next] for index, lane in ordered(queue) if lane.available]
+        sources.append([queue.number, name, ends])
+        total += queue.available
+    if order.to:
+        _check_target(step, order.to, [number for number, _, _ in sources])
+    item.number = jobs.next
+    actor = step.actors.get(item.owner)
+    step.setup(
+        JobStarted(
+            jobs.next, sources, order.dump(), str(actor) if actor else "",
+            step.places.get(item.owner, ""), actor is None or actor.free, step.now.wall_s, total,
+        )
+    )  # fmt: skip
+    step.act(RunJobs())
+    step.answer(item.owner, item.request, _view(step, _found(step, item.number)))
+
+
+def _check_target(step: Step, to: str, sources: list[int]) -> None:
+    """A queue that is not here, or is the one that is worked off, is refused at once."""
+    for name in members(step, elements_of(to)):
+        if is_local(step, name) and local_queue(step, name).number in sources:
+            raise InvalidParameter(f"{to} is where the messages stand: name another queue")
+
+
+def cancel(step: Step, item: CancelJob) -> None:
+    """End a job between two batches."""
+    job = _found(step, item.number)
+    if job.running:
+        actor = step.actors.get(item.owner)
+        _end(step, job, JobState.CANCELLED, f"by {actor}" if actor else "")
+    step.answer(item.owner, item.request, _view(step, job))
+
+
+def _found(step: Step, number: int) -> Job:
+    job = step.state.jobs.get(number)
+    if job is None:
+        raise InvalidParameter(
+            f"there is no job {number}, or it was so long ago that it is forgotten; 'onceq job "
+            "list' shows those there are"
+        )
+    return job
+
+
+def listed(step: Step, owner: int) -> list[JobView]:
+    """All jobs; whoever may not look at the whole queue manager sees his own."""
+    whole, own = may(step, owner, (MONITOR,)), step.known_by(owner)
+    return [_view(step, job, named=False) for job in step.state.jobs if whole or job.who == own]
+
+
+def shown(step: Step, item: Look) -> JobView:
+    """One job."""
+    if not (item.name.isascii() and item.name.isdecimal()):
+        raise InvalidParameter(f"{item.name[:40]!r} is not the number of a job")
+    job = step.state.jobs.get(int(item.name[:20]))
+    known = job is not None and job.who == step.known_by(item.owner)
+    if not known and not may(step, item.owner, (MONITOR,)):
+        raise AccessDenied(
+            "access denied: whoever may not monitor the queue manager sees the jobs that he has "
+            f"started, and job {item.name[:20]} is none of these"
+        )
+    return _view(step, _found(step, int(item.name[:20])))
+
+
+def _view(step: Step, job: Job, *, named: bool = True) -> JobView:
+    which = job.order.dump()
+    action, to, limit = which.pop("action"), which.pop("to", ""), which.pop("limit", 0)
+    failures = tuple(
+        JobFailure(job.sources[one.at].name, one.lookup, one.id, one.code, one.text)
+        for one in job.failures
+    )
+    return JobView(
+        job.number, action, job.state.value, tuple(one.name for one in job.sources), to, which,
+        limit, job.who, job.began_s, job.ended_s, job.total, job.looked, job.done, job.gone,
+        job.failed, dict(job.kept), job.more, failures if named else (), job.why,
+        step.job_troubles.get(job.number, "") if job.running else "",
+    )  # fmt: skip
+
+
+# ---- carried out ---------------------------------------------------------------------------------
+
+
+def next_job(step: Step, item: NextJob) -> None:
+    """Say which job is to be worked off."""
+    found = (job.work for job in step.state.jobs.running() if job.number > item.behind)
+    step.answer(item.owner, item.request, next(found, None))
+
+
+def batch(step: Step, item: JobBatch) -> None:
+    """Do a batch of a job, and note how far it is; all of it or nothing.
+
+    Raises:
+        OnceqError: It cannot go on now: the disk is nearly full, or somebody holds the queue for
+            himself.
+    """
+    job = step.state.jobs.get(item.job)
+    if job is None or not job.running or (job.at, job.after) != (item.at, item.before):
+        step.answer(item.owner, item.request, job.work if job and job.running else None)
+        return
+    try:
+        made = _carry_out(step, job, item)
+    except AccessDenied as error:
+        _end(step, job, JobState.FAILED, error.text)
+    except OnceqError as error:
+        step.job_troubles[job.number] = error.text
+        raise
+    else:
+        step.job_troubles.pop(job.number, None)
+        step.record(made.change)
+        if item.over:
+            _tell_end(step, job)
+    step.answer(item.owner, item.request, job.work if job.running else None)
+
+
+def failed(step: Step, item: JobFailed) -> None:
+    """A job cannot go on."""
+    job = step.state.jobs.get(item.job)
+    if job is not None and job.running and not item.final:
+        step.job_troubles[job.number] = item.why
+    elif job is not None and job.running:
+        _end(step, job, JobState.FAILED, item.why)
+    step.answer(item.owner, item.request, None)
+
+
+def _end(step: Step, job: Job, state: JobState, why: str) -> None:
+    step.setup(JobEnded(job.number, state.value, step.now.wall_s, why[:JOB_TEXT_CHARS_MAX]))
+    step.job_troubles.pop(job.number, None)
+    _tell_end(step, job)
+
+
+def _tell_end(step: Step, job: Job) -> None:
+    """What a job has done is an act of whoever has started it."""
+    if job.who:
+        stay = sum(job.kept.values())
+        what = f"{job.number} {job.state.value}: {job.done} done, {stay} kept, {job.failed} failed"
+        put(step, job.who, job.where, Deed("end job", what))
+
+
+def _carry_out(step: Step, job: Job, item: JobBatch) -> ChangeBuilder:
+    """The change that does a batch. Nothing is in effect yet."""
+    source, actor = job.sources[min(item.at, len(job.sources) - 1)], _actor_of(step, job)
+    queue = step.state.all_queues.get(source.number)
+    if actor is not None:
+        check_all(step, actor, of_job(step, job.order, [source.name]))
+    there: list[JobDeed] = []
+    if isinstance(queue, Queue) and item.deeds:
+        if job.order.action in _REMOVES:
+            check_sharing(step, queue, item.owner)
+        there = [deed for deed in item.deeds if _stands(step, queue, source, deed)]
+    sent, failures = _prepared(step, actor, item, there)
+    build = ChangeBuilder(step)
+    for deed, checked in sent:
+        if checked is not None:
+            number = build.change.next_transaction or step.state.next_transaction
+            if deed.transactional:
+                build.change.next_transaction = number + 1
+            add_puts(build, [checked], transaction=number if deed.transactional else 0)
+    if isinstance(queue, Queue) and job.order.action in _REMOVES:
+        _take_out(
+            build, queue, (deed for deed, _ in sent), purge=job.order.action is JobAction.PURGE
+        )
+    build.change.marks = Marks(
+        job=JobMark(
+            job.number, item.to_at, item.after, item.looked, len(sent),
+            len(item.deeds) - len(there), len(failures), item.over, item.more, item.kept,
+            tuple(failures[: max(JOB_FAILURES_MAX - len(job.failures), 0)]),
+        )
+    )  # fmt: skip
+    return build
+
+
+def _actor_of(step: Step, job: Job) -> Actor | None:
+    """Who has started a job, if he may not do everything.
+
+    Raises:
+        AccessDenied: He came with a token that is no longer good.
+    """
+    if job.free:
+        return None
+    kind, _, name = job.who.partition(":")
+    actor = Actor(ActorKind(kind), name)
+    if actor.kind is ActorKind.TOKEN:
+        token = step.state.tokens.get(name)
+        if token is None or token.over(step.now.wall_s):
+            raise AccessDenied(
+                f"access denied: the token {name!r}, by which this job was started, was revoked or "
+                "has expired"
+            )
+    return actor
+
+
+def _stands(step: Step, queue: Queue, source: Source, deed: JobDeed) -> bool:
+    """Whether a message is of the job, and nobody has taken it."""
+    index, counter = place_of(deed.lookup)
+    if counter >= dict(source.ends).get(index, 0):
+        return False
+    expire_at(step, queue, index, counter)
+    return queue.lanes[index].state(counter) == AVAILABLE
+
+
+def _prepared(
+    step: Step, actor: Actor | None, item: JobBatch, there: list[JobDeed]
+) -> tuple[list[tuple[JobDeed, CheckedBatch | None]], list[Failed]]:
+    """What is to be done, with what is sent for it; and what cannot be.
+
+    Raises:
+        StorageReserve: Nothing can be sent now.
+    """
+    sent: list[tuple[JobDeed, CheckedBatch | None]] = []
+    failures: list[Failed] = []
+    promised: list[CheckedBatch] = []
+    try:
+        for deed in there:
+            if deed.item is None:
+                sent.append((deed, None))
+                continue
+            try:
+                deed.item.check()
+                if actor is not None:
+                    check_all(step, actor, sends(step, (deed.item,)))
+                checked = prepare(step, deed.item, None, transactional=deed.transactional)
+            except StorageReserve:
+                raise
+            except OnceqError as error:
+                text = error.text[:JOB_TEXT_CHARS_MAX]
+                failures.append(Failed(item.at, deed.lookup, deed.id, error.code, text))
+                continue
+            # At once, so that the next one finds the room taken.
+            step.units.promise((checked,), 1)
+            promised.append(checked)
+            sent.append((deed, checked))
+    finally:
+        step.units.promise(promised, -1)
+    return sent, failures
+
+
+def _take_out(build: ChangeBuilder, queue: Queue, deeds: Iterable[JobDeed], *, purge: bool) -> None:
+    for index, first, count in _ranges(deeds):
+        if purge:
+            move = RangeChange(Op.END, queue.number, index, first, count)
+            end_range(build, move, Ending.NOT_RECEIVED, _PURGED)
+        else:
+            move = RangeChange(Op.REMOVE, queue.number, index, first, count)
+            end_range(build, move, Ending.RECEIVED, MessageClass.ACK_RECEIVE)
+
+
+def _ranges(deeds: Iterable[JobDeed]) -> list[tuple[int, int, int]]:
+    """Lane, first counter and count of neighbours."""
+    found: list[tuple[int, int, int]] = []
+    for deed in deeds:
+        index, counter = place_of(deed.lookup)
+        if found and found[-1][0] == index and sum(found[-1][1:]) == counter:
+            found[-1] = (index, found[-1][1], found[-1][2] + 1)
+        else:
+            found.append((index, counter, 1))
+    return found

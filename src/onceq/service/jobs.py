@@ -1,0 +1,114 @@
+"""Jobs are worked off, one after another, while a queue manager runs.
+
+What a job does needs what messages say, which the core does not have (``core/inputs/jobs.py``). So
+a thread asks the engine for messages as an application would, decides what becomes of each, and
+hands that back, a batch at a time. It keeps nothing: where a job is, the core says. When it ends in
+the middle, by a stop or a crash, the job runs on at the next start.
+
+The thread begins with the first job that there is to do.
+
+Upholds: I22.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any, Final, cast
+
+from onceq.core.inputs.jobs import JobFailed, NextJob
+from onceq.core.state.job_table import Work
+from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure
+from onceq.model.limits import JOB_RETRY_S
+from onceq.service.job_batches import Ask, Reader, next_batch
+
+GONE: Final = (ServiceNotAvailable, StorageFailure)
+"""What is heard of a manager that has stopped."""
+
+log = logging.getLogger("onceq")
+
+
+class JobThread:
+    """See the module."""
+
+    def __init__(self, ask: Ask) -> None:
+        """Nothing is asked yet."""
+        self._ask = ask
+        self._here = b""
+        self._soon = threading.Event()
+        self._over = False
+        self._started = False
+        self._lock = threading.Lock()
+
+    def start(self, here: bytes, *, running: bool) -> None:
+        """The manager runs from now on.
+
+        Args:
+            here: Its GUID.
+            running: Whether there is something to go on with.
+        """
+        self._here = here
+        if running:
+            self.soon()
+
+    def soon(self) -> None:
+        """There is a job; from any thread, also in the middle of a pump."""
+        self._soon.set()
+        with self._lock:
+            if self._started or self._over or not self._here:
+                return
+            self._started = True
+        threading.Thread(target=self._run, name="onceq-jobs", daemon=True).start()
+
+    def stop(self) -> None:
+        """No further batch begins. One that is under way is not waited for: it is recorded whole,
+        or not at all."""
+        with self._lock:
+            self._over = True
+        self._soon.set()
+
+    def _run(self) -> None:
+        wait_s: float | None = None
+        while not self._over:
+            self._soon.wait(wait_s)
+            self._soon.clear()
+            try:
+                wait_s = JOB_RETRY_S if self.round() else None
+            except GONE:
+                return  # The next start goes on.
+            except Exception as error:
+                if self._over:
+                    return
+                # The manager does not answer, or a mistake of ours: the job stays where it is.
+                log.warning("jobs cannot be worked off: %r", error, exc_info=True)
+                wait_s = JOB_RETRY_S
+
+    def round(self) -> bool:
+        """Work off what there is; whether some of it has to be tried again later."""
+        reader, stuck, behind = Reader(self._here, self._ask), False, 0
+        while not self._over:
+            work = cast(Work | None, self._ask(NextJob(behind)))
+            if work is None:
+                break
+            behind = work.number
+            stuck |= not self._work_off(work, reader)
+        return stuck
+
+    def _work_off(self, work: Work, reader: Reader) -> bool:
+        """Go on with a job until it is over; False: it cannot go on now."""
+        at: Work | None = work
+        while at is not None and not self._over:
+            try:
+                batch: Any = next_batch(at, reader)
+            except GONE:
+                raise
+            except OnceqError as error:
+                self._ask(JobFailed(at.number, error.text, final=False))
+                return False
+            try:
+                at = cast(Work | None, self._ask(batch))
+            except GONE:
+                raise
+            except OnceqError:
+                return False  # The core has noted why.
+        return True
