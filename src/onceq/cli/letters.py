@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, Yes, age, agreed, dumped, manager
+from onceq.cli.jobs import NoWait, told
 from onceq.cli.parameters import Argument, Option
 from onceq.cli.receiving import as_map
 from onceq.client.threads.letters import (
@@ -25,7 +26,7 @@ from onceq.client.threads.letters import (
 )
 from onceq.client.threads.manager import QueueManager
 from onceq.client.why import duration
-from onceq.errors import QueueNotFound
+from onceq.errors import QueueNotFound, UnsupportedOperation
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
 from onceq.model.wording import plural
 
@@ -142,20 +143,27 @@ def return_dead(
         Option("--second", help="Also those of which their sender has another dead letter: "
                      "return one of the two only."),
     ] = False,
-    dry_run: DryRun = False, qm: Where = None, json: Json = False,
+    no_wait: NoWait = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
-    """Send dead letters to their destinations again.
+    """Send dead letters to their destinations again, as a job of the queue manager.
 
-    A transactional one is sent and removed in one transaction: it is never in two places, and
-    never in none. Each counts how often it was returned, and one that was returned too often
-    stays. Bodies and properties are as they were; times begin anew.
+    Each is sent and removed in one step: it is never in two places, and never in none. It counts
+    how often it was returned, and one that was returned too often stays. Bodies and properties are
+    as they were; times begin anew. Ctrl-C ends the command, and the job goes on. One letter that is
+    named by --id is returned at once.
     """
     which = _filter(reason, destination, label, origin, older, younger, id)
     with manager(qm) as connection:
+        if not (dry_run or id or _too_old(connection)):
+            job = connection.start_job(
+                "return", *_dead(queue), which=which, to=to, limit=limit, returns_max=max_returns,
+                in_doubt=in_doubt, second=second,
+            )  # fmt: skip
+            told(connection, job, no_wait=no_wait, json=json, noun="dead letter")
+            return
         found = give_back(
             connection, _dead(queue), which, int(time.time()), to=to, limit=limit,
             returns_max=max_returns, in_doubt=in_doubt, second=second, dry_run=dry_run,
-            progress=lambda count: out.note(f"{count} returned") if count >= 1000 else None,
         )  # fmt: skip
     kept = Counter(reason for _, reason in found.kept)
     said = {"returned": found.sent, "kept": dict(kept), "more": found.more, "dry_run": dry_run}
@@ -169,14 +177,60 @@ def return_dead(
         out.line(f"there are more; --limit {limit} stopped it")
 
 
+def _too_old(connection: QueueManager) -> bool:
+    """Whether the queue manager is of before there were jobs."""
+    try:
+        connection.jobs()
+    except UnsupportedOperation:
+        return True
+    return False
+
+
+def send_dead_as_new(
+    queue: Queue = "", reason: Reason = "", destination: Destination = "", label: Label = "",
+    origin: Origin = "", older: Older = "", younger: Younger = "", id: Id = "",
+    to: Annotated[
+        str,
+        Option(
+            "--to", metavar="NAME", show_default=False, help="Another destination for all."
+        ),
+    ] = "",
+    limit: Limit = RETURN_MESSAGES_MAX,
+    in_doubt: Annotated[
+        bool,
+        Option("--in-doubt", help="Also those that may have been received."),
+    ] = False,
+    no_wait: NoWait = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
+) -> None:  # fmt: skip
+    """Send messages like dead letters to their destinations, and keep the letters.
+
+    Each is a new message that was never returned; the letter stands as it stood, until it is
+    purged. It is a job of the queue manager: Ctrl-C ends the command, and the job goes on.
+    """
+    which = _filter(reason, destination, label, origin, older, younger, id)
+    with manager(qm) as connection:
+        if dry_run:
+            count = discard(connection, _dead(queue), which, int(time.time()), dry_run=True)
+            count = min(count, limit)
+            if not dumped({"sent_as_new": 0, "would_be": count, "dry_run": True}, json):
+                out.line(f"{plural(count, 'dead letter')} would be sent as new")
+            return
+        job = connection.start_job(
+            "send-as-new", *_dead(queue), which=which, to=to, limit=limit, in_doubt=in_doubt
+        )
+        told(connection, job, no_wait=no_wait, json=json, noun="dead letter")
+
+
 def purge_dead(
     queue: Queue = "", reason: Reason = "", destination: Destination = "", label: Label = "",
     origin: Origin = "", older: Older = "", younger: Younger = "", id: Id = "", yes: Yes = False,
-    dry_run: DryRun = False, qm: Where = None, json: Json = False,
+    no_wait: NoWait = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
-    """Remove dead letters for good. It asks first."""
+    """Remove dead letters for good, as a job of the queue manager. It asks first."""
     which = _filter(reason, destination, label, origin, older, younger, id)
-    _purge(_dead(queue), which, qm, yes, dry_run, json, "dead letter")
+    _purge(
+        _dead(queue), which, qm, yes, dry_run, json, "dead letter", no_wait=no_wait, one=bool(id)
+    )
 
 
 # ---- journals ----------------------------------------------------------------------------------
@@ -203,12 +257,12 @@ def show_journal(
 
 def purge_journal(
     queue: JournalOf = "", destination: Destination = "", label: Label = "", older: Older = "",
-    younger: Younger = "", id: Id = "", yes: Yes = False, dry_run: DryRun = False,
-    qm: Where = None, json: Json = False,
+    younger: Younger = "", id: Id = "", yes: Yes = False,
+    no_wait: NoWait = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
     """Remove copies for good. It asks first; nothing else empties a journal."""
     which = _filter("", destination, label, "", older, younger, id)
-    _purge(_journal(queue), which, qm, yes, dry_run, json, "copy")
+    _purge(_journal(queue), which, qm, yes, dry_run, json, "copy", no_wait=no_wait, one=bool(id))
 
 
 # ---- what both do ------------------------------------------------------------------------------
@@ -286,7 +340,7 @@ def _show(queues: list[str], id: str, qm: str | None, json: bool) -> None:
 
 def _purge(
     queues: list[str], which: Filter, qm: str | None, yes: bool, dry_run: bool, json: bool,
-    noun: str,
+    noun: str, *, no_wait: bool, one: bool,
 ) -> None:  # fmt: skip
     now_s = int(time.time())
     with manager(qm) as connection:
@@ -294,6 +348,10 @@ def _purge(
             count = _count(connection, queues, which, now_s)
             if not dry_run and count:
                 agreed(f"remove {plural(count, noun)} for good?", yes=yes)
+        if not (dry_run or one or _too_old(connection)):
+            job = connection.start_job("purge", *queues, which=which)
+            told(connection, job, no_wait=no_wait, json=json, noun=noun)
+            return
         if not dry_run:
             count = discard(connection, queues, which, now_s)
     if dumped({"removed": 0 if dry_run else count, "would_be": count, "dry_run": dry_run}, json):

@@ -9,7 +9,8 @@ from onceq.cli.building import everything
 from onceq.errors import UsageError
 
 DESTROYING = (
-    "context remove", "damage drop", "dead purge", "journal purge", "list drop", "outgoing remove",
+    "context remove", "damage drop", "dead purge", "job cancel", "journal purge", "list drop",
+    "outgoing remove",
     "peer accept", "peer forget", "qm tidy", "queue delete", "queue purge", "spark forget",
     "stream reset", "token revoke", "tx abort", "tx commit", "tx forget", "tx forget-group",
 )  # fmt: skip

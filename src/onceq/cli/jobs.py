@@ -1,0 +1,252 @@
+"""``onceq job``: what a queue manager does to many messages; and how a command follows one.
+
+A command that follows a job is a spectator: Ctrl-C ends the command, and the job goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Final
+
+from onceq.cli import out
+from onceq.cli.common import (
+    DryRun,
+    Json,
+    Where,
+    Yes,
+    age,
+    agreed,
+    complete_queue,
+    dumped,
+    manager,
+)
+from onceq.cli.parameters import Argument, Exit, Option
+from onceq.client.threads.letters import filter_of
+from onceq.client.threads.manager import QueueManager
+from onceq.errors import InvalidParameter, every
+from onceq.model.jobs import JobAction
+from onceq.model.limits import RETURNS_MAX
+from onceq.model.views.jobs import JobView
+from onceq.model.wording import plural
+
+TELL_S: Final = 1.0
+"""How far a job is, is told so often."""
+NAMED_MAX: Final = 10
+"""Messages that failed are named, if they are not more; 'job show' names the others."""
+DONE: Final = {
+    "return": "returned",
+    "purge": "removed",
+    "move": "moved",
+    "send-as-new": "sent as new",
+}
+"""What has become of messages that a job has done."""
+
+Number = Annotated[int, Argument(metavar="ID", help="As 'job list' shows it.", min=1)]
+NoWait = Annotated[
+    bool, Option("--no-wait", help="Print the number of the job, and do not wait for its end.")
+]
+Queues = Annotated[
+    list[str],
+    Argument(metavar="QUEUE...", help="Whose messages.", autocompletion=complete_queue),
+]
+Action = Annotated[
+    str,
+    Argument(metavar="ACTION", help=f"{', '.join(one.value for one in JobAction)}."),
+]
+
+
+def start(
+    action: Action, queues: Queues,
+    to: Annotated[str, Option("--to", metavar="NAME", show_default=False,
+                              help="Destination of all; 'move' needs one.")] = "",
+    reason: Annotated[str, Option("--reason", metavar="REASON", show_default=False,
+                                  help="Of dead letters, as 'dead list' has it.")] = "",
+    destination: Annotated[str, Option("--destination", metavar="TEXT", show_default=False,
+                                       help="A part of the name.")] = "",
+    label: Annotated[str, Option("--label", metavar="TEXT", show_default=False,
+                                 help="A part of it.")] = "",
+    older: Annotated[str, Option("--older-than", metavar="AGE", show_default=False,
+                                 help="Such as 30s, 5m, 2h or 1d.")] = "",
+    younger: Annotated[str, Option("--younger-than", metavar="AGE", show_default=False,
+                                   help="Likewise.")] = "",
+    limit: Annotated[int, Option("--limit", "-n", metavar="N", min=0,
+                                 help="At most so many; 0: all.")] = 0,
+    no_wait: NoWait = False, yes: Yes = False, dry_run: DryRun = False, qm: Where = None,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Do something to the messages that stand in some queues now, as a job of the queue manager.
+
+    'return' sends each to its destination again and removes it here; 'send-as-new' sends one like
+    it and lets it stand; 'move' sends it to the queue --to and removes it here; 'purge' removes it
+    for good, and asks first. The job goes on when this command has ended, and after a crash.
+    """
+    which = filter_of(
+        reason=reason, destination=destination, label=label, older_s=age(older),
+        younger_s=age(younger),
+    )  # fmt: skip
+    with manager(qm, name=queues[0]) as connection:
+        stand = sum(connection.queue(queue).messages for queue in queues)
+        if dry_run:
+            if not dumped({"messages": stand, "dry_run": True}, json):
+                out.line(f"would look at {plural(stand, 'message')}; nothing was changed")
+            return
+        if action == JobAction.PURGE.value and stand:
+            agreed(f"remove what fits of {plural(stand, 'message')} for good?", yes=yes)
+        job = connection.start_job(
+            action, *queues, which=which, to=to, limit=limit, returns_max=RETURNS_MAX
+        )
+        told(connection, job, no_wait=no_wait, json=json)
+
+
+def list_jobs(qm: Where = None, json: Json = False) -> None:
+    """List the jobs that run, and the last that are over."""
+    with manager(qm) as connection:
+        found = connection.jobs()
+    if dumped(found, json):
+        return
+    if not found:
+        out.line("there are no jobs")
+        return
+    out.table(
+        ("job", "action", "queues", "state", "looked", "total", "done", "kept", "failed", "began",
+         "by"),
+        [
+            (one.number, one.action, ", ".join(map(out.name, one.queues)), one.state, one.looked,
+             one.total, one.done, sum(one.kept.values()), one.failed, out.when(one.began),
+             one.who or "-")
+            for one in found
+        ],
+        give=("by", "began", "total", "kept", "queues"),
+    )  # fmt: skip
+
+
+def show_job(number: Number, qm: Where = None, json: Json = False) -> None:
+    """Show one job: how far it is, what stays and why, and which messages failed."""
+    with manager(qm) as connection:
+        job = connection.job(number)
+    if dumped(job, json):
+        return
+    _facts(job)
+    _stays(job)
+    for one in job.failures:
+        out.line(f"failed: {one.id or one.lookup_id} in {out.name(one.queue)}: {one.text}")
+
+
+def cancel_job(
+    number: Number, yes: Yes = False, dry_run: DryRun = False, qm: Where = None, json: Json = False
+) -> None:
+    """End a job: what is done stays done, the rest stands where it stood."""
+    with manager(qm) as connection:
+        job = connection.job(number)
+        if not job.over and not dry_run:
+            agreed(f"end job {number}, {job.looked:,} of {job.total:,} looked at?", yes=yes)
+            job = connection.cancel_job(number)
+    if dumped(job, json):
+        return
+    if not job.over:
+        out.line(f"would end job {number}; nothing was changed")
+        return
+    out.line(f"job {number} is {job.state}: {plural(job.done, 'message')} {DONE[job.action]}")
+
+
+def follow_job(number: Number, qm: Where = None, json: Json = False) -> None:
+    """Wait until a job is over, and say how far it is; Ctrl-C ends this command, not the job."""
+    with manager(qm) as connection:
+        told(connection, connection.job(number), no_wait=False, json=json)
+
+
+# ---- what other commands do with a job -----------------------------------------------------------
+
+
+def told(
+    connection: QueueManager,
+    job: JobView,
+    *,
+    no_wait: bool,
+    json: bool,
+    noun: str = "message",
+) -> None:
+    """Wait for a job, and say what it has done.
+
+    Raises:
+        Exit: It has failed, or some of its messages have; with the code of the first error.
+    """
+    if no_wait:
+        if not dumped(job, json):
+            out.line(str(job.number))
+            out.note(f"'onceq job follow {job.number}' says how far it is")
+        return
+    job = _followed(connection, job)
+    if not dumped({**job.as_dict(), "dry_run": False, DONE[job.action].replace(" ", "_"): job.done},
+                  json):  # fmt: skip
+        out.line(f"{plural(job.done, noun)} {DONE[job.action]}")
+        _stays(job)
+    for one in job.failures[:NAMED_MAX]:
+        out.note(f"failed: {one.id}: {one.text}")
+    if job.failed > NAMED_MAX:
+        out.note(f"{job.failed:,} failed; 'onceq job show {job.number}' names more of them")
+    if job.state != "done":
+        out.note(f"job {job.number} is {job.state}: {job.why}")
+    if job.failed or job.state != "done":
+        raise Exit(_code(job))
+
+
+def _followed(connection: QueueManager, job: JobView) -> JobView:
+    said_at = time.monotonic()
+    trouble = ""
+
+    def progress(now: JobView) -> None:
+        nonlocal said_at, trouble
+        if now.trouble and now.trouble != trouble:
+            trouble = now.trouble
+            out.note(f"job {now.number} waits: {trouble}")
+        if not now.over and time.monotonic() - said_at >= TELL_S:
+            said_at = time.monotonic()
+            out.note(f"job {now.number}: {now.looked:,} of {now.total:,} looked at, "
+                     f"{now.done:,} done")  # fmt: skip
+
+    try:
+        return connection.wait_for_job(job.number, progress=progress)
+    except KeyboardInterrupt:
+        out.note(
+            f"job {job.number} goes on; 'onceq job follow {job.number}' shows it, "
+            f"'onceq job cancel {job.number}' ends it"
+        )
+        raise
+
+
+def _stays(job: JobView) -> None:
+    for why, count in sorted(job.kept.items()):
+        out.line(f"{count:,} stay{'s' if count == 1 else ''}: {why}")
+    if job.gone:
+        out.line(f"{plural(job.gone, 'message')} had gone before")
+    if job.more:
+        out.line(f"there are more; --limit {job.limit} stopped it")
+
+
+def _code(job: JobView) -> int:
+    kinds = every()
+    known = (kinds[one.code] for one in job.failures if one.code in kinds)
+    return next((kind.exit_code for kind in known), InvalidParameter.exit_code if job.failed else 3)
+
+
+def _facts(job: JobView) -> None:
+    out.facts(
+        [
+            ("job", job.number),
+            ("action", job.action),
+            ("queues", ", ".join(map(out.name, job.queues))),
+            *([("to", out.name(job.to))] if job.to else []),
+            *([("which", ", ".join(f"{name}={value}" for name, value in job.which.items()))]
+              if job.which else []),
+            *([("limit", job.limit)] if job.limit else []),
+            ("state", f"{job.state}: {job.why}" if job.why else job.state),
+            *([("waits", out.sentence(job.trouble))] if job.trouble else []),
+            ("by", job.who or "whoever runs the queue manager"),
+            ("began", out.when(job.began)),
+            ("ended", out.when(job.ended)),
+            ("looked at", f"{job.looked:,} of {job.total:,}"),
+            ("done", job.done),
+            ("failed", job.failed),
+        ]
+    )  # fmt: skip

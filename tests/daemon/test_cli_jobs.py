@@ -1,0 +1,106 @@
+"""``onceq job``, and the commands that start one and follow it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import onceq
+from nodes import Node, free_port
+from onceq.model.letters import DEAD_XACT
+from tests.daemon.shell import ONCEQ, Shell
+
+Q = "private$/q"
+
+
+@pytest.fixture
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Shell]:
+    """Of a queue manager with three dead letters."""
+    node = Node(tmp_path, "ALPHA", free_port(), {})
+    node.start()
+    made = Shell(node.path, node.path, capsys)
+    try:
+        made("queue", "create", Q, "--transactional")
+        made.pipe("send", Q, "--dead-letter", data=b"a\nb\nc\n")
+        made("queue", "purge", Q, "--yes")
+        yield made
+    finally:
+        node.kill()
+
+
+def test_a_command_starts_a_job_and_follows_it(shell: Shell) -> None:
+    assert "3 dead letters would be sent as new" in shell("dead", "send-as-new", "--dry-run")
+    assert "no jobs" in shell("job", "list")
+    said = shell("dead", "return", "--limit", "2")
+    assert "2 dead letters returned" in said
+    assert "there are more; --limit 2 stopped it" in said
+    assert "1 dead letter sent as new" in shell("dead", "send-as-new")
+    assert shell.pipe("receive", Q, "-n", "3") == b"a\nb\nc\n"
+    removed = json.loads(shell("dead", "purge", "--yes", "--json"))
+    assert (removed["removed"], removed["state"], removed["number"]) == (1, "done", 3)
+    listed = json.loads(shell("job", "list", "--json"))
+    assert [one["action"] for one in listed] == ["return", "send-as-new", "purge"]
+    assert "account:" in shell("job", "list")
+
+
+def test_a_single_letter_is_returned_at_once(shell: Shell) -> None:
+    (first, *_) = json.loads(shell("dead", "list", "--json"))
+    assert "1 dead letter returned" in shell("dead", "return", "--id", first["id"])
+    assert "1 dead letter removed" in shell(
+        "dead", "purge", "--yes", "--id", json.loads(shell("dead", "list", "--json"))[0]["id"]
+    )
+    assert "no jobs" in shell("job", "list")
+
+
+def test_what_failed_is_named_and_decides_the_exit_code(shell: Shell) -> None:
+    shell("queue", "delete", Q, "--yes")
+    assert "0 dead letters returned" in shell("dead", "return", code=2)
+    assert shell.error.count("there is no queue") == 3
+    shown = shell("job", "show", "1")
+    assert shown.count("failed: {") == 3
+    assert "return" in shown
+    shell("job", "show", "9", code=2)
+    assert "no job 9" in shell.error
+
+
+def test_any_queue_is_moved_and_purged(shell: Shell) -> None:
+    shell("queue", "create", "private$/other", "--transactional")
+    shell.pipe("send", Q, data=b"x\ny\n")
+    shell("job", "start", "fly", Q, code=2)
+    assert "return, purge, move, send-as-new" in shell.error
+    shell("job", "start", "move", Q, code=2)
+    shell("job", "start", "move", Q, "--to", "private$/othr", code=2)
+    assert "would look at 2" in shell("job", "start", "move", Q, "--dry-run")
+    assert "2 messages moved" in shell("job", "start", "move", Q, "--to", "private$/other")
+    shell("job", "start", "purge", "private$/other", code=2)
+    assert "nobody is there to be asked" in shell.error
+    number = shell("job", "start", "purge", "private$/other", "--yes", "--no-wait").strip()
+    assert "2 messages removed" in shell("job", "follow", number)
+    assert "is done" in shell("job", "cancel", number)
+
+
+@pytest.mark.slow
+def test_who_follows_can_leave_and_the_job_goes_on(shell: Shell) -> None:
+    with onceq.connect(str(shell.alpha)) as qm:
+        held = qm.open_queue(DEAD_XACT, access="receive", share="deny-receive")
+        following = subprocess.Popen(
+            [*ONCEQ, "-q", str(shell.alpha), "dead", "return"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert following.stderr is not None
+        assert "job 1 waits" in following.stderr.readline().lower()
+        following.send_signal(signal.SIGINT)
+        _, error = following.communicate(timeout=60)
+        assert following.returncode == 130
+        assert "onceq job follow 1" in error
+        assert "Traceback" not in error
+        assert "would end job 1" in shell("job", "cancel", "1", "--dry-run")
+        assert "waits" in shell("job", "show", "1")
+        held.close()
+        over = qm.wait_for_job(1, timeout=60)
+        assert (over.state, over.done) == ("done", 3)
