@@ -21,6 +21,7 @@ from onceq.model.delayed import delayed, undelayed
 from onceq.model.message import Journal, Properties
 from onceq.model.run import Run
 from onceq.model.settings import Settings
+from onceq.model.traced import trailer, without_trace
 from onceq.packet.acks import final_ack, order_ack, parse_final_ack, parse_order_ack
 from onceq.packet.address import Address, Element, MultiNames
 from onceq.packet.arrived import LastShape, cut
@@ -35,6 +36,7 @@ from onceq.packet.decode import (
 from onceq.packet.encode import encode_run
 from onceq.packet.multi import parse_multi
 from onceq.packet.templates import template
+from onceq.packet.untraced import untraced_packets
 from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader, parse
 from onceq.wire.mqqb.session import Acked, Arrived, Closed, Session
 
@@ -66,12 +68,15 @@ def packets(
     return [bytes(packet) for packet in run]
 
 
+TRACE = trailer("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 NAMES = MultiNames((Element(3, direct="OS:A\\q"), Element(2, b"g" * 16, 1), Element(6, b"g" * 16)))
 USERS = [
     *packets(transactional=True), *packets(transactional=False),
     *packets(transactional=True, multi=NAMES),
     *packets(transactional=True, extension=delayed(b"extension", 1_700_000_000)),
     *packets(transactional=False, extension=delayed(b"", 1_700_000_001)),
+    *packets(transactional=True, extension=b"extension" + TRACE),
+    *packets(transactional=False, extension=delayed(TRACE, 1_700_000_002)),
     order_ack(own=b"S" * 16, own_message=1, sent_time=1, address="10.0.0.5",
               destination_manager=bytes(16), stream=9, number=1),
     final_ack(own=b"S" * 16, own_message=1, sent_time=1, destination_manager=b"d" * 16,
@@ -160,6 +165,9 @@ def test_cut(items: list[bytes]) -> None:
             assert run.message_numbers[offset] == parts.user.message
             assert (run.source, run.destination) == (parts.user.source, parts.user.destination)
             assert run.due == undelayed(parts.properties.extension)[1]
+            left = headers(untraced_packets(items[at]))
+            assert left.properties.extension == without_trace(parts.properties.extension)
+            assert (left.properties.body, left.multi) == (parts.properties.body, parts.multi)
             tx = parts.transaction
             assert run.transactional == (tx is not None)
             if tx is not None:

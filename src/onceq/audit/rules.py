@@ -27,6 +27,7 @@ from onceq.audit.arrays import (
 from onceq.audit.copies import Copies, path_of
 from onceq.audit.events import ABSENT
 from onceq.audit.facts import Facts
+from onceq.model.traced import TRAILER_BYTES
 
 SLACK_US: Final = 300 * 1_000_000
 """Clocks of two managers may differ by so much."""
@@ -141,6 +142,13 @@ def _unlike(column: str) -> Callable[[Copies, Certain], Mask]:
         return np.asarray((one != NONE) & (other != NONE) & (one != other))
 
     return differ
+
+
+def _resized(copies: Copies, sure: Certain) -> Mask:
+    """Whether the packet had another size; the mark of a trace is cut out on the way to a queue
+    manager that knows of none."""
+    cut_out = copies.put.size - copies.taken.size == TRAILER_BYTES
+    return np.asarray(_unlike("size")(copies, sure) & ~cut_out)
 
 
 def _bodies(copies: Copies) -> list[tuple[Ints, Ints]]:
@@ -329,7 +337,7 @@ RULES: Final = (
          lambda c, _: c.taken.there & _native(c), _misled,
          "it was accepted in another queue than the one that it was sent to"),
     Rule("I3", "altered", "size of the packet at the acceptance and at the commit",
-         _arrivals, _unlike("size"),
+         _arrivals, _resized,
          "its packet had another size when it was accepted than when it was committed"),
     Rule("I3", "body-altered", "sums (CRC-32) of the body at the commit, the acceptance and the "
          "reception", _summed, _rewritten,

@@ -37,6 +37,7 @@ from onceq.model.message import (
 )
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
+from onceq.model.traced import trailer
 from onceq.packet.own import own_headers
 
 
@@ -66,6 +67,7 @@ class SendProperties(SharedProperties, total=False):
     app_specific: int | None
     body_type: int | None
     extension: bytes | bytearray | memoryview | None
+    traceparent: str | None
 
 
 class BatchProperties(SharedProperties, total=False):
@@ -79,9 +81,10 @@ class BatchProperties(SharedProperties, total=False):
     app_specific: int | Sequence[int | None] | None
     body_type: int | Sequence[int | None] | None
     extension: bytes | bytearray | memoryview | Sequence[bytes | None] | None
+    traceparent: str | Sequence[str | None] | None
 
 
-NAMES: Final = tuple(field.name for field in fields(Properties))
+NAMES: Final = (*(field.name for field in fields(Properties)), "traceparent")
 _TEXTS: Final = frozenset(("label", "admin_queue", "response_queue", "dead_letter_queue"))
 _RANGES: Final = {
     "priority": 7,
@@ -138,6 +141,8 @@ def parted(values: Mapping[str, Any], count: int) -> tuple[dict[str, Any], Run |
     """
     if not values:
         return {}, None
+    if "traceparent" in values:
+        values = _traced(values, count)
     lists = {name: v for name, v in values.items() if isinstance(v, (list, tuple))}
     if not lists:
         return checked(values), None
@@ -158,6 +163,28 @@ def parted(values: Mapping[str, Any], count: int) -> tuple[dict[str, Any], Run |
         if name in shared:
             columns[name] = (shared.pop(name),) * count
     return shared, own_headers(count, columns)
+
+
+def _traced(values: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Properties with each ``traceparent`` as the mark behind the extension of its message. It is
+    left out where the extension is too long for it: a trace is no promise."""
+    left = {name: value for name, value in values.items() if name != "traceparent"}
+    given = values["traceparent"]
+    if given in (None, "") or not count:
+        return left
+    if not isinstance(given, (list, tuple)):
+        ends: Sequence[bytes] = (_checked("traceparent", given),) * count
+    elif len(given) != count:
+        raise InvalidParameter(f"traceparent has {len(given)} values for {count} messages")
+    else:
+        ends = [_checked("traceparent", one) if one else b"" for one in given]
+    extension = left.get("extension")
+    if isinstance(extension, (list, tuple)) and len(extension) != count:
+        return left  # What is wrong with it is said where all lists are looked at.
+    plain = extension if isinstance(extension, (list, tuple)) else (extension,) * count
+    behind = zip((b"" if one is None else _extension(one) for one in plain), ends, strict=True)
+    left["extension"] = [a + b if len(a) + len(b) <= EXTENSION_BYTES_MAX else a for a, b in behind]
+    return left
 
 
 def _column(name: str, column: Sequence[Any]) -> list[Any]:
@@ -199,6 +226,8 @@ def _checked(name: str, value: Any) -> Any:
         return _correlation(value)
     if name == "extension":
         return _extension(value)
+    if name == "traceparent":
+        return trailer(value)
     if name in _TIMES:
         value = _seconds(name, value)
     most = _RANGES[name]

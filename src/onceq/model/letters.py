@@ -16,6 +16,7 @@ from onceq.model.identity import NO_GUID, guid_bytes, guid_text
 from onceq.model.message import NO_CORRELATION, Acknowledge, Journal, Message
 from onceq.model.returned import marked
 from onceq.model.time import NEVER_S
+from onceq.model.traced import trailer
 
 DEAD_XACT: Final = "SYSTEM$;DEADXACT"
 DEAD: Final = "SYSTEM$;DEADLETTER"
@@ -210,7 +211,7 @@ def _kept(letter: Letter, *, returned: int) -> dict[str, Any]:
         "journal": message.journal | Journal.DEADLETTER,
         "app_specific": message.app_specific,
         "body_type": message.body_type,
-        "extension": marked(message.extension, returned),
+        "extension": _marked(message, returned),
         "trace": int(message.trace),
         "deliver_at": message.deliver_at,
     }
@@ -225,6 +226,13 @@ def _kept(letter: Letter, *, returned: int) -> dict[str, Any]:
     kept = {name: value for name, value in values.items() if value not in empty}
     kept["delivery"] = message.delivery
     return kept
+
+
+def _marked(message: Message, returned: int) -> bytes:
+    """The extension of what is sent again: it says how often, and of which trace it is. Its own
+    trace: that of whoever sends it has nothing to do with what is in it."""
+    extension = marked(message.extension, returned)
+    return extension + trailer(message.traceparent) if message.traceparent else extension
 
 
 def stays(letter: Letter, *, in_doubt: bool, second: bool, returns_max: int) -> str:

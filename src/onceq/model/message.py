@@ -114,6 +114,8 @@ class Message:
             operator, the directory), or ``FORGOTTEN_THERE`` or ``TOLD_ALREADY`` where it had been
             acknowledged and a restore is why nobody tells its end; ``SECOND_LETTER`` where its
             sender has another dead letter, which is the one to return; else 0.
+        traceparent: Trace and span that it was made in, as W3C Trace Context writes them; "" if
+            its sender named none, or a queue manager on its way knows of no traces.
     """
 
     body: bytes
@@ -155,6 +157,7 @@ class Message:
     copies_to: str = ""
     source_address: bytes = field(default=b"", repr=False)
     note: int = 0
+    traceparent: str = ""
 
     @property
     def text(self) -> str:

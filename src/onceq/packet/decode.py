@@ -19,6 +19,7 @@ from onceq.model.identity import MessageId
 from onceq.model.message import Acknowledge, Delivery, Journal, Message
 from onceq.model.returned import unmarked
 from onceq.model.run import Buffer
+from onceq.model.traced import untraced
 from onceq.packet import layout as at
 from onceq.packet.address import DIRECT, Address, name_of, response_name
 from onceq.packet.headers import PacketHeaders, encode_headers, headers
@@ -73,7 +74,8 @@ def message_of(
     user, props, tx = parts.user, parts.properties, parts.transaction
     names = {"source": user.source, "manager": user.destination_manager}
     lists = _lists(parts.multi) if parts.multi else _NO_LISTS
-    extension, returned, deliver_at = _marks(props.extension) if props.extension else _NO_MARKS
+    marks = _marks(props.extension) if props.extension else _NO_MARKS
+    extension, returned, traceparent, deliver_at = marks
     return Message(
         body=props.body,
         id=MessageId(user.source, user.message),
@@ -114,6 +116,7 @@ def message_of(
         sent_to=lists.sent_to,
         copies_to=lists.copies_to,
         note=note,
+        traceparent=traceparent,
     )
 
 
@@ -128,14 +131,15 @@ class _Lists:
 _NO_LISTS: Final = _Lists()
 
 
-_NO_MARKS: Final = (b"", 0, 0)
+_NO_MARKS: Final = (b"", 0, "", 0)
 
 
-def _marks(extension: bytes) -> tuple[bytes, int, int]:
+def _marks(extension: bytes) -> tuple[bytes, int, str, int]:
     """An extension without our own marks, and what these say: how often the message was returned,
-    and when it is due."""
+    of which trace it is, and when it is due."""
     plain, deliver_at = undelayed(extension)
-    return *unmarked(plain), deliver_at
+    plain, traceparent = untraced(plain)
+    return *unmarked(plain), traceparent, deliver_at
 
 
 def _lists(multi: bytes) -> _Lists:

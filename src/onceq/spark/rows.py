@@ -24,6 +24,7 @@ from onceq.model.delayed import DELAYED_MARK, undelayed
 from onceq.model.identity import guid_text
 from onceq.model.returned import MARK, unmarked
 from onceq.model.time import NEVER_S, SECOND_US
+from onceq.model.traced import TRACED_MARK, untraced
 from onceq.packet import layout as at
 from onceq.packet.address import name_of, response_name
 from onceq.packet.batch import Batch
@@ -212,9 +213,9 @@ def _extension(table: _Table) -> pa.Array:
     found = packets.cut(*packets.extension)
     data = found.buffers()[2]
     raw = memoryview(data).tobytes() if data is not None else b""
-    if MARK not in raw and DELAYED_MARK not in raw:
+    if not any(mark in raw for mark in (MARK, DELAYED_MARK, TRACED_MARK)):
         return found
-    plain = [unmarked(undelayed(value)[0])[0] for value in found.to_pylist()]
+    plain = [unmarked(untraced(undelayed(value)[0])[0])[0] for value in found.to_pylist()]
     return pa.array(plain, pa.binary())
 
 

@@ -130,3 +130,20 @@ def test_both_faces_have_the_same_names() -> None:
         mine, other = (inspect.signature(getattr(face, name)) for face in (threads, tasks))
         assert list(mine.parameters) == list(other.parameters)
         assert inspect.getdoc(getattr(threads, name)) == inspect.getdoc(getattr(tasks, name))
+
+
+def test_a_letter_goes_home_with_its_trace(face: Callable[[Work], Any]) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+    async def work(qm: Any, letters: Any) -> None:
+        await qm.create_queue(Q, transactional=True)
+        await qm.send(
+            Q, "one", transactional=True, journal=Journal.DEADLETTER, extension=b"x",
+            traceparent=trace,
+        )  # fmt: skip
+        await qm.purge(Q)
+        await letters.give_back(qm, WHERE, letters.filter_of(), 0)
+        home = await qm.receive(Q, timeout=0)
+        assert (home.traceparent, home.extension, home.returned) == (trace, b"x", 1)
+
+    face(work)

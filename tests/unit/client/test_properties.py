@@ -28,6 +28,7 @@ from onceq.model.identity import MessageId
 from onceq.model.limits import DELAY_S_MAX, EXTENSION_BYTES_MAX
 from onceq.model.message import OWN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.requests.batch import properties_of
+from onceq.model.traced import trailer
 from onceq.packet.own import own_headers
 
 
@@ -58,7 +59,7 @@ def test_properties_become_plain_values() -> None:
 
 
 def test_every_property_has_a_check() -> None:
-    assert set(NAMES) == {field.name for field in fields(Properties)}
+    assert set(NAMES) == {*(field.name for field in fields(Properties)), "traceparent"}
     for name in NAMES:
         with pytest.raises(OnceqError):
             checked({name: object()})
@@ -68,7 +69,10 @@ def test_type_checkers_know_every_property_and_what_may_be_a_list() -> None:
     assert set(get_type_hints(SendProperties)) == set(NAMES)
     batch = get_type_hints(BatchProperties)
     assert set(batch) == set(NAMES)
-    assert {name for name, kind in batch.items() if "Sequence" in str(kind)} == set(OWN)
+    assert {name for name, kind in batch.items() if "Sequence" in str(kind)} == {
+        *OWN,
+        "traceparent",
+    }
 
 
 @pytest.mark.parametrize(
@@ -189,3 +193,50 @@ def test_what_is_no_time_is_refused(name: str, value: object) -> None:
 def test_a_moment_needs_a_time_zone() -> None:
     with pytest.raises(IllegalPropertyValue, match="no time zone"):
         checked({"deliver_at": datetime(2030, 1, 1)})
+
+
+# ---- traces ------------------------------------------------------------------------------------
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+OTHER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203332-00"
+
+
+@pytest.mark.parametrize("nothing", [None, ""])
+def test_no_trace_is_as_if_nothing_was_said(nothing: str | None) -> None:
+    assert parted({"traceparent": nothing}, 3) == ({}, None)
+    assert parted({"traceparent": TRACE}, 0) == ({}, None)
+
+
+def test_a_trace_is_a_mark_behind_the_extension_of_each_message() -> None:
+    values = {"priority": 5, "extension": b"x", "traceparent": TRACE}
+    same = own_headers(2, {"extension": [b"x" + trailer(TRACE)] * 2})
+    assert parted(values, 2) == ({"priority": 5}, same)
+    values = {"extension": [b"a", None, b"c"], "traceparent": [TRACE, OTHER, None]}
+    lists = own_headers(3, {"extension": [b"a" + trailer(TRACE), trailer(OTHER), b"c"]})
+    assert parted(values, 3) == ({}, lists)
+
+
+def test_messages_of_different_traces_travel_as_one_batch() -> None:
+    (one, first), (two, second) = (parted({"traceparent": t}, 1) for t in (TRACE, OTHER))
+    assert one == two
+    assert first is not None
+    assert second is not None
+
+
+def test_a_trace_is_left_out_where_the_extension_has_no_room_for_it() -> None:
+    for room, mark in ((0, b""), (len(trailer(TRACE)), trailer(TRACE))):
+        extension = bytes(EXTENSION_BYTES_MAX - room)
+        found = parted({"extension": extension, "traceparent": TRACE}, 1)
+        assert found == ({}, own_headers(1, {"extension": [extension + mark]}))
+
+
+def test_what_is_no_trace_is_refused() -> None:
+    for wrong in ("x", 7, [TRACE, "x"]):
+        with pytest.raises(IllegalPropertyValue, match="W3C Trace Context"):
+            parted({"traceparent": wrong}, 2)
+    with pytest.raises(InvalidParameter, match="traceparent has 1 values for 2 messages"):
+        parted({"traceparent": [TRACE]}, 2)
+    with pytest.raises(InvalidParameter, match="extension has 1 values for 2 messages"):
+        parted({"traceparent": TRACE, "extension": [b"x"]}, 2)
+    with pytest.raises(IllegalPropertyValue, match="an extension is bytes"):
+        parted({"traceparent": TRACE, "extension": "x"}, 1)

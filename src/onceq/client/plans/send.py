@@ -63,7 +63,8 @@ def send_many(
 
     Args:
         destination, transactional, properties: As in ``send``; label, correlation_id,
-            app_specific, body_type and extension may be lists, with a value for each message.
+            app_specific, body_type, extension and traceparent may be lists, with a value for each
+            message.
         bodies: Bytes or texts.
         json: In place of bodies values that become JSON.
     """

@@ -45,6 +45,7 @@ from onceq.model.results import Outcome, Sent
 from onceq.model.returned import MARK
 from onceq.model.rights import Right
 from onceq.model.time import SECOND_US
+from onceq.model.traced import untraced
 from onceq.model.wording import plural
 
 
@@ -177,7 +178,7 @@ def note_returns(step: Step, owner: int, sends: list[CheckedBatch]) -> None:
 
 
 def _returned(extension: bytes) -> bool:
-    return undelayed(extension)[0].endswith(MARK)
+    return untraced(undelayed(extension)[0])[0].endswith(MARK)
 
 
 def last_sends(step: Step, item: Commit | Promise, tx: Transaction) -> list[CheckedBatch]:

@@ -49,6 +49,9 @@ DELAYS_MARK: Final = b"delays\0"
 """Behind the life, or where that would be: this side knows of messages that are delayed
 (``model/delayed.py``)."""
 
+TRACES_MARK: Final = b"traces\0"
+"""Behind that of delays: this side knows of messages of a trace (``model/traced.py``)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Life:
@@ -65,7 +68,7 @@ UNTOLD: Final = Life(b"", 0)
 def mark(life: Life) -> bytes:
     """The beginning of the padding of somebody who understands the extension."""
     told = LIFE_MARK + _LIFE.pack(life.id, life.stamp) if life.id else b""
-    return EXTENSION_MARK + told + DELAYS_MARK
+    return EXTENSION_MARK + told + DELAYS_MARK + TRACES_MARK
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +99,22 @@ class Establish:
     @property
     def delays(self) -> bool:
         """Whether it says that it knows of messages that are delayed."""
+        return self._words.startswith(DELAYS_MARK)
+
+    @property
+    def traces(self) -> bool:
+        """Whether it says that it knows of messages of a trace."""
+        return self._words.startswith(DELAYS_MARK + TRACES_MARK)
+
+    @property
+    def _words(self) -> bytes:
+        """What stands behind the life, or where that would be."""
         if not self.extended:
-            return False
+            return b""
         behind = self.padding[len(EXTENSION_MARK) :]
         if behind.startswith(LIFE_MARK):
             behind = behind[len(LIFE_MARK) + _LIFE.size :]
-        return behind.startswith(DELAYS_MARK)
+        return behind
 
     def encode(self) -> bytes:
         """The packet."""

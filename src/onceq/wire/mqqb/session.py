@@ -21,6 +21,7 @@ from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.run import Buffer, Run
 from onceq.model.settings import Settings
 from onceq.packet.arrived import LastShape, cut
+from onceq.packet.untraced import untraced_packets
 from onceq.wire.mqqb.counts import COUNTER, agree, durable
 from onceq.wire.mqqb.cutter import Cutter, InternalPacket, UserPackets
 from onceq.wire.mqqb.events import Acked, Arrived, Closed, Event, Opened
@@ -88,7 +89,7 @@ class Session:
         self.peer_id = NO_GUID
         self.extended = False
         self.peer_life = UNTOLD
-        self.delays = False
+        self.delays = self.traces = False
         # sent by us
         self._sent = self._sent_recoverable = 0
         self._acked = self._acked_recoverable = 0
@@ -205,6 +206,7 @@ class Session:
         self.extended = packet.extended and self._settings.settle_doubts
         if self.extended:
             self.peer_life, self.delays = packet.life, packet.delays
+            self.traces = packet.traces
 
     def _clash(self) -> Closed:
         return self._fail(
@@ -361,7 +363,8 @@ class Session:
     # ---- sending --------------------------------------------------------------------------
 
     def send(self, packets: Run | Buffer, *, count: int, recoverable: int, now_us: int) -> None:
-        """Send user packets as they are.
+        """Send user packets as they are; but to a peer that knows of no traces without the marks
+        of them.
 
         Args:
             count: How many they are; at most ``room``.
@@ -375,7 +378,8 @@ class Session:
         self._sent_recoverable += recoverable
         self._user_traffic = True
         self._user_us = self._now
-        self.output.append(packets.data if isinstance(packets, Run) else packets)
+        data = packets.data if isinstance(packets, Run) else packets
+        self.output.append(data if self.traces else untraced_packets(data))
         if not self._wait_due and self._sent > self._acked:
             self._wait_due = now_us + self._wait_us()
             self._heard = False

@@ -29,6 +29,7 @@ from onceq.model.message import (
 from onceq.model.names import Kind, parse_format_name, url_of
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
+from onceq.model.traced import without_trace
 from onceq.packet import layout
 from onceq.packet.acks import ack_class, final_ack, order_ack, parse_final_ack, parse_order_ack
 from onceq.packet.address import DIRECT, NOWHERE, Address
@@ -108,9 +109,10 @@ def post_of(
         return Post(receipt, None, recoverable, (0, 0), id, hops=hops)
     message = decode(packet)
     # As they stand in the packet, not as applications are shown them: half surrogates, and the
-    # mark of a message that was returned, go along.
+    # mark of a message that was returned, go along. That of a trace does not: nobody says here that
+    # he knows of it.
     label = parts.properties.label.partition("\0")[0]
-    extension = parts.properties.extension
+    extension = without_trace(parts.properties.extension)
     mine = user.source == own
     head = bool(message.stream) and not message.previous
     receipts = names.receipts_for(url) if head and mine else ""

@@ -10,6 +10,7 @@ from onceq.errors import MalformedPacket
 from onceq.wire.mqqb.internal import (
     DELAYS_MARK,
     EXTENSION_MARK,
+    TRACES_MARK,
     UNTOLD,
     Establish,
     Life,
@@ -93,12 +94,20 @@ def test_session_header_of_a_wrong_size() -> None:
 def test_what_a_side_knows_of_stands_behind_its_life(life: Life) -> None:
     told = Establish(A, B, 1, padding=mark(life).ljust(512, b"\x5a"))
     assert (told.extended, told.life, told.delays) == (True, life, True)
-    older = mark(life).removesuffix(DELAYS_MARK)
+    assert told.traces
+    older = mark(life).removesuffix(DELAYS_MARK + TRACES_MARK)
     for end in (b"\0", b"\x5a", DELAYS_MARK[:-1] + b"!"):
         told = Establish(A, B, 1, padding=older + end.ljust(512 - len(older), end[:1]))
         assert (told.extended, told.life, told.delays) == (True, life, False)
+        assert not told.traces
 
 
-def test_who_does_not_speak_of_extensions_knows_of_no_delays() -> None:
+def test_who_knows_of_delays_may_know_of_no_traces() -> None:
+    told = Establish(A, B, 1, padding=mark(UNTOLD).removesuffix(TRACES_MARK).ljust(512, b"\0"))
+    assert (told.delays, told.traces) == (True, False)
+
+
+def test_who_does_not_speak_of_extensions_knows_of_nothing() -> None:
     for padding in (bytes(512), DELAYS_MARK.ljust(512, b"\0"), EXTENSION_MARK[1:] + bytes(495)):
-        assert not Establish(A, B, 1, padding=padding).delays
+        told = Establish(A, B, 1, padding=padding)
+        assert (told.delays, told.traces) == (False, False)

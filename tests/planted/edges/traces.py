@@ -1,0 +1,57 @@
+"""Planted mistakes about messages of a trace."""
+
+from __future__ import annotations
+
+from onceq.client import dead_letters, properties
+from onceq.model import traced
+from onceq.packet import decode, untraced
+from onceq.wire.mqqb import session
+from onceq.wire.srmp import convert
+from tests.planted.planted import Planted, edited
+
+CASES = "tests/conformance/test_traced.py::test_"
+NO_BYTE = f"{CASES}no_byte_of_it_goes_to_one_that_knows_of_no_traces"
+
+PLANTED = (
+    Planted(
+        "who-knows-of-no-traces-is-sent-them",
+        edited(session, "data if self.traces else untraced_packets(data)", "data"),
+        NO_BYTE,
+    ),
+    Planted(
+        "nobody-is-sent-traces",
+        edited(session, "data if self.traces else", "data if False else"),
+        f"{CASES}a_trace_goes_along_and_survives_crashes",
+    ),
+    Planted(
+        "a-trace-behind-which-a-delay-stands-is-overlooked",
+        edited(traced, "        end -= DELAY_BYTES\n", "        pass\n"),
+        NO_BYTE,
+    ),
+    Planted(
+        "a-packet-without-its-trace-says-its-old-size",
+        edited(untraced, "len(packet) - (last - first))", "len(packet))"),
+        "tests/unit/packet/test_untraced.py::test_packets_are_as_if_no_mark_had_been_there",
+    ),
+    Planted(
+        "a-trace-goes-over-http",
+        edited(convert, "without_trace(parts.properties.extension)", "parts.properties.extension"),
+        "tests/unit/wire/srmp/test_convert.py::test_no_byte_of_a_trace_goes_over_http",
+    ),
+    Planted(
+        "applications-see-the-mark-of-a-trace",
+        edited(decode, "plain, traceparent = untraced(plain)", 'traceparent = ""'),
+        f"{CASES}a_dead_letter_keeps_it",
+    ),
+    Planted(
+        "a-letter-that-goes-home-has-lost-its-trace",
+        edited(dead_letters, "if message.traceparent else extension", "if False else extension"),
+        "tests/unit/client/test_dead_letters.py::test_a_letter_goes_home_with_its_trace",
+    ),
+    Planted(
+        "a-message-is-refused-for-its-trace",
+        edited(properties, "a + b if len(a) + len(b) <= EXTENSION_BYTES_MAX else a", "a + b"),
+        "tests/unit/client/test_properties.py::"
+        "test_a_trace_is_left_out_where_the_extension_has_no_room_for_it",
+    ),
+)
