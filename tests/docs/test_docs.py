@@ -222,8 +222,8 @@ def test_every_python_block_is_marked() -> None:
 
 
 PUBLIC = (
-    "onceq", "onceq.aio", "onceq.directory", "onceq.errors", "onceq.foreign", "onceq.partners",
-    "onceq.spark", "onceq.testing",
+    "onceq", "onceq.aio", "onceq.directory", "onceq.errors", "onceq.foreign", "onceq.otel",
+    "onceq.partners", "onceq.spark", "onceq.testing",
 )  # fmt: skip
 """What samples may import, and what stands directly below; all other modules may change."""
 

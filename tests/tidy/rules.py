@@ -63,7 +63,7 @@ BANS = (
          "time.perf_counter_ns", "datetime.now", "datetime.utcnow", "datetime.datetime.now",
          "datetime.datetime.utcnow"),
         "reads a clock; take a Clock (service/clock.py) as an argument",
-        ("service/clock.py", "service/directory.py", "client/", "cli/", "spark/",
+        ("service/clock.py", "service/directory.py", "client/", "cli/", "otel/", "spark/",
          "audit/command.py", "simulator/simulate.py"),
         PRODUCT),
     Ban(("random", "random."), "random belongs into simulator/; take what you need as an argument",

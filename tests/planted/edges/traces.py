@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onceq.client import dead_letters, properties
 from onceq.model import traced
+from onceq.otel import spans, units
 from onceq.packet import decode, untraced
 from onceq.wire.mqqb import session
 from onceq.wire.srmp import convert
@@ -53,5 +54,25 @@ PLANTED = (
         edited(properties, "a + b if len(a) + len(b) <= EXTENSION_BYTES_MAX else a", "a + b"),
         "tests/unit/client/test_properties.py::"
         "test_a_trace_is_left_out_where_the_extension_has_no_room_for_it",
+    ),
+    Planted(
+        "the-span-of-a-send-that-was-aborted-says-that-it-was-committed",
+        edited(units, "outcome = names.ABORTED\n", "outcome = names.COMMITTED\n"),
+        "tests/unit/otel/test_units.py::test_an_abort_is_said_by_the_spans_of_its_sends",
+    ),
+    Planted(
+        "spans-of-a-large-transaction-have-no-bound",
+        edited(units, "if len(self._sends) >= SPANS_MAX:", "if False:"),
+        "tests/unit/otel/test_units.py::test_open_spans_are_bounded",
+    ),
+    Planted(
+        "links-of-a-batch-have-no-bound",
+        edited(spans, "islice(texts, LINKS_MAX)", "texts"),
+        "tests/unit/otel/test_spans.py::test_links_are_bounded_and_each_is_there_once",
+    ),
+    Planted(
+        "a-message-loses-its-trace-to-who-sends-it-on",
+        edited(spans, " and not _has_trace(values)", ""),
+        "tests/unit/otel/test_spans.py::test_a_message_that_has_a_trace_keeps_it",
     ),
 )

@@ -1,0 +1,136 @@
+"""Transactions with spans: what their sends say depends on how they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind, StatusCode
+
+import onceq
+from onceq.errors import QueueNotFound
+from onceq.otel import names, units
+from onceq.otel.faces import instrument
+from onceq.otel.spans import context_of
+from tests.unit.otel.collected import TEXT, Collected, Q, above, id_of, linked, said
+
+NOWHERE = r"private$\nowhere"
+
+
+@pytest.fixture
+def collected() -> Collected:
+    return Collected()
+
+
+@pytest.fixture
+def qm(tmp_path: Path, collected: Collected) -> Iterator[onceq.QueueManager]:
+    with onceq.open(str(tmp_path / "a"), name="ALPHA", create=True) as made:
+        made.create_queue(Q, transactional=True)
+        yield instrument(made, tracer_provider=collected.provider)
+
+
+def test_a_commit_has_links_to_what_it_sends(qm: onceq.QueueManager, collected: Collected) -> None:
+    with qm.transaction() as tx:
+        tx.send(Q, "1")
+        tx.send_many(Q, ["2", "3"])
+        assert collected.spans == [], "nobody knows yet whether there is a message"
+    one, many, commit = collected.spans
+    assert [span.kind for span in (one, many)] == [SpanKind.PRODUCER] * 2
+    assert [said(s, names.OUTCOME) for s in (one, many, commit)] == [names.COMMITTED] * 3
+    assert (said(one, names.BODY_SIZE), said(many, names.COUNT)) == (1, 2)
+    assert (said(commit, names.OPERATION_TYPE), said(commit, names.SENT)) == (names.SEND, 3)
+    assert linked(commit) == [id_of(one), id_of(many)]
+    for number, span in enumerate((one, many, many)):
+        message = qm.receive(Q, timeout=0)
+        assert (message.text, message.traceparent[36:52]) == (
+            str(number + 1), f"{id_of(span):016x}"
+        )  # fmt: skip
+
+
+def test_an_abort_is_said_by_the_spans_of_its_sends(
+    qm: onceq.QueueManager, collected: Collected
+) -> None:
+    with pytest.raises(ValueError, match="no"), qm.transaction() as tx:
+        tx.send(Q, "1")
+        raise ValueError("no")
+    create, abort = collected.spans
+    assert (said(create, names.OUTCOME), create.status.status_code) == (
+        names.ABORTED, StatusCode.ERROR
+    )  # fmt: skip
+    assert said(create, names.ERROR_TYPE) == names.ABORTED
+    assert (abort.name, said(abort, names.OPERATION_TYPE)) == ("abort", names.SETTLE)
+    assert abort.status.status_code is StatusCode.UNSET
+
+
+def test_a_refused_send_says_its_code(qm: onceq.QueueManager, collected: Collected) -> None:
+    with pytest.raises(QueueNotFound), qm.transaction() as tx:
+        tx.send(NOWHERE, "1")
+    assert said(collected.one("create"), names.ERROR_TYPE) == QueueNotFound.code
+
+
+def test_a_lost_connection_is_said(qm: onceq.QueueManager, collected: Collected) -> None:
+    tx = qm.transaction()
+    tx.send(Q, "1")
+    with pytest.raises(onceq.errors.TransactionLost):
+        raise tx._state.lost()
+    assert said(collected.one("create"), names.ERROR_TYPE) == onceq.errors.TransactionLost.code
+
+
+def test_what_is_received_and_sent_is_settled_together(
+    qm: onceq.QueueManager, collected: Collected
+) -> None:
+    qm.send(Q, "in", transactional=True)
+    sent = collected.one("send")
+    with qm.transaction() as tx:
+        tx.receive(Q, timeout=0)
+        tx.send(Q, "out")
+    receive, create, commit = (collected.one(name) for name in ("receive", "create", "commit"))
+    assert linked(receive) == [id_of(sent)]
+    assert linked(commit) == [id_of(sent), id_of(create)]
+    assert above(commit) == id_of(receive)
+    assert (said(commit, names.OPERATION_TYPE), said(commit, names.RECEIVED)) == (names.SETTLE, 1)
+
+
+def test_a_transaction_that_did_nothing_has_no_span(
+    qm: onceq.QueueManager, collected: Collected
+) -> None:
+    with qm.transaction() as tx, pytest.raises(onceq.ReceiveTimeout):
+        tx.receive(Q, timeout=0)
+    assert collected.spans == []
+
+
+def test_open_spans_are_bounded(
+    qm: onceq.QueueManager, collected: Collected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "SPANS_MAX", 3)
+    around = trace.NonRecordingSpan(context_of(TEXT))
+    with qm.transaction() as tx, trace.use_span(around):
+        for number in range(5):
+            tx.send(Q, str(number))
+    assert len([span for span in collected.spans if span.name.startswith("create")]) == 3
+    texts = [message.traceparent for message in qm.receive_many(Q, timeout=0)]
+    assert texts[3:] == [TEXT, TEXT]
+
+
+def test_bodies_may_be_anything_that_can_be_gone_through(
+    qm: onceq.QueueManager, collected: Collected
+) -> None:
+    with qm.transaction() as tx:
+        tx.send_many(Q, (str(n) for n in range(3)))
+        with pytest.raises(onceq.errors.InvalidParameter):
+            tx.send_many(Q, "text")
+        with pytest.raises(onceq.errors.InvalidParameter):
+            tx.send(Q, 7)  # type: ignore[arg-type]
+    assert len(qm.receive_many(Q, timeout=0)) == 3
+
+
+def test_a_commit_that_is_in_doubt_says_so(qm: onceq.QueueManager, collected: Collected) -> None:
+    tx = qm.transaction()
+    tx.send(Q, "1")
+    tx._state.over = "in doubt"
+    assert said(collected.one("create"), names.OUTCOME) == names.IN_DOUBT
+    commit = collected.one("commit")
+    assert said(commit, names.ERROR_TYPE) == onceq.InDoubt.code
+    assert commit.status.status_code is StatusCode.ERROR
