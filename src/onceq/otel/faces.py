@@ -6,10 +6,10 @@ makes from then on, its consumers and the queues that it opens have spans, too.
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial, wraps
 from typing import Any, Final, TypeVar
 
 from opentelemetry.trace import Span, SpanKind, TracerProvider
@@ -80,8 +80,9 @@ def instrument(
         return made(qm, TracedUnit(qm._state, tracing))
 
     mine["transaction"] = transaction
-    mine["consume"] = _consuming(tracing, qm.consume)
-    mine["consumer"] = _consumer(tracing, qm.consumer)
+    handled = partial(_handling, tracing, tasks=isinstance(qm, AsyncQueueManager))
+    mine["consume"] = _consuming(handled, qm.consume)
+    mine["consumer"] = _consumer(handled, qm.consumer)
     mine["open_queue"] = _opening(tracing, qm.open_queue)
     vars(qm).update(mine)
     vars(qm)[_TRACING] = tuple(mine)
@@ -142,7 +143,7 @@ def _sending(tracing: Tracing, name: str, method: Method) -> Method:
                 _sent(span, result)
                 return result
 
-        return functools.wraps(method)(call_async)
+        return wraps(method)(call_async)
 
     def call(to: object, /, *bodies: Any, **values: Any) -> Any:
         with spanned(to, bodies, values) as (span, given):
@@ -150,7 +151,7 @@ def _sending(tracing: Tracing, name: str, method: Method) -> Method:
             _sent(span, result)
             return result
 
-    return functools.wraps(method)(call)
+    return wraps(method)(call)
 
 
 def _sent(span: Span, result: Any) -> None:
@@ -183,7 +184,7 @@ def _receiving(tracing: Tracing, method: Method, of: str = "") -> Method:
             tracing.received(queue, found, since_ns)
             return found
 
-        return functools.wraps(method)(call_async)
+        return wraps(method)(call_async)
 
     def call(*args: Any, **options: Any) -> Any:
         queue, since_ns = of or _queue(args, options), now_ns()
@@ -197,7 +198,7 @@ def _receiving(tracing: Tracing, method: Method, of: str = "") -> Method:
         tracing.received(queue, found, since_ns)
         return found
 
-    return functools.wraps(method)(call)
+    return wraps(method)(call)
 
 
 def _queue(args: tuple[Any, ...], options: dict[str, Any]) -> str:
@@ -211,7 +212,7 @@ def _opening(tracing: Tracing, method: Method) -> Method:
         for name in RECEIVES:
             vars(opened)[name] = _receiving(tracing, getattr(opened, name), opened.name)
         send = _sending(tracing, "send", _to_first(opened.send))
-        vars(opened)["send"] = functools.wraps(opened.send)(functools.partial(send, opened.name))
+        vars(opened)["send"] = wraps(opened.send)(partial(send, opened.name))
         return opened
 
     if inspect.iscoroutinefunction(method):
@@ -219,12 +220,12 @@ def _opening(tracing: Tracing, method: Method) -> Method:
         async def call_async(*args: Any, **options: Any) -> Any:
             return dressed(await method(*args, **options))
 
-        return functools.wraps(method)(call_async)
+        return wraps(method)(call_async)
 
     def call(*args: Any, **options: Any) -> Any:
         return dressed(method(*args, **options))
 
-    return functools.wraps(method)(call)
+    return wraps(method)(call)
 
 
 def _to_first(send: Method) -> Method:
@@ -245,50 +246,58 @@ def _to_first(send: Method) -> Method:
 # ---- consumers ---------------------------------------------------------------------------------
 
 
-def _handling(tracing: Tracing, queue: str, handler: Method) -> Method:
-    """A handler in the span of what it is called for."""
+def _handling(tracing: Tracing, queue: str, handler: Method, *, tasks: bool) -> Method:
+    """A handler in the span of what it is called for.
+
+    Args:
+        tasks: Its result is awaited, if it is something to be awaited.
+    """
 
     def spanned(tx: Any, messages: Messages) -> AbstractContextManager[Span]:
         unit: Unit = tx._state
         around = unit.around if isinstance(unit, TracedUnit) else None
         return tracing.processing(queue, messages, around)
 
-    if inspect.iscoroutinefunction(handler):
+    if tasks:
 
         async def call_async(tx: Any, messages: Messages, *given: Any) -> Any:
             with spanned(tx, messages):
-                result: Awaitable[Any] = handler(tx, messages, *given)
-                return await result
+                result = handler(tx, messages, *given)
+                return await result if inspect.isawaitable(result) else result
 
-        return functools.wraps(handler)(call_async)
+        return _named(handler, call_async)
 
     def call(tx: Any, messages: Messages, *given: Any) -> Any:
         with spanned(tx, messages):
             return handler(tx, messages, *given)
 
-    return functools.wraps(handler)(call)
+    return _named(handler, call)
 
 
-def _consuming(tracing: Tracing, method: Method) -> Method:
+def _consuming(handled: Method, method: Method) -> Method:
     """``consume``."""
 
     def call(queue: str, handler: Method, **options: Any) -> Any:
-        handled = _handling(tracing, queue, handler) if callable(handler) else handler
-        return method(queue, handled, **options)
+        return method(queue, handled(queue, handler), **options)
 
-    return functools.wraps(method)(call)
+    return wraps(method)(call)
 
 
-def _consumer(tracing: Tracing, method: Method) -> Method:
+def _consumer(handled: Method, method: Method) -> Method:
     """``consumer``: the decorated function stays what it is."""
 
     def call(queue: str, **options: Any) -> Callable[[Method], Method]:
         decorate = method(queue, **options)
 
         def traced(handler: Method) -> Method:
-            decorate(_handling(tracing, queue, handler))
+            decorate(handled(queue, handler))
             return handler
 
         return traced
 
-    return functools.wraps(method)(call)
+    return wraps(method)(call)
+
+
+def _named(handler: Method, made: Method) -> Method:
+    """What stands for a handler, under its name, if it has one: it may be any object."""
+    return wraps(handler)(made) if callable(handler) else made

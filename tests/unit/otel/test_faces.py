@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
 import onceq
@@ -241,3 +242,46 @@ def test_it_is_not_needed_and_says_what_to_install() -> None:
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60
     )
     assert 'pip install "onceq[otel]"' in done.stdout
+
+
+class Careful:
+    """A handler that is an object, and gives something to be awaited."""
+
+    def __init__(self) -> None:
+        self.inside = 0
+
+    def __call__(self, tx: onceq.aio.AsyncTransaction, message: onceq.Message) -> Any:
+        return self._work()
+
+    async def _work(self) -> None:
+        await asyncio.sleep(0)
+        self.inside = trace.get_current_span().get_span_context().span_id
+
+
+def test_a_handler_that_gives_something_to_await_is_in_its_span_all_the_time(
+    tmp_path: Path,
+) -> None:
+    collected, handler = Collected(), Careful()
+
+    async def work() -> None:
+        async with await aio.open(str(tmp_path / "a"), name="ALPHA", create=True) as qm:
+            await qm.create_queue(Q, transactional=True)
+            otel.instrument(qm, tracer_provider=collected.provider)
+            await qm.send(Q, "1", transactional=True)
+            assert await qm.consume(Q, handler, timeout=0, stop=asyncio.Event()) == 1
+
+    asyncio.run(work())
+    assert handler.inside == id_of(collected.one("process"))
+
+
+def test_an_async_handler_is_refused_for_threads_as_without_spans(tmp_path: Path) -> None:
+    async def handle(tx: onceq.Transaction, message: onceq.Message) -> None:
+        raise AssertionError
+
+    with onceq.open(str(tmp_path / "a"), name="ALPHA", create=True) as qm:
+        qm.create_queue(Q, transactional=True)
+        otel.instrument(qm)
+        qm.send(Q, "1", transactional=True)
+        with pytest.raises(InvalidParameter, match="an async function was given"):
+            qm.consume(Q, handle, timeout=0)
+        assert qm.receive(Q, timeout=0).text == "1"

@@ -269,3 +269,13 @@ def test_how_much_is_asked_for() -> None:
     assert prefix(("lookupId", "label")) == 512
     assert prefix(("lookupId", "body")) is None
     assert [longer(0), longer(512), longer(2048), longer(8192)] == [512, 2048, 8192, None]
+
+
+def test_the_mark_of_a_trace_is_not_a_part_of_the_extension(manager: onceq.QueueManager) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    for extension in (b"x", b""):
+        manager.send(ORDERS, "1", transactional=True, extension=extension, traceparent=trace)
+    manager.send(ORDERS, "1", transactional=True, extension=b"y", delay=0)
+    check(manager, ORDERS, 3)
+    found = rows_of(manager.peek_many(ORDERS), ORDERS, ("extension",))
+    assert [row["extension"] for row in found] == [b"x", b"", b"y"]
