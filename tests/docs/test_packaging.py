@@ -72,6 +72,10 @@ def test_the_managers_of_the_compose_file_find_each_other() -> None:
     scraper = services["prometheus"]["networks"]["onceq"]["ipv4_address"]
     assert set(configuration.plain_peers) == {*names.values(), scraper}
     assert f"address:{scraper} monitor" in services["grants"]["command"][-1]
+    watched = services["console"]
+    assert set(watched["depends_on"]) == {name.lower() for name in names}
+    volumes = [volume.partition(":")[2] for volume in watched["volumes"]]
+    assert [one for one in watched["command"] if one.startswith("/")] == volumes
     scraped = yaml.safe_load((PACKAGING / "container" / "prometheus.yml").read_text())
     _, _, port = configuration.metrics_listen.rpartition(":")
     for job in scraped["scrape_configs"]:
@@ -90,4 +94,5 @@ def test_the_container_file_names_what_is_there() -> None:
     for wanted in re.findall(r"\[([a-z,]+)\]", text):
         assert set(wanted.split(",")) <= set(extras["optional-dependencies"])
     assert importlib.util.find_spec("onceq.service.main")
+    assert 'CMD ["onceq", "qm", "status"]' in text, "it needs no listener for metrics"
     assert "9464" in (PACKAGING / "container" / "onceq.toml").read_text()

@@ -258,4 +258,4 @@ def agreed(question: str, *, yes: bool) -> None:
             return
     except click.Abort:
         pass
-    raise UsageError("nothing was changed; say --yes to go on without being asked")
+    raise UsageError("nothing was changed: it was not agreed to")

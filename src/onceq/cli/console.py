@@ -57,7 +57,7 @@ def console(
         ) from None
     token = os.environ.get(TOKEN, "")
     if token and (len(token) < 20 or not token.isascii() or not token.isprintable()):
-        raise ConfigurationError(f"{TOKEN} has at least 20 characters that can be printed")
+        raise ConfigurationError(f"{TOKEN} must have 20 characters or more, all printable")
     watched = [where(place) for place in places] if places else [where(None)]
     made = Console(
         watched, port=port, monotonic=time.monotonic, wall=time.time, token=token,

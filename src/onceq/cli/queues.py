@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, asking, dumped, manager
+from onceq.cli.names import proposed
 from onceq.cli.parameters import Argument, Option
 from onceq.client.why import why
 from onceq.errors import AccessDenied, QueueNotFound, UnsupportedFormatName, UsageError
@@ -110,7 +111,7 @@ def create(
         raise UsageError(
             f"{name} is the name of a private queue; leave private$/ out, or leave out --public"
             if public
-            else f"{name} would be a public queue; write private$/{name}, or say --public"
+            else f"{name} would be a public queue; {proposed(name)}or say --public"
         )
     with manager(qm) as connection:
         made = connection.create_queue(

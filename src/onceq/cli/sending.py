@@ -22,6 +22,7 @@ import msgspec
 from onceq.cli import options, out, times
 from onceq.cli.common import Json, Where, as_json, manager
 from onceq.cli.interrupt import Interruptible, in_doubt
+from onceq.cli.names import check_dollar
 from onceq.cli.parameters import Exit
 from onceq.client.plans.tracking import wishes
 from onceq.client.threads.manager import QueueManager
@@ -313,6 +314,7 @@ def send(
     the commit under way, then says what was committed. A delay counts from when each is sent.
     """
     due = _due(delay, at)
+    check_dollar(destination)
     with manager(qm, name=destination) as connection:
         in_transactions, delivery = _mode(
             connection, destination, transactional=transactional, recoverable=recoverable,
@@ -408,7 +410,11 @@ def _say_where(tally: Tally, waiting: int, error: OnceqError) -> None:
     first = tally.messages + 1
     if isinstance(error, InDoubt):
         last = tally.messages + waiting
-        out.note(f"{_certain(tally)}; {first:,} to {last:,} in doubt; none after them sent")
+        out.note(
+            f"{_certain(tally)}; {first:,} to {last:,} in doubt; none after them sent. 'onceq "
+            f"outcome ID' says what became of them; go on with line {last + 1:,} of the input if "
+            f"they were committed, else with line {first:,}"
+        )
     else:
         out.note(f"{_certain(tally)}; none from number {first:,} on was sent")
 

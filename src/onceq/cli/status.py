@@ -76,7 +76,9 @@ def doors(view: StatusView) -> str:
     """How others come in, in a few words."""
     if view.certificate_ends:
         return f"TLS; certificate good until {out.when(view.certificate_ends)}"
-    return "TLS" if view.tls else "this computer alone" if not view.plain_peers else "no TLS"
+    if view.tls:
+        return "TLS"
+    return "without TLS" + ("" if view.plain_peers else ", from this computer alone")
 
 
 def put_back(restored: Restored) -> str:

@@ -20,6 +20,7 @@ from onceq.cli.table import Table
 from onceq.client.pause import pause
 from onceq.client.why import duration
 from onceq.errors import AccessDenied, OnceqError, ServiceNotAvailable, UsageError
+from onceq.model.queue import TRACKING_QUEUE
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:
@@ -187,6 +188,8 @@ def _queue(old: QueueView | None, now: QueueView, span: float, age_s: int | None
     taken = now.readers_waiting or now.locked or left
     if now.path.endswith(";delayed"):
         notes.append("received later")
+    elif now.path == f"private$\\{TRACKING_QUEUE}":
+        notes.append("what became of tracked messages")
     elif now.paused_since:
         notes.append("paused")
     elif old is not None and now.messages and not taken:

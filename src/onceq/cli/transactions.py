@@ -27,6 +27,7 @@ from onceq.errors import InvalidParameter, OnceqError, UnknownBranch, UsageError
 from onceq.model.branch import Decision
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.views.branches import BranchView
+from onceq.model.wording import plural
 from onceq.model.xid import Xid, decider_of
 from onceq.partners.contract import Resource
 from onceq.partners.finding import place_for
@@ -235,7 +236,8 @@ def _decide(
                 "nobody asked the coordinator: if it decides otherwise, the partners differ "
                 "for ever. The decision is recorded, and kept until 'tx forget'."
             )
-            agreed(f"{word} by hand: {_does(view)}?", yes=False)
+            verb = "commit it" if commit else "roll it back"
+            agreed(f"{_does(view)}; {verb} by hand?", yes=False)
         if commit:
             connection.xa.commit(xid, by_hand=not decider)
         else:
@@ -244,7 +246,7 @@ def _decide(
 
 
 def _does(view: BranchView) -> str:
-    return f"it sends {view.messages} messages and has received {view.received}"
+    return f"it sends {plural(view.messages, 'message')} and has received {view.received}"
 
 
 def _as_decided(xid: Xid, where: str, *, commit: bool) -> None:

@@ -28,6 +28,8 @@ from onceq.model.limits import (
 )
 
 QUOTA_UNLIMITED_KB = 0xFFFF_FFFF
+TRACKING_QUEUE = "onceq.tracking"
+"""The private queue for what becomes of tracked messages (``client/plans/tracking.py``)."""
 UI4_MAX = 0xFFFF_FFFF
 PRIVACY_BODY = 2
 PRIVACY_OPTIONAL = 1

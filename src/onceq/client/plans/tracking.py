@@ -35,12 +35,13 @@ from onceq.model.identity import MessageId
 from onceq.model.letters import ENDS
 from onceq.model.limits import RECEIVE_MESSAGES_MAX, TRACKING_AGE_S, TRACKING_QUOTA_KB
 from onceq.model.message import Acknowledge, Journal, Message
+from onceq.model.queue import TRACKING_QUEUE
 from onceq.model.requests import PickBy
 from onceq.model.views import looks
 from onceq.model.views.queues import OutgoingView
 from onceq.packet.batch import Batch
 
-QUEUE: Final = "private$\\onceq.tracking"
+QUEUE: Final = f"private$\\{TRACKING_QUEUE}"
 DEAD_LETTERS: Final = ("SYSTEM$;DEADXACT", "SYSTEM$;DEADLETTER")
 SLICE_S: Final = 1.0
 """Dead letters come without an acknowledgment: a wait looks for them so often."""

@@ -35,7 +35,7 @@ from onceq.errors import InvalidParameter
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import METRICS_PEERS_MAX, METRICS_QUEUES_MAX, QUEUES_MEASURED_AT_ONCE
 from onceq.model.names import Kind
-from onceq.model.queue import QUOTA_UNLIMITED_KB
+from onceq.model.queue import QUOTA_UNLIMITED_KB, TRACKING_QUEUE
 from onceq.model.requests import Look
 from onceq.model.views.looks import PER_QUEUE
 from onceq.model.views.metrics import MetricsView, OutgoingMetrics, QueueMetrics
@@ -93,7 +93,9 @@ class _Walk:
             for lane in queue.lanes.values():
                 if len(lane):
                     since_s = _earlier(since_s, _since(lane))
-            self.since_s = _earlier(self.since_s, since_s)
+            if queue.properties.name != TRACKING_QUEUE:
+                # What is in there waits for nobody, and stays for days.
+                self.since_s = _earlier(self.since_s, since_s)
         quota_kb = queue.properties.quota_kb
         if quota_kb != QUOTA_UNLIMITED_KB and not queue.sub:
             ratio = _ratio(step.holding(queue), quota_kb << 10)
