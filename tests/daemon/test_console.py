@@ -248,6 +248,52 @@ def test_what_was_removed_is_gone(browser: httpx.Client) -> None:
     assert "deleted" not in [one["reason"] for one in asked(browser, "/dead")["letters"]]
 
 
+def test_many_letters_are_a_job_that_the_page_of_jobs_shows(
+    browser: httpx.Client, script: httpx.Client, alpha: Path
+) -> None:
+    with connect(str(alpha)) as qm:
+        for number in range(3):
+            qm.send(RETRY, b"x", transactional=True, label=f"many {number}", journal=1)
+        qm.purge(RETRY)
+    page = "/m/alpha/dead/send-as-new?label=many"
+    assert "<strong>3</strong>" in browser.get(page).text
+    assert "3 dead letters sent as new" in form(browser, page, "/m/alpha/dead/send-as-new").text
+    assert asked(browser, "/dead", label="many")["count"] == 3
+    home = done(script, "/dead/return", label="many")
+    assert (home["returned"], home["state"], home["failed"]) == (3, "done", 0)
+    gone = done(script, "/dead/purge", label="many")
+    assert (gone["removed"], gone["job"]) == (0, home["job"] + 1)
+    (newest, *_) = asked(script, "/jobs")["jobs"]
+    assert newest["number"] == gone["job"]
+    assert asked(script, "/job", number=str(home["job"]))["job"]["done"] == 3
+    assert done(script, "/jobs/cancel", number=home["job"])["job"]["state"] == "done"
+    text = browser.get("/m/alpha/jobs").text
+    assert 'sse-connect="/m/alpha/jobs/events"' in text
+    assert "send-as-new" in text
+    assert "Done" in browser.get(f"/m/alpha/jobs/one?number={home['job']}").text
+    with browser.stream("GET", "/m/alpha/jobs/events") as events:
+        lines = events.iter_lines()
+        assert next(lines) == "event: jobs"
+        assert any("send-as-new" in next(lines) for _ in range(40))
+    with connect(str(alpha)) as qm:
+        assert len(qm.receive_many(RETRY, 10, timeout=30)) == 6
+
+
+def test_a_job_that_waits_is_cancelled_by_its_button(browser: httpx.Client, alpha: Path) -> None:
+    with connect(str(alpha)) as qm:
+        qm.send(RETRY, b"x", transactional=True, label="held", journal=1)
+        qm.purge(RETRY)
+        held = qm.open_queue("SYSTEM$;DEADXACT", access="receive", share="deny-receive")
+        answer = form(browser, "/m/alpha/dead/purge?label=held", "/m/alpha/dead/purge")
+        assert "goes on" in answer.text
+        (job, *_) = asked(browser, "/jobs")["jobs"]
+        assert (job["state"], bool(job["trouble"])) == ("running", True)
+        page = f"/m/alpha/jobs/one?number={job['number']}"
+        assert "is cancelled" in form(browser, page, "/m/alpha/jobs/cancel").text
+        held.close()
+        assert asked(browser, "/dead", label="held")["count"] == 1
+
+
 def test_a_form_of_another_session_does_nothing(browser: httpx.Client) -> None:
     before = asked(browser, "/dead")["count"]
     for fields in ({}, {"form_token": "x"}):
@@ -326,7 +372,7 @@ def test_what_it_has_no_right_to_is_not_shown(alpha: Path, tmp_path: Path) -> No
         assert "not <strong>operate</strong>" in browser.get("/m/alpha/rights").text
         script = {"authorization": f"Bearer {TOKEN}"}
         for path, values in (
-            ("/dead/return", {}), ("/dead/purge", {}),
+            ("/dead/return", {}), ("/dead/purge", {}), ("/dead/send-as-new", {}),
             ("/transactions/decide", {"branch": "7:not-yours:queue", "outcome": "abort"}),
         ):  # fmt: skip
             answer = browser.post(ALPHA + path, json=values, headers=script)
@@ -344,6 +390,7 @@ def test_hostile_values_are_refused_and_nothing_falls_over(script: httpx.Client)
             ("/queue", "queue"), ("/queues", "name"), ("/dead", "reason"), ("/dead", "origin"),
             ("/dead", "id"), ("/dead", "queue"), ("/dead", "older_than"), ("/rights", "queue"),
             ("/message", "queue"), ("/message", "lookup_id"), ("/trail", "after"),
+            ("/job", "number"),
         ):  # fmt: skip
             answer = script.get(ALPHA + path, params={name: value})
             assert answer.status_code in (200, 400, 404, 409), (path, name, value, answer.text)

@@ -28,7 +28,7 @@ def make(desk: Desk, *, port: int, names: Iterable[str] = ()) -> Starlette:
         names: Further names of it; see ``hosts_of``.
     """
     pages = Pages(desk)
-    live = Live(desk, pages.part)
+    live = Live(desk)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -46,7 +46,8 @@ def make(desk: Desk, *, port: int, names: Iterable[str] = ()) -> Starlette:
         routes=[
             *api.routes(desk),
             *pages.routes(),
-            Route("/events", live.answer, methods=["GET"]),
+            Route("/events", live.of("overview", pages.part), methods=["GET"]),
+            Route("/m/{manager}/jobs/events", live.of("jobs", pages.jobs_part), methods=["GET"]),
             Mount("/static", StaticFiles(packages=[("onceq.console", "static")])),
         ],
         middleware=[

@@ -1,20 +1,23 @@
 """Dead letters: by reason, one by one, sent home, removed for good.
 
-They are counted by their headers. To send home and to remove are the client's own operations
-(``client/dead_letters``): a transactional letter goes in one transaction with its removal.
+They are counted by their headers. To send many home or as new, and to remove many, are jobs of the
+queue manager (``jobs.py``); one letter, and a queue manager of before there were jobs, is served by
+the client's own operations (``client/dead_letters``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 
 from onceq.client.dead_letters import DEAD, DEAD_XACT, Filter, Letter, filter_of
 from onceq.client.tasks.letters import discard, give_back
 from onceq.client.tasks.manager import AsyncQueueManager
+from onceq.console import jobs
 from onceq.console.given import Given
 from onceq.console.limits import LETTERS_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
 from onceq.console.reading import Told, id_of, may
-from onceq.errors import ReceiveTimeout
+from onceq.errors import ReceiveTimeout, UnsupportedOperation
 from onceq.model.classes import class_name
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
@@ -118,9 +121,31 @@ async def preview_return(qm: AsyncQueueManager, given: Given, now_s: int) -> Tol
 
 
 async def return_home(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
-    """Send dead letters to their destinations again. A transactional one is sent and removed in one
-    transaction."""
+    """Send dead letters to their destinations again, as a job; one that is named at once. Each is
+    sent and removed in one step."""
+    if not (given.flag("dry_run") or given.text("id")):
+        limit = given.number("limit", RETURN_MESSAGES_MAX, least=1, most=RETURN_MESSAGES_MAX)
+        with suppress(UnsupportedOperation):
+            made = await jobs.started(
+                qm, "return", queues_of(given), which(given), given, limit=limit
+            )
+            return jobs.told(made, "returned")
     return await give(qm, given, now_s, dry_run=given.flag("dry_run"))
+
+
+async def preview_new(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """What ``dead/send-as-new`` would do; nothing is changed."""
+    count = await discard(qm, queues_of(given), which(given), now_s, dry_run=True)
+    return {"sent_as_new": min(count, RETURN_MESSAGES_MAX), "dry_run": True}
+
+
+async def send_as_new(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """Send messages like dead letters to their destinations, as a job; the letters stay."""
+    if given.flag("dry_run"):
+        return await preview_new(qm, given, now_s)
+    limit = given.number("limit", RETURN_MESSAGES_MAX, least=1, most=RETURN_MESSAGES_MAX)
+    made = await jobs.started(qm, "send-as-new", queues_of(given), which(given), given, limit=limit)
+    return jobs.told(made, "sent_as_new")
 
 
 async def preview_purge(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
@@ -130,7 +155,11 @@ async def preview_purge(qm: AsyncQueueManager, given: Given, now_s: int) -> Told
 
 
 async def purge(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
-    """Remove dead letters for good."""
+    """Remove dead letters for good, as a job; one that is named at once."""
     dry = given.flag("dry_run")
+    if not (dry or given.text("id")):
+        with suppress(UnsupportedOperation):
+            made = await jobs.started(qm, "purge", queues_of(given), which(given), given)
+            return jobs.told(made, "removed")
     count = await discard(qm, queues_of(given), which(given), now_s, dry_run=dry)
     return {"removed": count, "dry_run": dry}

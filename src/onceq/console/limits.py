@@ -31,6 +31,8 @@ READ_S_MAX: Final = 5.0
 """For all that one page asks of one queue manager."""
 ACT_S_MAX: Final = 60.0
 """A page waits so long for what it has asked to be done; it is done all the same."""
+JOB_WAIT_S: Final = 1.0
+"""A page waits so long for a job that it has started; then it tells that it goes on."""
 FIRST_S_MAX: Final = 1.0
 """The first overview waits so long for numbers that are still on their way."""
 SAMPLE_S: Final = 2.0

@@ -1,4 +1,4 @@
-"""Live numbers: the changing part of the overview, sent as server-sent events.
+"""Live numbers: the changing part of a page, sent as server-sent events.
 
 What is sent is the same HTML that the page has; without a script the page is read anew by hand.
 """
@@ -6,7 +6,7 @@ What is sent is the same HTML that the page has; without a script the page is re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -21,34 +21,45 @@ def event(name: str, text: str) -> bytes:
     return f"event: {name}\n{lines}\n".encode()
 
 
+Part = Callable[[Request], Awaitable[str]]
+
+
 class Live:
     """Sends events to whoever has a page open."""
 
-    def __init__(self, desk: Desk, part: Callable[[], str]) -> None:
-        """Prepare it.
-
-        Args:
-            part: The part of the page that changes.
-        """
-        self._desk, self._part = desk, part
+    def __init__(self, desk: Desk) -> None:
+        """Nobody has one open yet."""
+        self._desk = desk
         self.over = asyncio.Event()
 
-    async def answer(self, request: Request) -> Response:
-        """An endless answer, until the browser goes, its session ends or the console stops."""
-        if self._desk.events >= EVENTS_MAX:
-            return PlainTextResponse(
-                f"{EVENTS_MAX} pages get live numbers already; read this one anew by hand",
-                status_code=503,
-            )
-        return StreamingResponse(self._events(request.state.cookie), media_type="text/event-stream")
+    def of(self, name: str, part: Part) -> Callable[[Request], Awaitable[Response]]:
+        """The handler for a page.
 
-    async def _events(self, cookie: str) -> AsyncIterator[bytes]:
+        Args:
+            name: Of the events.
+            part: The part of the page that changes.
+        """
+
+        async def answer(request: Request) -> Response:
+            """An endless answer, until the browser goes, its session ends or the console stops."""
+            if self._desk.events >= EVENTS_MAX:
+                return PlainTextResponse(
+                    f"{EVENTS_MAX} pages get live numbers already; read this one anew by hand",
+                    status_code=503,
+                )
+            events = self._events(request, name, part)
+            return StreamingResponse(events, media_type="text/event-stream")
+
+        return answer
+
+    async def _events(self, request: Request, name: str, part: Part) -> AsyncIterator[bytes]:
+        cookie = request.state.cookie
         self._desk.events += 1
         try:
             while not self.over.is_set():
                 if cookie and self._desk.keys.session(cookie) is None:
                     return
-                yield event("overview", self._part())
+                yield event(name, await part(request))
                 try:
                     async with asyncio.timeout(SAMPLE_S):
                         await self.over.wait()

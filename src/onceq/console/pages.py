@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import html
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from onceq.client.dead_letters import REASONS
-from onceq.console import branches, letters, reading, steering
+from onceq.console import branches, jobs, letters, reading, steering
 from onceq.console.api import overview
 from onceq.console.desk import Desk, session_of, status_of
 from onceq.console.drawing import sparkline
@@ -40,6 +41,7 @@ SCREENS: Final = (
     ("outgoing", "Outgoing"),
     ("streams", "Streams"),
     ("peers", "Peers"),
+    ("jobs", "Jobs"),
     ("trail", "Audit trail"),
     ("rights", "Rights"),
     ("settings", "Settings"),
@@ -70,12 +72,15 @@ class Pages:
             ("queue/send", steering.preview_send, "send.html"),
             ("dead", letters.dead, "dead.html"),
             ("dead/return", letters.preview_return, "dead_return.html"),
+            ("dead/send-as-new", letters.preview_new, "dead_new.html"),
             ("dead/purge", letters.preview_purge, "dead_purge.html"),
             ("transactions", branches.transactions, "transactions.html"),
             ("transactions/decide", branches.preview_decision, "decide.html"),
             ("outgoing", reading.outgoing, "outgoing.html"),
             ("streams", reading.streams, "streams.html"),
             ("peers", reading.peers, "peers.html"),
+            ("jobs", jobs.jobs, "jobs.html"),
+            ("jobs/one", jobs.job, "job.html"),
             ("trail", reading.trail, "trail.html"),
             ("rights", reading.rights, "rights.html"),
             ("settings", reading.settings, "settings.html"),
@@ -91,7 +96,9 @@ class Pages:
             ("outgoing/pause", steering.pause_outgoing, _why),
             ("outgoing/resume", steering.resume_outgoing, _why),
             ("dead/return", letters.return_home, _returned),
+            ("dead/send-as-new", letters.send_as_new, _sent_as_new),
             ("dead/purge", letters.purge, _purged),
+            ("jobs/cancel", jobs.cancel, _cancelled),
             ("transactions/decide", branches.decide, _decided),
             ("transactions/forget", branches.forget, _forgotten),
         )
@@ -127,10 +134,22 @@ class Pages:
             )
         return found
 
-    def part(self) -> str:
+    async def part(self, request: Request) -> str:
         """The part of the overview that changes, as live numbers bring it."""
         template = self._templates.get_template("cards.html")
         return template.render(cards=self.cards())
+
+    async def jobs_part(self, request: Request) -> str:
+        """The part of the page of jobs that changes."""
+        session = session_of(request)
+        try:
+            watched = self._desk.watched(request)
+            told = await self._desk.read(watched, jobs.jobs, Given({}))
+        except OnceqError as error:
+            return f'<p class="notice bad">{html.escape(error.text)}</p>'
+        return self._templates.get_template("jobs_table.html").render(
+            told=told, watched=watched, form_token=session.form_token if session else "",
+        )  # fmt: skip
 
     async def door(self, request: Request) -> Response:
         """The page to sign in at. It takes a click: what looks at links beforehand, as some
@@ -290,11 +309,28 @@ def _returned(told: Told) -> str:
     kept = sum(told["kept"].values())
     if kept:
         said += f"; {kept:,} stay: {'; '.join(told['kept'])}"
-    return said + ("; there are more" if told["more"] else "")
+    return said + ("; there are more" if told["more"] else "") + _goes_on(told)
+
+
+def _goes_on(told: Told) -> str:
+    """Of what is a job: that it goes on, or that some have failed."""
+    number, failed = told.get("job"), told.get("failed")
+    if not number:
+        return ""
+    said = f"; {failed:,} failed: job {number} names them" if failed else ""
+    return said + (f"; job {number} goes on" if told["state"] == "running" else "")
+
+
+def _sent_as_new(told: Told) -> str:
+    return f"{plural(told['sent_as_new'], 'dead letter')} sent as new" + _goes_on(told)
+
+
+def _cancelled(told: Told) -> str:
+    return f"job {told['job']['number']} is {told['job']['state']}"
 
 
 def _purged(told: Told) -> str:
-    return f"{plural(told['removed'], 'dead letter')} removed for good"
+    return f"{plural(told['removed'], 'dead letter')} removed for good" + _goes_on(told)
 
 
 def _decided(told: Told) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from onceq.console import branches, letters, reading, steering
+from onceq.console import branches, jobs, letters, reading, steering
 from onceq.console.limits import FIELD_CHARS_MAX, ROWS_LIMIT, ROWS_MAX
 from onceq.console.reading import Read
 
@@ -50,7 +50,7 @@ class Operation:
     @property
     def name(self) -> str:
         """One word, for OpenAPI: ``dead_return``."""
-        return self.path.strip("/").replace("/", "_")
+        return self.path.strip("/").replace("/", "_").replace("-", "_")
 
     @property
     def method(self) -> str:
@@ -102,6 +102,8 @@ RETURN: Final = (
     _p("second", "boolean", "Also those of which their sender has another dead letter."),
     DRY_RUN,
 )  # fmt: skip
+AS_NEW: Final = tuple(one for one in RETURN if one.name not in ("max_returns", "second"))
+NUMBER: Final = _p("number", "integer", "Of the job.", needed=True)
 
 OPERATIONS: Final = (
     Operation("/settings", reading.settings, "What the queue manager says of itself.", "monitor"),
@@ -141,12 +143,27 @@ OPERATIONS: Final = (
     ),
     Operation(
         "/dead/return", letters.return_home,
-        "Send dead letters to their destinations again. A transactional one is sent and removed in "
-        "one transaction.", "operate", RETURN, changes=True,
+        "Send dead letters to their destinations again, as a job; one that is named by `id` at "
+        "once. Each is sent and removed in one step. `state` says whether the job is over.",
+        "operate", RETURN, changes=True,
     ),
     Operation(
-        "/dead/purge", letters.purge, "Remove dead letters for good.", "operate",
+        "/dead/send-as-new", letters.send_as_new,
+        "Send messages like dead letters to their destinations, as a job; the letters stay.",
+        "operate", AS_NEW, changes=True,
+    ),
+    Operation(
+        "/dead/purge", letters.purge,
+        "Remove dead letters for good, as a job; one that is named by `id` at once.", "operate",
         (*LETTERS, DRY_RUN), changes=True,
+    ),
+    Operation("/jobs", jobs.jobs, "Jobs that run, and the last that are over.", "monitor"),
+    Operation(
+        "/job", jobs.job, "One job, with the first messages that failed.", "monitor", (NUMBER,)
+    ),
+    Operation(
+        "/jobs/cancel", jobs.cancel, "End a job: what is done stays done.", "operate", (NUMBER,),
+        changes=True,
     ),
     Operation(
         "/transactions", branches.transactions,

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import onceq.aio
+from onceq.client.plans import jobs as plans
 from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.console import letters
+from onceq.console import jobs, letters
 from onceq.console.given import Given
 from onceq.errors import InvalidParameter
 from onceq.model.message import Journal
@@ -71,9 +72,53 @@ def test_a_preview_changes_nothing(tmp_path: Path) -> None:
 def test_those_that_are_meant_go_and_no_others(tmp_path: Path) -> None:
     async def test(qm: AsyncQueueManager) -> None:
         home = await letters.return_home(qm, Given({"label": "letter 1"}), 0)
-        assert (home["returned"], home["kept"]) == (1, {})
+        assert (home["returned"], home["kept"], home["state"]) == (1, {}, "done")
+        told_of = await jobs.job(qm, Given({"number": str(home["job"])}), 0)
+        assert told_of["job"]["which"] == {"label": "letter 1"}
         assert (await letters.purge(qm, Given({"label": "letter 2"}), 0))["removed"] == 1
         assert [one["label"] for one in (await told(qm))["letters"]] == ["letter 0"]
         assert (await qm.receive(Q)).body == b"1"
+
+    tried(tmp_path, test)
+
+
+def test_what_is_sent_as_new_stays(tmp_path: Path) -> None:
+    async def test(qm: AsyncQueueManager) -> None:
+        given = Given({"label": "letter"})
+        assert (await letters.preview_new(qm, given, 0))["sent_as_new"] == 3
+        assert (await letters.send_as_new(qm, Given({"dry_run": "yes"}), 0))["dry_run"]
+        assert (await letters.send_as_new(qm, given, 0))["sent_as_new"] == 3
+        assert (await told(qm))["count"] == 3
+        assert (await qm.queue(Q)).messages == 3
+
+    tried(tmp_path, test)
+
+
+def test_one_letter_and_an_older_queue_manager_need_no_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(qm: AsyncQueueManager) -> None:
+        (first, *_) = (await told(qm))["letters"]
+        assert (await letters.return_home(qm, Given({"id": first["id"]}), 0))["returned"] == 1
+        monkeypatch.setattr(plans, "REVISION", 99)
+        assert (await letters.return_home(qm, Given({"label": "letter 1"}), 0))["returned"] == 1
+        assert (await letters.purge(qm, Given({}), 0))["removed"] == 1
+        monkeypatch.undo()
+        assert (await jobs.jobs(qm, Given({}), 0))["jobs"] == []
+
+    tried(tmp_path, test)
+
+
+def test_a_job_is_named_by_its_number(tmp_path: Path) -> None:
+    async def test(qm: AsyncQueueManager) -> None:
+        made = await letters.purge(qm, Given({}), 0)
+        assert made["removed"] == 3
+        number = {"number": str(made["job"])}
+        assert (await jobs.cancel(qm, Given(number), 0))["job"]["state"] == "done"
+        (listed,) = (await jobs.jobs(qm, Given({}), 0))["jobs"]
+        assert (listed["done"], listed["action"]) == (3, "purge")
+        for wrong in ({}, {"number": "x"}, {"number": "99"}, {"number": "-1"}):
+            with pytest.raises(InvalidParameter):
+                await jobs.job(qm, Given(wrong), 0)
 
     tried(tmp_path, test)
