@@ -22,6 +22,9 @@ SCREENS = {
     "dead": "/m/alpha/dead",
     "dead-return": "/m/alpha/dead/return?reason=purged",
     "dead-purge": "/m/alpha/dead/purge",
+    "dead-new": "/m/alpha/dead/send-as-new?reason=purged",
+    "jobs": "/m/alpha/jobs",
+    "job": "/m/alpha/jobs/one?number=1",
     "transactions": "/m/alpha/transactions",
     "decide": "/m/alpha/transactions/decide?"
     + urlencode({"branch": str(BRANCH), "outcome": "commit"}),

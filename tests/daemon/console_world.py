@@ -14,6 +14,7 @@ from typing import Any
 
 from onceq.client.opening import connect
 from onceq.client.threads.manager import QueueManager
+from onceq.model.letters import filter_of
 from onceq.model.message import Journal
 from onceq.model.xid import Xid
 from tests.daemon.shell import ONCEQ
@@ -44,6 +45,9 @@ def furnish(qm: QueueManager) -> None:
     qm.create_queue(OLD)
     qm.send(OLD, b"lost", label=SCRIPT, journal=Journal.DEADLETTER)
     qm.delete_queue(OLD)
+    # Its queue is gone: that fails, and is named.
+    job = qm.start_job("return", "SYSTEM$;DEADLETTER", which=filter_of(label=SCRIPT))
+    qm.wait_for_job(job.number)
     qm.send("DIRECT=OS:BETA/private$/stock", b"12 chairs", transactional=True, label="stock")
     prepared(qm)
 
