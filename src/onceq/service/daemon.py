@@ -174,8 +174,12 @@ class Daemon:
         def submit() -> None:
             request = next(self._numbers)
             self._asked[request] = future
-            item = complete(asked, self._owner, request, clock=self._clock, random=os.urandom)
-            self.engine.submit(item)
+            try:
+                item = complete(asked, self._owner, request, clock=self._clock, random=os.urandom)
+            except OnceqError as error:
+                self._answered(request, error)
+            else:
+                self.engine.submit(item)
 
         self._loop.call_soon_threadsafe(submit)
         result = future.result()

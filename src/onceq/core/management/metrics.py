@@ -182,6 +182,8 @@ def _view(step: Step, walk: _Walk) -> MetricsView:
         transactions=len(step.units.transactions),
         in_doubt=len(prepared),
         in_doubt_oldest_age_s=_age(step, min(prepared, default=0)),
+        jobs_running=len(step.state.jobs.running()),
+        jobs_waiting=len(step.job_troubles),
         quota_ratio=_ratio(state.space.total, step.settings.computer_quota_bytes),
         queue_quota_ratio=walk.fullest,
         offline=bool(state.offline_s),

@@ -102,6 +102,8 @@ class MetricsView(View):
         transactions: Those that are open.
         in_doubt: Branches that are prepared and not decided.
         in_doubt_oldest_age_s: Since when the oldest of them is.
+        jobs_running: Jobs that are not over.
+        jobs_waiting: Those of them that cannot go on now.
         quota_ratio: How much of the quota of the computer is used.
         queue_quota_ratio: How much the fullest queue has used of its own quota.
         offline: Whether an operator has disconnected it.
@@ -147,6 +149,8 @@ class MetricsView(View):
     transactions: int = 0
     in_doubt: int = 0
     in_doubt_oldest_age_s: int = 0
+    jobs_running: int = 0
+    jobs_waiting: int = 0
     quota_ratio: float = 0.0
     queue_quota_ratio: float = 0.0
     offline: bool = False

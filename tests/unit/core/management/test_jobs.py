@@ -29,7 +29,7 @@ from onceq.model.rights import Actor, ActorKind
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.settings import Settings
 from onceq.model.views.jobs import JobView
-from onceq.model.views.looks import JOB, JOBS, TRAIL
+from onceq.model.views.looks import JOB, JOBS, METRICS, TRAIL
 from onceq.simulator.sim.comparing import differences
 from tests.unit.core.alone import IDENTITY, Core
 
@@ -177,6 +177,8 @@ def test_when_the_disk_is_nearly_full_a_job_waits_and_says_so(core: Core) -> Non
     shown = look(core, 1)
     assert (shown.done, shown.state) == (0, "running")
     assert "disk" in shown.trouble
+    counted: Any = core.ask(requests.Look(METRICS.what))
+    assert (counted.jobs_running, counted.jobs_waiting) == (1, 1)
     assert places(core) == stood
     core.step(Space(False))
     assert isinstance(core.ask(batch(1, 0, *moved(*stood))), Work)
