@@ -19,18 +19,22 @@ Q = "private$/q"
 
 
 @pytest.fixture
-def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Shell]:
+def node(tmp_path: Path) -> Iterator[Node]:
+    """A queue manager as a process."""
+    made = Node(tmp_path, "ALPHA", free_port(), {})
+    made.start()
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def shell(node: Node, capsys: pytest.CaptureFixture[str]) -> Shell:
     """Of a queue manager with three dead letters."""
-    node = Node(tmp_path, "ALPHA", free_port(), {})
-    node.start()
     made = Shell(node.path, node.path, capsys)
-    try:
-        made("queue", "create", Q, "--transactional")
-        made.pipe("send", Q, "--dead-letter", data=b"a\nb\nc\n")
-        made("queue", "purge", Q, "--yes")
-        yield made
-    finally:
-        node.kill()
+    made("queue", "create", Q, "--transactional")
+    made.pipe("send", Q, "--dead-letter", data=b"a\nb\nc\n")
+    made("queue", "purge", Q, "--yes")
+    return made
 
 
 def test_a_command_starts_a_job_and_follows_it(shell: Shell) -> None:
@@ -82,6 +86,26 @@ def test_any_queue_is_moved_and_purged(shell: Shell) -> None:
     number = shell("job", "start", "purge", "private$/other", "--yes", "--no-wait").strip()
     assert "2 messages removed" in shell("job", "follow", number)
     assert "is done" in shell("job", "cancel", number)
+
+
+@pytest.mark.slow
+def test_when_the_manager_dies_whoever_follows_hears_that_the_job_goes_on(
+    shell: Shell, node: Node
+) -> None:
+    with onceq.connect(str(shell.alpha)) as qm:
+        qm.open_queue(DEAD_XACT, access="receive", share="deny-receive")
+        following = subprocess.Popen(
+            [*ONCEQ, "-q", str(shell.alpha), "dead", "return"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert following.stderr is not None
+        assert "job 1 waits" in following.stderr.readline().lower()
+        node.kill()
+        _, error = following.communicate(timeout=60)
+    assert following.returncode == 3
+    assert "job 1 goes on when" in error.lower()
+    node.start()
+    assert "3 messages returned" in shell("job", "follow", "1")
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from onceq.cli.common import (
 from onceq.cli.parameters import Argument, Exit, Option
 from onceq.client.threads.letters import filter_of
 from onceq.client.threads.manager import QueueManager
-from onceq.errors import InvalidParameter, every
+from onceq.errors import InvalidParameter, ServiceNotAvailable, every
 from onceq.model.jobs import JobAction
 from onceq.model.limits import RETURNS_MAX
 from onceq.model.views.jobs import JobView
@@ -207,6 +207,12 @@ def _followed(connection: QueueManager, job: JobView) -> JobView:
 
     try:
         return connection.wait_for_job(job.number, progress=progress)
+    except ServiceNotAvailable:
+        out.note(
+            f"job {job.number} goes on when the queue manager runs again; 'onceq job follow "
+            f"{job.number}' shows it"
+        )
+        raise
     except KeyboardInterrupt:
         out.note(
             f"job {job.number} goes on; 'onceq job follow {job.number}' shows it, "
