@@ -154,6 +154,8 @@ def return_dead(
     """
     which = _filter(reason, destination, label, origin, older, younger, id)
     with manager(qm) as connection:
+        if to and (dry_run or id):
+            connection.open_queue(to, access="send").close()  # one that is not there is told now
         if not (dry_run or id or _too_old(connection)):
             job = connection.start_job(
                 "return", *_dead(queue), which=which, to=to, limit=limit, returns_max=max_returns,

@@ -7,12 +7,12 @@ jobs (``service/jobs.py``) judge letters by the same words.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from onceq.errors import InvalidParameter
 from onceq.model.classes import FORGOTTEN_THERE, SECOND_LETTER, TOLD_ALREADY, MessageClass
-from onceq.model.identity import NO_GUID, guid_bytes, guid_text
+from onceq.model.identity import NO_GUID, MessageId, guid_bytes, guid_text
 from onceq.model.message import NO_CORRELATION, Acknowledge, Journal, Message
 from onceq.model.returned import marked
 from onceq.model.time import NEVER_S
@@ -155,7 +155,7 @@ def filter_of(**given: Any) -> Filter:
     """A filter, checked.
 
     Raises:
-        InvalidParameter: There is no such reason, or the origin is no GUID.
+        InvalidParameter: There is no such reason, the origin is no GUID, or the identifier is none.
     """
     made = Filter(**{name: value for name, value in given.items() if value})
     if made.reason:
@@ -173,6 +173,13 @@ def filter_of(**given: Any) -> Filter:
             guid_bytes(made.origin.strip("{}"))
         except ValueError as error:
             raise InvalidParameter(f"an origin is the GUID of a queue manager: {error}") from None
+    if made.id:
+        try:
+            made = replace(made, id=str(MessageId.parse(made.id)))
+        except ValueError:
+            raise InvalidParameter(
+                f"{made.id!r} is no identifier of a message, such as {{GUID}}/4711; lists show them"
+            ) from None
     return made
 
 
