@@ -420,6 +420,13 @@ def busy() -> Node:
     a.enlist(tx := a.begin(), b"shared")
     a.ask(requests.Commit(tx, (item(inside, b"shared"),)))
     somebody_decides(a)
+    # A job that is over, and one that runs: nobody works it off here.
+    moves = requests.StartJob("move", [inside], to=loose, label="none")
+    returns = requests.StartJob("return", ["SYSTEM$;DEADXACT"], limit=2, older_s=5)
+    for job in (moves, returns):
+        job.check()
+    a.ask(requests.CancelJob(a.ask(moves).number))
+    a.ask(returns)
     setup(a, "offline", since_s=START_S)
     somebody_has_rights(a)
     assert a.engine is not None
