@@ -237,7 +237,9 @@ def test_the_commands(onceq_: Shell) -> None:
     assert "0xc000" in listed
     letter = json.loads(onceq_("dead", "list", "--json"))[0]
     assert "its queue was deleted with it" in onceq_("dead", "show", letter["id"])
-    assert "no message" in (onceq_("dead", "show", "x", code=2) or onceq_.error)
+    other = letter["id"].replace("/", "\\").rpartition("\\")[0] + "/7"
+    assert "no message" in (onceq_("dead", "show", other, code=2) or onceq_.error)
+    assert "no identifier" in (onceq_("dead", "show", "x", code=2) or onceq_.error)
     assert "2 dead letters would be returned" in onceq_("dead", "return", "--dry-run")
     onceq_("dead", "return", code=2)
     assert "no queue" in onceq_.error
