@@ -12,6 +12,7 @@ letter or an outgoing queue says, and where none of them says anything, that is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Final, Unpack
@@ -26,6 +27,7 @@ from onceq.client.session import Session
 from onceq.client.why import why
 from onceq.errors import (
     InvalidParameter,
+    QueueExists,
     QueueNotFound,
     ReceiveTimeout,
     TransactionOver,
@@ -116,7 +118,8 @@ def _prepare(session: Session) -> Plan[str]:
             {"name": QUEUE.partition("\\")[2], "label": "what became of tracked messages",
              "quota_kb": TRACKING_QUOTA_KB}
         )  # fmt: skip
-        yield from do(request)
+        with suppress(QueueExists):  # another one of this application has made it meanwhile
+            yield from do(request)
         found = yield from look(looks.QUEUE, QUEUE)
     yield from remove_older(QUEUE, session.now_s() - TRACKING_AGE_S)
     return found.format_name
