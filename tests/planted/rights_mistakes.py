@@ -50,10 +50,10 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
     ),
     "a commit is not judged": _named(
         edited(demands,
-               "    yield from _sends(step, item.items)\n"
+               "    yield from sends(step, item.items)\n"
                "    yield from work_of(step, step.units.transactions.get((item.owner, "
                "item.transaction)))\n\n\ndef _starts",
-               "    yield from _sends(step, item.items)\n\n\ndef _starts"),
+               "    yield from sends(step, item.items)\n\n\ndef _starts"),
         first=255,
     ),
     "a refused send does not doom": _named(

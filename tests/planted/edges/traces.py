@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from onceq.audit import rules
-from onceq.client import dead_letters, properties
-from onceq.model import traced
+from onceq.client import properties
+from onceq.model import letters, traced
 from onceq.otel import spans, units
 from onceq.packet import decode, untraced
 from onceq.wire.mqqb import session
@@ -47,7 +47,7 @@ PLANTED = (
     ),
     Planted(
         "a-letter-that-goes-home-has-lost-its-trace",
-        edited(dead_letters, "if message.traceparent else extension", "if False else extension"),
+        edited(letters, "if message.traceparent else extension", "if False else extension"),
         "tests/unit/client/test_dead_letters.py::test_a_letter_goes_home_with_its_trace",
     ),
     Planted(
