@@ -355,6 +355,16 @@ def somebody_reads(node: Node) -> None:
     node.ask(requests.TakeRead(queue, 0, at, at, reader="r", query="q", who="w"))
 
 
+def somebody_has_jobs(node: Node, inside: str, loose: str) -> None:
+    """A job that is over, and one that runs: nobody works it off here."""
+    moves = requests.StartJob("move", [inside], to=loose, label="none")
+    returns = requests.StartJob("return", ["SYSTEM$;DEADXACT"], limit=2, older_s=5)
+    for job in (moves, returns):
+        job.check()
+    node.ask(requests.CancelJob(node.ask(moves).number))
+    node.ask(returns)
+
+
 def busy() -> Node:
     """A manager whose checkpoint has something of everything."""
     world = World("A", "B", settings=fast(undecided_s=10_000))
@@ -420,17 +430,10 @@ def busy() -> Node:
     a.enlist(tx := a.begin(), b"shared")
     a.ask(requests.Commit(tx, (item(inside, b"shared"),)))
     somebody_decides(a)
-    # A job that is over, and one that runs: nobody works it off here.
-    moves = requests.StartJob("move", [inside], to=loose, label="none")
-    returns = requests.StartJob("return", ["SYSTEM$;DEADXACT"], limit=2, older_s=5)
-    for job in (moves, returns):
-        job.check()
-    a.ask(requests.CancelJob(a.ask(moves).number))
-    a.ask(returns)
+    somebody_has_jobs(a, inside, loose)
     setup(a, "offline", since_s=START_S)
     somebody_has_rights(a)
-    assert a.engine is not None
-    a.engine.store.sync()
+    a.running.store.sync()
     return a
 
 
