@@ -28,6 +28,7 @@ from onceq.client.threads.manager import QueueManager
 from onceq.client.why import duration
 from onceq.errors import QueueNotFound, UnsupportedOperation
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
+from onceq.model.views.jobs import JobView
 from onceq.model.wording import plural
 
 Queue = Annotated[
@@ -69,6 +70,10 @@ Younger = Annotated[
 ]
 Id = Annotated[
     str, Option("--id", metavar="MESSAGE-ID", show_default=False, help="This message only.")
+]
+To = Annotated[
+    str,
+    Option("--to", metavar="NAME", show_default=False, help="Another destination for all."),
 ]
 Limit = Annotated[int, Option("--limit", "-n", metavar="N", min=1, help="At most so many.")]
 
@@ -122,12 +127,7 @@ def show_dead(
 def return_dead(
     queue: Queue = "", reason: Reason = "", destination: Destination = "", label: Label = "",
     origin: Origin = "", older: Older = "", younger: Younger = "", id: Id = "",
-    to: Annotated[
-        str,
-        Option(
-            "--to", metavar="NAME", show_default=False, help="Another destination for all."
-        ),
-    ] = "",
+    to: To = "",
     limit: Limit = RETURN_MESSAGES_MAX,
     max_returns: Annotated[
         int,
@@ -156,11 +156,11 @@ def return_dead(
     with manager(qm) as connection:
         if to and (dry_run or id):
             connection.open_queue(to, access="send").close()  # one that is not there is told now
-        if not (dry_run or id or _too_old(connection)):
-            job = connection.start_job(
-                "return", *_dead(queue), which=which, to=to, limit=limit, returns_max=max_returns,
-                in_doubt=in_doubt, second=second,
-            )  # fmt: skip
+        job = None if dry_run or id else _started(
+            connection, "return", *_dead(queue), which=which, to=to, limit=limit,
+            returns_max=max_returns, in_doubt=in_doubt, second=second,
+        )  # fmt: skip
+        if job is not None:
             told(connection, job, no_wait=no_wait, json=json, noun="dead letter")
             return
         found = give_back(
@@ -179,24 +179,18 @@ def return_dead(
         out.line(f"there are more; --limit {limit} stopped it")
 
 
-def _too_old(connection: QueueManager) -> bool:
-    """Whether the queue manager is of before there were jobs."""
+def _started(connection: QueueManager, action: str, *queues: str, **how: Any) -> JobView | None:
+    """A job; None: the queue manager is of before there were jobs, and this command does it all."""
     try:
-        connection.jobs()
+        return connection.start_job(action, *queues, **how)
     except UnsupportedOperation:
-        return True
-    return False
+        return None
 
 
 def send_dead_as_new(
     queue: Queue = "", reason: Reason = "", destination: Destination = "", label: Label = "",
     origin: Origin = "", older: Older = "", younger: Younger = "", id: Id = "",
-    to: Annotated[
-        str,
-        Option(
-            "--to", metavar="NAME", show_default=False, help="Another destination for all."
-        ),
-    ] = "",
+    to: To = "",
     limit: Limit = RETURN_MESSAGES_MAX,
     in_doubt: Annotated[
         bool,
@@ -212,6 +206,8 @@ def send_dead_as_new(
     which = _filter(reason, destination, label, origin, older, younger, id)
     with manager(qm) as connection:
         if dry_run:
+            if to:
+                connection.open_queue(to, access="send").close()
             count = discard(connection, _dead(queue), which, int(time.time()), dry_run=True)
             count = min(count, limit)
             if not dumped({"sent_as_new": 0, "would_be": count, "dry_run": True}, json):
@@ -350,8 +346,8 @@ def _purge(
             count = _count(connection, queues, which, now_s)
             if not dry_run and count:
                 agreed(f"remove {plural(count, noun)} for good?", yes=yes)
-        if not (dry_run or one or _too_old(connection)):
-            job = connection.start_job("purge", *queues, which=which)
+        job = None if dry_run or one else _started(connection, "purge", *queues, which=which)
+        if job is not None:
             told(connection, job, no_wait=no_wait, json=json, noun=noun)
             return
         if not dry_run:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from onceq.cli import out
 from onceq.cli.common import Json, Where, asking, dumped
 from onceq.client.why import why
+from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
 from onceq.model.limits import CERTIFICATE_WARN_DAYS
 from onceq.model.time import DAY_S
@@ -34,7 +35,10 @@ def status(qm: Where = None, json: Json = False) -> None:
     with asking(qm) as connection:
         view, outgoing = connection.status(), connection.outgoing()
         queues, branches = connection.queues(), connection.branches()
-        refused = connection.metrics().ended
+        try:
+            refused = connection.metrics().ended
+        except InvalidParameter:
+            refused = {}  # an older queue manager counts nothing
     attention = [
         *troubles(view, outgoing),
         *queue_troubles(queues),
