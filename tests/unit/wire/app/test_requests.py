@@ -98,7 +98,7 @@ SAID: dict[str, Request] = {
     "share": requests.SetRights("peer:x", ["send"], "*", False, True),
     "start-job": requests.StartJob(
         "return", ["SYSTEM$;DEADXACT"], "private$\\q", 9, 3, True, True, "expired", "orders",
-        "rush", "", 60, 3600, "x/1",
+        "rush", "", 60, 3600, "{00112233-4455-6677-8899-aabbccddeeff}/1",
     ),
     "cancel-job": requests.CancelJob(3),
 }  # fmt: skip
