@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from onceq.core.names.resolve import find_source
+from onceq.core.peers import lives
 from onceq.core.receive import handles, reading
 from onceq.core.state.queues import Handle
 from onceq.core.state.readings import Readings
@@ -18,6 +19,7 @@ from onceq.core.step.step import Step
 from onceq.model.requests import OpenQueue, Share
 from onceq.model.results import Opened
 from onceq.simulator.apps import readers
+from onceq.simulator.faults import lives as faults
 from tests.planted.mistakes import Mistake, Plant
 from tests.planted.planted import edited, replaced
 
@@ -70,6 +72,11 @@ def order_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Readings, "dump", lambda self: sorted(dump(self)))
 
 
+def restores_everywhere(patch: pytest.MonkeyPatch) -> None:
+    """Every world puts managers back, or lets copies take turns."""
+    patch.setattr(faults, "SHARE", 1.0)
+
+
 def _one(plant: Plant, *more: Plant, expected: str) -> Mistake:
     return Mistake(0, InReaders((plant, *more)), frozenset({expected}))
 
@@ -89,6 +96,11 @@ READER_MISTAKES: dict[str, Mistake] = {
             "range_places(queue, item.first, item.last + 1)",
         ),
         expected="I4",
+    ),
+    "a life gives the places of one that is undone": _one(
+        restores_everywhere,
+        replaced(lives, "_places", lambda state, random: 0),
+        expected="I18",
     ),
     "copies for readers forgotten": _one(
         edited(reading, "CopiedRange if item.keep else HeldRange", "HeldRange"), expected="I14"

@@ -55,7 +55,7 @@ MEANINGS: Final = {
     "life": "a start, with a stamp and first numbers of its own",
     "numbers": "message numbers are reserved",
     "left": "how far messages may have left",
-    "skip": "lookup identifiers are passed over",
+    "places": "lookup identifiers that no other life has given",
     "drop-subqueue": "empty",
     "branch-forget": "the coordinator knows",
     "wanted": "an application sends to",

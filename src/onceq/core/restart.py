@@ -19,19 +19,14 @@ from onceq.core.management import restore
 from onceq.core.names.resolve import index_by_guid
 from onceq.core.peers import lives
 from onceq.core.receive import poison, subqueues
-from onceq.core.state.position_block import CHUNK, LOCKED, PURGING, REMOVED
-from onceq.core.state.queues import Queue
+from onceq.core.state.position_block import LOCKED, PURGING, REMOVED
 from onceq.core.state.records import Op, RangeChange
-from onceq.core.state.setups import PlacesSkipped
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.step.units import HeldRange
 from onceq.core.transaction import groups, xa_branch
 from onceq.core.transfer import arrival, in_doubt, outgoing_queue
 from onceq.model.classes import MessageClass
-
-COUNTERS_SKIPPED = 1 << 20
-"""Places of a queue passed over at a restart: more than can have been given since a sync."""
 
 
 def restart(step: Step, entropy: bytes, made_ns: int, *, orderly: bool | None) -> None:
@@ -70,7 +65,6 @@ def restart(step: Step, entropy: bytes, made_ns: int, *, orderly: bool | None) -
             move = RangeChange(Op.END, number, index, at, 1)
             end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_QUEUE_PURGED)
     step.record(build.change)
-    _skip_unrecorded(step)
     groups.finish(step)
     restore.tell(step)
     # Nobody waits for messages yet, and outgoing queues are started one by one below.
@@ -104,16 +98,3 @@ def _still_there(
             first = at + 1
     if first < end:
         yield replace(held, first=first, count=end - first)
-
-
-def _skip_unrecorded(step: Step) -> None:
-    """Express messages may have been given places that no record tells of; they must not be given
-    again (I18)."""
-    state = step.state
-    lanes = [
-        [queue.number, index, (lane.next + COUNTERS_SKIPPED) // CHUNK * CHUNK]
-        for queue, index, lane in state.all_lanes()
-        if isinstance(queue, Queue) and not queue.properties.transactional and lane.next > 1
-    ]
-    if lanes:
-        step.setup(PlacesSkipped(lanes=lanes))

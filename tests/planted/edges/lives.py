@@ -9,6 +9,7 @@ from onceq.core.peers import lives
 from onceq.core.state.earlier_streams import Stretch
 from onceq.core.state.last_accepted import Accepted
 from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.positions import Lanes, Positions
 from onceq.core.state.queues import OutgoingQueue, Peer, Progress
 from onceq.core.state.records import Advance, Change
 from onceq.core.state.setups import LifeBegun
@@ -23,6 +24,7 @@ CASES = "tests/conformance/test_lives.py::test_"
 CORE = "tests/unit/core/peers/test_lives.py::test_"
 PUT_BACK = "tests/conformance/test_put_back.py::test_"
 ANY = "tests/property/test_lives.py::test_"
+PLACES = "tests/conformance/test_places.py::test_"
 
 
 def _given(outgoing: OutgoingQueue, stamp: int) -> int:
@@ -49,6 +51,11 @@ def _same_life(step: Step, entropy: bytes, *_: object, **more: object) -> None:
 
 def _message(state: State, random: int) -> int:
     return max(state.next_message, state.number_ceiling)
+
+
+def _from_one(self: Lanes, index: int) -> Positions:
+    lane = self[index] = Positions(self._space)
+    return lane
 
 
 def _new_places(step: Step, run: ArrivedRun, key: str) -> list[int]:
@@ -121,6 +128,10 @@ _ROWS: tuple[tuple[str, object, str, object, str], ...] = (
      CASES + "what_waits_from_earlier_lives_goes_first_each_in_its_stream"),
     ("message-numbers-go-on-over-a-restart", lives, "_message", _message,
      CASES + "message_identifiers_do_not_come_again"),
+    ("places-go-on-where-the-copy-was-made", lives, "_places", lambda state, random: 0,
+     PLACES + "what_was_planned_in_a_life_that_is_undone_removes_nothing_unseen"),
+    ("what-is-used-later-begins-at-the-beginning", Lanes, "__missing__", _from_one,
+     PLACES + "no_queue_gives_a_place_of_a_life_that_is_undone"),
     ("sent-times-are-not-compared", plain_arrival, "new_places", _new_places,
      CASES + "a_plain_message_with_an_identifier_used_before_is_another_message"),
     ("a-number-with-another-message-is-a-repetition", Accepted, "contradict", _trusting,

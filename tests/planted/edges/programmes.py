@@ -189,6 +189,11 @@ def head_before_the_gap(patch: pytest.MonkeyPatch) -> None:
 
 PLANTED = (
     Planted("checkpoint-forgets-offline", forgets(key("offline", 0)), COMPARED),
+    Planted(
+        "checkpoint-forgets-where-places-begin",
+        forgets(key("places", 1)),
+        "tests/conformance/test_places.py::test_a_checkpoint_keeps_where_places_begin",
+    ),
     Planted("checkpoint-forgets-pause", forgets(column("outgoing", 5, 0)), COMPARED),
     Planted("checkpoint-forgets-left-bases", forgets(column("outgoing", 4, [])), COMPARED),
     Planted(

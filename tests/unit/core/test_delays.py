@@ -13,7 +13,11 @@ from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import VERSION_DUE
-from onceq.core.state.snapshot import CHECKPOINT_VERSION, CHECKPOINT_VERSION_DUE
+from onceq.core.state.snapshot import (
+    CHECKPOINT_VERSION,
+    CHECKPOINT_VERSION_DUE,
+    CHECKPOINT_VERSION_PLACES,
+)
 from onceq.model import requests
 from onceq.model.limits import DELAY_LOOK_S
 from onceq.model.message import Properties
@@ -69,7 +73,7 @@ def test_a_checkpoint_keeps_the_times(core: Core) -> None:
     assert core.present() == {"q": 1, "q;delayed": 2}
     core.pass_time(5)
     assert core.present() == {"q": 3}
-    assert version_of(core) == CHECKPOINT_VERSION, "and one in which nothing is delayed it reads"
+    assert version_of(core) == CHECKPOINT_VERSION_PLACES, "this life has places of its own"
 
 
 def test_records_keep_the_times(core: Core) -> None:

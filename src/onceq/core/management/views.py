@@ -104,7 +104,7 @@ def queue_view(step: Step, queue: Queue) -> QueueView:
         lookup_id(index, counter)
         for index, lane in queue.lanes.items()
         if len(lane)
-        for counter in (lane.head, lane.next - 1)
+        for counter in (lane.head, lane.last)
     ]
     return QueueView(
         name=queue.title,

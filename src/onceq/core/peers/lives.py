@@ -9,6 +9,12 @@ clock at the start, and never below the last one, so that streams of a life are 
 before it and are accepted; the ordinal begins at random, so that two copies that start in the same
 second differ. Message numbers begin at random as well. Randomness is handed in with ``recover``.
 
+The places of messages in local queues are numbers of this kind, too: somebody may keep a lookup
+identifier, and a reader's checkpoint says up to which place it has read. Where an older copy gives
+the same places to other messages, the reader takes them for those that it has had, and removes what
+it has never seen. So the places of each life begin a random distance behind all that the store
+knows to be given.
+
 From this follows what else a life may do:
 
 * New messages never continue a stream of an earlier life, where a copy may have gone on. What waits
@@ -20,7 +26,7 @@ From this follows what else a life may do:
 * An acknowledgment for a stream that none of the lives in these records has given proves that
   somebody else uses this identity (``core/peers/duplicate_identity.py``).
 
-Upholds: I7 (numbers for ever, also over copies and backups), I25.
+Upholds: I7 (numbers for ever, also over copies and backups), I18 (as do lookup identifiers), I25.
 """
 
 from __future__ import annotations
@@ -28,8 +34,10 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Final
 
+from onceq.core.state.position_block import CHUNK
+from onceq.core.state.queues import COUNTER_MASK, Queue
 from onceq.core.state.records import Change
-from onceq.core.state.setups import LifeBegun, StreamsGoOn
+from onceq.core.state.setups import LifeBegun, PlacesBegun, StreamsGoOn
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
 from onceq.model.limits import MESSAGE_NUMBER_MAX
@@ -39,6 +47,13 @@ ORDINAL_MAX: Final = 0xFFFF_FFFE
 """Behind it the next stamp begins."""
 _HALF: Final = 0x7FFF_FFFF
 """Ordinals begin in the lower half, so that two thousand million are left."""
+PLACES_AHEAD_MIN: Final = 1 << 20
+"""Places of a queue passed over at a start, at least: more than express messages can have been
+given since the last record."""
+PLACES_AHEAD_MAX: Final = 1 << 34
+"""... and about so many at most: of eight million starts none comes to the end of the counters, and
+of two lives that give a million places each from the same copy on, one in ten thousand meets the
+other."""
 
 
 def begin(step: Step, entropy: bytes, made_ns: int = 0, *, orderly: bool | None = None) -> None:
@@ -51,6 +66,7 @@ def begin(step: Step, entropy: bytes, made_ns: int = 0, *, orderly: bool | None 
     """
     assert len(entropy) == ENTROPY_BYTES, "a life needs its entropy"
     state = step.state
+    places = _places(state, int.from_bytes(entropy[:8], "little"))
     if state.lives.copied(made_ns):
         step.notice(
             "this directory was copied or moved", "life",
@@ -68,6 +84,8 @@ def begin(step: Step, entropy: bytes, made_ns: int = 0, *, orderly: bool | None 
             orderly=orderly if _follows(state) else None,
         )
     )
+    if places:
+        step.setup(PlacesBegun(first=places))
 
 
 def _follows(state: State) -> bool:
@@ -75,6 +93,18 @@ def _follows(state: State) -> bool:
     none, and one that was put back was closed by the restore."""
     restored = state.restored
     return state.lives.id != bytes(16) and (restored is None or restored.told)
+
+
+def _places(state: State, random: int) -> int:
+    """Where the places of this life begin; 0: at the beginning, as no life was before it."""
+    given = [lane.next for queue, _, lane in state.all_lanes() if isinstance(queue, Queue)]
+    behind = max(state.first_place, *given, 1)
+    if behind == 1 and state.lives.id == bytes(16):
+        return 0
+    # Whoever comes near the end goes on in small steps.
+    window = PLACES_AHEAD_MAX if behind < COUNTER_MASK >> 1 else PLACES_AHEAD_MIN
+    first = behind + PLACES_AHEAD_MIN + random % window
+    return -(-first // CHUNK) * CHUNK
 
 
 def _ordinal(random: bytes) -> int:

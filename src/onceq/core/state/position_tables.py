@@ -86,6 +86,12 @@ class PositionTables:
     def __len__(self) -> int:
         return self.available + self.locked + self.awaiting
 
+    @property
+    def last(self) -> int:
+        """The last row of the last table: no kept message stands behind it; there must be one."""
+        block = self._chunks[self._keys[-1]]
+        return block.base + len(block.states) - 1
+
     def state(self, counter: int) -> int:
         """State of one position; REMOVED for one that is not kept any more or never was."""
         block = self._chunks.get(counter >> CHUNK_SHIFT)

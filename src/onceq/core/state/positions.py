@@ -389,14 +389,24 @@ class Positions(PositionTables):
 
 
 class Lanes(dict[int, Positions]):
-    """The lanes of a queue by index, each made when first used."""
+    """The lanes of a queue by index, each made when first used.
 
-    __slots__ = ("_space",)
+    Attributes:
+        first: The first counter of a lane that is made from now on.
+    """
 
-    def __init__(self, space: Space) -> None:
+    __slots__ = ("_space", "first")
+
+    def __init__(self, space: Space, first: int = 1) -> None:
         super().__init__()
-        self._space = space
+        self._space, self.first = space, first
 
     def __missing__(self, index: int) -> Positions:
-        lane = self[index] = Positions(self._space)
+        lane = self[index] = Positions(self._space, self.first)
         return lane
+
+    def skip_to(self, counter: int) -> None:
+        """No lane gives a counter below this one any more, and none that is made later."""
+        self.first = counter
+        for lane in self.values():
+            lane.skip_to(counter)

@@ -166,9 +166,13 @@ def _streams(state: State, setup: setups.StreamsGoOn) -> None:
     state.stamp, state.next_ordinal = setup.stamp, setup.ordinal
 
 
-def _skip(state: State, setup: setups.PlacesSkipped) -> None:
+def _skip(state: State, setup: setups.SkippedBeforePlaces) -> None:
     for number, index, counter in setup.lanes:
         state.all_queues[number].lanes[index].skip_to(counter)
+
+
+def _places(state: State, setup: setups.PlacesBegun) -> None:
+    state.begin_places(setup.first)
 
 
 def _restored(state: State, setup: setups.StorePutBack) -> None:
@@ -278,7 +282,8 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.OutgoingOpened: _outgoing,
     setups.OutgoingWanted: _wanted,
     setups.Paused: _pause,
-    setups.PlacesSkipped: _skip,
+    setups.PlacesBegun: _places,
+    setups.SkippedBeforePlaces: _skip,
     setups.QueueDropped: _drop_queue,
     setups.QueueMade: _queue,
     setups.QueueSet: _queue_set,

@@ -383,11 +383,19 @@ class StreamsGoOn(Setup):
 
 
 @_setup("skip")
-class PlacesSkipped(Setup):
+class SkippedBeforePlaces(Setup):
     """Places passed over at a restart, because express messages may have had them: triples of
-    queue, lane and counter."""
+    queue, lane and counter. In stores of before a life had places of its own."""
 
     lanes: list[list[int]]
+
+
+@_setup("places")
+class PlacesBegun(Setup):
+    """Messages that come into local queues get this counter and those behind it, in every lane:
+    earlier lives, and those that a restore has undone, have given none of them."""
+
+    first: int
 
 
 @_setup("restored")

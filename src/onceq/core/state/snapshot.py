@@ -39,6 +39,9 @@ CHECKPOINT_VERSION_FRONTS = 2
 """Of one with packets that lie in two parts."""
 CHECKPOINT_VERSION_DUE = 3
 """Of one with messages that are delayed."""
+CHECKPOINT_VERSION_PLACES = 4
+"""Of one of a life that has places of its own."""
+_KNOWN: Final = range(CHECKPOINT_VERSION, CHECKPOINT_VERSION_PLACES + 1)
 ROWS_AT_ONCE: Final = 512
 """Rows of the head that are made into bytes in one step."""
 
@@ -76,17 +79,22 @@ class Snapshot:
             blocks = lane.blocks()
             self._lanes.append(_Lane(queue, index, lane, blocks))
             if lane.due:
-                self._version = CHECKPOINT_VERSION_DUE
+                self._needs(CHECKPOINT_VERSION_DUE)
             for block in blocks:
                 self._tables.append(_Tables(block))
                 if block.rests is not None:
-                    self._version = max(self._version, CHECKPOINT_VERSION_FRONTS)
+                    self._needs(CHECKPOINT_VERSION_FRONTS)
         for branch in state.branches:
             self._tables += branch.encode()
             if branch.delayed:
-                self._version = CHECKPOINT_VERSION_DUE
+                self._needs(CHECKPOINT_VERSION_DUE)
+        if state.first_place > 1:
+            self._needs(CHECKPOINT_VERSION_PLACES)
         self._head = _json(_head(state))
         self._long = _long(state)
+
+    def _needs(self, version: int) -> None:
+        self._version = max(self._version, version)
 
     def encode(self, pause: Callable[[], object] = lambda: None) -> list[Buffer]:
         """The bytes, for ``restore``.
@@ -204,6 +212,7 @@ def _head(state: State) -> dict[str, Any]:
     return {
         "stamp": state.stamp,
         "life": state.lives.dump(),
+        "places": state.first_place,
         "ceiling": state.number_ceiling,
         "offline": state.offline_s,
         "next": [
@@ -302,12 +311,14 @@ def snapshot(state: State) -> list[Buffer]:
 def restore(state: State, checkpoint: bytes) -> None:
     """Load what ``snapshot`` gave; only into a new State."""
     version, size = struct.unpack_from("<II", checkpoint)
-    if version not in (CHECKPOINT_VERSION, CHECKPOINT_VERSION_FRONTS, CHECKPOINT_VERSION_DUE):
+    if version not in _KNOWN:
         raise DamagedRecord(f"a checkpoint of version {version}")
     head = json.loads(checkpoint[8 : 8 + size])
     state.stamp = head["stamp"]
     if "life" in head:
         state.lives.load(head["life"])
+    # Before there are queues: each begins there what it makes later.
+    state.begin_places(head.get("places", 1))
     state.number_ceiling = head["ceiling"]
     state.offline_s = head["offline"]
     for properties in head["queues"]:

@@ -136,8 +136,8 @@ class State:
         self.next_message = 1
         self.number_ceiling = 0
         """Numbers below it may have been used, whether a record tells of it or not."""
-        self.next_ordinal = 1
-        self.next_transaction = 1
+        self.next_ordinal = self.next_transaction = self.first_place = 1
+        """The last one: counters of local queues begin there, in what is made in this life."""
         self.stamp = identity.installed_s
         """High half of new stream identifiers (EOD-14)."""
         self.lives = Lives()
@@ -447,9 +447,17 @@ class State:
         if entry is not None:
             self.damages.drop(number)
 
+    def begin_places(self, first: int) -> None:
+        """No local queue gives a counter below this one any more."""
+        self.first_place = first
+        for queue in self.all_queues.values():
+            if isinstance(queue, Queue):
+                queue.lanes.skip_to(first)
+
     def make_queue(self, properties: QueueProperties) -> Queue:
         """A queue as a record or a checkpoint describes it."""
         queue = Queue(properties.number, self.space, properties)
+        queue.lanes.first = self.first_place
         self.all_queues[queue.number] = queue
         self.queues[queue_key_of(properties)] = queue
         if not properties.private:
@@ -457,6 +465,7 @@ class State:
         self.next_number = max(self.next_number, queue.number + 1)
         number = queue.number | JOURNAL_BIT
         queue.journal = Queue(number, self.space, journal_of(properties), system=True)
+        queue.journal.lanes.first = self.first_place
         self.all_queues[number] = queue.journal
         return queue
 
@@ -465,6 +474,7 @@ class State:
         above = self.all_queues[parent]
         assert isinstance(above, Queue)
         queue = Queue(number, self.space, above.properties, parent=above, sub=name)
+        queue.lanes.first = self.first_place
         self.all_queues[number] = above.subs[name.casefold()] = self.subqueues[number] = queue
         self.next_number = max(self.next_number, number + 1)
         return queue

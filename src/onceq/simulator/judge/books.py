@@ -77,6 +77,8 @@ class Place:
     slack: int = 0
     number: int = 0
     lookups: dict[int, int] = field(default_factory=dict)
+    ever: dict[int, int] = field(default_factory=dict)
+    """By lookup identifier: the message that it named first, in lives that are undone, too."""
     held: dict[int, Unit] = field(default_factory=dict)
     doubtful: dict[int, list[Unit]] = field(default_factory=dict)
     gone: set[int] = field(default_factory=set)

@@ -254,14 +254,15 @@ class Ledger:
 
     def _check_place(self, place: Place, message: Message, copy: Copy, lookup: int) -> None:
         uid = message.uid
-        express = message.unit is None and not message.properties.delivery
         moves = copy.moved or place.home.poison
         if place.parent is not None:
             return  # a subqueue that was empty begins anew
-        if not express and place.lookups.setdefault(lookup, uid) != uid:
+        place.lookups.setdefault(lookup, uid)
+        # Over restores as well: a reader's checkpoint may be of a life that is undone.
+        if place.ever.setdefault(lookup, uid) != uid:
             self.kernel.wrong(
                 f"I18: {place} gave lookup identifier {lookup} to two messages, "
-                f"{place.lookups[lookup]} and {uid}"
+                f"{place.ever[lookup]} and {uid}"
             )
         if not copy.lookup:
             copy.lookup = lookup

@@ -138,7 +138,10 @@ class _Form:
                 form[name] = kept if type(kept) in _PLAIN else self.of(kept, f"{path}.{name}")
         if "lanes" in form:
             # A lane is made when somebody looks at it; one that was never used is none.
-            form["lanes"] = {k: v for k, v in form["lanes"].items() if v["next"] > 1}
+            first = value.lanes.first
+            form["lanes"] = {
+                k: v for k, v in form["lanes"].items() if v["next"] > first or v["_keys"]
+            }
         if isinstance(value, PositionBlock):
             form["express"] = form["express"] or None
         return form
