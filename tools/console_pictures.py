@@ -7,9 +7,12 @@ The browser is that of the tests (``tests/browser.py``): ``ONCEQ_CHROMIUM`` name
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -20,41 +23,60 @@ from tests.daemon.console_browser import SCREENS, WIDTHS, open_screen, signed_in
 from tests.daemon.console_world import console, furnished  # noqa: E402
 from tests.daemon.shell import ONCEQ, running  # noqa: E402
 
+import onceq  # noqa: E402
+
 FOLDER = ROOT / "docs" / "pictures" / "console"
-SHOWN = ("overview-1280", "queue-1280", "dead-1280", "dead-390", "transactions-1280")
-"""Those that the documentation shows."""
 
 
 def main() -> int:
     """Draw them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=FOLDER)
-    parser.add_argument("--all", action="store_true", help="every screen, light and dark")
+    parser.add_argument("--dark", action="store_true", help="in the dark scheme, too")
+    parser.add_argument("--whole", action="store_true", help="pages down to their ends")
     chosen = parser.parse_args()
+    chosen.folder = chosen.folder.resolve()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder) / "alpha"
+        # What the pages show of a directory is how it was named.
+        os.chdir(folder)
+        data = Path("alpha")
         init = [*ONCEQ, "qm", "init", str(data), "--name", "ALPHA", "--listen", "127.0.0.1:0"]
         subprocess.run(init, check=True, capture_output=True)
         with running(data):
             furnished(data)
-            with console(Path(folder), data, "onceq://127.0.0.1:9") as made:
-                _draw(made.address, chosen.folder, every=chosen.all)
+            with sender(data), console(Path(folder), data, "onceq://127.0.0.1:9") as made:
+                _draw(made.address, chosen.folder, dark=chosen.dark, whole=chosen.whole)
+            os.chdir(ROOT)
     return 0
 
 
-def _draw(address: str, folder: Path, *, every: bool) -> None:
-    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark") if every else ("light",)
+@contextlib.contextmanager
+def sender(data: Path) -> Iterator[None]:
+    """Another queue manager, of which a stream has come; and somebody who was given rights."""
+    with onceq.connect(str(data)) as alpha:
+        alpha.create_token("billing", grants={r"private$\invoices*": "send,peek"})
+    where = (data / "onceq.port").read_text().split("\n", 1)[0]
+    with onceq.open("beta", name="BETA", listen="", peers={"ALPHA": where}, create=True) as beta:
+        beta.create_queue(r"private$\none")
+        there = r"DIRECT=OS:ALPHA\private$\orders"
+        beta.send(there, b"{}", label="from BETA", transactional=True)
+        while beta.outgoing_queue(there).messages:
+            with contextlib.suppress(onceq.errors.ReceiveTimeout):
+                beta.receive(r"private$\none", timeout=0.05)
+        yield
+
+
+def _draw(address: str, folder: Path, *, dark: bool, whole: bool) -> None:
+    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark") if dark else ("light",)
     for scheme in schemes:
         with signed_in(address, scheme=scheme) as page:
             for name in SCREENS:
                 open_screen(page, name)
                 for width in WIDTHS:
                     shot = f"{name}-{width}" + ("-dark" if scheme == "dark" else "")
-                    if not every and shot not in SHOWN:
-                        continue
                     page.set_viewport_size({"width": width, "height": 800})
-                    page.screenshot(path=folder / f"{shot}.png", full_page=every)
+                    page.screenshot(path=folder / f"{shot}.png", full_page=whole)
 
 
 if __name__ == "__main__":
