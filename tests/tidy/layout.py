@@ -11,6 +11,7 @@ from tests.tidy.source import read
 THEMES: Final = {
     "core/rights/test_deciders.py": "whose a decision is: demands, records and looks together",
     "core/rights/test_recovering.py": "recovery of the partners by an application with few rights",
+    "core/state/test_old_stores.py": "bytes of records and checkpoints that must stay readable",
     "service/test_damage.py": "damage is found and told by engine, store and core together",
     "service/test_pages.py": "pages and the unit file that tell of the configuration and the log",
 }

@@ -1,0 +1,65 @@
+"""Stores that are kept as bytes are read, and mean what they meant."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from onceq.core.state.snapshot import CHECKPOINT_VERSION_PLACES
+from onceq.model import requests
+from onceq.model.results import Sent
+from onceq.model.views.looks import JOB
+from tests.unit.core.alone import Core
+from tests.unit.core.state.old_stores import FOLDER, LATER, PREPARED, Store, made
+
+DELAYS = "delays-jobs-places.txt"
+
+
+@pytest.fixture
+def kept() -> Store:
+    return Store.kept(DELAYS)
+
+
+def test_every_store_that_is_kept_is_read() -> None:
+    names = [path.name for path in FOLDER.iterdir()]
+    assert names == [DELAYS]
+    for name in names:
+        Store.kept(name).recovered(Core())
+
+
+def test_it_has_what_it_is_kept_for(kept: Store) -> None:
+    """A checkpoint and records of the newest versions of their time, and a start with places."""
+    assert struct.unpack_from("<I", kept.checkpoint) == (CHECKPOINT_VERSION_PLACES,)
+    assert {(bytes(payload[:1]), payload[1]) for _, payload in kept.records} >= {
+        (b"\1", 7), (b"\3", 7), (b"\4", 8),
+    }  # fmt: skip
+    assert b'"places"' in kept.checkpoint
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_it_means_what_it_meant(kept: Store, *, whole: bool) -> None:
+    core = kept.recovered(Core(), whole=whole)
+    found = {"q": 2, "q;delayed": 1, "other": 1}
+    assert core.present() == (found | {"q": 1, "q;delayed": 2, "other": 2} if whole else found)
+    assert isinstance(core.ask(requests.CommitBranch(PREPARED)), Sent)
+    if whole:
+        assert isinstance(core.ask(requests.CommitBranch(LATER)), Sent)
+        job: Any = core.ask(requests.Look(JOB.what, "1"))
+        assert (job.state, job.looked, job.done, job.total) == ("running", 1, 1, 2)
+        assert job.kept == {"held": 1}
+    core.pass_time(200)
+    assert core.present()["q"] == (5 if whole else 4), "all that was delayed has come"
+
+
+def test_what_comes_next_stands_behind_its_places(kept: Store) -> None:
+    core = kept.recovered(Core())
+    given = {lane.next for lane in core.manager.state.queues["private$\\q"].lanes.values()}
+    assert min(given) == core.manager.state.first_place > 1 << 21
+
+
+def test_this_version_writes_a_store_that_it_reads() -> None:
+    """So the next file that is kept can be made."""
+    store = made()
+    assert store.recovered(Core()).present() == Store.kept(DELAYS).recovered(Core()).present()
