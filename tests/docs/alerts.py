@@ -157,6 +157,14 @@ def _refused() -> Seen:
     yield from ((minute, _look(core)) for minute in (1, 2))
 
 
+def _turned_down() -> Seen:
+    world = World("A", "B")
+    yield 0, world["A"].ask(Look("metrics"))
+    world["A"].once(r"DIRECT=OS:B\private$\nowhere", b"a")
+    world.run(60)
+    yield from ((minute, world["A"].ask(Look("metrics"))) for minute in (1, 2))
+
+
 def _slow() -> Seen:
     view = _look(_core())
     for minute in range(0, 40, 2):
@@ -222,6 +230,13 @@ CAUSES: dict[str, Cause] = {
     ),
     "OnceqSendsRefused": Cause(
         _refused, lambda found: value(found, "onceq_refused_total", reason="quota-exceeded") == 1
+    ),
+    "OnceqMessagesRefused": Cause(
+        _turned_down,
+        lambda found: (
+            value(found, "onceq_messages_ended_total", **{"class": "nack-bad-destination-queue"})
+            == 1
+        ),
     ),
     "OnceqSyncSlow": Cause(
         _slow,

@@ -319,6 +319,10 @@ class Manager:
             soonest = at if soonest is None else min(soonest, at)
         return soonest
 
+    def noted(self) -> dict[tuple[str, int], tuple[int, str]]:
+        """What has become of messages since this was asked last, for the log (``Counts.note``)."""
+        return self._step.counts.taken()
+
     def acquainted(self) -> set[bytes]:
         """The managers (by GUID) that messages came from, and those that messages go to."""
         sources = {source for source, _ in self._step.state.progress}

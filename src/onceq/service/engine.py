@@ -207,6 +207,7 @@ class Engine(Committer):
             self._portions.core = manager.at_work
             self.pump()
         self.sessions.close_all("this queue manager stops")
+        self._upkeep.tell_endings()
         self.rates.tell(all_of_it=True)
         if not self.stopped:
             self.stopped = True

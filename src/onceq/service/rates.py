@@ -2,7 +2,8 @@
 
 Whoever can make a queue manager write a line can make it write a million, and fill the disk that
 its messages need. Of each kind of event LOG_LINES_AT_ONCE are written in an interval; those above
-are counted, and told in one line at its end.
+are counted, and told in one line at its end. Of what happens to messages one line is, whose number
+counts messages.
 
 Upholds: I24.
 """
@@ -57,19 +58,43 @@ class Rates:
         self, what: str, values: Mapping[str, object], *, level: int = logging.INFO, of: str = ""
     ) -> None:
         """The same, with what it was about as a map."""
+        if self._begun(what, of, LOG_LINES_AT_ONCE):
+            event(what, level=level, **values)
+        else:
+            self._left_out(what, values, 1, level, of)
+
+    def count(
+        self, what: str, values: Mapping[str, object], count: int, *, level: int = logging.INFO,
+        of: str = "",
+    ) -> None:  # fmt: skip
+        """Log what has happened to some messages: one line an interval, and then their number.
+
+        Args:
+            count: How many.
+        """
+        if self._begun(what, of, 1):
+            event(what, level=level, **values, count=count)
+        else:
+            self._left_out(what, values, count, level, of)
+
+    def _begun(self, what: str, of: str, at_once: int) -> bool:
+        """Whether one more line of a kind may be written; it is counted then."""
         now_us = self._clock.read().mono_us
         kind = self._kinds.get((what, of))
         if kind is None or now_us - kind.begun_us >= LOG_RATE_S * SECOND:
             if kind is not None:
                 _tell(what, kind, now_us)
             kind = self._kinds[what, of] = _Kind(now_us)
-        if kind.written < LOG_LINES_AT_ONCE:
-            kind.written += 1
-            event(what, level=level, **values)
-            return
+        kind.written += 1
+        return kind.written <= at_once
+
+    def _left_out(
+        self, what: str, values: Mapping[str, object], count: int, level: int, of: str
+    ) -> None:
+        kind = self._kinds[what, of]
         if not kind.left_out and self.later is not None:
             self.later(float(LOG_RATE_S))
-        kind.left_out += 1
+        kind.left_out += count
         kind.level = max(kind.level, level)
         kind.values = dict(values)
 

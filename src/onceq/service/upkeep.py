@@ -20,6 +20,7 @@ from onceq.errors import NoSpace
 from onceq.model.limits import HISTORY_LOG_BYTES, HISTORY_NOTES_MAX
 from onceq.model.run import Buffer
 from onceq.model.time import SECOND_US, Now
+from onceq.service import endings
 from onceq.service.committer import Committer
 from onceq.service.due import Due
 from onceq.service.emptying import Emptying
@@ -192,6 +193,7 @@ class Upkeep:
         committer = self._committer
         self._looked_us = now.mono_us
         self._looked_at = committer.store.position
+        self.tell_endings()
         if self._disk is not None:
             if not self._low:
                 self._disk.prepare()
@@ -206,6 +208,11 @@ class Upkeep:
             self._low = False
             event("disk has room again", level=logging.WARNING, free_bytes=free)
             committer.submit(Space(low=False))
+
+    def tell_endings(self) -> None:
+        """Log what has become of messages since the last time."""
+        if noted := self._committer.manager.noted():
+            endings.tell(self._committer.rates, noted)
 
     @property
     def low(self) -> bool:

@@ -125,6 +125,9 @@ class Script:
     def live(self, base: int, end: int) -> bool:
         return self.live_bytes(base, end) > 0
 
+    def noted(self) -> dict[tuple[str, int], tuple[int, str]]:
+        return {}
+
     def acquainted(self) -> set[bytes]:
         return set()
 

@@ -50,6 +50,7 @@ from onceq.core.state.state import (
     JOURNAL,
 )
 from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.counts import REFUSALS, REFUSED_HERE, REFUSED_THERE
 from onceq.model.classes import SECOND_LETTER, MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.message import Acknowledge
@@ -95,6 +96,8 @@ def end_range(
         counts.acknowledged += move.count
     else:
         counts.ended[reason] += move.count
+        if reason in REFUSALS and isinstance(queue, OutgoingQueue):
+            counts.note(REFUSED_THERE, reason, move.count, str(queue.name))
     # Who this manager is for the messages; where nobody asked, source and target keep the same.
     if isinstance(queue, Queue):
         here, transactional = Side.BOTH, queue.properties.transactional
@@ -216,6 +219,7 @@ class AtHand:
             of the first in the stream, all message numbers, and whether it came over HTTP.
         later: Where acknowledgment messages of a unit of work are kept until all its sends have
             their places.
+        queue: The name of their queue, for the log.
     """
 
     side: Side
@@ -233,6 +237,7 @@ class AtHand:
     messages: Sequence[int] = ()
     http: bool = False
     later: list[tuple[Run, int, int]] | None = None
+    queue: str = ""
 
 
 def end_at_hand(build: ChangeBuilder, what: AtHand, ending: Ending, reason: int = 0) -> None:
@@ -241,6 +246,8 @@ def end_at_hand(build: ChangeBuilder, what: AtHand, ending: Ending, reason: int 
     size = total_of(packets.lengths)
     if reason:
         build.step.counts.ended[reason] += len(packets.lengths)
+        if reason in REFUSALS:
+            build.step.counts.note(REFUSED_HERE, reason, len(packets.lengths), what.queue)
     if fate.journal and what.asked & PUT_JOURNAL and journal_room(build, size):
         build.put_copy(JOURNAL, packets, message=what.message)  # Q-12
     for number in _dead_letter_queues(build, fate, what, size):

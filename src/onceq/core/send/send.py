@@ -386,7 +386,7 @@ def _end_here(
         level=properties.acknowledge if properties.admin_queue else 0,
         express=properties.delivery == Delivery.EXPRESS and not transaction,
         own=part.prepared.dead_letter_queue, message=part.message, address=address,
-        later=acks,
+        later=acks, queue=str(part.prepared.targets[part.index].name),
     )  # fmt: skip
     end_at_hand(build, what, ending, reason)
 

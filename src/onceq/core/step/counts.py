@@ -1,4 +1,4 @@
-"""What happens to messages, counted since the start: for metrics, and for nothing else.
+"""What happens to messages, counted since the start: for metrics and the log, and nothing else.
 
 A running table, written by the rooms where it happens, one number for a whole range or batch. No
 rule looks at it, so what is counted decides nothing.
@@ -13,6 +13,23 @@ from typing import Final
 
 from onceq.model.classes import MessageClass, class_name
 
+REFUSED_HERE: Final = "messages refused"
+REFUSED_THERE: Final = "messages refused by another queue manager"
+REFUSALS: Final = frozenset((
+    MessageClass.NACK_BAD_DESTINATION_QUEUE,
+    MessageClass.NACK_QUEUE_EXCEED_QUOTA,
+    MessageClass.NACK_ACCESS_DENIED,
+    MessageClass.NACK_HOP_COUNT_EXCEEDED,
+    MessageClass.NACK_BAD_SIGNATURE,
+    MessageClass.NACK_BAD_ENCRYPTION,
+    MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE,
+    MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE,
+    MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
+    MessageClass.NACK_SOURCE_COMPUTER_GUID_CHANGED,
+    MessageClass.NACK_MESSAGE_TOO_LARGE,
+))  # fmt: skip
+"""Classes of messages that a queue does not take. What was too late is not among them: that its
+sender has asked for."""
 OTHER: Final = "other"
 """In place of classes that only another queue manager knows."""
 _KNOWN: Final = frozenset(map(int, MessageClass))
@@ -30,10 +47,13 @@ class Counts:
         resent: Transmitted once more.
         ended: Those that ended otherwise, by message class.
         refused: Requests, by the code of the error.
+        noted: What the log is told of, and the class: of how many messages, and the queue of the
+            last ones.
     """
 
     __slots__ = (
-        "accepted", "acknowledged", "ended", "received", "refused", "resent", "returned", "sent",
+        "accepted", "acknowledged", "ended", "noted", "received", "refused", "resent", "returned",
+        "sent",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -41,6 +61,23 @@ class Counts:
         self.acknowledged = self.resent = 0
         self.ended: Counter[int] = Counter()
         self.refused: Counter[str] = Counter()
+        self.noted: dict[tuple[str, int], tuple[int, str]] = {}
+
+    def note(self, what: str, reason: int, count: int, queue: str) -> None:
+        """Keep for the log what has happened to some messages.
+
+        Args:
+            what: REFUSED_HERE or REFUSED_THERE.
+            reason: Their class; those that only another manager knows are one.
+        """
+        key = what, reason if reason in _KNOWN else 0
+        before = self.noted.get(key)
+        self.noted[key] = (before[0] if before else 0) + count, queue
+
+    def taken(self) -> dict[tuple[str, int], tuple[int, str]]:
+        """What was noted since this was asked last."""
+        noted, self.noted = self.noted, {}
+        return noted
 
     def by_class(self) -> dict[str, int]:
         """How many messages ended, by the name of the class."""

@@ -249,7 +249,7 @@ def _take(
         what = AtHand(
             side=Side.TARGET, transactional=True, packets=packets, level=run.acknowledge,
             source=run.source, stream=run.stream, number=number,
-            messages=run.message_numbers[skip : skip + count], http=run.http,
+            messages=run.message_numbers[skip : skip + count], http=run.http, queue=key,
         )  # fmt: skip
         end_at_hand(build, what, ending_of(refusal), refusal)
     if run.trace is not None:

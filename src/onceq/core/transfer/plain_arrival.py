@@ -77,6 +77,7 @@ def _take_plain(
         what = AtHand(
             side=Side.TARGET, transactional=False, packets=packets, level=run.acknowledge,
             asked=PUT_DEADLETTER if run.dead_letter else 0, express=not run.recoverable,
+            queue=key,
         )  # fmt: skip
         end_at_hand(build, what, ending_of(refusal), refusal)
     if run.trace is not None:
