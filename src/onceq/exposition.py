@@ -102,6 +102,10 @@ def _ends(view: MetricsView) -> Iterable[Row]:
     return [((), view.certificate_ends)] if view.certificate_ends else []
 
 
+def _start(view: MetricsView) -> Iterable[Row]:
+    return [((), view.started)] if view.started else []
+
+
 def _letters(view: MetricsView) -> Iterable[Row]:
     return [(("plain",), view.dead_letters), (("transactional",), view.transactional_dead_letters)]
 
@@ -212,6 +216,8 @@ _GAUGES: Final = (
     Described("onceq_certificate_end_timestamp_seconds", "gauge",
               "Until when (seconds since 1970) the certificate is good; absent without one.",
               rows=_ends),
+    Described("onceq_start_timestamp_seconds", "gauge",
+              "When the queue manager was started (seconds since 1970).", rows=_start),
     Described("onceq_build_info", "gauge", "1; what runs is in the labels.",
               ("version", "impl", "manager"),
               lambda v: [((v.version, v.impl, v.name), 1)]),

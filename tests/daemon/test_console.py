@@ -413,7 +413,9 @@ def test_live_numbers_come_by_themselves(browser: httpx.Client) -> None:
             if told.count("event: overview") == 2:
                 break
     assert "ALPHA" in told
-    assert browser.get("/").text.count("sse-connect") == 1
+    page = browser.get("/").text
+    assert page.count("sse-connect") == 1
+    assert "Running since 20" in page
 
 
 def test_a_queue_is_paused_and_resumed_by_a_form_and_by_a_script(

@@ -100,6 +100,7 @@ def test_the_form_is_the_one_that_was_asked_for() -> None:
 def test_what_is_absent_has_no_value() -> None:
     found = samples(text(MetricsView()))
     assert ("onceq_certificate_end_timestamp_seconds", ()) not in found
+    assert ("onceq_start_timestamp_seconds", ()) not in found, "an older one does not say it"
     assert found["onceq_commit_duration_seconds_count", ()] == 0
 
 

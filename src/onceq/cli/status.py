@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from onceq.cli import out
 from onceq.cli.common import Json, Where, asking, dumped
-from onceq.client.why import why
+from onceq.client.why import duration, why
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
 from onceq.model.limits import CERTIFICATE_WARN_DAYS
@@ -50,6 +50,7 @@ def status(qm: Where = None, json: Json = False) -> None:
     out.facts(
         [
             ("queue manager", f"{view.name}  {view.id}"),
+            *([("running since", since(view.started, time.time()))] if view.started else []),
             ("queues", f"{view.queues} with {plural(view.messages, 'message')}"),
             (
                 "outgoing",
@@ -74,6 +75,11 @@ def status(qm: Where = None, json: Json = False) -> None:
         )
     for text in attention:
         out.line(f"! {text}")
+
+
+def since(started_s: int, now_s: float) -> str:
+    """When it was started, and how long ago that is."""
+    return f"{out.when(started_s)} ({duration(max(int(now_s) - started_s, 0))})"
 
 
 def doors(view: StatusView) -> str:

@@ -98,6 +98,7 @@ async def numbers(qm: AsyncQueueManager, now_s: int) -> Numbers:
         "damaged_messages": status.damaged_messages,
         "sessions": status.sessions,
         "space_low": status.space_low,
+        "started": status.started,
     }
     return Numbers(shown, status.messages, status.log_position)
 

@@ -242,7 +242,7 @@ class Manager:
         """
         step = self._step
         replay(step.state, checkpoint, records)
-        step.position = position
+        step.position, step.started_s = position, now.wall_s
         return self._wrapped(now, lambda step: restart(step, entropy, made_ns, orderly=orderly))
 
     def snapshot(self) -> Snapshot:

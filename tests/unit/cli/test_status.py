@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.cli.status import doors_troubles
+from onceq.cli.status import doors_troubles, since
 from onceq.model.limits import CERTIFICATE_WARN_DAYS
 from onceq.model.time import DAY_S
 from onceq.model.views.managers import StatusView
@@ -36,3 +36,8 @@ def test_what_is_wrong_with_a_certificate_is_told_in_its_own_words() -> None:
     (found,) = doors_troubles(view, ENDS_S)
     assert "believes this one: it is not yet valid; 'onceq tls renew'" in found
     assert doors_troubles(StatusView(), ENDS_S) == []
+
+
+def test_since_when_it_runs_is_a_time_and_how_long_that_is() -> None:
+    assert since(ENDS_S - 90_000, ENDS_S + 0.5).endswith(" (25 h)")
+    assert since(ENDS_S, ENDS_S - 5).endswith("(0 s)")  # the clocks differ

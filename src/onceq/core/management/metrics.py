@@ -192,6 +192,7 @@ def _view(step: Step, walk: _Walk) -> MetricsView:
         log_position=step.position,
         per_queue=tuple(sorted((row[-1] for row in walk.rows), key=attrgetter("name"))),
         left_out=walk.left_out,
+        started=step.started_s,
     )
 
 

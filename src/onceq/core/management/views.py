@@ -93,6 +93,7 @@ def status(step: Step) -> StatusView:
         certificate_problem=step.doors.problem,
         plain_peers=step.doors.plain_peers,
         rights_trouble=step.names.rights_trouble,
+        started=step.started_s,
     )
 
 

@@ -77,6 +77,7 @@ class Step:
         scrub: How far the last look at every stored byte has come.
         space_low: Whether the disk is nearly full.
         doors: How other queue managers come in.
+        started_s: When this process was started.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class Step:
         self.scrub = ScrubView()
         self.space_low = False
         self.doors = TellDoors()
+        self.started_s = 0
         self._passing = 0
 
     # ---- the decision -------------------------------------------------------------------

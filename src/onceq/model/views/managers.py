@@ -105,6 +105,7 @@ class StatusView(View):
         plain_peers: Addresses that may speak without proving who they are.
         rights_trouble: Why it does not follow what the directory says of rights, and goes on with
             what it has read before; "": it follows, or there is nothing to follow.
+        started: When it was started (seconds since 1970); 0: an older one, which does not say it.
     """
 
     name: str = ""
@@ -134,6 +135,7 @@ class StatusView(View):
     certificate_problem: str = ""
     plain_peers: tuple[str, ...] = ()
     rights_trouble: str = ""
+    started: int = 0
 
 
 @dataclass(frozen=True, slots=True)

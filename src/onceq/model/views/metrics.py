@@ -118,6 +118,7 @@ class MetricsView(View):
         per_queue: Its queues, if they were asked for; those with the oldest messages if they are
             too many.
         left_out: How many queues are not among these.
+        started: When it was started (seconds since 1970); 0: an older one, which does not say it.
     """
 
     name: str = ""
@@ -163,3 +164,4 @@ class MetricsView(View):
     disk_free: int = 0
     per_queue: tuple[QueueMetrics, ...] = ()
     left_out: int = 0
+    started: int = 0

@@ -13,8 +13,9 @@ from onceq.model.message import Properties
 from onceq.model.queue import QUOTA_UNLIMITED_KB, QueueProperties
 from onceq.model.requests import Abort, Begin, Commit, Look, Receive, Send, SendItem
 from onceq.model.run import Run
+from onceq.model.views.managers import StatusView
 from onceq.model.views.metrics import MetricsView, OutgoingMetrics
-from tests.unit.core.alone import WAITS, Core
+from tests.unit.core.alone import WAITS, WALL_S, Core
 
 HERE = "private$\\q"
 AWAY = r"DIRECT=OS:Beta\private$\q"
@@ -178,3 +179,11 @@ def test_a_send_outside_a_transaction_counts_too(core: Core) -> None:
     core.ask(requests.CreateQueue(properties=QueueProperties(name="plain"), instance=b"p" * 16))
     core.ask(Send(0, (SendItem("private$\\plain", Properties(), Run.of([b"a", b"b"])),)))
     assert look(core).sent == 2
+
+
+def test_since_when_it_runs_is_told_by_status_and_metrics(core: Core) -> None:
+    first = look(core).started
+    core.pass_time(100)
+    status = core.ask(requests.Look("status"))
+    assert isinstance(status, StatusView)
+    assert first == look(core).started == status.started == WALL_S + 1
