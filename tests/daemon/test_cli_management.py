@@ -14,6 +14,10 @@ import pytest
 import onceq
 import onceq.aio
 from onceq import errors
+from onceq.cli import out
+from onceq.cli.streams import _names
+from onceq.model.views.managers import PeerView
+from onceq.model.views.queues import StreamView
 from tests.daemon.shell import STOCK, Shell, free_port, running
 
 GUID = "55ee8f32-cce9-11cf-b108-0020afd61ce9"
@@ -235,3 +239,41 @@ def test_the_same_names_for_tasks(tmp_path: Path) -> None:
             assert "can be received" in await qm.why("private$\\q")
 
     asyncio.run(work())
+
+
+@pytest.mark.slow
+def test_a_stream_is_shown_by_what_the_list_prints_of_it(
+    delta: tuple[Shell, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onceq_, address = delta
+    with gamma(tmp_path, address) as sender, onceq.connect(str(onceq_.alpha)) as receiver:
+        sender.send(r"DIRECT=OS:DELTA\private$\q", b"1", transactional=True)
+        assert receiver.receive(r"private$\q", timeout=30).body == b"1"
+        assert sender.id in onceq_("stream", "list"), "nobody has said its name"
+        onceq_("queue", "create", "private$/back", "--transactional")
+        onceq_("stream", "show", "private$/back", code=2)
+        assert "no message stream has arrived" in onceq_.error
+        monkeypatch.setattr(out, "width", lambda: 80)
+        header, row = onceq_("stream", "list").splitlines()
+        queue, source, *rest = row.split()
+        assert max(len(header), len(row)) <= 80
+        assert (queue, source, rest[1:]) == (
+            "os:delta/private$/q",
+            sender.id[:8],
+            ["s", "ago", "0", "0", "yes"],
+        )
+        for name in (queue, queue.upper(), "private$/q"):
+            said = onceq_("stream", "show", name, "--source", source)
+            assert "accepted up to number 1" in said.replace("\n", " ")
+        onceq_("stream", "show", queue, "--source", "nobody", code=2)
+        onceq_("queue", "delete", "private$/q", "--yes")
+        assert "os:delta/private$/q" in onceq_("stream", "show", queue)
+
+
+def test_the_name_of_a_sender_is_what_it_has_said_or_where_it_is_reached() -> None:
+    class Knows:
+        def peers(self) -> list[PeerView]:
+            return [PeerView("os:beta", "b"), PeerView("tcp:10.0.0.7", "c")]
+
+    found = [StreamView(source="c", sender="GAMMA"), StreamView(source="d")]
+    assert _names(Knows(), found) == {"b": "BETA", "c": "GAMMA"}  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,13 +77,15 @@ def cell(value: object) -> str:
 
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, texts: Sequence[str] = (),
-    give: Sequence[str] | None = None,
+    give: Sequence[str] | None = None, brief: Mapping[str, Sequence[object]] | None = None,
 ) -> None:  # fmt: skip
     """Print rows; columns whose values are all numbers are set to the right.
 
     Args:
         texts: Columns that may be cut on a terminal.
-        give: Columns that may leave there, in that order; None: from the last to the second.
+        give: Columns that may leave there, in that order; None: from the last to the second. One
+            with a shorter form may stand there twice: it becomes short before it leaves.
+        brief: By columns: a shorter form of each of their cells.
     """
     rows = list(rows)
     right = [
@@ -95,12 +97,15 @@ def table(
     made = Table(
         columns, [[cell(value) for value in row] for row in rows], right=right, texts=texts,
         give=give,
+        brief={name: [cell(value) for value in cells] for name, cells in (brief or {}).items()},
     )  # fmt: skip
     lines, left = made.lines(None if SHAPE.wide else width())
     for at, text in enumerate(lines):
         print(f"\x1b[1m{text}\x1b[0m" if at == 0 and terminal() else text)
-    if left:
-        note(f"left out for want of room: {', '.join(left)}; --wide shows them")
+    said = [f"left out for want of room: {', '.join(left)}"] if left else []
+    said += [f"shortened: {', '.join(made.short)}"] if made.short else []
+    if said:
+        note(f"{'; '.join(said)}; --wide shows {'them' if left else 'it all'}")
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> None:

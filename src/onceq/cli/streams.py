@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
@@ -19,12 +20,14 @@ from onceq.cli.common import (
     manager,
 )
 from onceq.cli.parameters import Argument, Exit, Option
-from onceq.client.why import stream_why
+from onceq.client.why import duration, stream_why
 from onceq.errors import QueueNotFound
 from onceq.model.identity import MessageId
 
 if TYPE_CHECKING:
+    from onceq.client.asking import Asking
     from onceq.client.plans.tracking import Ending
+    from onceq.client.threads.manager import QueueManager
     from onceq.model.views.managers import ClockAccepted
     from onceq.model.views.queues import StreamReset, StreamView
 
@@ -102,24 +105,44 @@ def list_streams(qm: Where = None, json: Json = False) -> None:
     """List the incoming streams: what was accepted last, and what was turned away."""
     with asking(qm) as connection:
         found = connection.streams()
+        names = _names(connection, found)
     found.sort(key=lambda s: (s.queue, s.source))
     if dumped(found, json):
         return
+    now_s = time.time()
     out.table(
         ("queue", "source", "last number", "last accepted", "duplicates", "gaps", "refused",
          "connected"),
         [
-            (out.name(s.queue), s.sender or s.source, s.number, out.when(s.last_access),
+            (out.name(s.queue), names.get(s.source, s.source), s.number, out.when(s.last_access),
              s.duplicates, s.gaps, s.rejects, s.connected)
             for s in found
         ],
-        give=("refused", "gaps", "duplicates", "connected", "last accepted", "last number"),
+        give=("source", "last accepted", "last number", "gaps", "duplicates", "connected",
+              "last accepted", "refused"),
+        brief={
+            # By the beginning of its GUID a sender is known to commands, too.
+            "source": [names.get(s.source, s.source.partition("-")[0]) for s in found],
+            "last accepted": [
+                f"{duration(now_s - s.last_access)} ago" if s.last_access else "-" for s in found
+            ],
+        },
     )  # fmt: skip
+
+
+def _names(connection: Asking | QueueManager, found: Sequence[StreamView]) -> dict[str, str]:
+    """Names of senders by GUID: what they have said themselves, else where they are reached."""
+    bound = {one.id: one.name.partition(":")[2].upper() for one in connection.peers()}
+    return bound | {one.source: one.sender for one in found if one.sender}
 
 
 def show_stream(
     queue: Annotated[
-        str, Argument(metavar="QUEUE", help="Queue that the stream leads to.")
+        str,
+        Argument(
+            metavar="QUEUE", help="Queue that the stream leads to, or its destination as 'stream "
+            "list' shows it.",
+        ),
     ],
     source: Annotated[
         str,
@@ -133,17 +156,24 @@ def show_stream(
 ) -> None:  # fmt: skip
     """Show the incoming streams of a queue, each with a sentence about what happens on it."""
     with asking(qm, name=queue) as connection:
-        view = connection.queue(queue)
-        found = [
-            s
-            for s in connection.streams()
-            if core_of(s.queue) == core_of(view.path)
-            and (s.source.startswith(source) or s.sender.casefold() == source.casefold())
-        ]
-        info = connection.eod_receive_info(queue)
+        streams = connection.streams()
+        names = _names(connection, streams)
+        listed = out.name(queue).casefold()
+        found = [s for s in streams if out.name(s.queue).casefold() == listed]
+        try:
+            path = connection.queue(queue if not found else rf"private$\{core_of(queue)}").path
+        except QueueNotFound:
+            # Streams to a queue that is deleted, and to one of another computer, are known, too.
+            if not found:
+                raise
+            path = ""
+        if not found:
+            found = [s for s in streams if core_of(s.queue) == core_of(path)]
+        found = [s for s in found if _is_from(s, source, names)]
+        info = connection.eod_receive_info(path) if path else []
     if not found:
         who = f" from {source}" if source else ""
-        raise QueueNotFound(f"{view.path}: no message stream has arrived{who} yet")
+        raise QueueNotFound(f"{path or queue}: no message stream has arrived{who} yet")
     if as_json(json):
         eod = {(e.sender_id, e.seq_id): e for e in info}
         out.dump(
@@ -156,14 +186,20 @@ def show_stream(
     for at, s in enumerate(found):
         if at:
             print()
-        out.facts(_facts(s))
+        out.facts(_facts(s, names.get(s.source, "")))
         out.line(stream_why(s))
 
 
-def _facts(s: StreamView) -> list[tuple[str, object]]:
+def _is_from(s: StreamView, source: str, names: Mapping[str, str]) -> bool:
+    """Whether a stream comes from the sender that is meant; "" means every one."""
+    said = source.casefold()
+    return s.source.startswith(said) or names.get(s.source, "").casefold() == said
+
+
+def _facts(s: StreamView, sender: str) -> list[tuple[str, object]]:
     return [
         ("queue", out.name(s.queue)),
-        ("source", f"{s.sender} {s.source}" if s.sender else s.source),
+        ("source", f"{sender} {s.source}" if sender else s.source),
         ("stream", f"{s.stream:#018x}"),
         ("last number accepted", str(s.number)),
         ("last accepted", out.when(s.last_access)),

@@ -79,3 +79,22 @@ def test_a_text_is_not_made_shorter_than_what_can_be_read() -> None:
     lines, left = table.lines(20 + 2 + TEXT_MIN)
     assert (left, lines[1]) == ([], "n" * 20 + "  " + "t" * (TEXT_MIN - 1) + "…")
     assert table.lines(20 + 2 + TEXT_MIN - 1)[1] == ["text"]
+
+
+@pytest.mark.parametrize(
+    ("width", "short", "left", "cells"),
+    [
+        (80, [], [], ["q" * 30, "g" * 36]),
+        (60, ["source"], [], ["q" * 30, "gggg"]),
+        (31, [], ["source"], ["q" * 30]),
+    ],
+)
+def test_a_name_with_a_shorter_form_becomes_short_before_it_leaves(
+    width: int, short: list[str], left: list[str], cells: list[str]
+) -> None:
+    table = Table(
+        ("queue", "source"), [("q" * 30, "g" * 36)], give=("source", "source"),
+        brief={"source": ["gggg"]},
+    )  # fmt: skip
+    lines, gone = table.lines(width)
+    assert (table.short, gone, lines[1].split()) == (short, left, cells)
