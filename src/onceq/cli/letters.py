@@ -49,7 +49,7 @@ Reason = Annotated[
     str,
     Option(
         "--reason", metavar="REASON", show_default=False,
-        help=f"{', '.join(REASONS)}, or a class such as 0x8003.",
+        help=f"{', '.join(REASONS)}, or a class such as 8003 or nack-queue-exceed-quota.",
     ),
 ]  # fmt: skip
 Destination = Annotated[

@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from onceq.errors import InvalidParameter
-from onceq.model.classes import FORGOTTEN_THERE, SECOND_LETTER, TOLD_ALREADY, MessageClass
+from onceq.model.classes import (
+    FORGOTTEN_THERE,
+    SECOND_LETTER,
+    TOLD_ALREADY,
+    MessageClass,
+    class_name,
+)
 from onceq.model.identity import NO_GUID, MessageId, guid_bytes, guid_text
 from onceq.model.message import NO_CORRELATION, Acknowledge, Journal, Message
 from onceq.model.returned import marked
@@ -29,6 +35,7 @@ ENDS: Final[dict[int, tuple[str, str]]] = {
     MessageClass.NACK_DELETED: ("removed", "an operator removed it, and it never arrived"),
     MessageClass.NACK_REACH_QUEUE_TIMEOUT: ("expired", "its time was over before it arrived"),
     MessageClass.NACK_QUEUE_EXCEED_QUOTA: ("refused", "the queue is at its quota"),
+    MessageClass.NACK_ACCESS_DENIED: ("refused", "its sender may not send there"),
     MessageClass.NACK_HOP_COUNT_EXCEEDED: ("refused", "too many managers passed it on"),
     MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE: (
         "refused", "it is transactional, and the queue is not"),
@@ -151,23 +158,39 @@ CAUSES: Final[dict[int, str]] = {
 REASONS: Final = tuple(sorted({word for word, _ in ENDS.values()} - {"arrived", "received"}))
 
 
+_CLASSES: Final = tuple(int(one) for one in MessageClass if one.negative)
+
+
+def _class_of(text: str) -> int | None:
+    """A class as people write it: its name, its hexadecimal digits with and without 0x, or a
+    decimal number; None: it is none. With 0x it may be one that another queue manager has made up.
+    """
+    said = text.strip().casefold().removeprefix("class-")
+    for known in _CLASSES:
+        if said in (class_name(known), f"{known:#06x}", f"{known:04x}", str(known)):
+            return known
+    try:
+        value = int(said, 16) if said.startswith("0x") else 0
+    except ValueError:
+        return None
+    return value if 0x8000 <= value <= 0xFFFF else None
+
+
 def filter_of(**given: Any) -> Filter:
     """A filter, checked.
 
     Raises:
-        InvalidParameter: There is no such reason, the origin is no GUID, or the identifier is none.
+        InvalidParameter: There is no such reason or class, the origin is no GUID, or the identifier is none.
     """
     made = Filter(**{name: value for name, value in given.items() if value})
-    if made.reason:
-        try:
-            known = made.reason.casefold() in REASONS or int(made.reason, 0) >= 0
-        except ValueError:
-            known = False
-        if not known:
+    if made.reason and made.reason.casefold() not in REASONS:
+        value = _class_of(made.reason)
+        if value is None:
             raise InvalidParameter(
-                f"there is no reason {made.reason!r}; say a class such as 0x8003, or one of "
-                f"{', '.join(REASONS)}"
+                f"there is no reason {made.reason!r}; say one of {', '.join(REASONS)}, or a class: "
+                f"{', '.join(f'{one:#06x} {class_name(one)}' for one in _CLASSES)}"
             )
+        made = replace(made, reason=f"{value:#06x}")
     if made.origin:
         try:
             guid_bytes(made.origin.strip("{}"))
