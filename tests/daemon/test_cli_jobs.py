@@ -12,6 +12,7 @@ import pytest
 
 import onceq
 from nodes import Node, free_port
+from onceq.cli import out
 from onceq.model.letters import DEAD_XACT
 from tests.daemon.shell import ONCEQ, Shell
 
@@ -59,6 +60,30 @@ def test_a_single_letter_is_returned_at_once(shell: Shell) -> None:
         "dead", "purge", "--yes", "--id", json.loads(shell("dead", "list", "--json"))[0]["id"]
     )
     assert "no jobs" in shell("job", "list")
+
+
+def test_several_letters_are_named_at_once_whole_or_short(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = [one["id"] for one in json.loads(shell("dead", "list", "--json"))]
+    monkeypatch.setattr(out, "width", lambda: 80)
+    header, *rows = shell("dead", "list").splitlines()
+    monkeypatch.undo()
+    assert max(map(len, (header, *rows))) <= 80
+    assert header.split() == ["reason", "message", "age", "returned", "destination", "label"]
+    short = [row.split()[1] for row in rows]
+    assert short == [f"{id[1:9]}/{id.rpartition(chr(92))[2]}" for id in whole]
+    assert f"id     {whole[1]}".replace("\\", "/").split() == next(
+        line.split() for line in shell("dead", "show", short[1]).splitlines() if line[:3] == "id "
+    )
+    two = ("--id", short[0], "--id", whole[1])
+    assert "2 dead letters would be returned" in shell("dead", "return", *two, "--dry-run")
+    assert shell("dead", "send-as-new", *two) == "1 dead letter sent as new\n" * 2
+    assert "1 dead letter removed" in shell("dead", "purge", "--yes", "--id", short[2])
+    assert "2 dead letters returned" in shell("dead", "return", *two)
+    assert "0 dead letters returned" in shell("dead", "return", *two)
+    assert f"there is no message {short[0]} here" in shell.error
+    assert shell.pipe("receive", Q, "-n", "4") == b"a\nb\na\nb\n"
 
 
 def test_what_failed_is_named_and_decides_the_exit_code(shell: Shell) -> None:

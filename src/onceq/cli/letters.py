@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, Yes, age, agreed, dumped, manager
 from onceq.cli.jobs import NoWait, told
+from onceq.cli.letter_choice import chosen, missing, short
 from onceq.cli.parameters import Argument, Option
 from onceq.cli.receiving import as_map
 from onceq.client.threads.letters import (
@@ -68,17 +71,21 @@ Older = Annotated[
 Younger = Annotated[
     str, Option("--younger-than", metavar="AGE", show_default=False, help="Likewise.")
 ]
-Id = Annotated[
-    str, Option("--id", metavar="MESSAGE-ID", show_default=False, help="This message only.")
-]
+Ids = Annotated[
+    list[str] | None,
+    Option("--id", metavar="MESSAGE-ID", show_default=False,
+           help="These messages only; it may be given several times."),
+]  # fmt: skip
 To = Annotated[
     str,
     Option("--to", metavar="NAME", show_default=False, help="Another destination for all."),
 ]
 Limit = Annotated[int, Option("--limit", "-n", metavar="N", min=1, help="At most so many.")]
 
-GIVE = ("size", "label", "class", "returned", "destination", "age")
-"""Columns that leave where there is no room, in that order: of the rest one makes commands."""
+GIVE = ("size", "class", "message", "returned", "age", "destination", "label", "destination")
+"""Columns that leave, or become short, where there is no room, in that order: a person knows a
+letter by its reason, destination and label."""
+DIRECT = re.compile(r"^DIRECT=(OS|TCP):", re.IGNORECASE)
 NAMES = ("id", "destination", "response_queue", "admin_queue", "dead_letter_queue")
 """Properties that are names."""
 
@@ -93,12 +100,12 @@ def _journal(queue: str) -> list[str]:
 
 def _filter(
     reason: str = "", destination: str = "", label: str = "", origin: str = "", older: str = "",
-    younger: str = "", id: str = "",
+    younger: str = "", ids: Sequence[str] | None = None,
 ) -> Filter:  # fmt: skip
-    return filter_of(
+    return chosen(ids or (), filter_of(
         reason=reason, destination=destination, label=label, origin=origin, older_s=age(older),
-        younger_s=age(younger), id=id,
-    )  # fmt: skip
+        younger_s=age(younger),
+    ))  # fmt: skip
 
 
 # ---- dead letters ------------------------------------------------------------------------------
@@ -106,8 +113,8 @@ def _filter(
 
 def list_dead(
     queue: Queue = "", reason: Reason = "", destination: Destination = "", label: Label = "",
-    origin: Origin = "", older: Older = "", younger: Younger = "", id: Id = "", limit: Limit = 100,
-    qm: Where = None, json: Json = False,
+    origin: Origin = "", older: Older = "", younger: Younger = "", id: Ids = None,
+    limit: Limit = 100, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
     """List dead letters: why each could not be delivered, how old it is, where it came from."""
     which = _filter(reason, destination, label, origin, older, younger, id)
@@ -126,7 +133,7 @@ def show_dead(
 
 def return_dead(
     queue: Queue = "", reason: Reason = "", destination: Destination = "", label: Label = "",
-    origin: Origin = "", older: Older = "", younger: Younger = "", id: Id = "",
+    origin: Origin = "", older: Older = "", younger: Younger = "", id: Ids = None,
     to: To = "",
     limit: Limit = RETURN_MESSAGES_MAX,
     max_returns: Annotated[
@@ -149,8 +156,8 @@ def return_dead(
 
     Each is sent and removed in one step: it is never in two places, and never in none. It counts
     how often it was returned, and one that was returned too often stays. Bodies and properties are
-    as they were; times begin anew. Ctrl-C ends the command, and the job goes on. One letter that is
-    named by --id is returned at once.
+    as they were; times begin anew. Ctrl-C ends the command, and the job goes on. Letters that are
+    named by --id are returned at once.
     """
     which = _filter(reason, destination, label, origin, older, younger, id)
     with manager(qm) as connection:
@@ -177,6 +184,12 @@ def return_dead(
         out.line(f"{count} stay{'s' if count == 1 else ''}: {why}")
     if found.more:
         out.line(f"there are more; --limit {limit} stopped it")
+    _note_missing(which)
+
+
+def _note_missing(which: Filter) -> None:
+    for name in missing(which):
+        out.note(f"there is no message {name} here")
 
 
 def _started(connection: QueueManager, action: str, *queues: str, **how: Any) -> JobView | None:
@@ -189,7 +202,7 @@ def _started(connection: QueueManager, action: str, *queues: str, **how: Any) ->
 
 def send_dead_as_new(
     queue: Queue = "", reason: Reason = "", destination: Destination = "", label: Label = "",
-    origin: Origin = "", older: Older = "", younger: Younger = "", id: Id = "",
+    origin: Origin = "", older: Older = "", younger: Younger = "", id: Ids = None,
     to: To = "",
     limit: Limit = RETURN_MESSAGES_MAX,
     in_doubt: Annotated[
@@ -213,15 +226,22 @@ def send_dead_as_new(
             if not dumped({"sent_as_new": 0, "would_be": count, "dry_run": True}, json):
                 out.line(f"{plural(count, 'dead letter')} would be sent as new")
             return
-        job = connection.start_job(
-            "send-as-new", *_dead(queue), which=which, to=to, limit=limit, in_doubt=in_doubt
-        )
-        told(connection, job, no_wait=no_wait, json=json, noun="dead letter")
+        for one in _each(connection, _dead(queue), which) if id else [which]:
+            job = connection.start_job(
+                "send-as-new", *_dead(queue), which=one, to=to, limit=limit, in_doubt=in_doubt
+            )
+            told(connection, job, no_wait=no_wait, json=json, noun="dead letter")
+
+
+def _each(connection: QueueManager, queues: list[str], which: Filter) -> list[Filter]:
+    """A filter for each of the letters that are named: a job knows one whole identifier."""
+    found = letters(connection, queues, which, int(time.time()))
+    return [filter_of(id=id) for id in dict.fromkeys(str(one.message.id) for one in found)]
 
 
 def purge_dead(
     queue: Queue = "", reason: Reason = "", destination: Destination = "", label: Label = "",
-    origin: Origin = "", older: Older = "", younger: Younger = "", id: Id = "", yes: Yes = False,
+    origin: Origin = "", older: Older = "", younger: Younger = "", id: Ids = None, yes: Yes = False,
     no_wait: NoWait = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
     """Remove dead letters for good, as a job of the queue manager. It asks first."""
@@ -236,7 +256,7 @@ def purge_dead(
 
 def list_journal(
     queue: JournalOf = "", destination: Destination = "", label: Label = "", older: Older = "",
-    younger: Younger = "", id: Id = "", limit: Limit = 100, qm: Where = None, json: Json = False,
+    younger: Younger = "", id: Ids = None, limit: Limit = 100, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
     """List the copies in a journal."""
     which = _filter("", destination, label, "", older, younger, id)
@@ -255,7 +275,7 @@ def show_journal(
 
 def purge_journal(
     queue: JournalOf = "", destination: Destination = "", label: Label = "", older: Older = "",
-    younger: Younger = "", id: Id = "", yes: Yes = False,
+    younger: Younger = "", id: Ids = None, yes: Yes = False,
     no_wait: NoWait = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
     """Remove copies for good. It asks first; nothing else empties a journal."""
@@ -304,6 +324,13 @@ def _list(
     out.table(
         columns, [[row[column] for column in columns] for row in rows], texts=("label",),
         give=[one for one in GIVE if one in columns],
+        brief={
+            "message": [short(one.message.id) for one in found],
+            # What stands behind that is a part of the name, as --destination takes it.
+            "destination": [
+                out.name(DIRECT.sub("", one.message.destination)) for one in found
+            ],
+        },
     )  # fmt: skip
     if more:
         out.line(f"there are more; --limit {limit} stopped it")
@@ -311,7 +338,7 @@ def _list(
 
 def _show(queues: list[str], id: str, qm: str | None, json: bool) -> None:
     with manager(qm) as connection:
-        found = list(letters(connection, queues, filter_of(id=id), int(time.time())))
+        found = list(letters(connection, queues, chosen([id], ALL), int(time.time())))
     if not found:
         raise QueueNotFound(f"there is no message {id} in {' or '.join(queues)}")
     said = [
@@ -355,6 +382,7 @@ def _purge(
     if dumped({"removed": 0 if dry_run else count, "would_be": count, "dry_run": dry_run}, json):
         return
     out.line(f"{plural(count, noun)} {'would be' if dry_run else ''} removed".replace("  ", " "))
+    _note_missing(which)
 
 
 def _count(connection: QueueManager, queues: list[str], which: Filter, now_s: int) -> int:

@@ -132,7 +132,9 @@ def list_streams(qm: Where = None, json: Json = False) -> None:
 
 def _names(connection: Asking | QueueManager, found: Sequence[StreamView]) -> dict[str, str]:
     """Names of senders by GUID: what they have said themselves, else where they are reached."""
-    bound = {one.id: one.name.partition(":")[2].upper() for one in connection.peers()}
+    bound: dict[str, str] = {}
+    if not all(one.sender for one in found):
+        bound = {one.id: one.name.partition(":")[2].upper() for one in connection.peers()}
     return bound | {one.source: one.sender for one in found if one.sender}
 
 

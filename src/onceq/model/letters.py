@@ -180,7 +180,8 @@ def filter_of(**given: Any) -> Filter:
     """A filter, checked.
 
     Raises:
-        InvalidParameter: There is no such reason or class, the origin is no GUID, or the identifier is none.
+        InvalidParameter: There is no such reason or class, the origin is no GUID, or the identifier
+            is none.
     """
     made = Filter(**{name: value for name, value in given.items() if value})
     if made.reason and made.reason.casefold() not in REASONS:

@@ -1,0 +1,79 @@
+"""Which letters a command means: several identifiers, each whole or as a narrow table shows it.
+
+A table of 80 columns has no room for 40 of an identifier beside what tells a person which letter it
+is. So it shows the beginning of the GUID, and commands take that; where two messages begin alike
+nothing is done.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Final
+
+from onceq.errors import InvalidParameter
+from onceq.model.identity import MessageId, guid_text
+from onceq.model.letters import Filter, Letter, filter_of
+
+SHORT: Final = 8
+"""Digits of the GUID in the short form."""
+_WRITTEN: Final = re.compile(r"\{?([0-9a-f]{8}[0-9a-f-]{0,28})\}?[/\\]([0-9]{1,10})", re.IGNORECASE)
+
+
+def short(id: MessageId) -> str:
+    """The short form of an identifier."""
+    return f"{guid_text(id.source)[:SHORT]}/{id.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen(Filter):
+    """Letters that are named, and fit what else was said.
+
+    Attributes:
+        names: Each the beginning of a GUID, and a number.
+        found: The message that each has turned out to be.
+    """
+
+    names: tuple[tuple[str, int], ...] = ()
+    found: dict[tuple[str, int], MessageId] = field(default_factory=dict, compare=False)
+
+    def fits(self, letter: Letter, now_s: int) -> bool:
+        """See Filter; raises InvalidParameter if one name is that of two messages."""
+        id = letter.message.id
+        guid = guid_text(id.source)
+        for name in self.names:
+            if id.number == name[1] and guid.startswith(name[0]):
+                if self.found.setdefault(name, id) != id:
+                    raise InvalidParameter(
+                        f"{name[0]}/{name[1]} is the beginning of {id} and of {self.found[name]}: "
+                        "say which one, whole; nothing was changed"
+                    )
+                return Filter.fits(self, letter, now_s)
+        return False
+
+
+def chosen(ids: Sequence[str], rest: Filter) -> Filter:
+    """A filter with these identifiers; without any it is the one that was given.
+
+    Raises:
+        InvalidParameter: One of them is none.
+    """
+    if not ids:
+        return rest
+    names = []
+    for text in ids:
+        written = _WRITTEN.fullmatch(text.strip())
+        if written is None:
+            filter_of(id=text)  # says what one looks like
+            raise InvalidParameter(f"{text!r} is no identifier of a message")
+        names.append((written[1].casefold(), int(written[2])))
+    values = {one.name: getattr(rest, one.name) for one in fields(Filter)}
+    return Chosen(**values, names=tuple(names))
+
+
+def missing(which: Filter) -> list[str]:
+    """The names under which nothing was found."""
+    if not isinstance(which, Chosen):
+        return []
+    return [f"{guid}/{number}" for guid, number in which.names if (guid, number) not in which.found]
