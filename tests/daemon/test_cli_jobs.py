@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -76,6 +77,12 @@ def test_several_letters_are_named_at_once_whole_or_short(
     assert f"id     {whole[1]}".replace("\\", "/").split() == next(
         line.split() for line in shell("dead", "show", short[1]).splitlines() if line[:3] == "id "
     )
+    said = shell("dead", "show", short[1])
+    assert "nack-queue-purged (0xc001)" in said
+    assert re.search(r"time_to_be_received +never\n", said)
+    assert re.search(r"sent_time +20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\n", said)
+    assert "4294967295" not in said
+    assert "4294967295" in shell("dead", "show", short[1], "--json"), "programs get numbers"
     two = ("--id", short[0], "--id", whole[1])
     assert "2 dead letters would be returned" in shell("dead", "return", *two, "--dry-run")
     assert shell("dead", "send-as-new", *two) == "1 dead letter sent as new\n" * 2

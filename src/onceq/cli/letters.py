@@ -31,6 +31,8 @@ from onceq.client.threads.manager import QueueManager
 from onceq.client.why import duration
 from onceq.errors import QueueNotFound, UnsupportedOperation
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
+from onceq.model.message_words import in_words
+from onceq.model.time import NEVER_S
 from onceq.model.views.jobs import JobView
 from onceq.model.wording import plural
 
@@ -88,6 +90,8 @@ letter by its reason, destination and label."""
 DIRECT = re.compile(r"^DIRECT=(OS|TCP):", re.IGNORECASE)
 NAMES = ("id", "destination", "response_queue", "admin_queue", "dead_letter_queue")
 """Properties that are names."""
+PROGRAMS = ("class", "json")
+"""What JSON has beside the properties."""
 
 
 def _dead(queue: str) -> list[str]:
@@ -355,12 +359,25 @@ def _show(queues: list[str], id: str, qm: str | None, json: bool) -> None:
         facts = [
             ("queue", out.name(one.queue)),
             ("why", out.sentence(one.why)),
-            *((key, out.name(value) if key in NAMES else value) for key, value in values.items()),
+            *((key, _said(key, value)) for key, value in values.items() if key not in PROGRAMS),
         ]
         if one.second:
             facts.insert(2, ("second", f"its sender has a dead letter of it too, {one.second}"))
         out.facts([(name, value) for name, value in facts if value not in ("", 0, None, False)])
         out.body(str(body))
+
+
+def _said(name: str, value: Any) -> object:
+    """A property for people; nothing where it says nothing."""
+    if name in NAMES:
+        return out.name(value)
+    if not value or isinstance(value, bool) or not isinstance(value, int):
+        return value
+    if name.startswith("time_to_"):
+        return "never" if value >= NEVER_S - 1 else duration(value)
+    if name.endswith("_time") or name == "deliver_at":
+        return out.when(value)
+    return value if (words := in_words(name, value)) is None else words
 
 
 def _purge(

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from onceq.console.limits import HEX_BYTES_MAX, SHOWN_BYTES_MAX
+from onceq.model.message_words import in_words
 from onceq.model.settings import as_written
 from onceq.model.time import NEVER_S
 from onceq.model.wording import plural
@@ -100,6 +101,8 @@ def shown(value: object, name: str) -> str:
             return when(value)
         if name == "bytes":
             return size(value)
+        if (said := in_words(name, value)) is not None:
+            return said
         return number(value) if name != "number" else str(value)
     if value in ("", None) or value in ([], {}):
         return "–"

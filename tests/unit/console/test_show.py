@@ -24,6 +24,13 @@ def test_fields_are_shown_by_their_names() -> None:
     assert shown(True, "transactional") == "yes"
     assert shown([], "x") == "–"
     assert shown(1234, "messages") == "1,234"
+    assert shown(0x8002, "message_class") == "nack-reach-queue-timeout (0x8002)"
+    assert shown(0x8002, "note") == "its time was over"
+    assert shown(6, "acknowledge") == "positive-receive, negative-arrival"
+    assert shown(1, "journal") == "deadletter"
+    assert shown(True, "journal") == "yes", "that of a queue"
+    assert shown(4113, "body_type") == "0x1011"
+    assert shown(7, "stream") == "0x0000000000000007"
 
 
 def test_an_address_is_encoded_and_has_nothing_empty() -> None:
