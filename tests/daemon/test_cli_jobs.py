@@ -93,6 +93,23 @@ def test_several_letters_are_named_at_once_whole_or_short(
     assert shell.pipe("receive", Q, "-n", "4") == b"a\nb\na\nb\n"
 
 
+def test_where_letters_were_going_is_said_when_they_go_elsewhere(shell: Shell) -> None:
+    shell("queue", "create", "private$/other", "--transactional")
+    said = shell("dead", "return", "--to", "private$/other", "--dry-run")
+    assert "3 dead letters would be returned to private$/other" in said
+    assert f"3 of them were for DIRECT=OS:./{Q}" in said
+    id = json.loads(shell("dead", "list", "--json"))[0]["id"]
+    told = shell.json("dead", "return", "--to", "private$/other", "--id", id)
+    assert isinstance(told, dict)
+    (count,) = told["were_for"].values()
+    assert count == 1
+    assert "2 dead letters returned" in shell("dead", "return", "--to", "private$/other")
+    log = (shell.alpha / "log.txt").read_text()
+    (line,) = (one for one in log.splitlines() if "elsewhere than they were going" in one)
+    assert "to=private$/other" in line
+    assert line.endswith("count=2")
+
+
 def test_what_failed_is_named_and_decides_the_exit_code(shell: Shell) -> None:
     shell("queue", "delete", Q, "--yes")
     assert "0 dead letters returned" in shell("dead", "return", code=2)

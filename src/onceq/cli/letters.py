@@ -180,10 +180,14 @@ def return_dead(
         )  # fmt: skip
     kept = Counter(reason for _, reason in found.kept)
     said = {"returned": found.sent, "kept": dict(kept), "more": found.more, "dry_run": dry_run}
+    if to:
+        said["were_for"] = {out.name(name): count for name, count in found.were_for.items()}
     if dumped(said, json):
         return
     done = "would be returned" if dry_run else "returned"
-    out.line(f"{plural(found.sent, 'dead letter')} {done}")
+    out.line(f"{plural(found.sent, 'dead letter')} {done}{f' to {to}' if to else ''}")
+    for name, count in found.were_for.items() if to else ():
+        out.line(f"{count} of them {'was' if count == 1 else 'were'} for {name}")
     for why, count in sorted(kept.items()):
         out.line(f"{count} stay{'s' if count == 1 else ''}: {why}")
     if found.more:

@@ -12,9 +12,9 @@ Written once for threads and tasks, as generators of calls (``partners/driving.p
 from __future__ import annotations
 
 import contextlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, islice
 from typing import Final, Protocol, Unpack
@@ -126,11 +126,14 @@ class Returned:
         sent: How many went.
         kept: Those that stayed, with the reason.
         more: Whether there were more than the limit.
+        were_for: Destinations of those that went, each with how many: what is sent to another one
+            does not say it any more.
     """
 
     sent: int
     kept: list[tuple[Letter, str]]
     more: bool = False
+    were_for: dict[str, int] = field(default_factory=dict)
 
 
 def stays(
@@ -183,6 +186,7 @@ def give_back(
                 break
             else:
                 wanted.append(letter)
+    found.were_for = dict(Counter(letter.message.destination for letter in wanted))
     if dry_run:
         found.sent = len(wanted)
         return found

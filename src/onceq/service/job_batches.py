@@ -7,6 +7,7 @@ asks again gets the same batch, of the messages that are there by then.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, cast
 
@@ -29,6 +30,9 @@ from onceq.packet.batch import Batch
 
 PAGE_BYTES: Final = 1 << 22
 """Packets that are read at once; one message is always read."""
+DIVERTED_MAX: Final = 20
+OTHERS: Final = "(others)"
+"""In place of destinations for which there is no room."""
 _DEAD: Final[Mapping[int, str]] = {DEAD_XACT: letters.DEAD_XACT, DEAD_LETTER: letters.DEAD}
 
 
@@ -44,6 +48,9 @@ class Reader:
     def __init__(self, here: bytes, ask: Ask) -> None:
         """Nothing is asked yet; ``here`` is the GUID of the manager."""
         self.here, self._ask = here, ask
+        self.diverted: Counter[str] = Counter()
+        """Where messages were going that a job sends elsewhere, and how many; what is sent again
+        does not say it any more."""
 
     def page(self, source: Source, after: int, count: int, *, read: bool) -> Batch | None:
         """The next messages behind a place; None: there are none.
@@ -168,6 +175,9 @@ class _Judging:
         if order.action is JobAction.PURGE:
             return JobDeed(message.lookup_id, str(message.id))
         destination, values = _SENT[order.action](letter, order.to)
+        if order.to and order.action is not JobAction.MOVE:
+            known, was = self._reader.diverted, message.destination
+            known[was if was in known or len(known) < DIVERTED_MAX else OTHERS] += 1
         transactional = self._is_transactional(message)
         if transactional:
             values.pop("priority", None)

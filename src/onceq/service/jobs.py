@@ -21,6 +21,7 @@ from onceq.core.state.job_table import Work
 from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure
 from onceq.model.limits import JOB_RETRY_S
 from onceq.service.job_batches import Ask, Reader, next_batch
+from onceq.service.logs import event
 
 GONE: Final = (ServiceNotAvailable, StorageFailure)
 """What is heard of a manager that has stopped."""
@@ -96,6 +97,17 @@ class JobThread:
 
     def _work_off(self, work: Work, reader: Reader) -> bool:
         """Go on with a job until it is over; False: it cannot go on now."""
+        reader.diverted.clear()
+        try:
+            return self._through(work, reader)
+        finally:
+            for was, count in reader.diverted.items():
+                event(
+                    "a job sends messages elsewhere than they were going", job=work.number,
+                    to=work.order.to, instead_of=was, count=count,
+                )  # fmt: skip
+
+    def _through(self, work: Work, reader: Reader) -> bool:
         at: Work | None = work
         while at is not None and not self._over:
             try:
