@@ -51,7 +51,12 @@ def test_queue_set_and_show(onceq_: Shell) -> None:
 @pytest.mark.slow
 def test_disconnect_connect_and_tidy(onceq_: Shell) -> None:
     onceq_("send", STOCK, "one")
-    assert "disconnected from the network" in onceq_("qm", "disconnect")
+    said = onceq_("qm", "disconnect", "--dry-run")
+    assert "would be done: take ALPHA off the network: 0 sessions" in said
+    onceq_("qm", "disconnect", code=2)
+    assert "nothing was changed" in onceq_.error
+    assert "disconnected by" not in onceq_("qm", "status")
+    assert "disconnected from the network" in onceq_("qm", "disconnect", "--yes")
     shown = onceq_.json("outgoing", "show", STOCK)
     assert isinstance(shown, dict)
     assert shown["state"] == "DISCONNECTED"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -46,3 +47,17 @@ def test_what_was_set_is_told_before_and_after_a_reload(
         ["connect_retry_s", "1.5"], ["history_bytes_max", "1000000000"],
     ]  # fmt: skip
     assert alpha.end(signal.SIGTERM) == 0
+
+
+def test_one_setting_is_shown_by_its_name(onceq_: Shell) -> None:
+    _, row = onceq_("qm", "settings", "connect-retry-s").splitlines()
+    assert row.split()[0] == "connect_retry_s"
+    (told,) = cast(list[dict[str, Any]], onceq_.json("qm", "settings", "connect_retry_s"))
+    assert told["name"] == "connect_retry_s"
+    assert onceq_("qm", "settings", "hardened", "--changed") == "hardened is at its default\n"
+    onceq_("qm", "settings", "conect_retry", code=2)
+    assert "did you mean connect_retry_s" in onceq_.error
+    onceq_("qm", "settings", "undecided", code=2)
+    assert "undecided_s" in onceq_.error, "a part of the name will do"
+    onceq_("qm", "settings", "zzz", code=2)
+    assert "'onceq qm settings' lists them" in onceq_.error

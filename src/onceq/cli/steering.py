@@ -28,13 +28,29 @@ def reload(qm: Where = None, json: Json = False) -> None:
         out.line("nothing has changed")
 
 
-def disconnect(qm: Where = None, json: Json = False) -> None:
-    """Take a queue manager off the network: no session with others until 'qm connect'.
+def disconnect(
+    yes: Yes = False, dry_run: DryRun = False, qm: Where = None, json: Json = False
+) -> None:
+    """Take a queue manager off the network: no session with others until 'qm connect'. It asks.
 
     Applications go on; what they send to other computers gathers, and may expire. It stays so over
     a restart.
     """
-    _action("disconnect", qm, json)
+    with manager(qm) as connection:
+        view = connection.status()
+    text = (
+        f"take {view.name} off the network: {plural(view.sessions, 'session')} with other queue "
+        f"managers {'ends' if view.sessions == 1 else 'end'}, and what goes to them gathers here "
+        f"({plural(view.outgoing_messages, 'message')} now) and may expire, until 'qm connect'"
+    )
+    if not dry_run:
+        agreed(f"{text}; do it?", yes=yes)
+        _action("disconnect", qm, json)
+        return
+    said = {"queue_manager": view.name, "action": "disconnect", "dry_run": True,
+            "sessions": view.sessions, "messages": view.outgoing_messages}  # fmt: skip
+    if not dumped(said, json):
+        out.line(f"would be done: {text}")
 
 
 def connect(qm: Where = None, json: Json = False) -> None:
