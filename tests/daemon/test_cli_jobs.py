@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -63,6 +64,17 @@ def test_a_single_letter_is_returned_at_once(shell: Shell) -> None:
     assert "no jobs" in shell("job", "list")
 
 
+def offered(*words: str) -> list[str]:
+    """What the shell is told for the last word, by a process of its own."""
+    told = {"_ONCEQ_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(("onceq", *words))}
+    done = subprocess.run(
+        ONCEQ, capture_output=True, text=True, check=True, timeout=60,
+        env=os.environ | told | {"COMP_CWORD": str(len(words))},
+    )  # fmt: skip
+    assert done.stderr == ""
+    return [row.partition(",")[2] for row in done.stdout.splitlines()]
+
+
 def test_several_letters_are_named_at_once_whole_or_short(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +95,10 @@ def test_several_letters_are_named_at_once_whole_or_short(
     assert re.search(r"sent_time +20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\n", said)
     assert "4294967295" not in said
     assert "4294967295" in shell("dead", "show", short[1], "--json"), "programs get numbers"
+    where = ["-q", str(shell.alpha)]
+    assert offered(*where, "dead", "show", "") == short
+    assert offered(*where, "dead", "return", "--id", short[2][:8]) == short
+    assert offered(*where, "dead", "purge", "--id", "{") == [id.replace("\\", "/") for id in whole]
     two = ("--id", short[0], "--id", whole[1])
     assert "2 dead letters would be returned" in shell("dead", "return", *two, "--dry-run")
     assert shell("dead", "send-as-new", *two) == "1 dead letter sent as new\n" * 2

@@ -199,6 +199,11 @@ def complete_destination(incomplete: str) -> list[str]:
     return _complete(incomplete, lambda qm: [one.destination for one in qm.outgoing()])
 
 
+def complete_branch(incomplete: str) -> list[str]:
+    """Branches of external transactions, for the shell's completion."""
+    return _complete(incomplete, lambda qm: [one.xid for one in qm.branches()])
+
+
 def _complete(incomplete: str, look: Callable[[Asking], list[str]]) -> list[str]:
     begun = out.name(incomplete).casefold()
     try:

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Final
 
-from onceq.errors import InvalidParameter
+from onceq.cli import out
+from onceq.cli.common import COMPLETION_S_MAX, TOP, where
+from onceq.errors import InvalidParameter, OnceqError, ReceiveTimeout
 from onceq.model.identity import MessageId, guid_text
-from onceq.model.letters import Filter, Letter, filter_of
+from onceq.model.letters import DEAD, DEAD_XACT, JOURNAL, REASONS, Filter, Letter, filter_of
 
+OFFERED_MAX: Final = 200
+"""Identifiers of each queue that a shell is told of."""
 SHORT: Final = 8
 """Digits of the GUID in the short form."""
 _WRITTEN: Final = re.compile(r"\{?([0-9a-f]{8}[0-9a-f-]{0,28})\}?[/\\]([0-9]{1,10})", re.IGNORECASE)
@@ -77,3 +82,43 @@ def missing(which: Filter) -> list[str]:
     if not isinstance(which, Chosen):
         return []
     return [f"{guid}/{number}" for guid, number in which.names if (guid, number) not in which.found]
+
+
+# ---- what the shell offers -----------------------------------------------------------------------
+
+
+def complete_reason(incomplete: str) -> list[str]:
+    """Words for a reason; shells break them at spaces."""
+    words = (word.replace(" ", "-") for word in REASONS)
+    return [word for word in words if word.startswith(incomplete.casefold())]
+
+
+def complete_dead(incomplete: str) -> list[str]:
+    """Identifiers of dead letters; nothing if no manager answers."""
+    return _complete(incomplete, (DEAD_XACT, DEAD))
+
+
+def complete_journal(incomplete: str) -> list[str]:
+    """Identifiers of copies in the journal of the computer; nothing if no manager answers."""
+    return _complete(incomplete, (JOURNAL,))
+
+
+def _complete(incomplete: str, queues: Sequence[str]) -> list[str]:
+    """In the short form, unless a whole one was begun: shells take braces for their own."""
+    from onceq.client.credentials import Credentials
+    from onceq.client.opening import connect_for_job
+
+    found: dict[str, None] = {}
+    whole = incomplete.startswith("{")
+    try:
+        place, shown = where(None), Credentials(token_file=TOP.token_file)
+        with connect_for_job(place, timeout=COMPLETION_S_MAX, credentials=shown) as qm:
+            for queue in queues:
+                with suppress(ReceiveTimeout):
+                    for one in qm.peek_headers(queue, OFFERED_MAX):
+                        id = one.message.id
+                        found[out.name(str(id)) if whole else short(id)] = None
+    except (OnceqError, OSError):
+        return []
+    begun = out.name(incomplete).casefold()
+    return [name for name in found if name.startswith(begun)]

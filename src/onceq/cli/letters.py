@@ -11,7 +11,14 @@ from typing import Annotated, Any
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, Yes, age, agreed, dumped, manager
 from onceq.cli.jobs import NoWait, told
-from onceq.cli.letter_choice import chosen, missing, short
+from onceq.cli.letter_choice import (
+    chosen,
+    complete_dead,
+    complete_journal,
+    complete_reason,
+    missing,
+    short,
+)
 from onceq.cli.parameters import Argument, Option
 from onceq.cli.receiving import as_map
 from onceq.client.threads.letters import (
@@ -53,7 +60,7 @@ JournalOf = Annotated[
 Reason = Annotated[
     str,
     Option(
-        "--reason", metavar="REASON", show_default=False,
+        "--reason", metavar="REASON", show_default=False, autocompletion=complete_reason,
         help=f"{', '.join(REASONS)}, or a class such as 8003 or nack-queue-exceed-quota.",
     ),
 ]  # fmt: skip
@@ -76,7 +83,14 @@ Younger = Annotated[
 Ids = Annotated[
     list[str] | None,
     Option("--id", metavar="MESSAGE-ID", show_default=False,
-           help="These messages only; it may be given several times."),
+           help="These messages only; it may be given several times.",
+           autocompletion=complete_dead),
+]  # fmt: skip
+Copies = Annotated[
+    list[str] | None,
+    Option("--id", metavar="MESSAGE-ID", show_default=False,
+           help="These messages only; it may be given several times.",
+           autocompletion=complete_journal),
 ]  # fmt: skip
 To = Annotated[
     str,
@@ -126,7 +140,10 @@ def list_dead(
 
 
 def show_dead(
-    id: Annotated[str, Argument(metavar="MESSAGE-ID", help="As the list shows it.")],
+    id: Annotated[
+        str,
+        Argument(metavar="MESSAGE-ID", help="As the list shows it.", autocompletion=complete_dead),
+    ],
     queue: Queue = "",
     qm: Where = None,
     json: Json = False,
@@ -264,7 +281,8 @@ def purge_dead(
 
 def list_journal(
     queue: JournalOf = "", destination: Destination = "", label: Label = "", older: Older = "",
-    younger: Younger = "", id: Ids = None, limit: Limit = 100, qm: Where = None, json: Json = False,
+    younger: Younger = "", id: Copies = None, limit: Limit = 100, qm: Where = None,
+    json: Json = False,
 ) -> None:  # fmt: skip
     """List the copies in a journal."""
     which = _filter("", destination, label, "", older, younger, id)
@@ -272,7 +290,12 @@ def list_journal(
 
 
 def show_journal(
-    id: Annotated[str, Argument(metavar="MESSAGE-ID", help="As the list shows it.")],
+    id: Annotated[
+        str,
+        Argument(
+            metavar="MESSAGE-ID", help="As the list shows it.", autocompletion=complete_journal
+        ),
+    ],
     queue: JournalOf = "",
     qm: Where = None,
     json: Json = False,
@@ -283,7 +306,7 @@ def show_journal(
 
 def purge_journal(
     queue: JournalOf = "", destination: Destination = "", label: Label = "", older: Older = "",
-    younger: Younger = "", id: Ids = None, yes: Yes = False,
+    younger: Younger = "", id: Copies = None, yes: Yes = False,
     no_wait: NoWait = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
     """Remove copies for good. It asks first; nothing else empties a journal."""

@@ -13,7 +13,18 @@ from functools import partial
 from typing import Annotated, Any, NoReturn
 
 from onceq.cli import out
-from onceq.cli.common import CONNECT_S_MAX, TOP, DryRun, Json, Where, Yes, agreed, dumped, manager
+from onceq.cli.common import (
+    CONNECT_S_MAX,
+    TOP,
+    DryRun,
+    Json,
+    Where,
+    Yes,
+    agreed,
+    complete_branch,
+    dumped,
+    manager,
+)
 from onceq.cli.contexts import meant
 from onceq.cli.parameters import Argument, Exit, Option
 from onceq.client.address import parse
@@ -52,7 +63,10 @@ Others = Annotated[
 Watch = Annotated[
     bool, Option("--watch", help="Go on: look again from time to time, until Ctrl-C.")
 ]
-BranchId = Annotated[str, Argument(metavar="BRANCH", help="As the list shows it.")]
+BranchId = Annotated[
+    str,
+    Argument(metavar="BRANCH", help="As the list shows it.", autocompletion=complete_branch),
+]
 Decider = Annotated[
     str,
     Option(

@@ -184,7 +184,9 @@ def filter_of(**given: Any) -> Filter:
             is none.
     """
     made = Filter(**{name: value for name, value in given.items() if value})
-    if made.reason and made.reason.casefold() not in REASONS:
+    if made.reason.casefold().replace("-", " ") in REASONS:
+        made = replace(made, reason=made.reason.casefold().replace("-", " "))
+    elif made.reason:
         value = _class_of(made.reason)
         if value is None:
             raise InvalidParameter(

@@ -50,12 +50,38 @@ def test_commands_and_options_are_offered(
     assert asked(monkeypatch, capsys, line) == offered
 
 
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("onceq dead list --reason in", ["in-doubt"]),
+        ("onceq dead return --reason re", ["refused", "rejected", "removed"]),
+        ("onceq qm settings connect_r", ["connect_retry_s"]),
+    ],
+)
+def test_words_are_offered_without_a_manager(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str,
+    offered: list[str],
+) -> None:  # fmt: skip
+    assert asked(monkeypatch, capsys, line) == offered
+
+
+def test_contexts_are_offered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["context", "add", "prod", "onceq://127.0.0.1:1"]) == 0
+    capsys.readouterr()
+    for line in ("onceq -q p", "onceq queue list -q pr", "onceq context use p"):
+        assert asked(monkeypatch, capsys, line) == ["prod"], line
+
+
 @pytest.mark.parametrize("where", ["nowhere", "onceq://127.0.0.1:1", "."])
 def test_a_daemon_that_is_away_is_silence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], where: str
 ) -> None:
     assert asked(monkeypatch, capsys, f"onceq -q {where} queue show ") == []
     assert asked(monkeypatch, capsys, "onceq outgoing why ") == []
+    for words in ("dead show 5", "dead purge --id {", "journal show ", "tx commit "):
+        assert asked(monkeypatch, capsys, f"onceq -q {where} {words}") == []
 
 
 @pytest.mark.parametrize("line", ["onceq -q {} queue show pr", "onceq queue show -q {} pr"])

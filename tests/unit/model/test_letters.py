@@ -23,7 +23,7 @@ def test_what_is_no_identifier_is_refused_and_not_looked_for(text: str) -> None:
 @pytest.mark.parametrize(
     ("said", "meant"),
     [
-        ("Refused", "Refused"), ("in doubt", "in doubt"), ("0x8002", "0x8002"), ("8002", "0x8002"),
+        ("Refused", "refused"), ("in-doubt", "in doubt"), ("0x8002", "0x8002"), ("8002", "0x8002"),
         ("c004", "0xc004"), ("0xC004", "0xc004"), ("32770", "0x8002"), ("0xD123", "0xd123"),
         ("nack-reach-queue-timeout", "0x8002"), ("class-0xd123", "0xd123"),
     ],
