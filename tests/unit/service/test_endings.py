@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pytest
 
-from onceq.core.step.counts import REFUSED_HERE, REFUSED_THERE
+from onceq.core.step.counts import LETTERS, REFUSED_HERE, REFUSED_THERE
 from onceq.model.classes import MessageClass as C
 from onceq.model.limits import LOG_RATE_S
+from onceq.model.message import Journal
+from onceq.model.requests import Steer, SteerOutgoing
 from onceq.service.endings import tell
 from onceq.service.rates import SECOND, Rates
 from tests.conformance.world import World
 from tests.unit.service.fakes import Clock
 
+HERE = r"private$\q"
 NOWHERE = r"DIRECT=OS:B\private$\nowhere"
 
 
@@ -56,3 +60,41 @@ def test_what_a_queue_does_not_take_is_told_at_both_ends(caplog: pytest.LogCaptu
     engine = world["A"].engine
     assert engine is not None
     assert engine.manager.noted() == {}
+
+
+def test_dead_letters_are_lines_that_count_with_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World("A")
+    world["A"].create("q")
+    for at in range(50):
+        world["A"].once(
+            HERE, b"%d" % at, journal=Journal.DEADLETTER, time_to_be_received=2 + at % 2
+        )
+    world["A"].once(HERE, b"nobody asked", time_to_be_received=2)
+    world.run(10)
+    first, *_ = lines(caplog, LETTERS)
+    assert first.startswith('dead letters: class=nack-receive-timeout why="nobody received it in')
+    assert " queue=q count=" in first
+    world.run(LOG_RATE_S + 10)
+    engine = world["A"].engine
+    assert engine is not None
+    engine.stop()
+    told = lines(caplog, LETTERS)
+    assert len(told) <= 2
+    assert sum(int(re.findall(r"count=(\d+)", line)[0]) for line in told) == 50
+
+
+def test_a_pause_is_one_line_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    world = World("A", "B")
+    world["A"].create("q")
+    world["A"].once(NOWHERE, b"x")
+    for where in (HERE, NOWHERE):
+        for action in (Steer.PAUSE, Steer.PAUSE, Steer.RESUME):
+            world["A"].ask(SteerOutgoing(where, action))
+    told = [line.partition(":")[0] for line in lines(caplog, "by an operator")]
+    assert told == [
+        "a queue was paused by an operator", "a queue was resumed by an operator",
+        "an outgoing queue was paused by an operator",
+        "an outgoing queue was resumed by an operator",
+    ]  # fmt: skip

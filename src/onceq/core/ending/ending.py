@@ -50,7 +50,7 @@ from onceq.core.state.state import (
     JOURNAL,
 )
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.counts import REFUSALS, REFUSED_HERE, REFUSED_THERE
+from onceq.core.step.counts import LETTERS, REFUSALS, REFUSED_HERE, REFUSED_THERE
 from onceq.model.classes import SECOND_LETTER, MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.message import Acknowledge
@@ -143,6 +143,12 @@ def _carry_out(
             part.copies_to = (*part.copies_to, (part.to, 0, reason))
             part.note = SECOND_LETTER
         part.to, part.reason = here, reason
+    if part.to not in (0, JOURNAL, DOUBTS_KEPT):
+        queue = build.step.state.all_queues[part.queue]
+        name = queue.title if isinstance(queue, Queue) else ""
+        if isinstance(queue, OutgoingQueue):
+            name = str(queue.name)
+        build.step.counts.note(LETTERS, reason, part.count, name)
 
 
 def _owes(w: ReportRequest, reason: int) -> bool:
@@ -250,7 +256,10 @@ def end_at_hand(build: ChangeBuilder, what: AtHand, ending: Ending, reason: int 
             build.step.counts.note(REFUSED_HERE, reason, len(packets.lengths), what.queue)
     if fate.journal and what.asked & PUT_JOURNAL and journal_room(build, size):
         build.put_copy(JOURNAL, packets, message=what.message)
-    for number in _dead_letter_queues(build, fate, what, size):
+    letters = _dead_letter_queues(build, fate, what, size)
+    if letters:
+        build.step.counts.note(LETTERS, reason, len(packets.lengths), what.queue)
+    for number in letters:
         build.put_copy(
             number, packets, reason=reason, flags=PUT_EXPRESS if what.express else 0,
             message=what.message, address=what.address, stream=what.stream,

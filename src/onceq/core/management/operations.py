@@ -134,11 +134,15 @@ def steer(step: Step, item: SteerOutgoing) -> None:
     if item.action is Steer.PAUSE:
         if not outgoing.paused_s:
             step.setup(Paused(number=outgoing.number, since_s=step.now.wall_s))
+            step.act_notice("an outgoing queue was paused by an operator",
+                            queue=str(outgoing.name), messages=len(outgoing))  # fmt: skip
             # No time-outs are counted while nothing may leave.
             outgoing.pace.due_us = 0
     elif item.action is Steer.RESUME:
         if outgoing.paused_s:
             step.setup(Paused(number=outgoing.number, since_s=0))
+            step.act_notice("an outgoing queue was resumed by an operator",
+                            queue=str(outgoing.name), messages=len(outgoing))  # fmt: skip
             outgoing.rewind()
             start_if_possible(step, outgoing)
     else:
@@ -178,6 +182,8 @@ def _pause(step: Step, queue: Queue, *, paused: bool) -> None:
         return
     since = step.now.wall_s if paused else 0
     step.setup(QueueSet(replace(queue.properties, paused_since=since)))
+    step.act_notice(f"a queue was {'paused' if paused else 'resumed'} by an operator",
+                    queue=queue.title, messages=len(queue))  # fmt: skip
     if not paused:
         serve_waiting(step, queue)
 

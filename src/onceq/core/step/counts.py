@@ -15,6 +15,7 @@ from onceq.model.classes import MessageClass, class_name
 
 REFUSED_HERE: Final = "messages refused"
 REFUSED_THERE: Final = "messages refused by another queue manager"
+LETTERS: Final = "dead letters"
 REFUSALS: Final = frozenset((
     MessageClass.NACK_BAD_DESTINATION_QUEUE,
     MessageClass.NACK_QUEUE_EXCEED_QUOTA,
@@ -67,7 +68,7 @@ class Counts:
         """Keep for the log what has happened to some messages.
 
         Args:
-            what: REFUSED_HERE or REFUSED_THERE.
+            what: REFUSED_HERE, REFUSED_THERE or LETTERS.
             reason: Their class; those that only another manager knows are one.
         """
         key = what, reason if reason in _KNOWN else 0
