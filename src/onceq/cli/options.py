@@ -80,6 +80,14 @@ Trace = Annotated[
     bool,
     Option("--trace", help="Every manager on the way reports it to its report queue."),
 ]
+TraceParent = Annotated[
+    str,
+    Option(
+        "--traceparent", metavar="VALUE", show_default=False,
+        help="The trace that it belongs to, as W3C Trace Context writes it: "
+        "00-TRACE-SPAN-FLAGS in hexadecimal digits.",
+    ),
+]  # fmt: skip
 ACKNOWLEDGE = {
     "pos-arrival": 1, "pos-receive": 2, "neg-arrival": 4, "neg-receive": 8,
     "nack-reach-queue": 4, "full-reach-queue": 5, "nack-receive": 12, "full-receive": 14,

@@ -38,6 +38,7 @@ from onceq.errors import (
 )
 from onceq.model.json_body import BODY_TYPE as JSON_BODY_TYPE
 from onceq.model.limits import PACKET_BYTES_MAX
+from onceq.model.traced import trailer
 from onceq.model.wording import plural
 
 READ_BYTES = 1 << 20
@@ -302,6 +303,7 @@ def send(
     journal: options.Journaled = False,
     acknowledge: options.AcknowledgeLevel = "",
     trace: options.Trace = False,
+    traceparent: options.TraceParent = "",
     json_body: options.JsonBodies = False,
     track: options.Track = False,
     qm: Where = None,
@@ -314,6 +316,8 @@ def send(
     the commit under way, then says what was committed. A delay counts from when each is sent.
     """
     due = _due(delay, at)
+    if traceparent:
+        trailer(traceparent)  # one that is none is refused before anything is read
     check_dollar(destination)
     with manager(qm, name=destination) as connection:
         in_transactions, delivery = _mode(
@@ -326,6 +330,8 @@ def send(
         ) | _endings(dead_letter, journal, dead_letter_queue) | due  # fmt: skip
         if json_body:
             values["body_type"] = JSON_BODY_TYPE
+        if traceparent:
+            values["traceparent"] = traceparent
         if track:
             values = wishes(values, connection.tracking_queue())
         sender = Sender(connection, destination, values, transactional=in_transactions)
