@@ -31,6 +31,16 @@ class QueueNotFound(UsageError):
     )
 
 
+class ManagerNotFound(QueueNotFound):
+    """There is no queue manager of that name among those that are known here."""
+
+    code = "manager-not-found"
+    cure = (
+        "Take one of the names in the text. A console watches those that `-q` has named at its "
+        "start; `context list` shows names that `-q` takes."
+    )
+
+
 class QueueExists(UsageError):
     """A queue of that name exists already."""
 

@@ -124,6 +124,26 @@ def test_one_that_is_away_is_shown_as_away(script: httpx.Client) -> None:
     assert "is away" in page.text
 
 
+def test_one_that_does_not_run_and_a_mistyped_one_stop_nobody(alpha: Path, tmp_path: Path) -> None:
+    beta = tmp_path / "beta"
+    assert run(["qm", "init", str(beta), "--name", "BETA", "--listen", "127.0.0.1:0"]) == 0
+    with console(tmp_path, beta, alpha, tmp_path / "alpah") as one:
+        assert "alpah is shown as away: " in one.error.read_text()
+        shown = {"authorization": f"Bearer {TOKEN}"}
+        with httpx.Client(base_url=one.address, headers=shown, timeout=60) as client:
+            assert client.get(f"{ALPHA}/queues").status_code == 200
+            answer = client.get("/api/managers/beta/queues")
+            assert (answer.status_code, "is not running" in answer.text) == (503, True)
+            assert client.get("/api/managers/alpah/queues").status_code == 503
+            answer = client.get("/api/managers/alpa/queues")
+            assert (answer.status_code, answer.json()["error"]["code"]) == (
+                404,
+                "manager-not-found",
+            )
+            with running(beta):
+                assert client.get("/api/managers/beta/queues").status_code == 200
+
+
 def test_a_stopped_one_does_not_hold_up_the_others(alpha: Path, tmp_path: Path) -> None:
     """SIGSTOP: it takes connections and answers nothing, until it goes on."""
     path = tmp_path / "beta"

@@ -10,7 +10,7 @@ from typing import Annotated
 from onceq.cli import out
 from onceq.cli.common import TOP, where
 from onceq.cli.parameters import Option
-from onceq.errors import ConfigurationError
+from onceq.errors import ConfigurationError, OnceqError
 
 TOKEN = "ONCEQ_CONSOLE_TOKEN"
 PORT = 8181
@@ -58,14 +58,33 @@ def console(
     token = os.environ.get(TOKEN, "")
     if token and (len(token) < 20 or not token.isascii() or not token.isprintable()):
         raise ConfigurationError(f"{TOKEN} must have 20 characters or more, all printable")
-    watched = [where(place) for place in places] if places else [where(None)]
+    watched, faults = _watched(places) if places else ([where(None)], {})
     made = Console(
         watched, port=port, monotonic=time.monotonic, wall=time.time, token=token,
-        token_file=TOP.token_file, names=host or (), secure=https,
+        token_file=TOP.token_file, names=host or (), secure=https, faults=faults,
     )  # fmt: skip
+    for place, text in made.problems.items():
+        out.note(f"{place} is shown as away: {text}")
     out.line(f"console: {made.address}")
     out.line(f"sign in, once: {made.link()}")
     if not token:
         out.line(f"token for scripts: {made.keys.token}")
     sys.stdout.flush()  # also into a pipe or a file, where somebody looks for the link
     made.run()
+
+
+def _watched(places: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Addresses, and why some of them are none: one mistyped name must not keep the others from
+    being watched. Raises OnceqError if all of them are wrong."""
+    found, faults = [], {}
+    first: OnceqError | None = None
+    for place in places:
+        try:
+            found.append(where(place))
+        except OnceqError as error:
+            first = first or error
+            found.append(place)
+            faults[place] = error.text
+    if first is not None and len(faults) == len(set(places)):
+        raise first
+    return found, faults

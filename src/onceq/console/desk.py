@@ -62,7 +62,7 @@ class Desk:
         return int(self.wall())
 
     def watched(self, request: Request) -> Watched:
-        """The queue manager that the address of a request names; raises QueueNotFound."""
+        """The queue manager that the address of a request names; raises ManagerNotFound."""
         return self.managers[request.path_params["manager"]]
 
     async def read(self, watched: Watched, read: Read, given: Given) -> Told:

@@ -14,11 +14,12 @@ import asyncio
 import contextlib
 import re
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TypeVar
 
-from onceq.client.address import Address, parse
+from onceq.client.address import parse
 from onceq.client.async_link import AsyncLink
 from onceq.client.credentials import Credentials
 from onceq.client.tasks.manager import AsyncQueueManager
@@ -30,7 +31,13 @@ from onceq.console.limits import (
     SAMPLE_SHARE,
     SAMPLES_MAX,
 )
-from onceq.errors import InDoubt, OnceqError, QueueNotFound, ServiceNotAvailable
+from onceq.errors import (
+    ConfigurationError,
+    InDoubt,
+    ManagerNotFound,
+    OnceqError,
+    ServiceNotAvailable,
+)
 
 T = TypeVar("T")
 Ask = Callable[[AsyncQueueManager], Awaitable[T]]
@@ -58,7 +65,9 @@ class Watched:
 
     Attributes:
         key: Its name in addresses of pages.
-        where: Its address, as it was given.
+        where: Its address, as it was given; it is read anew for each connection, because the
+            socket of a directory is there only while its queue manager runs.
+        fault: Why nobody is connected to under that name; "": there is no reason.
         name: Its computer name; "" until it has said it.
         away: Why it cannot be asked now; "": it can.
         away_since: Since when.
@@ -69,8 +78,8 @@ class Watched:
     key: str
     where: str
     now: Callable[[], float]
-    address: Address
     credentials: Credentials | None = None
+    fault: str = ""
     name: str = ""
     away: str = ""
     away_since: float = 0.0
@@ -160,7 +169,13 @@ class Watched:
             return self._qm
 
     async def _connect(self) -> AsyncLink:
-        return await AsyncLink.connect(self.address, CONNECT_S_MAX, credentials=self.credentials)
+        if self.fault:
+            raise ServiceNotAvailable(self.fault)
+        try:
+            address = parse(self.where)
+        except ConfigurationError as error:
+            raise ServiceNotAvailable(error.text) from None
+        return await AsyncLink.connect(address, CONNECT_S_MAX, credentials=self.credentials)
 
     def _back(self) -> None:
         self.away, self._silent = "", False
@@ -199,23 +214,39 @@ class Managers:
         now: Callable[[], float],
         *,
         token_file: str | None = None,
+        faults: Mapping[str, str] | None = None,
     ) -> None:
         """Name them; nobody is connected to yet.
 
         Args:
-            places: Their addresses, as for ``onceq.connect``.
+            places: Their addresses, as for ``onceq.connect``. One that is none, or that nobody is
+                at, is away.
             token_file: See ``onceq.connect``. Where there are several, each is shown the token of
                 the line that is for it, and no other.
+            faults: By places: why it is not known what is meant. They are away, too.
 
         Raises:
-            ConfigurationError: One is no address.
+            ConfigurationError: None of them is an address.
         """
+        problems = dict(faults or {})
+        for where in places:
+            try:
+                parse(where)
+            except ConfigurationError as error:
+                problems.setdefault(where, error.text)
+            except OnceqError:
+                continue  # it may be there later
+        if problems and all(where in problems for where in places):
+            raise ConfigurationError(next(iter(problems.values())))
+        self.problems = problems
+        """What is wrong with some of the places, for whoever has named them."""
         self._all: dict[str, Watched] = {}
         several = len(places) > 1
         shown = Credentials(token_file=token_file, aside=several)
         for where in places:
             key = key_of(where, self._all)
-            self._all[key] = Watched(key, where, now, parse(where), shown)
+            fault = (faults or {}).get(where, "")
+            self._all[key] = Watched(key, where, now, shown, fault)
 
     def __iter__(self) -> Iterator[Watched]:
         return iter(self._all.values())
@@ -224,11 +255,14 @@ class Managers:
         return len(self._all)
 
     def __getitem__(self, key: str) -> Watched:
-        """The one of that name; raises QueueNotFound."""
+        """The one of that name; raises ManagerNotFound."""
         found = self._all.get(key)
         if found is None:
-            raise QueueNotFound(
-                f"this console watches no queue manager {key!r}; it watches {', '.join(self._all)}"
+            near = get_close_matches(key, self._all, 1)
+            like = f"did you mean {near[0]}? It" if near else "it"
+            raise ManagerNotFound(
+                f"this console watches no queue manager {key!r}; {like} watches "
+                f"{', '.join(self._all)}"
             )
         return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import uvicorn
 
@@ -25,7 +25,7 @@ class Console:
     def __init__(
         self, places: Sequence[str], *, port: int, monotonic: Callable[[], float],
         wall: Callable[[], float], token: str = "", token_file: str | None = None,
-        names: Sequence[str] = (), secure: bool = False,
+        names: Sequence[str] = (), secure: bool = False, faults: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         """Listen on loopback; nothing is answered before ``run``.
 
@@ -36,15 +36,18 @@ class Console:
             token_file: What the queue managers are shown; see ``Managers``.
             names: By which a proxy is reached, with ports.
             secure: The proxy is reached by HTTPS alone.
+            faults: Why some of the places are not usable; see ``Managers``.
 
         Raises:
             PortInUse: Somebody else listens there.
-            ConfigurationError: An address or a name is none.
+            ConfigurationError: A name is none, or none of the places is an address.
         """
         for name in names:
             if not name or any(c in name for c in "/@ ") or not name.isascii():
                 raise ConfigurationError(f"--host takes a name such as console.example, not {name}")
-        managers = Managers(places, monotonic, token_file=token_file)
+        managers = Managers(places, monotonic, token_file=token_file, faults=faults)
+        self.problems: Mapping[str, str] = managers.problems
+        """What is wrong with places that are shown as away."""
         self._socket = _listening(port)
         self.port: int = self._socket.getsockname()[1]
         cookie = f"onceq-console-{self.port}"

@@ -13,7 +13,7 @@ from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.console import managers as module
 from onceq.console.limits import SAMPLE_S, SAMPLE_SHARE
 from onceq.console.managers import Managers, Sample, Watched, key_of
-from onceq.errors import ConfigurationError, InDoubt, QueueNotFound, ServiceNotAvailable
+from onceq.errors import ConfigurationError, InDoubt, ManagerNotFound, ServiceNotAvailable
 from onceq.model.views.managers import StatusView
 
 
@@ -37,10 +37,34 @@ def test_two_of_one_name_are_told_apart_and_a_third_is_not_there() -> None:
     both = Managers(["onceq://a:1", "onceq://a:1"], lambda: 0.0)
     assert [found.key for found in both] == ["a-1", "a-1-2"]
     assert (len(both), both["a-1-2"].where) == (2, "onceq://a:1")
-    with pytest.raises(QueueNotFound, match="it watches a-1, a-1-2"):
-        both["b"]
+    with pytest.raises(ManagerNotFound, match="; it watches a-1, a-1-2") as caught:
+        both["zzz"]
+    assert "console" in caught.value.cure
+    assert "queue list" not in caught.value.cure
+    with pytest.raises(ManagerNotFound, match=r"did you mean a-1-2\? It watches"):
+        both["a-1-3"]
     with pytest.raises(ConfigurationError):
         Managers(["no such folder"], lambda: 0.0)
+
+
+def test_one_that_is_none_is_away_and_does_not_keep_others_from_being_watched(
+    tmp_path: Path,
+) -> None:
+    places = ["no such folder", "onceq://127.0.0.1:9", "prd", str(tmp_path)]
+    made = Managers(places, lambda: 7.0, faults={"prd": "did you mean prod?"})
+    assert list(made.problems) == ["prd", "no such folder", str(tmp_path)]
+
+    async def ask(watched: Watched) -> str:
+        with pytest.raises(ServiceNotAvailable):
+            await watched.read(status)
+        return watched.away
+
+    told = [asyncio.run(ask(one)) for one in made]
+    assert "neither a directory nor an address" in told[0]
+    assert told[2] == "did you mean prod?"
+    assert "is not the directory of a queue manager" in told[3]
+    with pytest.raises(ConfigurationError, match="did you mean prod"):
+        Managers(["prd"], lambda: 0.0, faults={"prd": "did you mean prod?"})
 
 
 def test_nobody_there_is_away_at_once() -> None:
