@@ -75,6 +75,7 @@ from onceq.core.state.records import Change, Relocated
 from onceq.core.state.replay import replay
 from onceq.core.state.snapshot import Snapshot
 from onceq.core.state.state import ACKS_OWED, State
+from onceq.core.step.counts import Counts
 from onceq.core.step.step import Step, Timer
 from onceq.core.transaction import (
     abandoned_branches,
@@ -182,6 +183,8 @@ class Manager:
         self._rules = _rules()
         self.waiting: Mapping[tuple[int, int], Receive] = self._step.readers.waiting
         """Receives that wait for a message, to be looked at only."""
+        self.counts: Counts = self._step.counts
+        """What has happened since the start. A field: whoever looks often makes no call."""
         self.owing = True
         """Whether acknowledgments may be owed: whoever reads messages for them asks ``owed``."""
 
@@ -318,10 +321,6 @@ class Manager:
             at = step.now.mono_us + min(wall, DELAY_LOOK_S * SECOND_US)
             soonest = at if soonest is None else min(soonest, at)
         return soonest
-
-    def noted(self) -> dict[tuple[str, int], tuple[int, str]]:
-        """What has become of messages since this was asked last, for the log (``Counts.note``)."""
-        return self._step.counts.taken()
 
     def acquainted(self) -> set[bytes]:
         """The managers (by GUID) that messages came from, and those that messages go to."""

@@ -193,7 +193,8 @@ class Upkeep:
         committer = self._committer
         self._looked_us = now.mono_us
         self._looked_at = committer.store.position
-        self.tell_endings()
+        if committer.manager.counts.noted:
+            self.tell_endings()
         if self._disk is not None:
             if not self._low:
                 self._disk.prepare()
@@ -211,8 +212,7 @@ class Upkeep:
 
     def tell_endings(self) -> None:
         """Log what has become of messages since the last time."""
-        if noted := self._committer.manager.noted():
-            endings.tell(self._committer.rates, noted)
+        endings.tell(self._committer.rates, self._committer.manager.counts.taken())
 
     @property
     def low(self) -> bool:

@@ -59,7 +59,7 @@ def test_what_a_queue_does_not_take_is_told_at_both_ends(caplog: pytest.LogCaptu
     ]
     engine = world["A"].engine
     assert engine is not None
-    assert engine.manager.noted() == {}
+    assert engine.manager.counts.noted == {}
 
 
 def test_dead_letters_are_lines_that_count_with_the_reason(
