@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from tests.planted.group_mistakes import GROUP_MISTAKES
 from tests.planted.mistakes import MISTAKES
+from tests.planted.pause_mistakes import PAUSE_MISTAKES
 from tests.planted.reader_mistakes import READER_MISTAKES
 from tests.planted.rights_mistakes import RIGHTS_MISTAKES
 from tests.planted.row_mistakes import ROW_MISTAKES
 from tests.planted.shared_mistakes import SHARED_MISTAKES
 
-ALL = MISTAKES | SHARED_MISTAKES | GROUP_MISTAKES | ROW_MISTAKES | READER_MISTAKES | RIGHTS_MISTAKES
+ALL = (
+    MISTAKES
+    | SHARED_MISTAKES
+    | GROUP_MISTAKES
+    | ROW_MISTAKES
+    | READER_MISTAKES
+    | RIGHTS_MISTAKES
+    | PAUSE_MISTAKES
+)

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from onceq.service import emptying, upkeep
-from onceq.simulator.apps import delaying, readers, subjects
+from onceq.simulator.apps import delaying, pausing, readers, subjects
 from onceq.simulator.faults import beside, lives
 from onceq.simulator.sim import marks
 from onceq.simulator.sim.trace import Violation
@@ -172,6 +172,7 @@ def describe(result: Result) -> str:
     also = " ARGS=--readers" if readers.SHARE == 1 else also
     also = " ARGS=--rights" if subjects.SHARE == 1 else also
     also = " ARGS=--delays" if delaying.SHARE == 1 else also
+    also = " ARGS=--pauses" if pausing.SHARE == 1 else also
     seed = f"{result.seed:#x}" + (f"@{result.size:g}" if result.size else "")
     return "\n".join([f"make sim SEED={seed}{also}", f"    {result.violation}", *result.story])
 
@@ -193,11 +194,13 @@ def main(argv: list[str]) -> int:
                         help="in every world rights are given and taken away")  # fmt: skip
     parser.add_argument("--delays", action="store_true",
                         help="in every world messages are delayed")  # fmt: skip
+    parser.add_argument("--pauses", action="store_true",
+                        help="in every world operators pause queues")  # fmt: skip
     arguments = parser.parse_args(argv)
     for wanted, everywhere in (
         (arguments.lives, lives.everywhere), (arguments.beside, beside.everywhere),
         (arguments.readers, readers.everywhere), (arguments.rights, subjects.everywhere),
-        (arguments.delays, delaying.everywhere),
+        (arguments.delays, delaying.everywhere), (arguments.pauses, pausing.everywhere),
     ):  # fmt: skip
         if wanted:
             everywhere()
@@ -252,6 +255,8 @@ def _required(arguments: argparse.Namespace) -> tuple[str, ...]:
         return marks.OF_READERS
     if arguments.delays:
         return marks.OF_DELAYS
+    if arguments.pauses:
+        return marks.OF_PAUSES
     if arguments.rights:
         return (*marks.OF_RIGHTS, *marks.OF_TOKENS)
     return marks.REQUIRED

@@ -21,6 +21,7 @@ from onceq.simulator.apps.delaying import Delaying
 from onceq.simulator.apps.holders import HOLDERS, Holder
 from onceq.simulator.apps.last_agents import LastAgents
 from onceq.simulator.apps.operators import Operators
+from onceq.simulator.apps.pausing import Pausing
 from onceq.simulator.apps.places import make_lists, make_places
 from onceq.simulator.apps.readers import Readers
 from onceq.simulator.apps.sends import Sends
@@ -174,6 +175,7 @@ class World:
         work = Work(kernel, books, self.ledger, sends)
         self.workload = Workload(kernel, work, apart=self.apart)
         self.readers = Readers(kernel, work)
+        self.pausing = Pausing(kernel, work, fit=not self.apart)
         self.subjects = Subjects(kernel, self.nodes, work, self.permissions)
         self.coordinators = Coordinators(kernel, self.nodes, work)
         self.last_agents = LastAgents(kernel, self.nodes, work)
@@ -286,6 +288,10 @@ class World:
             giver = App(node, self.kernel.options.think_us, self.subjects.give)
             giver.start(0)
             apps.append(giver)
+        if self.pausing.active:
+            app = App(node, self.kernel.options.think_us, self.pausing.next)
+            app.start(self.pausing.rng.randrange(self.kernel.options.think_us + 1))
+            apps.append(app)
         return apps
 
     # ---- the end of all faults ----------------------------------------------------------

@@ -6,6 +6,7 @@ Also the last phase of a world: everything is resumed and received, until nothin
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from onceq.directory import MemoryDirectory
 from onceq.errors import OnceqError, QueueExists
@@ -261,20 +262,34 @@ class Operators:
             # Most queues are empty; to ask each of them in a transaction of its own was half of
             # the events of a small world.
             queues: tuple[QueueView, ...] = yield Ask(Look("queues"))
+            yield from self._resume(app, queues)
             holding = {view.path for view in queues if view.available}
             for place in self.books.everywhere():
                 if place.node == app.node.index and place.name in holding:
                     yield from self._empty(app, place)
             yield Sleep(MINUTE)
 
+    def _resume(self, app: App, queues: tuple[QueueView, ...]) -> Program:
+        """Let everybody receive from queues that somebody has left paused."""
+        pauses = self.work.pauses
+        for view in queues:
+            if view.paused_since:
+                place = self.books.places[app.node.index, view.path]
+                asking = partial(pauses.asking, place, pause=False)
+                yield Ask(SteerOutgoing(view.path, Steer.RESUME), asking)
+                pauses.answered(place, app.node, pause=False)
+
     def _empty(self, app: App, place: Place) -> Program:
         ledger, work = self.work.ledger, self.work
+        asked: list[int] = []
         while True:
             unit = ledger.unit(app.node.index) if place.transactional else None
             number = app.number() if unit else 0
             if unit:
                 yield Ask(Begin(number))
-            answer = yield Ask(Receive(place.name, number, TAKEN))
+            receive = Receive(place.name, number, TAKEN)
+            answer = yield Ask(receive, lambda: asked.append(self.kernel.now))
+            work.pauses.received(place, app.node, asked[-1], answer)
             took = work.take(place, answer, unit)
             if unit:
                 yield Ask(Commit(number), lambda unit=unit: ledger.ask(unit))  # type: ignore[misc]

@@ -262,8 +262,10 @@ class Subjects:
             return
         place, node = self.rng.choice(places), app.node
         wait_us = self.rng.choice([0, 0, MINUTE, 30 * MINUTE])
+        asked: list[int] = []
 
         def request() -> Receive:
+            asked.append(self.kernel.now)
             until = node.clock.mono_us() + wait_us if wait_us else 0
             return Receive(place.name, number, 2, wait_until_us=until)
 
@@ -275,6 +277,7 @@ class Subjects:
                 place.slack += 1
             raise
         self.kernel.marks[marks.RECEIVE_DENIED] += isinstance(answer, AccessDenied)
+        self.work.pauses.received(place, node, asked[-1], answer)
         if self.work.take(place, answer, unit):
             needs.append(demand)
 

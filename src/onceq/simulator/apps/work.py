@@ -22,6 +22,7 @@ from onceq.simulator.apps.sends import Sends
 from onceq.simulator.judge.books import Books, Message, Place, Status, Unit
 from onceq.simulator.judge.holds import Holds, Moment
 from onceq.simulator.judge.ledger import Ledger
+from onceq.simulator.judge.pauses import Pauses
 from onceq.simulator.sim import marks
 from onceq.simulator.sim.kernel import Kernel
 from onceq.simulator.sim.node import Node
@@ -37,6 +38,7 @@ class Work:
     def __init__(self, kernel: Kernel, books: Books, ledger: Ledger, sends: Sends) -> None:
         self.kernel, self.books, self.ledger, self.sends = kernel, books, ledger, sends
         self.holds = Holds(kernel)
+        self.pauses = Pauses(kernel, books)
         self.rng = kernel.stream("workload")
         self.known: dict[int, list[tuple[int, Unit]]] = {}
         """By manager: units whose outcome is known, and since when."""
@@ -177,6 +179,7 @@ class Work:
             elif lost.asked:
                 place.home.leaks += count
             raise
+        self.pauses.received(place, node, asked[-1].world_us, answer)
         if not self.take(place, answer, unit):
             return
         self.holds.received(place, node, asked[-1])

@@ -148,6 +148,12 @@ TOKEN_AGAIN = "token made under the name of one that was revoked"
 TOKEN_CUT_WAIT = "receive ended in the middle of its wait, because its token was over"
 TOKEN_CUT_COMMIT = "transaction undone, because its token was over before the commit"
 
+PAUSE_TOLD = "receive that got nothing, because an operator has paused the queue"
+PAUSE_KEPT = "queue that is paused in another life of its manager"
+PAUSE_FOUND = "pause whose answer was lost, found by a look"
+PAUSE_WAITED = "receive that waited over the end of a pause, and went on"
+PAUSE_GATHERED = "message that came to a paused queue, and was received later"
+PAUSE_NAMED = "message of a paused queue received by its place"
 DELAYED = "delayed message received when its time had come"
 DELAYED_AFAR = "the same, from another queue manager"
 
@@ -168,6 +174,7 @@ REQUIRED: Final = (
     LIE_IGNORED, STRANGER_REFUSED, FUTURE_REFUSED,
     READ_TWICE, READ_KEPT, HOLD_LAPSED, HOLD_REFUSED, HOLD_REPLACED, HOLD_SLOW,
     SEND_DENIED, RECEIVE_DENIED, PEEK_DENIED, RIGHT_KEPT,
+    PAUSE_TOLD, PAUSE_KEPT, PAUSE_GATHERED, PAUSE_NAMED,
     HOT_BACKUP, RESTORED, RESTORED_HOT, UNDONE_KNOWN, UNTOLD, TURNS, ROLLED_BACK, RELOADED,
 )  # fmt: skip
 """Each of them in nearly every batch of BATCH seeds: the rarest come in one world of seventy."""
@@ -208,6 +215,11 @@ OF_TOKENS: Final = (
 )  # fmt: skip
 """Required of the same batch: in a part of its worlds applications show tokens
 (``apps/holders.py``)."""
+
+OF_PAUSES: Final = (
+    PAUSE_TOLD, PAUSE_KEPT, PAUSE_FOUND, PAUSE_WAITED, PAUSE_GATHERED, PAUSE_NAMED,
+)  # fmt: skip
+"""Required of a batch in which every world has pauses (``apps/pausing.py``)."""
 
 OF_DELAYS: Final = (DELAYED, DELAYED_AFAR)
 """Required of a batch in which every world has delayed messages (``apps/delaying.py``)."""

@@ -29,6 +29,7 @@ from onceq.simulator.sim.options import HOUR, MS, SECOND
 from onceq.simulator.sim.recovery import ArchivedStore, Recovery
 from onceq.simulator.sim.trace import Violation
 from onceq.simulator.sim.turns import without_turn
+from onceq.simulator.sim.waiting import waits_in_vain
 from onceq.store.log import LogStore
 
 T = TypeVar("T")
@@ -389,6 +390,8 @@ class Node:
             later = more or engine.manager.at_work
             waits = "" if later else without_turn(engine.manager)
             assert not waits, f"{waits} may transmit, and has no turn (I26)"
+            waits = "" if later else waits_in_vain(engine.manager)
+            assert not waits, f"{waits} has messages, and receives wait for them (I26)"
 
         self.kernel.note("pump", self.name)
         self.run(pump)

@@ -1,0 +1,22 @@
+"""Programme P4 with ``--pauses``: kept worlds in which operators pause queues."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceq.simulator.apps import pausing
+from onceq.simulator.sim import marks
+from onceq.simulator.simulate import describe, run_seed
+
+KEPT = range(20)
+
+
+@pytest.mark.slow
+def test_worlds_in_which_queues_are_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pausing, "SHARE", 1.0)
+    reached: marks.Marks = marks.Marks()
+    for seed in KEPT:
+        result = run_seed(seed)
+        assert not result.violation, describe(result)
+        reached += result.marks
+    assert not marks.missing(reached, marks.OF_PAUSES), dict(reached)
