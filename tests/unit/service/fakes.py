@@ -10,6 +10,7 @@ from onceq.core.decision import Action, Decision, Record
 from onceq.core.inputs.inputs import Input, Tick
 from onceq.core.management.sparse_segments import Sparse
 from onceq.core.state.state import State
+from onceq.core.step.counts import Counts
 from onceq.errors import StorageFailure
 from onceq.model.log import frame_size
 from onceq.model.manager_identity import Identity
@@ -87,6 +88,7 @@ class Script:
         self.state = State(self.identity)
         self.lives: dict[tuple[int, int], int] = {}
         self.parts: list[Any] = []
+        self.counts = Counts()
 
     life = (b"L" * 16, 1_700_000_000)
 
@@ -124,9 +126,6 @@ class Script:
 
     def live(self, base: int, end: int) -> bool:
         return self.live_bytes(base, end) > 0
-
-    def noted(self) -> dict[tuple[str, int], tuple[int, str]]:
-        return {}
 
     def acquainted(self) -> set[bytes]:
         return set()
