@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.planted.group_mistakes import GROUP_MISTAKES
+from tests.planted.job_mistakes import JOB_MISTAKES
 from tests.planted.mistakes import MISTAKES
 from tests.planted.pause_mistakes import PAUSE_MISTAKES
 from tests.planted.reader_mistakes import READER_MISTAKES
@@ -18,4 +19,5 @@ ALL = (
     | READER_MISTAKES
     | RIGHTS_MISTAKES
     | PAUSE_MISTAKES
+    | JOB_MISTAKES
 )

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from onceq.service import emptying, upkeep
-from onceq.simulator.apps import delaying, pausing, readers, subjects
+from onceq.simulator.apps import delaying, jobs, pausing, readers, subjects
 from onceq.simulator.faults import beside, lives
 from onceq.simulator.sim import marks
 from onceq.simulator.sim.trace import Violation
@@ -173,6 +173,7 @@ def describe(result: Result) -> str:
     also = " ARGS=--rights" if subjects.SHARE == 1 else also
     also = " ARGS=--delays" if delaying.SHARE == 1 else also
     also = " ARGS=--pauses" if pausing.SHARE == 1 else also
+    also = " ARGS=--jobs" if jobs.SHARE == 1 else also
     seed = f"{result.seed:#x}" + (f"@{result.size:g}" if result.size else "")
     return "\n".join([f"make sim SEED={seed}{also}", f"    {result.violation}", *result.story])
 
@@ -196,14 +197,10 @@ def main(argv: list[str]) -> int:
                         help="in every world messages are delayed")  # fmt: skip
     parser.add_argument("--pauses", action="store_true",
                         help="in every world operators pause queues")  # fmt: skip
+    parser.add_argument("--jobs", action="store_true",
+                        help="in every world operators start jobs")  # fmt: skip
     arguments = parser.parse_args(argv)
-    for wanted, everywhere in (
-        (arguments.lives, lives.everywhere), (arguments.beside, beside.everywhere),
-        (arguments.readers, readers.everywhere), (arguments.rights, subjects.everywhere),
-        (arguments.delays, delaying.everywhere), (arguments.pauses, pausing.everywhere),
-    ):  # fmt: skip
-        if wanted:
-            everywhere()
+    _everywhere(arguments)
     write = sys.stdout.write
     if arguments.seed is not None:
         return _one(*arguments.seed, whole_story=arguments.log)
@@ -247,6 +244,18 @@ def main(argv: list[str]) -> int:
     return 1 if failed or lacking else 0
 
 
+def _everywhere(arguments: argparse.Namespace) -> None:
+    """Let all worlds be of the kinds that were asked for."""
+    for wanted, everywhere in (
+        (arguments.lives, lives.everywhere), (arguments.beside, beside.everywhere),
+        (arguments.readers, readers.everywhere), (arguments.rights, subjects.everywhere),
+        (arguments.delays, delaying.everywhere), (arguments.pauses, pausing.everywhere),
+        (arguments.jobs, jobs.everywhere),
+    ):  # fmt: skip
+        if wanted:
+            everywhere()
+
+
 def _required(arguments: argparse.Namespace) -> tuple[str, ...]:
     """The marks that a batch must reach."""
     if arguments.lives or arguments.beside:
@@ -257,6 +266,8 @@ def _required(arguments: argparse.Namespace) -> tuple[str, ...]:
         return marks.OF_DELAYS
     if arguments.pauses:
         return marks.OF_PAUSES
+    if arguments.jobs:
+        return marks.OF_JOBS
     if arguments.rights:
         return (*marks.OF_RIGHTS, *marks.OF_TOKENS)
     return marks.REQUIRED

@@ -19,6 +19,7 @@ from onceq.simulator.apps.apps import App, Program, once
 from onceq.simulator.apps.coordinators import Coordinators
 from onceq.simulator.apps.delaying import Delaying
 from onceq.simulator.apps.holders import HOLDERS, Holder
+from onceq.simulator.apps.jobs import Jobs
 from onceq.simulator.apps.last_agents import LastAgents
 from onceq.simulator.apps.operators import Operators
 from onceq.simulator.apps.pausing import Pausing
@@ -165,6 +166,7 @@ class World:
     def _engine(self, node: Node, **parts: Any) -> Engine:
         engine = PacketFaultEngine(node, self.old_packets, self.siblings, **parts)
         reads_again(node, engine)
+        self.jobs.attach(node, engine)
         engine.worked = lambda: self.early.look(node, engine)
         return engine
 
@@ -176,6 +178,7 @@ class World:
         self.workload = Workload(kernel, work, apart=self.apart)
         self.readers = Readers(kernel, work)
         self.pausing = Pausing(kernel, work, fit=not self.apart)
+        self.jobs = Jobs(kernel, work, fit=not self.apart and not self.named)
         self.subjects = Subjects(kernel, self.nodes, work, self.permissions)
         self.coordinators = Coordinators(kernel, self.nodes, work)
         self.last_agents = LastAgents(kernel, self.nodes, work)
@@ -292,6 +295,10 @@ class World:
             app = App(node, self.kernel.options.think_us, self.pausing.next)
             app.start(self.pausing.rng.randrange(self.kernel.options.think_us + 1))
             apps.append(app)
+        if self.jobs.active:
+            app = App(node, 2 * self.kernel.options.think_us, self.jobs.next)
+            app.start(self.jobs.rng.randrange(self.kernel.options.think_us + 1))
+            apps += [app, self.jobs.worker(node)]
         return apps
 
     # ---- the end of all faults ----------------------------------------------------------
@@ -374,6 +381,7 @@ class World:
                 left.append(f"{node.name} is down")
                 continue
             state = node.engine.manager.state
+            left += [f"{node.name}: job {job.number} runs" for job in state.jobs.running()]
             for outgoing in state.outgoing.values():
                 ours = "NOWHERE" not in str(outgoing.name) and node is not self.pair.ended
                 ours = ours and not self.queues.is_hail(str(outgoing.name))

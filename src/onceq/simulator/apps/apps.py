@@ -14,6 +14,7 @@ from typing import Any
 from onceq.model.fixed import fixed
 from onceq.model.requests import Request
 from onceq.model.rights import Actor
+from onceq.service.requests import Inner
 from onceq.simulator.sim.node import Node
 from onceq.simulator.sim.options import MS
 
@@ -28,14 +29,14 @@ class Ask:
         safe: Never lose the connection over it on purpose.
     """
 
-    request: Request | Callable[[], Request]
+    request: Request | Inner | Callable[[], Request]
     asked: Callable[[], None] | None = None
     safe: bool = False
 
-    def made(self, owner: int, number: int) -> Request:
+    def made(self, owner: int, number: int) -> Request | Inner:
         """The request of an owner, with its number. A copy: it may be asked again, while the first
         still stands in an inbox."""
-        request = self.request if isinstance(self.request, Request) else self.request()
+        request = self.request() if callable(self.request) else self.request
         return replace(request, owner=owner, request=number)
 
 

@@ -84,6 +84,8 @@ class Acknowledgments:
             place = self.books.place_of(message, ack.response_queue)
             if self.restores.told(message, place) or self._of_both(message, place):
                 continue
+            if message.copies[place.key].worked:
+                continue
             if self.queues.doubtful(message, place):
                 self.receivers.told(message, place, ack.message_class)
                 continue
@@ -111,6 +113,7 @@ class Acknowledgments:
         queues = self.queues
         return (
             self.restores.told(message, place)
+            or message.copies[place.key].worked
             or self._of_both(message, place)
             or queues.doubtful(message, place)
             or queues.silent(message, place)

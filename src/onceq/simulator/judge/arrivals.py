@@ -76,7 +76,7 @@ class Arrivals:
     def _once(self, place: Place, lookup: int, arrived: int, message: Message) -> None:
         places = self.books.accepted.setdefault((message.uid, place.key), {})
         places.setdefault(lookup, arrived)
-        if len(places) < 2:
+        if len(places) < 2 or message.copies[place.key].worked:
             return
         self.kernel.marks[marks.REPEATED] += 1
         express = message.properties.delivery is Delivery.EXPRESS

@@ -163,6 +163,21 @@ class Copy:
     letters: list[tuple[int, str, int]] = field(default_factory=list)
     """(manager, system queue, class) where it was found in the end."""
     waiting: bool = False
+    worked: bool = False
+    """Whether a job was about it (``worked.py``)."""
+    own: int = 1
+    """0: it was not sent here; a job has moved it."""
+    more: int = 0
+    perhaps_more: int = 0
+    """So often a job has sent it again, and may have."""
+    fewer: int = 0
+    perhaps_fewer: int = 0
+    """So many letters of it a job has taken away, and may have."""
+
+    @property
+    def lives(self) -> int:
+        """How often it may come to an end of its own, at most."""
+        return self.own + self.more + self.perhaps_more - self.fewer
 
 
 @dataclass(slots=True, eq=False)

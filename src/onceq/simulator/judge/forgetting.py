@@ -74,7 +74,7 @@ class Forgetting:
             copy = message.copies[queues.at(node.index, place).key]
             if self.restores.excused(message, place):
                 continue
-            if copy.seen or copy.received:
+            if (copy.seen or copy.received) and not copy.worked:  # It may have come back.
                 what = "and has accepted it"
             elif not (
                 self.reasons.may_have_ended(message, place) or queues.went_by(node, message, place)

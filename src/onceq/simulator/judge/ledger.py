@@ -41,7 +41,7 @@ class Ledger:
             known: Told which message of the books a packet is that came out of a queue.
         """
         self.kernel, self.nodes, self.books = kernel, nodes, books
-        self.queues, self.arrivals, self._heard = queues, arrivals, known
+        self.queues, self.arrivals, self.heard = queues, arrivals, known
         self.repeats = 0
         """Repetitions of messages that nobody promised to deliver only once."""
         self._lazy: dict[int, list[tuple[Place, int]]] = {}
@@ -210,7 +210,7 @@ class Ledger:
             self.kernel.wrong(f"I17: {place} holds message {message.uid}, which nobody moved there")
         if place.home.poison and place.parent is not None:
             self.kernel.marks[marks.POISONED] += 1
-        self._heard(packet, message.uid)
+        self.heard(packet, message.uid)
         self._check_place(place, message, copy, lookup)
         holder = place.held.get(lookup)
         if holder is not None:
@@ -241,7 +241,8 @@ class Ledger:
         if place.home.key not in message.copies or message.refused:
             self.kernel.wrong(f"I3: {place} holds message {message.uid}, which was not sent there")
         unit = message.unit
-        if (unit is not None) != place.transactional:
+        other = unit is None and message.copies[place.home.key].worked
+        if (unit is not None) != place.transactional and not other:
             self.kernel.wrong(f"Q-4: {place} holds message {message.uid} of the other kind")
         if unit is not None:
             if unit.status in (Status.OPEN, Status.ABORTED) and not unit.undone:
@@ -266,7 +267,7 @@ class Ledger:
             )
         if not copy.lookup:
             copy.lookup = lookup
-        elif copy.lookup != lookup and message.unit is not None and not moves:
+        elif copy.lookup != lookup and message.unit is not None and not (moves or copy.worked):
             self.kernel.wrong(
                 f"I4: message {uid} was accepted twice in {place}, as {copy.lookup} and {lookup}"
             )
@@ -295,7 +296,8 @@ class Ledger:
         copy = message.copies[place.home.key]
         copy.received += 1
         if copy.received > 1:
-            if message.unit is not None:
+            # A letter that a job has returned was a life of its own.
+            if message.unit is not None and copy.received > copy.lives:
                 self.kernel.wrong(f"I4: message {uid} was received twice from {place}")
             self.repeats += 1
 
@@ -331,7 +333,8 @@ class Ledger:
                 purged = (message.node, place.key) in self.books.purged
                 if (turns and unit.was_undone) or (unit.undone and purged):
                     continue
-                if message.copies[place.key].moved or place.poison or message.properties.delay:
+                copy = message.copies[place.key]
+                if copy.moved or copy.worked or place.poison or message.properties.delay:
                     continue
                 here = (unit.order, message.index, message.uid)
                 sender = carrier(message, place)

@@ -120,7 +120,7 @@ class Reasons:
         """More bytes than ever can have stood in a queue: all that was ever sent there, twice."""
         if place.key not in self._most:
             self._most[place.key] = sum(
-                2 * (len(message.body) + HEADERS_BYTES)
+                2 * (len(message.body) + HEADERS_BYTES) * _times(message.copies[place.key])
                 for message in self.books.messages.values()
                 if place.key in message.copies
             )
@@ -132,3 +132,8 @@ class Reasons:
             return False
         self._leaks[place.key] -= 1
         return True
+
+
+def _times(copy: Copy) -> int:
+    """How often it was sent, at most."""
+    return copy.own + copy.more + copy.perhaps_more

@@ -22,6 +22,7 @@ from onceq.simulator.judge.reasons import Reasons
 from onceq.simulator.judge.restores import Restores
 from onceq.simulator.judge.siblings import Siblings
 from onceq.simulator.judge.traffic import Traffic
+from onceq.simulator.judge.worked import Worked
 from onceq.simulator.sim.kernel import Kernel
 from onceq.simulator.sim.node import Node
 from onceq.simulator.sim.pair import Pair
@@ -40,6 +41,7 @@ class Verdict:
         self.traffic, self.siblings = traffic, siblings
         self.reasons, self.endings = reasons, endings
         self.senders, self.receivers, self.acknowledgments = senders, receivers, acknowledgments
+        self.worked = Worked(reasons)
         self._check_order = check_order
         self.ends: Counter[str] = Counter()  # how many copies met which end
 
@@ -88,6 +90,8 @@ class Verdict:
                 copy = message.copies[place.key]
                 if message.uid in books.rotten:
                     end = self._rotten(message, place, copy)
+                elif copy.worked:
+                    end = self.worked.judge(message, place, copy)
                 elif self.restores.touched(message, place):
                     end = self._put_back(message, place, copy)
                 elif self.siblings.apart(message, place):
@@ -105,7 +109,7 @@ class Verdict:
         """Its bytes, or some beside them, were altered where it was stored: it may have been set
         aside there, and everything that is made of it. What was handed out was right."""
         unit = message.unit
-        if unit is not None and copy.received > 1:
+        if unit is not None and copy.received > copy.lives:
             self.reasons.wrong(message, place, copy, "I4, received twice")
         if unit is not None and unit.status is Status.ABORTED and copy.received:
             self.reasons.wrong(message, place, copy, "I3, not committed")

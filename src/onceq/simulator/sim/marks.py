@@ -154,6 +154,15 @@ PAUSE_FOUND = "pause whose answer was lost, found by a look"
 PAUSE_WAITED = "receive that waited over the end of a pause, and went on"
 PAUSE_GATHERED = "message that came to a paused queue, and was received later"
 PAUSE_NAMED = "message of a paused queue received by its place"
+JOB_ENDED = "job that was done"
+JOB_KEPT = "job that went on in another life of its manager"
+JOB_FOUND_DONE = "batch of a job in doubt, found done"
+JOB_FOUND_NOT_DONE = "batch of a job in doubt, found not done"
+JOB_CANCELLED = "job cancelled between two batches"
+JOB_RETURNED = "dead letter returned by a job, and received"
+JOB_MOVED = "message moved to another queue by a job"
+JOB_GONE = "message of a job that somebody else took before its turn"
+JOB_FAILED = "message that a job could not do"
 DELAYED = "delayed message received when its time had come"
 DELAYED_AFAR = "the same, from another queue manager"
 
@@ -174,7 +183,7 @@ REQUIRED: Final = (
     LIE_IGNORED, STRANGER_REFUSED, FUTURE_REFUSED,
     READ_TWICE, READ_KEPT, HOLD_LAPSED, HOLD_REFUSED, HOLD_REPLACED, HOLD_SLOW,
     SEND_DENIED, RECEIVE_DENIED, PEEK_DENIED, RIGHT_KEPT,
-    PAUSE_TOLD, PAUSE_KEPT, PAUSE_GATHERED, PAUSE_NAMED,
+    PAUSE_TOLD, PAUSE_KEPT, PAUSE_GATHERED, PAUSE_NAMED, JOB_ENDED, JOB_KEPT, JOB_MOVED,
     HOT_BACKUP, RESTORED, RESTORED_HOT, UNDONE_KNOWN, UNTOLD, TURNS, ROLLED_BACK, RELOADED,
 )  # fmt: skip
 """Each of them in nearly every batch of BATCH seeds: the rarest come in one world of seventy."""
@@ -220,6 +229,12 @@ OF_PAUSES: Final = (
     PAUSE_TOLD, PAUSE_KEPT, PAUSE_FOUND, PAUSE_WAITED, PAUSE_GATHERED, PAUSE_NAMED,
 )  # fmt: skip
 """Required of a batch in which every world has pauses (``apps/pausing.py``)."""
+
+OF_JOBS: Final = (
+    JOB_ENDED, JOB_KEPT, JOB_FOUND_DONE, JOB_FOUND_NOT_DONE, JOB_CANCELLED, JOB_RETURNED, JOB_MOVED,
+    JOB_GONE, JOB_FAILED,
+)  # fmt: skip
+"""Required of a batch in which every world has jobs (``apps/jobs.py``)."""
 
 OF_DELAYS: Final = (DELAYED, DELAYED_AFAR)
 """Required of a batch in which every world has delayed messages (``apps/delaying.py``)."""
