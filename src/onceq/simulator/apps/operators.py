@@ -273,8 +273,9 @@ class Operators:
         """Let everybody receive from queues that somebody has left paused."""
         pauses = self.work.pauses
         for view in queues:
-            if view.paused_since:
-                place = self.books.places[app.node.index, view.path]
+            place = self.books.places.get((app.node.index, view.path))
+            # A subqueue shows the properties of its queue, and is open.
+            if view.paused_since and place is not None:
                 asking = partial(pauses.asking, place, pause=False)
                 yield Ask(SteerOutgoing(view.path, Steer.RESUME), asking)
                 pauses.answered(place, app.node, pause=False)
