@@ -105,6 +105,7 @@ def test_its_subqueues_are_open(world: World) -> None:
     a.ask(requests.MoveMessage(Q, Q + ";aside", one, tx))
     a.commit(tx)
     a.steer(Q, "pause")
+    assert a.look("queue", Q + ";aside").paused_since == 0 < a.look("queue", Q).paused_since
     assert [m.body for m in a.receive(Q + ";aside")] == [b"1"]
 
 

@@ -144,7 +144,7 @@ def queue_view(step: Step, queue: Queue) -> QueueView:
         delayed_until=due_s,
         in_subqueues=sum(map(len, queue.subs.values())),
         bytes_in_subqueues=sum(sub.bytes for sub in queue.subs.values()),
-        paused_since=properties.paused_since,
+        paused_since=0 if queue.parent else properties.paused_since,  # subqueues are open
     )
 
 
