@@ -109,6 +109,21 @@ def test_its_subqueues_are_open(world: World) -> None:
     assert [m.body for m in a.receive(Q + ";aside")] == [b"1"]
 
 
+def test_its_journal_is_open(world: World) -> None:
+    """Over a restart, too: it is a queue of the system, and those are never paused."""
+    a = world["A"]
+    a.ask(requests.SetQueue(Q, {"journal": True}))
+    a.once(HERE, b"1")
+    a.once(HERE, b"2")
+    a.receive(Q)
+    a.steer(Q, "pause")
+    assert a.look("queue", Q + ";journal").paused_since == 0
+    a.kill()
+    a.start()
+    nothing_is_received(a, Q)
+    assert [m.body for m in a.receive(Q + ";journal")] == [b"1"]
+
+
 def test_what_cannot_be_paused(world: World) -> None:
     a = world["A"]
     for name in ("SYSTEM$;DEADXACT", Q + ";aside"):

@@ -21,5 +21,7 @@ def dump_properties(properties: QueueProperties) -> dict[str, Any]:
 
 
 def journal_of(properties: QueueProperties) -> QueueProperties:
-    """Properties of the journal of a queue: it keeps copies, and nothing is copied from it."""
-    return replace(properties, journal=False, quota_kb=properties.journal_quota_kb)
+    """Properties of the journal of a queue: it keeps copies, and nothing is copied from it. Who
+    pauses the queue does not pause it."""
+    quota_kb = properties.journal_quota_kb
+    return replace(properties, journal=False, quota_kb=quota_kb, paused_since=0)
