@@ -20,6 +20,7 @@ from onceq.cli.table import Table
 from onceq.client.pause import pause
 from onceq.client.why import duration
 from onceq.errors import AccessDenied, OnceqError, ServiceNotAvailable, UsageError
+from onceq.model.limits import PLACES_AHEAD_MIN
 from onceq.model.queue import TRACKING_QUEUE
 from onceq.model.wording import plural
 
@@ -204,7 +205,9 @@ def _new(old: QueueView, now: QueueView) -> int:
         return more
     if old.last_lookup >> _LANE_BITS != now.last_lookup >> _LANE_BITS:
         return more  # other priorities: places of different lanes do not tell
-    return max(now.last_lookup - old.last_lookup, more)
+    came = now.last_lookup - old.last_lookup
+    # What stood there before the last start has places of another life, far before those of now.
+    return max(came, more) if came < PLACES_AHEAD_MIN else more
 
 
 def _outgoing(old: OutgoingView | None, now: OutgoingView, span: float, age_s: int | None) -> Line:

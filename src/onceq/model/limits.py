@@ -639,3 +639,12 @@ LOG_SEGMENT_BYTES_MIN: Final = 256 << 10
 
 LOG_SEGMENT_BYTES_MAX: Final = 256 << 20
 """Largest segment: two are prepared, and one that is in use is given back only as a whole."""
+
+PLACES_AHEAD_MIN: Final = 1 << 20
+"""Places of a queue that a start passes over, at least: more than express messages can have been
+given since the last record, and more than come between two looks of ``top``."""
+
+PLACES_AHEAD_MAX: Final = 1 << 34
+"""... and about so many at most: of eight million starts none comes to the end of the counters, and
+of two lives that give a million places each from the same copy on, one in ten thousand meets the
+other."""

@@ -42,6 +42,7 @@ def rates(old: QueueView, new: QueueView, span: float = 2.0) -> tuple[float | No
         ((0, 0), (4, LANE + 400), 2.0, 0.0),  # at least
         ((4, LANE + 4), (0, 0), 0.0, 2.0),  # at least
         ((0, 0), (0, 0), None, None),  # thousands may have come and gone
+        ((5, LANE + 5), (6, LANE + (7 << 30)), 0.5, 0.0),  # the first one since the last start
         ((5, LANE + 5), (6, (2 << 56) + 3), 0.5, 0.0),  # lanes of other priorities do not tell
     ],
 )

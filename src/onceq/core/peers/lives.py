@@ -40,20 +40,13 @@ from onceq.core.state.records import Change
 from onceq.core.state.setups import LifeBegun, PlacesBegun, StreamsGoOn
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
-from onceq.model.limits import MESSAGE_NUMBER_MAX
+from onceq.model.limits import MESSAGE_NUMBER_MAX, PLACES_AHEAD_MAX, PLACES_AHEAD_MIN
 
 ENTROPY_BYTES: Final = 24
 ORDINAL_MAX: Final = 0xFFFF_FFFE
 """Behind it the next stamp begins."""
 _HALF: Final = 0x7FFF_FFFF
 """Ordinals begin in the lower half, so that two thousand million are left."""
-PLACES_AHEAD_MIN: Final = 1 << 20
-"""Places of a queue passed over at a start, at least: more than express messages can have been
-given since the last record."""
-PLACES_AHEAD_MAX: Final = 1 << 34
-"""... and about so many at most: of eight million starts none comes to the end of the counters, and
-of two lives that give a million places each from the same copy on, one in ten thousand meets the
-other."""
 
 
 def begin(step: Step, entropy: bytes, made_ns: int = 0, *, orderly: bool | None = None) -> None:
