@@ -375,7 +375,9 @@ DAMAGED = "damaged"
 """The store itself refuses to start: what it had promised is not there (I23)."""
 ASSERTED = "asserted"
 """One of the product's own assertions stopped the process first."""
-UNTRUE = frozenset({"I1", "I1 or I12", "I3", "I3a", "I4", "I7", "I9", "I12", "I17", "I23", DAMAGED})
+UNTRUE = frozenset(
+    {"I1", "I1 or I12", "I3", "I3a", "I4", "I7", "I9", "I12", "I14", "I17", "I23", DAMAGED}
+)
 """Something was said that a crash made untrue; which of these shows first is chance."""
 
 

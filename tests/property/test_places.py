@@ -149,13 +149,15 @@ class Applications:
 
 def parts(manager: Manager) -> tuple[dict[str, Any], bytes]:
     """A snapshot: its head without what each start takes anew (its stamp, its life and the numbers
-    that it passes over), and its tables."""
+    and places that it passes over), and its tables."""
     raw = b"".join(bytes(part) for part in manager.snapshot().encode())
     size = struct.unpack_from("<II", raw)[1]
     head = json.loads(raw[8 : 8 + size])
     head["next"][1] = 0
-    for anew in ("stamp", "life", "ceiling"):
+    for anew in ("stamp", "life", "ceiling", "places"):
         del head[anew]
+    for lane in head["lanes"]:
+        del lane["next"]
     return head, raw[8 + size :]
 
 
