@@ -458,8 +458,8 @@ MISTAKES: dict[str, Mistake] = {
     "given back uncounted": Mistake(15, given_back_uncounted, frozenset({"I17"})),
     # What it took stays locked: it is neither removed nor ever given back.
     "locks forgotten": Mistake(15, locks_forgotten, frozenset({"I17", "I26"})),
-    # What is lost may be what would have made a queue move.
-    "sync tried again": Mistake(18, sync_tried_again, UNTRUE | {"I26", ASSERTED}, first=145),
+    # What is lost may be what would have made a queue move, or what the books have of a purge.
+    "sync tried again": Mistake(18, sync_tried_again, UNTRUE | {"I13", "I26", ASSERTED}, first=145),
     "all passed over": Mistake(0, all_passed_over, frozenset({"I11", "I13"})),
     "outcome forgotten": Mistake(0, outcome_forgotten, frozenset({"I3a", "I3"})),
 }
