@@ -186,6 +186,9 @@ JOB_RETRY_S: Final = 2.0
 """A job that cannot go on (the disk is nearly full, somebody holds the queue for himself) tries
 again after this time (seconds)."""
 
+JOB_DIVERTED_MAX: Final = 20
+"""Destinations that the log names of letters which a job sends elsewhere: a line for each."""
+
 BACKUP_HOLD_S: Final = 60.0
 """A backup of which nothing is heard for so long (seconds) is over, and what it held is let go: it
 keeps the log from being given back, and its maker may be gone."""

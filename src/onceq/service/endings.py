@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Final
 
+from onceq.core.step.counts import OTHER
 from onceq.model.classes import class_name
 from onceq.model.letters import ENDS
 from onceq.service.rates import Rates
-
-OTHER: Final = "other"
-"""In place of classes that only another queue manager knows."""
 
 
 def tell(rates: Rates, noted: Mapping[tuple[str, int], tuple[int, str]]) -> None:

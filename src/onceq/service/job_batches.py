@@ -20,7 +20,12 @@ from onceq.model import letters
 from onceq.model.classes import MessageClass
 from onceq.model.jobs import JobAction
 from onceq.model.letters import ALL, Letter
-from onceq.model.limits import JOB_BATCH_BYTES, JOB_BATCH_MESSAGES, JOB_PURGE_MESSAGES
+from onceq.model.limits import (
+    JOB_BATCH_BYTES,
+    JOB_BATCH_MESSAGES,
+    JOB_DIVERTED_MAX,
+    JOB_PURGE_MESSAGES,
+)
 from onceq.model.message import PLAIN, Message
 from onceq.model.requests import Look, PickBy, Receive, SendItem
 from onceq.model.run import Run
@@ -30,7 +35,6 @@ from onceq.packet.batch import Batch
 
 PAGE_BYTES: Final = 1 << 22
 """Packets that are read at once; one message is always read."""
-DIVERTED_MAX: Final = 20
 OTHERS: Final = "(others)"
 """In place of destinations for which there is no room."""
 _DEAD: Final[Mapping[int, str]] = {DEAD_XACT: letters.DEAD_XACT, DEAD_LETTER: letters.DEAD}
@@ -177,7 +181,7 @@ class _Judging:
         destination, values = _SENT[order.action](letter, order.to)
         if order.to and order.action is not JobAction.MOVE:
             known, was = self._reader.diverted, message.destination
-            known[was if was in known or len(known) < DIVERTED_MAX else OTHERS] += 1
+            known[was if was in known or len(known) < JOB_DIVERTED_MAX else OTHERS] += 1
         transactional = self._is_transactional(message)
         if transactional:
             values.pop("priority", None)
