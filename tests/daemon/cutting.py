@@ -24,6 +24,9 @@ something on another one."""
 LATE = "late"
 """The request arrives when the queue manager has refused something on another connection, and only
 behind it the end of this one."""
+LATER = "later"
+"""The same, and it hears of the end only when it has refused one thing more: meanwhile what has
+arrived late is at work."""
 LATE_S_MAX = 30.0
 
 
@@ -72,13 +75,18 @@ class Relay:
         return when
 
     def hold(self, passing: _Passing) -> None:
-        """Leave the queue manager's end of it open for a while."""
+        """Leave the queue manager's end of it open until something is refused."""
         self._held.append(passing)
 
+    def refused(self) -> None:
+        """The queue manager has refused something: pass on what is late, and close."""
+        held, self._held = self._held, []
+        self._held += [passing for passing in held if not passing.finish()]
+
     def let_go(self) -> None:
-        """Close those now."""
+        """Close all of those now."""
         while self._held:
-            self._held.pop().finish()
+            self.refused()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -105,7 +113,7 @@ class _Passing:
         self._near = near
         self._far = far
         self._deaf: int | None = None
-        self._half = False
+        self._half = self._stays = False
         self._late: tuple[int, int, bytes, bytes] | None = None
         self._answered = threading.Event()
 
@@ -115,7 +123,8 @@ class _Passing:
             while raw := self._near.recv(1 << 16):
                 for request, code, head, data in parser.feed(raw):
                     when = self._relay.due(code)
-                    if when == LATE:
+                    if when in (LATE, LATER):
+                        self._stays = when == LATER
                         self._late, self._deaf = (request, code, bytes(head), bytes(data)), request
                         self._half_closed()
                         return
@@ -143,7 +152,7 @@ class _Passing:
                             self.close()
                         return
                     if code & frames.FAILED:
-                        self._relay.let_go()
+                        self._relay.refused()
                     self._pass(self._near, request, code, head, data)
         self.close()
 
@@ -160,14 +169,18 @@ class _Passing:
         self._relay.hold(self)
         _ended(self._near)
 
-    def finish(self) -> None:
-        """Close the other end, too."""
-        if self._late is not None:
+    def finish(self) -> bool:
+        """Pass on what is late, and close the other end, too; False: that has still to be done."""
+        if self._late is not None and not self._answered.is_set():
             request, code, head, data = self._late
             with contextlib.suppress(OSError):
                 self._pass(self._far, request, code, memoryview(head), memoryview(data))
                 self._answered.wait(LATE_S_MAX if request else 0.0)
+            self._answered.set()
+            if self._stays:
+                return False
         _ended(self._far)
+        return True
 
     def close(self) -> None:
         for end in (self._near, self._far):
@@ -180,4 +193,4 @@ def _ended(end: socket.socket) -> None:
     end.close()
 
 
-__all__ = ["AFTER", "BEFORE", "HALF", "LATE", "Code", "Relay"]
+__all__ = ["AFTER", "BEFORE", "HALF", "LATE", "LATER", "Code", "Relay"]

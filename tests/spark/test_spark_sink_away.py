@@ -27,7 +27,7 @@ from onceq.spark.sink_parts import stage  # noqa: E402
 from onceq.spark.sink_task import Job, Staged  # noqa: E402
 from onceq.spark.writer import OnceqWriter, StagedMessage  # noqa: E402
 from tests.daemon.applications import Daemon  # noqa: E402
-from tests.daemon.cutting import AFTER, BEFORE, HALF, LATE, Relay  # noqa: E402
+from tests.daemon.cutting import AFTER, BEFORE, HALF, LATE, LATER, Relay  # noqa: E402
 
 pytestmark = pytest.mark.slow
 Q, P, E = r"private$\q", r"private$\p", r"private$\errors"
@@ -121,7 +121,7 @@ EXPECTED = (
 )
 
 
-@pytest.mark.parametrize("when", [BEFORE, AFTER, HALF, LATE])
+@pytest.mark.parametrize("when", [BEFORE, AFTER, HALF, LATE, LATER])
 def test_an_answer_is_lost_at_any_request_of_a_task(place: Place, when: str) -> None:
     chosen = options(place.relay)
     for at in range(1, REQUESTS_MAX):
@@ -153,7 +153,7 @@ def test_an_answer_is_lost_at_any_request_of_the_driver(place: Place, when: str)
     raise AssertionError("it asks too much")
 
 
-@pytest.mark.parametrize("when", [BEFORE, AFTER, HALF, LATE])
+@pytest.mark.parametrize("when", [BEFORE, AFTER, HALF, LATE, LATER])
 @pytest.mark.parametrize("broken", [0, 1])
 def test_an_answer_is_lost_at_either_of_two_queue_managers(
     places: Callable[[str], Place], when: str, broken: int

@@ -172,10 +172,15 @@ def fence(manager: QueueManager, xid: Xid) -> None:
     except UnknownBranch:
         pass
     except BranchState as error:
-        raise ManagerAway(
-            f"{manager.name} has not noticed yet that a connection of this task has ended "
-            f"({error.text})"
-        ) from error
+        raise unnoticed(manager, error) from error
+
+
+def unnoticed(manager: QueueManager, error: OnceqError) -> ManagerAway:
+    """What to raise, and so to ask again, as long as the old connection is at work in a branch."""
+    return ManagerAway(
+        f"{manager.name} has not noticed yet that a connection of this task has ended "
+        f"({error.text})"
+    )
 
 
 def parts(run: Run) -> Iterator[tuple[int, Run]]:

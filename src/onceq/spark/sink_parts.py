@@ -21,12 +21,12 @@ import numpy as np
 import pyarrow as pa
 
 from onceq.client.threads.manager import QueueManager
-from onceq.errors import OnceqError
+from onceq.errors import DuplicateBranch, OnceqError
 from onceq.model.identity import guid_bytes
 from onceq.model.xid import Xid
 from onceq.spark.error_codes import coded
 from onceq.spark.pool import connection
-from onceq.spark.sink_branch import fence
+from onceq.spark.sink_branch import fence, unnoticed
 from onceq.spark.sink_digest import rows_sum
 from onceq.spark.sink_line import Line, Opened
 from onceq.spark.sink_options import SinkOptions
@@ -156,7 +156,12 @@ class _Parts:
             if tried:
                 fence(home, xid)
             tried = True
-            home.branch(xid).prepare()
+            try:
+                branch = home.branch(xid)
+            except DuplicateBranch as error:
+                # The beginning that was not answered came later than the fence.
+                raise unnoticed(home, error) from error
+            branch.prepare()
 
         with self._telling(0):
             self._home.do(prepare)

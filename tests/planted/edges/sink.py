@@ -100,6 +100,11 @@ PLANTED = (
         AWAY + "an_answer_is_lost_at_either_of_two_queue_managers",
     ),
     Planted(
+        "an-anchor-that-begins-late-ends-the-task",
+        edited(sink_parts, "except DuplicateBranch as error", "except ZeroDivisionError as error"),
+        AWAY + "an_answer_is_lost_at_either_of_two_queue_managers",
+    ),
+    Planted(
         "the-driver-asks-once",
         edited(writer, "if once:", "if True:"),
         AWAY + "a_queue_manager_is_killed_while_the_driver_commits",
