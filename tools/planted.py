@@ -9,8 +9,10 @@ not found is a hole in the programmes: the run fails.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -92,19 +94,31 @@ def look_for(case: Case, limit_s: float) -> Outcome:
         "ONCEQ_PLANT": case.name if case.found == FAILED else "",
     }
     try:
-        ended = subprocess.run(
-            case.command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=limit_s,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        code, said = _run(case.command, env, limit_s)
     except subprocess.TimeoutExpired:
         return Outcome(case, time.monotonic() - begun, f"nothing found in {limit_s:.0f} s")
     took = time.monotonic() - begun
-    if ended.returncode == case.found:
+    if code == case.found:
         return Outcome(case, took)
-    if ended.returncode in (PASSED, FAILED):
+    if code in (PASSED, FAILED):
         return Outcome(case, took, "NOT FOUND")
-    last = (ended.stdout + ended.stderr).strip().splitlines()[-1:]
-    return Outcome(case, took, f"exit code {ended.returncode}: {' '.join(last)}")
+    last = said.strip().splitlines()[-1:]
+    return Outcome(case, took, f"exit code {code}: {' '.join(last)}")
+
+
+def _run(command: tuple[str, ...], env: dict[str, str], limit_s: float) -> tuple[int, str]:
+    """Exit code, and what was said. It is a session of its own, of which nothing is left: a mistake
+    may keep a test from ending the daemons that it has started."""
+    with subprocess.Popen(
+        command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            said, _ = process.communicate(timeout=limit_s)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, said
 
 
 def main() -> int:
