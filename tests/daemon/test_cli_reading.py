@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import subprocess
+import sys
+from typing import Any, Final
 
 import pytest
 
@@ -57,3 +59,28 @@ def test_a_poison_policy(three: Shell) -> None:
     assert "stay at the head" in three("queue", "poison", Q, "--off")
     three("queue", "poison", Q, "--then", "somewhere", code=2)
     assert "illegal-property-value" in three.error
+
+
+LOOKING: Final = (
+    "dead list", "job list", "journal list", "outgoing list", "peer list", "qm settings",
+    "qm status", "queue list", "stream list", "trail",
+)  # fmt: skip
+RUN: Final = """
+import sys
+from onceq.cli.main import run
+assert run(sys.argv[1:]) == 0
+print(*sorted(sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", LOOKING)
+def test_one_that_only_looks_loads_little(onceq_: Shell, command: str) -> None:
+    """To load the client library takes several times as long as to ask and print."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, "-q", str(onceq_.alpha), *command.split()],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert "onceq.client.asking" in loaded
+    assert not loaded & {"onceq.client.link", "onceq.model.requests", "asyncio", "ssl"}

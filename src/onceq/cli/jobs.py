@@ -6,7 +6,7 @@ A command that follows a job is a spectator: Ctrl-C ends the command, and the jo
 from __future__ import annotations
 
 import time
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from onceq.cli import out
 from onceq.cli.common import (
@@ -16,18 +16,21 @@ from onceq.cli.common import (
     Yes,
     age,
     agreed,
+    asking,
     complete_queue,
     dumped,
     manager,
 )
 from onceq.cli.parameters import Argument, Exit, Option
-from onceq.client.threads.letters import filter_of
-from onceq.client.threads.manager import QueueManager
 from onceq.errors import InvalidParameter, ServiceNotAvailable, every
 from onceq.model.jobs import JobAction
+from onceq.model.letters import filter_of
 from onceq.model.limits import RETURNS_MAX
-from onceq.model.views.jobs import JobView
 from onceq.model.wording import plural
+
+if TYPE_CHECKING:
+    from onceq.client.threads.manager import QueueManager
+    from onceq.model.views.jobs import JobView
 
 TELL_S: Final = 1.0
 """How far a job is, is told so often."""
@@ -100,7 +103,7 @@ def start(
 
 def list_jobs(qm: Where = None, json: Json = False) -> None:
     """List the jobs that run, and the last that are over."""
-    with manager(qm) as connection:
+    with asking(qm) as connection:
         found = connection.jobs()
     if dumped(found, json):
         return
@@ -122,7 +125,7 @@ def list_jobs(qm: Where = None, json: Json = False) -> None:
 
 def show_job(number: Number, qm: Where = None, json: Json = False) -> None:
     """Show one job: how far it is, what stays and why, and which messages failed."""
-    with manager(qm) as connection:
+    with asking(qm) as connection:
         job = connection.job(number)
     if dumped(job, json):
         return

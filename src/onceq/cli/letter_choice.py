@@ -11,10 +11,11 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from typing import Final
+from typing import Annotated, Final
 
 from onceq.cli import out
-from onceq.cli.common import COMPLETION_S_MAX, TOP, where
+from onceq.cli.common import COMPLETION_S_MAX, TOP, age, where
+from onceq.cli.parameters import Argument, Option
 from onceq.errors import InvalidParameter, OnceqError, ReceiveTimeout
 from onceq.model.identity import MessageId, guid_text
 from onceq.model.letters import DEAD, DEAD_XACT, JOURNAL, REASONS, Filter, Letter, filter_of
@@ -122,3 +123,90 @@ def _complete(incomplete: str, queues: Sequence[str]) -> list[str]:
         return []
     begun = out.name(incomplete).casefold()
     return [name for name in found if name.startswith(begun)]
+
+
+# ---- what commands take --------------------------------------------------------------------------
+
+Queue = Annotated[
+    str,
+    Option(
+        "--queue", metavar="QUEUE", show_default=False,
+        help="A dead-letter queue of one's own [else both of the system's].",
+    ),
+]  # fmt: skip
+JournalOf = Annotated[
+    str,
+    Argument(
+        metavar="[QUEUE]", show_default=False,
+        help="Journal of this queue [else of the computer].",
+    ),
+]  # fmt: skip
+Reason = Annotated[
+    str,
+    Option(
+        "--reason", metavar="REASON", show_default=False, autocompletion=complete_reason,
+        help=f"{', '.join(REASONS)}, or a class such as 8003 or nack-queue-exceed-quota.",
+    ),
+]  # fmt: skip
+Destination = Annotated[
+    str,
+    Option("--destination", metavar="TEXT", show_default=False, help="A part of the name."),
+]
+Label = Annotated[str, Option("--label", metavar="TEXT", show_default=False, help="A part of it.")]
+Origin = Annotated[
+    str,
+    Option("--origin", metavar="GUID", show_default=False, help="Sent by this manager."),
+]
+Older = Annotated[
+    str,
+    Option("--older-than", metavar="AGE", show_default=False, help="Such as 30s, 5m, 2h or 1d."),
+]
+Younger = Annotated[
+    str, Option("--younger-than", metavar="AGE", show_default=False, help="Likewise.")
+]
+Ids = Annotated[
+    list[str] | None,
+    Option("--id", metavar="MESSAGE-ID", show_default=False,
+           help="These messages only; it may be given several times.",
+           autocompletion=complete_dead),
+]  # fmt: skip
+Copies = Annotated[
+    list[str] | None,
+    Option("--id", metavar="MESSAGE-ID", show_default=False,
+           help="These messages only; it may be given several times.",
+           autocompletion=complete_journal),
+]  # fmt: skip
+DeadId = Annotated[
+    str,
+    Argument(metavar="MESSAGE-ID", help="As the list shows it.", autocompletion=complete_dead),
+]
+CopyId = Annotated[
+    str,
+    Argument(metavar="MESSAGE-ID", help="As the list shows it.", autocompletion=complete_journal),
+]
+To = Annotated[
+    str,
+    Option("--to", metavar="NAME", show_default=False, help="Another destination for all."),
+]
+Limit = Annotated[int, Option("--limit", "-n", metavar="N", min=1, help="At most so many.")]
+
+
+def dead_queues(queue: str) -> list[str]:
+    """Where dead letters are looked for: a queue that is named, else both of the system's."""
+    return [queue] if queue else [DEAD_XACT, DEAD]
+
+
+def journal_queues(queue: str) -> list[str]:
+    """The journal of a queue that is named, else the one of the computer."""
+    return [f"{queue};JOURNAL"] if queue else [JOURNAL]
+
+
+def filter_from(
+    reason: str = "", destination: str = "", label: str = "", origin: str = "", older: str = "",
+    younger: str = "", ids: Sequence[str] | None = None,
+) -> Filter:  # fmt: skip
+    """What the options of a command mean; raises InvalidParameter."""
+    return chosen(ids or (), filter_of(
+        reason=reason, destination=destination, label=label, origin=origin, older_s=age(older),
+        younger_s=age(younger),
+    ))  # fmt: skip

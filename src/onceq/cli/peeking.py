@@ -11,8 +11,9 @@ from onceq import Batch
 from onceq.cli import out
 from onceq.cli.choosing import Correlation, LookupId, MessageIdText, SeekWord, choice_of
 from onceq.cli.common import Json, QueueName, Where, as_json, manager
+from onceq.cli.message_map import as_map
 from onceq.cli.parameters import Option
-from onceq.cli.receiving import Count, Nul, Raw, Timeout, Writer, as_map
+from onceq.cli.receiving import Count, Nul, Raw, Timeout, Writer
 from onceq.errors import ConfigurationError, ReceiveTimeout
 from onceq.model.classes import class_name
 from onceq.model.message import Message, MessageHeaders

@@ -7,14 +7,11 @@ go one by one: what stands in it unread is lost when its reader goes, as ``head`
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import sys
 from contextlib import suppress
-from dataclasses import fields
-from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated
 
 from onceq import Batch
 from onceq.cli import out
@@ -29,11 +26,11 @@ from onceq.cli.choosing import (
 from onceq.cli.common import Json, QueueName, Where, as_json, manager
 from onceq.cli.draining import Drain
 from onceq.cli.interrupt import Interruptible, in_doubt
+from onceq.cli.message_map import as_map
 from onceq.cli.parameters import Exit, Option
 from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.transaction import Transaction
 from onceq.errors import (
-    BodyNotJson,
     ConfigurationError,
     InDoubt,
     ManagerAway,
@@ -41,9 +38,7 @@ from onceq.errors import (
     ReceiveTimeout,
     ServiceNotAvailable,
 )
-from onceq.model.classes import class_name
-from onceq.model.identity import NO_GUID
-from onceq.model.message import NO_CORRELATION, Message
+from onceq.model.message import Message
 from onceq.model.wording import plural
 
 BATCH = 1_000
@@ -65,36 +60,6 @@ Timeout = Annotated[
 ]
 Raw = Annotated[bool, Option("--raw", help="Bodies as they are, with nothing between them.")]
 Nul = Annotated[bool, Option("--nul", "-0", help="A NUL behind each body, not a newline.")]
-
-
-def as_map(message: Message) -> dict[str, Any]:
-    """A message for JSON: its body as text, or in base64 if it is none; ``json`` is its value, if
-    its sender says that it has one."""
-    found: dict[str, Any] = {}
-    for field in fields(message):
-        name, value = field.name, getattr(message, field.name)
-        if name == "body":
-            try:
-                found["body"] = value.decode()
-            except UnicodeDecodeError:
-                found["body_base64"] = base64.b64encode(value).decode()
-        elif name == "id":
-            found["id"] = str(value) if value.source != NO_GUID else ""
-        elif name == "correlation_id":
-            found[name] = value.hex() if value != NO_CORRELATION else ""
-        elif isinstance(value, bytes):
-            found[name] = value.hex()
-        elif name == "delivery":
-            found[name] = value.name.lower()
-        elif isinstance(value, Enum):
-            found[name] = int(value.value)
-        else:
-            found[name] = value
-    found["class"] = class_name(message.message_class)
-    if message.is_json:
-        with suppress(BodyNotJson):
-            found["json"] = message.json()
-    return found
 
 
 class Writer:

@@ -1,8 +1,8 @@
 """A connection of one that only looks: a command that asks a daemon something, and ends.
 
 It asks one thing at a time and says nothing that changes anything, so it needs no more of the
-client library than frames and the views that it is answered with. To load the rest takes longer
-than such a command does.
+client library than frames and the views or messages that it is answered with. To load the rest
+takes longer than such a command does.
 
 Upholds: what is seen is what ``QueueManager`` sees: the same requests, views and errors.
 """
@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from onceq.client.address import parse
 from onceq.client.connecting import READ_BYTES_MIN, connected, greet
 from onceq.client.credentials import Credentials
+from onceq.client.greetings import check_jobs
 from onceq.errors import InvalidParameter, LinkLost
 from onceq.model.identity import guid_text
+from onceq.model.limits import RECEIVE_BYTES, RECEIVE_MESSAGES_MAX
 from onceq.wire.app import frames
 from onceq.wire.app.frames import FAILED, Code, failure
 
 if TYPE_CHECKING:
     from onceq.model.views.branches import BranchView, DecisionView, GroupView
+    from onceq.model.views.jobs import JobView
     from onceq.model.views.managers import (
         DamageView,
         ListView,
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from onceq.model.views.settings import SettingView
     from onceq.model.views.tokens import TokenView
     from onceq.model.views.trail import ActView
+    from onceq.packet.batch import Batch
 
 T = TypeVar("T")
 
@@ -65,6 +69,8 @@ class Asking:
         """Computer name of the queue manager, as it stands in format names."""
         self.id = guid_text(said.id)
         """Its GUID."""
+        self.revision = said.revision
+        """What it knows of the client protocol."""
 
     def __enter__(self) -> Self:
         return self
@@ -88,22 +94,40 @@ class Asking:
             LinkLost: The connection broke.
             OnceqError: It was refused.
         """
+        head, _ = self._ask(Code.LOOK, (what, name))
+        made: T = frames.decode_head(head, kind)
+        return made
+
+    def _ask(self, code: Code, said: tuple[object, ...]) -> tuple[memoryview, memoryview]:
+        """Head and data of the answer to a request, which is given as it crosses the connection."""
         self._number += 1
-        frame = b"".join(frames.frame(self._number, Code.LOOK, (what, name)))
+        self._send(b"".join(frames.frame(self._number, code, said)))
+        while True:
+            for number, answer, head, data in self._parser.feed(self._received()):
+                if number == 0 or (number == self._number and answer & FAILED):
+                    raise failure(head)
+                if number == self._number:
+                    return head, data
+
+    # Apart from the answers, because some of their errors are an OSError, too: ReceiveTimeout is.
+
+    def _send(self, frame: bytes) -> None:
         try:
             self._socket.sendall(frame)
-            while True:
-                data = self._socket.recv(READ_BYTES_MIN)
-                if not data:
-                    raise ConnectionError("the queue manager closed it")
-                for number, code, head, _ in self._parser.feed(data):
-                    if number == 0 or (number == self._number and code & FAILED):
-                        raise failure(head)
-                    if number == self._number:
-                        made: T = frames.decode_head(head, kind)
-                        return made
         except OSError as error:
-            raise LinkLost(f"the connection to {self._address} broke: {error}") from error
+            raise self._broken(error) from error
+
+    def _received(self) -> bytes:
+        try:
+            data = self._socket.recv(READ_BYTES_MIN)
+        except OSError as error:
+            raise self._broken(error) from error
+        if not data:
+            raise self._broken("the queue manager closed it")
+        return data
+
+    def _broken(self, why: object) -> LinkLost:
+        return LinkLost(f"the connection to {self._address} broke: {why}")
 
     def look_on(
         self, what: tuple[str, str], kind: type[list[T]], mark: Callable[[T], int]
@@ -226,6 +250,20 @@ class Asking:
 
         return self.look("groups", list[GroupView])
 
+    def jobs(self) -> list[JobView]:
+        """See QueueManager."""
+        from onceq.model.views.jobs import JobView
+
+        check_jobs(self.revision)
+        return self.look("jobs", list[JobView])
+
+    def job(self, number: int) -> JobView:
+        """See QueueManager."""
+        from onceq.model.views.jobs import JobView
+
+        check_jobs(self.revision)
+        return self.look("job", JobView, str(number))
+
     def rights(self, queue: str = "") -> list[GrantView]:
         """See QueueManager."""
         from onceq.model.views.rights import GrantView
@@ -272,3 +310,14 @@ class Asking:
         while some := self.look("trail", list[ActView], str(found[-1].number if found else after)):
             found += some
         return found
+
+    # ---- messages --------------------------------------------------------------------------
+
+    def peek_many(self, queue: str, max: int = 1000, *, after: int = 0) -> Batch:
+        """See QueueManager; it never waits."""
+        from onceq.wire.app.handed import batch_of
+
+        count = min(max, RECEIVE_MESSAGES_MAX)
+        # The fields of ``model/requests`` ``Receive``, up to where the others keep their defaults.
+        head, data = self._ask(Code.RECEIVE, (queue, 0, count, RECEIVE_BYTES, 0, True, after))
+        return batch_of(head, data)

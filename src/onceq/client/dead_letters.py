@@ -1,4 +1,4 @@
-"""Dead letters and journal copies: find them, look at them, send them home, remove them.
+"""Dead letters and journal copies: send them home, remove them (``letter_search`` finds them).
 
 A dead letter of a transactional queue goes home in one transaction with its removal: whatever
 crashes in between, it is in exactly one place. A dead letter of a message that was not
@@ -12,19 +12,19 @@ Written once for threads and tasks, as generators of calls (``partners/driving.p
 from __future__ import annotations
 
 import contextlib
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby, islice
 from typing import Final, Protocol, Unpack
 
 from onceq.client.enlisting import AnyTransaction, leave
+from onceq.client.letter_search import Peekable, Search
 from onceq.client.properties import SendProperties
-from onceq.errors import InvalidParameter, OnceqError, ReceiveTimeout
+from onceq.errors import InvalidParameter, OnceqError
 from onceq.model import letters
 from onceq.model.classes import MessageClass
-from onceq.model.identity import guid_bytes
 from onceq.model.letters import (
     ALL,
     CAUSES,
@@ -40,7 +40,6 @@ from onceq.model.letters import (
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
 from onceq.model.message import Message
 from onceq.model.views.queues import QueueView
-from onceq.packet.batch import Batch
 from onceq.partners.driving import Calls, call
 
 __all__ = [
@@ -48,18 +47,12 @@ __all__ = [
     "Returned", "Search", "Transaction", "discard", "filter_of", "give_back", "home", "stays",
 ]  # fmt: skip
 
-PAGE: Final = 256
 BATCH: Final = 100
 """Dead letters that go home in one transaction."""
 
 
-class Manager(Protocol):
+class Manager(Peekable, Protocol):
     """A queue manager as this uses it, of either face."""
-
-    @property
-    def id(self) -> str: ...
-
-    def peek_many(self, queue: str, max: int, /, *, after: int) -> Awaitable[Batch] | Batch: ...
 
     def receive(self, queue: str, /, *, lookup_id: int) -> Awaitable[Message] | Message: ...
 
@@ -89,33 +82,6 @@ class Transaction(AnyTransaction, Protocol):
     ) -> object: ...
 
     def commit(self) -> object: ...
-
-
-class Search:
-    """Goes through the messages of queues, page by page."""
-
-    def __init__(self, queues: Iterable[str], which: Filter, now_s: int) -> None:
-        self._queues = deque(queues)
-        self._which, self._now_s = which, now_s
-        self._after = 0
-
-    @property
-    def over(self) -> bool:
-        """Whether everything was looked at."""
-        return not self._queues
-
-    def page(self, qm: Manager) -> Calls[list[Letter]]:
-        """Those of the next page that fit."""
-        queue, here = self._queues[0], guid_bytes(qm.id)
-        try:
-            page = yield from call(qm.peek_many, queue, PAGE, after=self._after)
-        except ReceiveTimeout:
-            self._queues.popleft()
-            self._after = 0
-            return []
-        self._after = page.lookup_ids[-1]
-        found = (Letter(queue, message, here) for message in page)
-        return [letter for letter in found if self._which.fits(letter, self._now_s)]
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from onceq.errors import UnsupportedOperation
 from onceq.model.limits import OUTCOME_AGE_S
 from onceq.wire.app import frames
 
@@ -25,3 +26,12 @@ def greeting(head: Any) -> Greeting:
     """Who answers a hello."""
     said = frames.decode_head(head, frames.Welcome)
     return Greeting(said.name, said.id, said.now_s, said.outcome_age_s, said.revision)
+
+
+def check_jobs(revision: int) -> None:
+    """Raises UnsupportedOperation if a queue manager that knows so much has no jobs."""
+    if revision < frames.REVISION_JOBS:
+        raise UnsupportedOperation(
+            "this queue manager is older than its client and has no jobs; bring it to the same "
+            "version of onceq"
+        )

@@ -22,7 +22,7 @@ from typing import Any, Final, Unpack
 from onceq.client.bodies import NOTHING, Body, Nothing, json_body
 from onceq.client.plans.plan import Plan, ask, do, look
 from onceq.client.plans.receive import peek
-from onceq.client.plans.selection import RECEIVE_BYTES, wait_ms
+from onceq.client.plans.selection import wait_ms
 from onceq.client.plans.send import send
 from onceq.client.plans.tracking import QUEUE, endings, found_by, remove_older, tracking_queue
 from onceq.client.properties import SendProperties, answering
@@ -41,6 +41,7 @@ from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.letters import ENDS
 from onceq.model.limits import (
+    RECEIVE_BYTES,
     RECEIVE_MESSAGES_MAX,
     REPLIES_AGE_S,
     REPLIES_QUOTA_KB,

@@ -251,6 +251,10 @@ CLIENT_PEEKS_MAX: Final = 64
 RECEIVE_MESSAGES_MAX: Final = 10_000
 """Messages of one receive or peek request; clients ask again for more."""
 
+RECEIVE_BYTES: Final = 8 << 20
+"""Packets that our own clients ask for in one receive or peek of many: enough that a request costs
+nothing beside them, and little memory on either side."""
+
 RECEIVE_BYTES_MAX: Final = 32 << 20
 """Packets of one receive or peek answer (at least one message is always given)."""
 

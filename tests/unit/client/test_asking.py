@@ -10,15 +10,26 @@ from typing import Any
 import pytest
 
 from onceq.client.asking import Asking
+from onceq.client.greetings import Greeting
+from onceq.client.plans.receive import peek_many
+from onceq.client.session import Session
 from onceq.client.threads.manager import QueueManager
-from onceq.errors import LinkLost, MalformedPacket, QueueNotFound, ServiceNotAvailable
+from onceq.errors import (
+    LinkLost,
+    MalformedPacket,
+    QueueNotFound,
+    ReceiveTimeout,
+    ServiceNotAvailable,
+    UnsupportedOperation,
+)
 from onceq.model import requests
 from onceq.model.views.looks import LOOKS
-from onceq.wire.app.frames import Code
+from onceq.wire.app.frames import REVISION, Code
 from tests.unit.client.scripted import WAIT_S, Scripted, begun
 
-OTHERWISE = {"look", "look_on", "close", "group_versions", "readers"}
-"""Methods that a queue manager of the client library does not have by these names."""
+OTHERWISE = {"look", "look_on", "close", "group_versions", "readers", "peek_many"}
+"""Methods that a queue manager of the client library does not have by these names, and one that
+waits there."""
 
 
 @pytest.fixture
@@ -51,8 +62,9 @@ def test_every_look_has_the_word_and_the_type_of_the_table(monkeypatch: pytest.M
 
     monkeypatch.setattr(Asking, "look", look)
     made = object.__new__(Asking)
+    made.revision = REVISION
     for name, one in methods().items():
-        if name in ("look", "look_on", "close", "list_members"):
+        if name in ("look", "look_on", "close", "list_members", "peek_many"):
             continue
         needed = [p for p in list(inspect.signature(one).parameters.values())[1:]
                   if p.default is p.empty]  # fmt: skip
@@ -104,6 +116,31 @@ def test_the_trail_is_read_to_its_end(asking: Asking, server: Scripted) -> None:
         assert asked == requests.Look("trail", after)
         server.say(request, [{"number": number} for number in numbers], code)
     assert [act.number for act in future.result(WAIT_S)] == [4, 5, 6]
+
+
+def test_messages_are_looked_at_as_the_whole_library_does(asking: Asking, server: Scripted) -> None:
+    future = begun(lambda: asking.peek_many(r"private$\q", 256, after=7))
+    request, code, asked, _ = server.read()
+    session = Session(Greeting("ALPHA", bytes(16), 0))
+    whole = next(peek_many(session, r"private$\q", 256, after=7))
+    assert (code, asked) == (Code.RECEIVE, whole.asked)
+    server.hand(request, b"one", b"three")
+    assert list(future.result(WAIT_S).run.lengths) == [3, 5]
+
+
+def test_it_does_not_wait_for_messages(asking: Asking, server: Scripted) -> None:
+    future = begun(lambda: asking.peek_many("q"))
+    request, code, asked, _ = server.read()
+    assert (asked.wait_ms, asked.peek) == (0, True)
+    server.fail(request, ReceiveTimeout.code, "nothing is there", code)
+    with pytest.raises(ReceiveTimeout):
+        future.result(WAIT_S)
+
+
+def test_one_that_has_no_jobs_is_not_asked_for_any(asking: Asking) -> None:
+    for ask in (asking.jobs, lambda: asking.job(3)):
+        with pytest.raises(UnsupportedOperation, match="older than its client"):
+            ask()
 
 
 def test_a_refusal_is_raised_and_the_connection_lives(asking: Asking, server: Scripted) -> None:

@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from onceq.client.greetings import check_jobs
 from onceq.client.plans.plan import Plan, ask, look
 from onceq.client.session import Session
-from onceq.errors import UnsupportedOperation
 from onceq.model import requests
 from onceq.model.letters import ALL, Filter
 from onceq.model.limits import RETURNS_MAX
 from onceq.model.views import looks
 from onceq.model.views.jobs import JobView
 
-REVISION: Final = 5
-"""From this one on a queue manager has jobs."""
 LOOK_S: Final = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Who waits for a job looks at it after these times; the last one is repeated."""
 
@@ -51,7 +49,7 @@ def start_job(
         InsufficientResources: JOBS_RUNNING_MAX jobs are running.
         UnsupportedOperation: The queue manager is older and has no jobs.
     """
-    _check_known(session)
+    check_jobs(session.revision)
     request = requests.StartJob(
         action, list(queues), to, limit, returns_max, in_doubt, second, which.reason,
         which.destination, which.label, which.origin, which.older_s, which.younger_s, which.id,
@@ -61,13 +59,13 @@ def start_job(
 
 def jobs(session: Session) -> Plan[list[JobView]]:
     """Jobs that run, and the last that are over, the oldest first, without ``failures``."""
-    _check_known(session)
+    check_jobs(session.revision)
     return look(looks.JOBS)
 
 
 def job(session: Session, number: int) -> Plan[JobView]:
     """One job, and its first JOB_FAILURES_MAX ``failures``; raises InvalidParameter."""
-    _check_known(session)
+    check_jobs(session.revision)
     return look(looks.JOB, str(number))
 
 
@@ -79,7 +77,7 @@ def cancel_job(session: Session, number: int) -> Plan[JobView]:
             manager.
         InvalidParameter: There is none of that number.
     """
-    _check_known(session)
+    check_jobs(session.revision)
     return ask(requests.CancelJob(number), JobView)
 
 
@@ -88,11 +86,3 @@ def pauses() -> Iterator[float]:
     yield from LOOK_S
     while True:
         yield LOOK_S[-1]
-
-
-def _check_known(session: Session) -> None:
-    if session.revision < REVISION:
-        raise UnsupportedOperation(
-            "this queue manager is older than its client and has no jobs; bring it to the same "
-            "version of onceq"
-        )

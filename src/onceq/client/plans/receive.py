@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from onceq.client.plans.plan import Plan, ask
 from onceq.client.plans.selection import (
-    RECEIVE_BYTES,
     chosen,
     moved,
     some,
@@ -15,7 +14,7 @@ from onceq.client.session import Session
 from onceq.errors import InvalidParameter
 from onceq.model import requests
 from onceq.model.identity import MessageId
-from onceq.model.limits import RECEIVE_MESSAGES_MAX
+from onceq.model.limits import RECEIVE_BYTES, RECEIVE_MESSAGES_MAX
 from onceq.model.message import Message, MessageHeaders
 from onceq.model.requests import PickBy
 from onceq.packet.batch import Batch

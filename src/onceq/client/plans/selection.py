@@ -24,13 +24,11 @@ from onceq.errors import (
 )
 from onceq.model import requests
 from onceq.model.identity import MessageId
-from onceq.model.limits import RECEIVE_MESSAGES_MAX
+from onceq.model.limits import RECEIVE_BYTES, RECEIVE_MESSAGES_MAX
 from onceq.model.message import CORRELATION_BYTES
 from onceq.model.requests import PickBy, Seek
 from onceq.packet.batch import Batch
 
-RECEIVE_BYTES: Final = 8 << 20
-"""Packets of one answer to a receive of many."""
 WAIT_S_MAX: Final = 1e9
 """A longer timeout waits for ever."""
 SEEK: Final = {

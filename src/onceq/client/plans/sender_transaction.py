@@ -15,11 +15,11 @@ from itertools import pairwise
 from typing import Final
 
 from onceq.client.plans.plan import Plan, ask, do
-from onceq.client.plans.selection import RECEIVE_BYTES, wait_ms
+from onceq.client.plans.selection import wait_ms
 from onceq.client.session import Session
 from onceq.errors import InvalidParameter, MessageNotFound, ReceiveTimeout
 from onceq.model import requests
-from onceq.model.limits import RECEIVE_MESSAGES_MAX
+from onceq.model.limits import RECEIVE_BYTES, RECEIVE_MESSAGES_MAX
 from onceq.model.requests import PickBy
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.batch import Batch

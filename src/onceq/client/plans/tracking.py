@@ -19,7 +19,7 @@ from typing import Any, Final, Unpack
 
 from onceq.client.bodies import NOTHING, Body, Nothing, json_body
 from onceq.client.plans.plan import Plan, all_outgoing, ask, do, look
-from onceq.client.plans.selection import RECEIVE_BYTES, wait_ms
+from onceq.client.plans.selection import wait_ms
 from onceq.client.plans.send import send
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.properties import SendProperties
@@ -35,7 +35,12 @@ from onceq.errors import (
 from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.letters import ENDS
-from onceq.model.limits import RECEIVE_MESSAGES_MAX, TRACKING_AGE_S, TRACKING_QUOTA_KB
+from onceq.model.limits import (
+    RECEIVE_BYTES,
+    RECEIVE_MESSAGES_MAX,
+    TRACKING_AGE_S,
+    TRACKING_QUOTA_KB,
+)
 from onceq.model.message import Acknowledge, Journal, Message
 from onceq.model.queue import TRACKING_QUEUE
 from onceq.model.requests import PickBy

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from onceq.client import dead_letters
 from onceq.client.dead_letters import (
     ALL,
@@ -14,11 +12,10 @@ from onceq.client.dead_letters import (
     Filter,
     Letter,
     Returned,
-    Search,
     filter_of,
 )
-from onceq.client.threads.manager import QueueManager
-from onceq.partners.driving import drive, in_threads
+from onceq.client.letter_search import letters
+from onceq.partners.driving import in_threads
 
 __all__ = [
     "ALL",
@@ -34,13 +31,6 @@ __all__ = [
     "give_back",
     "letters",
 ]
-
-
-def letters(qm: QueueManager, queues: Sequence[str], which: Filter, now_s: int) -> Iterator[Letter]:
-    """Look at the messages of queues that fit, page by page."""
-    search = Search(queues, which, now_s)
-    while not search.over:
-        yield from drive(search.page(qm))
 
 
 give_back = in_threads(dead_letters.give_back)

@@ -32,6 +32,7 @@ from onceq.model.views.view import plain
 from onceq.packet.batch import Batch
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, failure
+from onceq.wire.app.handed import batch_of
 
 TEXT_CHARS_MAX: Final = 2_000
 """Of an error's text in an answer."""
@@ -138,7 +139,7 @@ def decode(kind: object, code: int, head: Buffer, data: memoryview) -> object:
     if code & FAILED:
         return failure(head)
     if kind is Batch:
-        return _batch(head, data)
+        return batch_of(head, data)
     try:
         result: object = frames.decode_head(head, kind)
     except MalformedPacket:
@@ -146,12 +147,3 @@ def decode(kind: object, code: int, head: Buffer, data: memoryview) -> object:
             raise
         result = frames.decode_head(frames.known_fields(head, _FIELDS[kind]), kind)
     return result
-
-
-def _batch(head: Buffer, data: memoryview) -> Batch:
-    handed: frames.HandedHead = frames.decode_head(head, frames.HandedHead)
-    lookups, arrived, aborts = frames.tables(handed.lookups, handed.arrived, handed.aborts)
-    run = frames.unpack_run(data, handed.count)
-    if not len(lookups) == len(arrived) == len(aborts) == handed.count:
-        raise MalformedPacket("an answer whose tables differ in length")
-    return Batch(run, lookups, arrived, aborts, handed.moves, handed.scanned, handed.notes)

@@ -9,11 +9,11 @@ import pytest
 
 from onceq.client.link import Greeting, Request
 from onceq.client.plans.ahead import NOTHING, ahead
-from onceq.client.plans.selection import RECEIVE_BYTES
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.session import Session
 from onceq.errors import InDoubt, LinkLost, OnceqError, TransactionOver
 from onceq.model import requests
+from onceq.model.limits import RECEIVE_BYTES
 from onceq.model.run import Run
 from onceq.packet.batch import Batch
 from onceq.wire.app import frames
