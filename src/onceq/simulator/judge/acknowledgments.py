@@ -106,7 +106,7 @@ class Acknowledgments:
 
     def _of_both(self, message: Message, place: Place) -> bool:
         """Whether either of two copies may tell of it, and not know of the other."""
-        return self.siblings.apart(message, place)
+        return self.siblings.both_tell(message, place)
 
     def _untold(self, message: Message, place: Place) -> bool:
         """Whether nobody can demand that it is told of."""

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 
 from onceq.core.manager import Manager
 from onceq.core.state.queues import AnyQueue
+from onceq.core.state.state import DOUBTS_KEPT
+from onceq.model.classes import MessageClass
 from onceq.packet.decode import decode
 from onceq.simulator.judge.books import OWN_DEAD, Books, Message, Place
 from onceq.simulator.judge.copied_queues import CopiedQueues
@@ -26,6 +28,7 @@ from onceq.simulator.sim.packets import INTERNAL, UID_BYTES
 from onceq.simulator.sim.pair import Pair
 from onceq.simulator.sim.stored import joined, kept
 
+IN_DOUBT = MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER
 Key = tuple[int, tuple[int, str]]
 """A message, and one of its destinations."""
 
@@ -44,6 +47,8 @@ class Siblings:
         """What waited, or waited for its end, in the copy when it started."""
         self.inherited: set[Key] = set()
         """Messages that stood in system queues of the copy when it started."""
+        self.doubted: set[Key] = set()
+        """Messages that the copy had in doubt when it started."""
         self.left: set[Key] = set()
         """What waits, or waits for its end, in the one that was ended."""
         self.claimed: dict[int, set[Key]] = {}
@@ -58,15 +63,17 @@ class Siblings:
         state = twin.engine.manager.state
         for outgoing in state.outgoing.values():
             self.shared.update(self._messages(twin, outgoing, ends=False))
+        self.doubted.update(self._messages(twin, state.all_queues[DOUBTS_KEPT], ends=True))
         for queue in state.queues.values():
             if queue.system or queue.properties.name == OWN_DEAD.rpartition("\\")[2]:
                 self.inherited.update(self._messages(twin, queue, ends=True))
+                self.doubted.update(self._messages(twin, queue, ends=True, only=IN_DOUBT))
         books.listening[twin.index] = books.listening[of]
         self.kernel.marks[marks.SHARED_WAITS] += bool(self.shared)
 
-    def _messages(self, node: Node, queue: AnyQueue, *, ends: bool) -> Iterator[Key]:
+    def _messages(self, node: Node, queue: AnyQueue, *, ends: bool, only: int = 0) -> Iterator[Key]:
         """Messages of the books that a queue has; what says that one has ended only with
-        ``ends``."""
+        ``ends``, and then, if ``only`` is one, of this class."""
         assert node.engine is not None
         store, messages = node.engine.store, self.books.messages
         for lane in queue.lanes.values():
@@ -77,7 +84,8 @@ class Siblings:
                 found = decode(packet)
                 message = messages.get(int.from_bytes(found.body[:UID_BYTES], "little"))
                 ours = message is not None and message.body == found.body
-                if message is not None and ours and (ends or not found.message_class):
+                meant = not only or found.message_class == only
+                if message is not None and ours and meant and (ends or not found.message_class):
                     place = self.books.place_of(message, found.destination)
                     yield message.uid, place.key
 
@@ -127,6 +135,10 @@ class Siblings:
     def apart(self, message: Message, place: Place) -> bool:
         """Whether it is judged here: both had it, or it waits in the one that was ended."""
         return self.is_shared(message, place) or (message.uid, place.key) in self.left
+
+    def both_tell(self, message: Message, place: Place) -> bool:
+        """Whether each of the two may tell how it ended: it waited, or each asks its receiver."""
+        return self.apart(message, place) or (message.uid, place.key) in self.doubted
 
     def senders(self, message: Message, place: Place) -> tuple[int, ...]:
         """Who has sent it, or may have."""
