@@ -112,6 +112,7 @@ class ApiConnection:
         actor: Actor | None = None,
         address: str = "",
         private: bool = True,
+        process: int = 0,
     ) -> None:
         """Register an application.
 
@@ -121,6 +122,7 @@ class ApiConnection:
             actor: Who it is; None: this process itself.
             address: Where it is; "": its actor says it.
             private: Whether nobody between can read what it says: it may show a token.
+            process: The one that has connected, on this computer; 0: that is not known.
         """
         self._local = local
         self._actor = actor
@@ -130,7 +132,8 @@ class ApiConnection:
         self._transport = transport
         self._random = random
         self._parser = frames.Parser()
-        self._owner = engine.owner(self._answer, self._takes, actor=actor, where=address or "local")
+        where = address or (f"local, process {process}" if process else "local")
+        self._owner = engine.owner(self._answer, self._takes, actor=actor, where=where)
         self._asked: dict[int, tuple[int, int]] = {}
         self._bytes = 0
         self._receives = 0

@@ -240,7 +240,7 @@ class Engine(Committer):
 
         Args:
             actor: Who it is; None: this process itself, which may do everything.
-            where: Its address, or "local"; for the trail.
+            where: Its address, or "local", with the process if that is known; for operators.
             takes: Asked, before messages that were found for a request are fetched, whether the
                 application takes so many bytes. If not, it has put the request off itself.
         """

@@ -1,7 +1,7 @@
 """Who is at the other end of a connection: what is known of a queue manager (``Shown``; how, is the
 matter of ``doors.py``), and of an application what the system says.
 
-At the Unix socket the system tells the account of the process that connected (SO_PEERCRED). Of a
+At the Unix socket the system tells the process that connected, and its account (SO_PEERCRED). Of a
 TCP connection over loopback it can be looked up in the table of this computer's connections, where
 there is one. Over TLS a certificate says it that was checked in the handshake. Nobody can say it
 otherwise here; a token, which the hello of an application may bring, is looked at elsewhere
@@ -76,6 +76,16 @@ def actor_of(transport: asyncio.BaseTransport | None) -> Actor:
     return NOBODY if uid is None else account(uid)
 
 
+def process_of(transport: asyncio.BaseTransport | None) -> int:
+    """The process that has connected at the Unix socket; 0: the system does not say, or means one
+    that cannot be seen from here (in another container)."""
+    own = transport.get_extra_info("socket") if transport is not None else None
+    if own is None or own.family != socket.AF_UNIX:
+        return 0
+    found = _credentials(own)
+    return 0 if found is None else found[0]
+
+
 def at_socket(own: socket.socket) -> str:
     """Whose connections one at the Unix socket is counted with; LOCAL: with our own."""
     uid = _at_unix(own)
@@ -114,6 +124,13 @@ def is_private(transport: asyncio.BaseTransport | None) -> bool:
 
 
 def _at_unix(own: Any) -> int | None:
+    """The account of the process at the other end."""
+    found = _credentials(own)
+    return None if found is None else found[1]
+
+
+def _credentials(own: Any) -> tuple[int, int] | None:
+    """The process that has connected, and its account; None: the system does not say."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return None
@@ -121,8 +138,8 @@ def _at_unix(own: Any) -> int | None:
         raw = own.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
     except OSError:
         return None
-    _, uid, _ = _CREDENTIALS.unpack(raw)
-    return int(uid)
+    process, uid, _ = _CREDENTIALS.unpack(raw)
+    return int(process), int(uid)
 
 
 def _over_loopback(own: Any) -> int | None:

@@ -25,7 +25,7 @@ from onceq.model.run import Buffer
 from onceq.service.admission import Kind, Place
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
-from onceq.service.identities import Shown, actor_of, is_private
+from onceq.service.identities import Shown, actor_of, is_private, process_of
 from onceq.service.reasons import said
 from onceq.tls.contexts import APPLICATIONS
 from onceq.tls.granting import Granting, Signed
@@ -411,6 +411,7 @@ class ClientWire(Wire):
             self.api = ApiConnection(
                 network.engine, self, random=os.urandom, local=here, actor=actor_of(transport),
                 address="" if here else address, private=here or is_private(transport),
+                process=process_of(transport) if here else 0,
             )  # fmt: skip
 
         network.use(self, work)

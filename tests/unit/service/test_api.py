@@ -61,7 +61,7 @@ class FakeEngine:
         self, answer: Callable[[int, object], None], takes: Takes, *, actor: Actor | None = None,
         where: str = "",
     ) -> int:  # fmt: skip
-        self.answer, self.takes, self.actor = answer, takes, actor
+        self.answer, self.takes, self.actor, self.where = answer, takes, actor, where
         return 5
 
     def turn(self) -> None:
@@ -565,6 +565,23 @@ def test_a_hold_for_a_backup_is_for_applications_on_this_computer() -> None:
     assert failure[0] == "unsupported-operation"
     assert far.engine.items == []
     assert not far.transport.closed
+
+
+@pytest.mark.parametrize(
+    ("address", "process", "where"),
+    [
+        ("", 4711, "local, process 4711"), ("", 0, "local"), ("127.0.0.1", 0, "127.0.0.1"),
+        ("10.1.2.3", 0, "10.1.2.3"),
+    ],
+)  # fmt: skip
+def test_where_an_application_is_says_its_process_if_that_is_known(
+    address: str, process: int, where: str
+) -> None:
+    engine = FakeEngine()
+    ApiConnection(
+        cast(Engine, engine), FakeTransport(), random=bytes, address=address, process=process
+    )
+    assert engine.where == where
 
 
 def test_what_is_no_verb_of_a_hold_is_refused() -> None:

@@ -25,7 +25,7 @@ class OwnerCame:
 
     Attributes:
         proof: Of one that came with a token: what the queue manager keeps of that token's secret.
-        where: Its address, or "local"; "": as was said before.
+        where: Its address, or "local", with the process if that is known; "": as was said before.
     """
 
     owner: int

@@ -21,7 +21,7 @@ class Act(NamedTuple):
     Attributes:
         at_s: Second since 1970.
         who: The actor, as ``kind:name``.
-        where: From where: an address, or "local".
+        where: From where: an address, or "local", with the process if that is known.
         what: The act in a few words, such as ``purge queue``.
         about: Of what: a queue, a name, what was granted.
         result: "" for done or begun; else the code of the error.

@@ -15,7 +15,7 @@ class ActView(View):
         number: They rise by one, for ever.
         at: Second since 1970.
         who: ``kind:name``.
-        where: Address, or "local".
+        where: Address, or "local", with the process if that is known.
         what, about: What was done, and to what.
         result: "" for done or begun; else the code of the error.
     """
