@@ -57,6 +57,7 @@ from onceq.model.views.metrics import Durations, MetricsView, OutgoingMetrics, Q
 from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo, SequenceInfo
 from onceq.model.views.queues import (
     ConnectionView,
+    ConsumerView,
     OutgoingView,
     PutBackView,
     QueueView,
@@ -79,6 +80,7 @@ __all__ = [
     "ClashView",
     "ClockAccepted",
     "ConnectionView",
+    "ConsumerView",
     "Cursor",
     "DamageView",
     "DecisionView",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -48,6 +49,23 @@ def test_who_it_is(qm: Any) -> None:
     assert len(qm.id) == 36
     assert qm.status()["id"] == qm.id
     assert "ALPHA" in repr(qm)
+
+
+def test_who_works_on_a_queue_is_named(qm: Any) -> None:
+    qm.send_many(T, [b"1", b"2"], transactional=True)
+    with qm.transaction() as tx:
+        tx.receive(T, timeout=30)
+        one = qm.consumers(T)[0]
+        (begun,) = [view for view in qm.transactions() if view.received]
+        assert (one.queue, one.holds, one.since) == ("orders", 1, begun.began)
+        assert (one.who, one.place, one.connection) == (begun.who, begun.place, begun.owner)
+        # Of a queue manager in this process no place is known.
+        assert one.place in ("", f"local, process {os.getpid()}")
+        assert bool(one.who) is bool(one.place)
+        tx.abort()
+    assert all(not left.holds for left in qm.consumers(T))
+    with pytest.raises(errors.QueueNotFound):
+        qm.consumers(r"private$\none")
 
 
 def test_queues_come_and_go(qm: Any) -> None:

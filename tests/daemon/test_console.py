@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -185,6 +186,25 @@ def test_a_script_in_names_labels_and_bodies_is_text(browser: httpx.Client) -> N
         assert "<script>" not in text, page
         seen += "&lt;script&gt;document" in text
     assert seen > 5
+
+
+def test_the_page_of_a_queue_says_who_works_on_it(browser: httpx.Client, alpha: Path) -> None:
+    page = f"/m/alpha/queue?queue={ORDERS}"
+    assert "Nobody waits at it, has it open or holds messages of it." in browser.get(page).text
+    with connect(str(alpha)) as qm, qm.transaction() as tx:
+        tx.receive(ORDERS, timeout=30)
+        with qm.open_queue(ORDERS, share="deny-receive", note=SCRIPT):
+            (one,) = asked(browser, "/queue", queue=ORDERS)["consumers"]
+            text = browser.get(page).text
+            at_work = browser.get("/m/alpha/transactions").text
+        tx.abort()
+    assert (one["holds"], one["denies"], one["says"]) == (1, "receive", SCRIPT)
+    assert one["place"] == f"local, process {os.getpid()}"
+    assert one["who"].startswith("account:")
+    for part in ("receive alone", one["place"], one["who"], "&lt;script&gt;document"):
+        assert part in text
+    assert SCRIPT not in text
+    assert one["who"] in at_work
 
 
 def test_every_screen_reads_by_its_address(browser: httpx.Client) -> None:

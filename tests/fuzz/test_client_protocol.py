@@ -248,7 +248,7 @@ names = st.one_of(
         r"DIRECT=TCP:10.0.0.1\private$\q;journal", "DIRECT=HTTP://x/msmq/q", "\0", "x" * 20_000,
         ",".join([N] * 300), r"DIRECT=OS:\private$\q", r"DIRECT=OS:ALPHA\order_queue$",
         r"DIRECT=OS:ALPHA\private$\order_queue$", r"private$\order_queue$", "status", "queues",
-        "queue", "outgoing", "outgoing-queue", "streams", "transactions",
+        "queue", "outgoing", "outgoing-queue", "streams", "transactions", "consumers",
     ]),
     st.text(max_size=30),
 )  # fmt: skip

@@ -553,6 +553,7 @@ LOOKS: Final = (
     _look(looks.QUEUE, _QUEUE, ORDERS),
     _look(looks.READERS, _QUEUE, ORDERS, "of a queue"),
     _look(looks.READERS, "monitor", what="of all queues"),
+    _look(looks.CONSUMERS, _QUEUE, ORDERS, "one's own without monitor"),
     _look(looks.RANGE, "peek@orders", RangeAsked(ORDERS, 0, 1 << 62).text()),
     _look(looks.RIGHTS, "get-rights@orders | monitor", KEY, "of a queue"),
     _look(looks.RIGHTS, NAMED, what="one's own"),

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, asking, dumped, manager
 from onceq.cli.names import proposed
 from onceq.cli.parameters import Argument, Option
-from onceq.client.why import why
-from onceq.errors import AccessDenied, QueueNotFound, UnsupportedFormatName, UsageError
+from onceq.client.why import duration, why
+from onceq.errors import (
+    AccessDenied,
+    InvalidParameter,
+    QueueNotFound,
+    UnsupportedFormatName,
+    UsageError,
+)
+from onceq.model.limits import CONSUMERS_SHOWN_MAX
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:
+    from onceq.client.asking import Asking
     from onceq.client.threads.manager import QueueManager
-    from onceq.model.views.queues import QueueView
+    from onceq.model.views.queues import ConsumerView, QueueView
 
 NO_QUOTA = 0xFFFF_FFFF
 PRIVACY = ("none", "optional", "body")
+_ALWAYS = ("who", "holds", "waiting")
+"""Columns of the table of those who work on a queue; the others where they say something."""
 
 Label = Annotated[
     str | None, Option("--label", metavar="TEXT", help="A description.", show_default=False)
@@ -273,10 +284,15 @@ def _properties(view: QueueView) -> list[tuple[str, object]]:
 
 
 def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
-    """Show everything about one queue."""
+    """Show everything about one queue, and who works on it now.
+
+    That is who holds messages of it (has received them in a transaction that is not over), waits at
+    it, or has it open. Whoever has not the right monitor sees what is his own.
+    """
     with asking(qm, name=name) as connection:
         view = connection.queue(name)
-    if dumped({**view.as_dict(), "why": why(view)}, json):
+        at_work = _at_work(connection, name)
+    if dumped({**view.as_dict(), "why": why(view), "consumers": at_work}, json):
         return
     out.facts(
         [
@@ -292,6 +308,48 @@ def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
         ]
     )
     out.line(why(view))
+    if at_work is not None:
+        _show_consumers(at_work)
+
+
+def _at_work(connection: Asking, name: str) -> list[ConsumerView] | None:
+    """Who works on a queue; None: the queue manager is of an older version, and does not say."""
+    try:
+        return connection.consumers(name)
+    except InvalidParameter:
+        return None
+
+
+def _show_consumers(found: list[ConsumerView]) -> None:
+    if not found:
+        out.line("nobody waits at it, has it open or holds messages of it")
+        return
+    now = int(time.time())
+    columns: dict[str, list[object]] = {
+        "who": [one.who or ("in its own process" if one.connection else "-") for one in found],
+        "from": [one.place or "-" for one in found],
+        "holds": [one.holds for one in found],
+        "waiting": [one.waiting for one in found],
+        "for": [duration(now - one.since) if one.since else "-" for one in found],
+        "opened to": [_opened(one) for one in found],
+        "says": [one.says or "-" for one in found],
+        "branch": [one.branch or "-" for one in found],
+    }
+    # What none of them has is no column: there is little room, and the others say more.
+    rare = [
+        name for name in ("branch", "says", "opened to", "for", "from")
+        if any(cell != "-" for cell in columns[name])
+    ]  # fmt: skip
+    kept = {name: cells for name, cells in columns.items() if name in (*_ALWAYS, *rare)}
+    print()
+    out.table(tuple(kept), list(zip(*kept.values(), strict=True)), texts=("says",), give=rare)
+    if len(found) == CONSUMERS_SHOWN_MAX:
+        out.note(f"of more than {CONSUMERS_SHOWN_MAX} these are shown; who holds messages is first")
+
+
+def _opened(one: ConsumerView) -> str:
+    alone = " alone" if one.denies else ""
+    return f"{one.access}{alone}" if one.opened else "-"
 
 
 def _there(

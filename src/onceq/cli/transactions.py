@@ -95,12 +95,13 @@ def list_transactions(database: Databases = None, qm: Where = None, json: Json =
     if found["transactions"]:
         shown = True
         out.table(
-            ("application", "transaction", "open for", "sent", "received", "bytes"),
+            ("application", "who", "transaction", "open for", "sent", "received", "bytes"),
             [
-                (t.owner, t.number, duration(now - t.began), t.sent, t.received,
+                (t.owner, t.who or "-", t.number, duration(now - t.began), t.sent, t.received,
                  out.size(t.bytes))
                 for t in found["transactions"]
             ],
+            give=("bytes", "sent", "received", "transaction"),
         )  # fmt: skip
     for title, what in (("here", "branches"), ("database", "prepared")):
         if found[what]:

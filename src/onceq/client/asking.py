@@ -35,7 +35,13 @@ if TYPE_CHECKING:
     )
     from onceq.model.views.metrics import MetricsView
     from onceq.model.views.msmq import ReceiveInfo, SendInfo
-    from onceq.model.views.queues import OutgoingView, QueueView, ReaderView, StreamView
+    from onceq.model.views.queues import (
+        ConsumerView,
+        OutgoingView,
+        QueueView,
+        ReaderView,
+        StreamView,
+    )
     from onceq.model.views.rights import GrantView
     from onceq.model.views.settings import SettingView
     from onceq.model.views.tokens import TokenView
@@ -177,6 +183,12 @@ class Asking:
         from onceq.model.views.queues import QueueView
 
         return self.look("queue", QueueView, name)
+
+    def consumers(self, queue: str) -> list[ConsumerView]:
+        """See QueueManager."""
+        from onceq.model.views.queues import ConsumerView
+
+        return self.look("consumers", list[ConsumerView], queue)
 
     def outgoing_queue(self, destination: str) -> OutgoingView:
         """See QueueManager."""

@@ -142,7 +142,7 @@ async def queues(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
 
 
 async def queue(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
-    """One queue, and a page of its messages: headers, no bodies."""
+    """One queue, who works on it, and a page of its messages: headers, no bodies."""
     name = given.text("queue", needed=True)
     view = await qm.queue(name)
     told: Told = {
@@ -151,7 +151,18 @@ async def queue(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
         "may_act": not (view.system or view.parent) and await may(qm, Right.OPERATE),
         "may_send": not (view.system or view.parent) and await may(qm, Right.SEND, view.path),
     }  # fmt: skip
+    told |= await _consumers(qm, name, given)
     return {**told, **await _browsed(qm, name, given, now_s)}
+
+
+async def _consumers(qm: AsyncQueueManager, name: str, given: Given) -> Told:
+    """Who works on a queue; None: the queue manager is of an older version, and does not say."""
+    limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
+    try:
+        found = await qm.consumers(name)
+    except InvalidParameter:
+        return {"consumers": None, "consumers_of": 0}
+    return {"consumers": [one.as_dict() for one in found[:limit]], "consumers_of": len(found)}
 
 
 async def _browsed(qm: AsyncQueueManager, name: str, given: Given, now_s: int) -> Told:

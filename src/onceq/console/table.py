@@ -114,7 +114,8 @@ OPERATIONS: Final = (
          _p("skip", "integer", "Leave out so many.")),
     ),
     Operation(
-        "/queue", reading.queue, "One queue, and a page of the headers of its messages.", "peek",
+        "/queue", reading.queue, "One queue, who works on it, and a page of the headers of its "
+        "messages.", "peek",
         (QUEUE, _p("after", "integer", "Behind this lookup identifier."), LIMIT,
          _p("label", "string", "A part of it."), _p("id", "string", "Of one message."),
          _p("older_than", "string", "An age such as `30s`, `5m`, `2h` or `1d`.")),

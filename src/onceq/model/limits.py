@@ -511,6 +511,10 @@ VIEWS_AT_ONCE: Final = 100
 """Queues, or outgoing queues, that one step tells of, of many; some 60 us each, and as much for the
 bytes of the answer. A client asks for the next ones until there are none."""
 
+CONSUMERS_SHOWN_MAX: Final = 1_000
+"""Applications and branches that are told of one queue, of those that work on it: some 5 us each.
+Whoever holds messages comes first, so what keeps a queue from moving is among them."""
+
 QUEUES_MEASURED_AT_ONCE: Final = 256
 """Queues, or outgoing queues, that one step looks at for metrics; some 3 us each."""
 

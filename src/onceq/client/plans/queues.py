@@ -12,7 +12,7 @@ from onceq.model import requests
 from onceq.model.identity import GUID_BYTES, guid_text
 from onceq.model.names import parse_path_name
 from onceq.model.views import looks
-from onceq.model.views.queues import QueueView
+from onceq.model.views.queues import ConsumerView, QueueView
 from onceq.model.views.ranges import RangeAsked, RangeView
 
 
@@ -168,3 +168,15 @@ def count_range(
 def queues(session: Session) -> Plan[list[QueueView]]:
     """All queues of this manager, system queues included."""
     return look_on(looks.QUEUES, looks.QUEUES_BEHIND, lambda one: 0 if one.parent else one.number)
+
+
+def consumers(session: Session, queue: str) -> Plan[list[ConsumerView]]:
+    """Who works on a queue now: who holds messages of it, the oldest first, then who waits at it,
+    and then who has only opened it. Who may look at the queue, and not at the whole queue manager,
+    sees what is his own.
+
+    Raises:
+        QueueNotFound: There is no such queue here.
+        InvalidParameter: The queue manager is of an older version, which does not tell it.
+    """
+    return look(looks.CONSUMERS, queue)

@@ -52,6 +52,7 @@ class AsyncQueueManager(AsyncConsuming):
     purge = tasks(admin.purge)
     queue = tasks(admin.queue)
     queues = tasks(admin.queues)
+    consumers = tasks(admin.consumers)
     count_range = tasks(admin.count_range)
     open_queue = opening(handles.open_queue, AsyncOpenQueue)
     cursor = opening(cursors.cursor, AsyncCursor.opened)

@@ -51,6 +51,7 @@ class QueueManager(Consuming):
     purge = threads(admin.purge)
     queue = threads(admin.queue)
     queues = threads(admin.queues)
+    consumers = threads(admin.consumers)
     count_range = threads(admin.count_range)
     open_queue = opening(handles.open_queue, OpenQueue)
     cursor = opening(cursors.cursor, Cursor.opened)

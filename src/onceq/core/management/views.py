@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from onceq.core import delays
 from onceq.core.management import (
     branch_views,
+    consumer_views,
     damage_views,
     directory_rules,
     jobs,
@@ -287,6 +288,7 @@ def _transactions(step: Step, owner: int) -> list[TransactionView]:
         TransactionView(
             tx.owner, tx.number, tx.began_s, sum(len(p.item.bodies) for p in tx.sends),
             sum(move.count for move in tx.receives), tx.bytes,
+            str(step.actors.get(tx.owner, "")), step.places.get(tx.owner, ""),
         )
         for tx in step.units.transactions.values()
         if whole or step.known_by(tx.owner) == own
@@ -318,6 +320,7 @@ _SHOWN: Final[Mapping[str, Shown]] = dict(
         _named(looks.OUTGOING_BEHIND, _outgoing_behind),
         _named(looks.RANGE, range_views.range_view),
         _named(looks.READERS, reading.views),
+        (looks.CONSUMERS.what, consumer_views.consumers),
         _named(looks.OUTGOING_QUEUE, lambda s, name: outgoing_view(s, find_outgoing(s, name))),
         _whole(looks.STREAMS, lambda s: [stream_view(s, one) for one in s.state.progress.values()]),
         _whole(looks.PEERS, peer_operations.peers),

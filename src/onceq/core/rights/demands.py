@@ -318,7 +318,7 @@ def _looks(step: Step, item: requests.Look) -> Demands:
         return (NAMED,)
     if what == "tokens":
         return (_ADMINISTER,)
-    if what in ("queue", "readers") and item.name:
+    if what in ("queue", "readers", "consumers") and item.name:
         return map(to_see_properties, places(step, item.name))
     if what == "range":
         queue = RangeAsked.of(item.name).queue

@@ -24,7 +24,13 @@ from onceq.model.views.managers import (
 )
 from onceq.model.views.metrics import MetricsView
 from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
-from onceq.model.views.queues import OutgoingView, QueueView, ReaderView, StreamView
+from onceq.model.views.queues import (
+    ConsumerView,
+    OutgoingView,
+    QueueView,
+    ReaderView,
+    StreamView,
+)
 from onceq.model.views.ranges import RangeView
 from onceq.model.views.rights import GrantView
 from onceq.model.views.settings import SettingView
@@ -56,6 +62,8 @@ RANGE: Final = Look("range", RangeView)
 """What stands in a range of places (``model/views/ranges.py`` says how it is asked for)."""
 READERS: Final = Look("readers", list[ReaderView])
 """Who has read a queue and removed what he had read; of all queues if none is named."""
+CONSUMERS: Final = Look("consumers", list[ConsumerView])
+"""Who works on a queue now: waits at it, has it open, or holds messages of it."""
 OUTGOING: Final = Look("outgoing", list[OutgoingView])
 OUTGOING_BEHIND: Final = Look("outgoing-behind", list[OutgoingView])
 """The same for outgoing queues."""
@@ -98,7 +106,7 @@ LOOKS: Final[Mapping[str, Look[object]]] = {
         RESOLVE, MANAGEMENT, BRANCHES, DECISIONS, DAMAGES, SCRUB,
         GROUPS, TRANSACTIONS, QUEUES_BEHIND, OUTGOING_BEHIND,
         RANGE, READERS, RIGHTS, TRAIL, TOKENS, JOBS, JOB, METRICS,
-        SETTINGS,
+        SETTINGS, CONSUMERS,
     )
 }  # fmt: skip
 """All of them, by their words."""

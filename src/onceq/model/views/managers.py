@@ -149,6 +149,9 @@ class TransactionView(View):
         sent: Messages that it sends so far.
         received: Messages that it has received.
         bytes: Of what it sends.
+        who: Who has begun it, such as ``account:anna``; "": a program in the queue manager's own
+            process.
+        place: From where: an address, or ``local``, with the process if that is known.
     """
 
     owner: int = 0
@@ -157,6 +160,8 @@ class TransactionView(View):
     sent: int = 0
     received: int = 0
     bytes: int = 0
+    who: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)

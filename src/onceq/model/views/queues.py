@@ -277,6 +277,43 @@ class ReaderView(View):
 
 
 @dataclass(frozen=True, slots=True)
+class ConsumerView(View):
+    """Who works on a queue: waits at it, has it open, or holds messages of it. One for each
+    application, and one for each branch that holds messages and at which nobody is at work.
+
+    Attributes:
+        queue: As people call it.
+        who: Who it is, such as ``account:anna``; "": a program in the queue manager's own process.
+            Of a prepared branch who has prepared it; "": whoever runs the queue manager.
+        place: From where: an address, or ``local``, with the process if that is known; "": it is
+            not known.
+        connection: Its connection, as ``TransactionView.owner``; 0: nobody is at work in it.
+        waiting: Receives and peeks of it that wait for a message.
+        opened: How often it has the queue open to receive, to peek, or to move messages there.
+        access: What for, such as ``receive, peek``; "": it has not opened it.
+        denies: What it keeps others from by that: ``receive``, or "".
+        says: What it has said of itself when it opened the queue.
+        holds: Messages that its transactions have taken and are not over with.
+        since: When the oldest of these was begun, or the branch prepared; of one that holds
+            nothing when it has opened the queue.
+        branch: The branch that holds them, where the oldest of these transactions is one; else "".
+    """
+
+    queue: str = ""
+    who: str = ""
+    place: str = ""
+    connection: int = 0
+    waiting: int = 0
+    opened: int = 0
+    access: str = ""
+    denies: str = ""
+    says: str = ""
+    holds: int = 0
+    since: int = 0
+    branch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StreamView(View):
     """One incoming stream (EOD-48).
 

@@ -79,6 +79,7 @@ NEEDS: list[tuple[Request, str]] = [
     (requests.Look("queue", ORDERS), "get-properties"),
     (requests.Look("range", RangeAsked(ORDERS, 1, 2).text()), "peek"),
     (requests.Look("readers", ORDERS), "get-properties"),
+    (requests.Look("consumers", ORDERS), "get-properties"),
     (requests.Look("rights", KEY), "get-rights"),
 ]
 
