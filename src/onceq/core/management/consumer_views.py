@@ -49,12 +49,6 @@ class _Consumer:
         """When it has opened the queue; 0: it has not."""
         return self.handles[0].since_s if self.handles else 0
 
-    @property
-    def place(self) -> tuple[int, int, int]:
-        """Where it comes in the list."""
-        rank = 0 if self.holds else 1 if self.waiting else 2
-        return rank, self.since_s or self.opened_s, self.owner
-
 
 def consumers(step: Step, item: Look) -> list[ConsumerView]:
     """Who works on a queue: who holds messages first, then who waits, then who has it open."""
@@ -63,8 +57,14 @@ def consumers(step: Step, item: Look) -> list[ConsumerView]:
     if not may(step, item.owner, (MONITOR,)):
         own = step.known_by(item.owner)
         found = [one for one in found if _is_of(step, one) == own]
-    found.sort(key=lambda one: one.place)
+    found.sort(key=_rank)
     return [_view(step, queue, one) for one in found[:CONSUMERS_SHOWN_MAX]]
+
+
+def _rank(one: _Consumer) -> tuple[int, int, int]:
+    """Where it comes in the list."""
+    first = 0 if one.holds else 1 if one.waiting else 2
+    return first, one.since_s or one.opened_s, one.owner
 
 
 def _found(step: Step, queue: Queue) -> list[_Consumer]:
