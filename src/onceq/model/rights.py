@@ -262,6 +262,21 @@ def grant_of(who: str, words: Iterable[str], pattern: str) -> Grant:
     return Grant(who, rights, queue_pattern(pattern) if pattern else "")
 
 
+def check_given(grant: Grant) -> None:
+    """Refuse to give what would not hold, so that nobody believes that it does; it can be taken
+    away, because older versions have taken it.
+
+    Raises:
+        InvalidParameter: It is a right to run the queue manager, for addresses.
+    """
+    runs = words_of(grant.rights & RUNS)
+    if runs and grant.who.startswith(f"{ActorKind.ADDRESS.value}:"):
+        raise InvalidParameter(
+            f"no address has {', '.join(runs)}, because whoever can use it would have that: grant "
+            "it to an account, a certificate or a token"
+        )
+
+
 class Policy:
     """All grants of a queue manager, and what follows from them; see the module. What it iterates
     over, counts and changes are its own.

@@ -127,6 +127,17 @@ def test_an_address_runs_nothing_whatever_it_was_granted() -> None:
     assert not one.allows(windows, Right.RECEIVE, ORDERS)
 
 
+@pytest.mark.parametrize("right", ["monitor", "operate", "administer"])
+@pytest.mark.parametrize("who", ["address:10.1.2.3", "address:10.1.*", "address:*"])
+def test_nobody_is_told_that_an_address_runs_anything(who: str, right: str) -> None:
+    with pytest.raises(InvalidParameter, match=f"no address has {right}.*a certificate or a token"):
+        SetRights(who, [right]).check()
+    # What an older version has taken can still be taken away.
+    SetRights(who, [right], take=True).check()
+    SetRights(who, ["send"], ORDERS).check()
+    SetRights("account:alice", [right]).check()
+
+
 def test_grants_add_up_and_are_taken_by_their_own_words() -> None:
     one = policy(("alice", "send", ORDERS), ("alice", "receive", ORDERS))
     assert len(one) == 1

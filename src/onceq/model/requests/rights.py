@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 
 from onceq.errors import InvalidParameter
 from onceq.model.requests.request import Request
-from onceq.model.rights import Right, actor_pattern, grant_of, queue_pattern, rights_of
+from onceq.model.rights import (
+    Right,
+    actor_pattern,
+    check_given,
+    grant_of,
+    queue_pattern,
+    rights_of,
+)
 from onceq.model.shared_rights import check_shareable
 
 
@@ -37,8 +44,10 @@ class SetRights(Request):
     def check(self) -> None:
         """See Request."""
         grant = grant_of(self.who, self.words, self.pattern)
-        if self.everywhere and not self.take:
-            check_shareable(grant)
+        if not self.take:
+            check_given(grant)
+            if self.everywhere:
+                check_shareable(grant)
         self.who, self.rights, self.pattern = grant.who, grant.rights, grant.pattern
 
 
