@@ -91,7 +91,7 @@ COMMANDS: Final = {
     "tls join": "onceq.cli.tls:join",
     "tls show": "onceq.cli.tls:show",
     "tls renew": "onceq.cli.tls:renew",
-    "tx list": "onceq.cli.transactions:list_transactions",
+    "tx list": "onceq.cli.transaction_lists:list_transactions",
     "tx show": "onceq.cli.transactions:show_transaction",
     "tx commit": "onceq.cli.transactions:commit_branch",
     "tx abort": "onceq.cli.transactions:abort_branch",

@@ -1,8 +1,8 @@
-"""``onceq tx``: transactions that are open, prepared or in doubt, on both sides.
+"""``onceq tx``: what is open, prepared or in doubt on both sides, shown and decided.
 
 What is prepared here waits for a coordinator; what is prepared in a database waits for this
-manager. Each line says what is known of the decision and what can safely be done. To decide by
-hand is kept for ever in the log, and for the coordinator until it is forgotten (XTX-8).
+manager. What is decided by hand is kept for ever in the log, and for the coordinator until it is
+forgotten (XTX-8). The list is in ``transaction_lists``.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from onceq.cli.common import (
 )
 from onceq.cli.contexts import meant
 from onceq.cli.parameters import Argument, Exit, Option
+from onceq.cli.transaction_lists import Databases, gathered, resources_of
 from onceq.client.address import parse
 from onceq.client.opening import connect_aside
 from onceq.client.pause import pause
 from onceq.client.recovering import ManagerPromiser, ManagerResource
 from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.recovering import AbsentManager
-from onceq.client.why import branch_advice, duration
 from onceq.errors import InvalidParameter, OnceqError, UnknownBranch, UsageError
 from onceq.model.branch import Decision
-from onceq.model.identity import guid_bytes, guid_text
+from onceq.model.identity import guid_bytes
 from onceq.model.views.branches import BranchView
 from onceq.model.wording import plural
 from onceq.model.xid import Xid, decider_of
@@ -44,14 +44,6 @@ from onceq.partners.contract import Resource
 from onceq.partners.finding import place_for
 from onceq.partners.recovery import WAIT_S_MAX, Report
 
-Databases = Annotated[
-    list[str] | None,
-    Option(
-        "--database", "-d", metavar="DATABASE", show_default=False,
-        help="Look there, too: postgresql://user@host/name, mariadb://user@host/name or "
-             "sqlite:///path. May be given several times.",
-    ),
-]  # fmt: skip
 Others = Annotated[
     list[str] | None,
     Option(
@@ -76,96 +68,7 @@ Decider = Annotated[
 ]  # fmt: skip
 
 
-def _resources(databases: list[str] | None) -> list[Resource]:
-    found = (place_for(text).resource for text in databases or ())
-    return [resource for resource in found if resource is not None]
-
-
 # ---- looking -----------------------------------------------------------------------------------
-
-
-def list_transactions(database: Databases = None, qm: Where = None, json: Json = False) -> None:
-    """List transactions at work, branches, decisions, and what is prepared in databases."""
-    with manager(qm) as connection:
-        found = _gathered(connection, _resources(database))
-    if dumped(found, json):
-        return
-    now = int(time.time())
-    shown = False
-    if found["transactions"]:
-        shown = True
-        out.table(
-            ("application", "who", "transaction", "open for", "sent", "received", "bytes"),
-            [
-                (t.owner, t.who or "-", t.number, duration(now - t.began), t.sent, t.received,
-                 out.size(t.bytes))
-                for t in found["transactions"]
-            ],
-            give=("bytes", "sent", "received", "transaction"),
-        )  # fmt: skip
-    for title, what in (("here", "branches"), ("database", "prepared")):
-        if found[what]:
-            shown = True
-            out.table(
-                ("branch", title, "for", "sends", "holds", "what to do"),
-                [
-                    (b["xid"], b["where"], duration(now - b["since"]) if b["since"] else "",
-                     b["messages"], b["received"], b["advice"])
-                    for b in found[what]
-                ],
-                texts=("what to do",),
-                give=("for", "sends", "holds", "what to do"),
-            )  # fmt: skip
-    if found["decisions"]:
-        shown = True
-        out.table(
-            ("decided to commit", "since", "partners still to be told"),
-            [(d.gtrid, out.when(d.since), ", ".join(d.partners))
-             for d in found["decisions"]],
-        )  # fmt: skip
-    for name, why in found["failed"].items():
-        out.note(f"{name} cannot be asked: {why}")
-    if not shown:
-        out.line("no transaction is open, prepared or in doubt")
-
-
-def _gathered(qm: QueueManager, resources: list[Resource]) -> dict[str, Any]:
-    """Everything that there is, on both sides."""
-    branches = [
-        {**b.as_dict(), "where": b.phase, "advice": branch_advice(b, guid_bytes(qm.id))}
-        for b in qm.branches()
-    ]
-    prepared: list[dict[str, Any]] = []
-    failed: dict[str, str] = {}
-    for resource in resources:
-        try:
-            for xid in resource.recover():
-                prepared.append({
-                    "xid": str(xid), "where": resource.name, "since": 0, "messages": 0,
-                    "received": 0, "advice": _advice_there(qm, xid),
-                })  # fmt: skip
-        except Exception as error:  # noqa: BLE001 - any driver's errors
-            failed[resource.name] = str(error)
-        finally:
-            resource.close()
-    transactions = sorted(qm.transactions(), key=lambda t: (t.began, t.owner, t.number))
-    return {
-        "transactions": transactions, "branches": branches, "prepared": prepared,
-        "decisions": qm.decisions(), "failed": failed,
-    }  # fmt: skip
-
-
-def _advice_there(qm: QueueManager, xid: Xid) -> str:
-    decider = decider_of(xid.gtrid)
-    if decider is None:
-        return "not ours: leave it to its owner"
-    if decider[0] != guid_bytes(qm.id):
-        return f"queue manager {guid_text(decider[0])} decides: ask there"
-    decision = qm.decision(xid.gtrid)
-    if decision is Decision.OPEN:
-        return "its application is at work: leave it"
-    done = "commits it" if decision is Decision.COMMITTED else "rolls it back"
-    return f"decided: {decision.value}; tx recover {done}"
 
 
 def show_transaction(
@@ -174,7 +77,7 @@ def show_transaction(
     """Show one branch: what it does here, what is prepared of it elsewhere, and the decision."""
     xid = Xid.parse(branch)
     with manager(qm) as connection:
-        found = _gathered(connection, _resources(database))
+        found = gathered(connection, resources_of(database), connection.decision)
         decider = decider_of(xid.gtrid)
         decision = "not this manager's"
         if decider is not None and decider[0] == guid_bytes(connection.id):
