@@ -15,14 +15,22 @@ from typing import Any, Final, TypeVar
 from opentelemetry.trace import Span, SpanKind, TracerProvider
 
 from onceq.client.bodies import NOTHING
+from onceq.client.plans.plan import Plan
 from onceq.client.plans.unit_of_work import Unit
+from onceq.client.plans.xa import started
+from onceq.client.session import Session
+from onceq.client.tasks import running as in_tasks
+from onceq.client.tasks.branches import AsyncBranch
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.client.tasks.transaction import AsyncTransaction
+from onceq.client.threads import running as in_threads
+from onceq.client.threads.branches import Branch
 from onceq.client.threads.manager import QueueManager
 from onceq.client.threads.transaction import Transaction
 from onceq.errors import InvalidParameter, ReceiveTimeout
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
+from onceq.model.xid import Xid
 from onceq.otel import names
 from onceq.otel.spans import (
     Messages,
@@ -33,7 +41,7 @@ from onceq.otel.spans import (
     now_ns,
     with_trace,
 )
-from onceq.otel.units import TracedUnit
+from onceq.otel.units import TracedBranch, TracedUnit
 from onceq.packet.batch import Batch
 
 Method = Callable[..., Any]
@@ -77,9 +85,10 @@ def instrument(
     made = Transaction if isinstance(qm, QueueManager) else AsyncTransaction
 
     def transaction() -> Any:
-        return made(qm, TracedUnit(qm._state, tracing))
+        return made(qm, TracedUnit(tracing, qm._state))
 
     mine["transaction"] = transaction
+    mine["branch"] = _branching(tracing, qm)
     handled = partial(_handling, tracing, tasks=isinstance(qm, AsyncQueueManager))
     mine["consume"] = _consuming(handled, qm.consume)
     mine["consumer"] = _consumer(handled, qm.consumer)
@@ -163,6 +172,25 @@ def _sent(span: Span, result: Any) -> None:
         span.set_attribute(names.MESSAGE_ID, str(result))
     elif hasattr(result, "__len__"):
         span.set_attribute(names.COUNT, len(result))
+
+
+# ---- branches ----------------------------------------------------------------------------------
+
+
+def _branching(tracing: Tracing, qm: QueueManager | AsyncQueueManager) -> Method:
+    """What begins work in a branch."""
+
+    def plan(
+        session: Session, xid: Xid, *, join: bool = False, resume: bool = False
+    ) -> Plan[TracedBranch]:
+        return started(TracedBranch(tracing, session, xid), join=join, resume=resume)
+
+    begin: Method = (
+        in_threads.opening(plan, Branch)
+        if isinstance(qm, QueueManager)
+        else in_tasks.opening(plan, AsyncBranch)
+    )
+    return wraps(qm.branch)(partial(begin, qm))
 
 
 # ---- receiving ---------------------------------------------------------------------------------

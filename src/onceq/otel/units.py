@@ -7,6 +7,10 @@ the transaction is a span of the type ``settle``; a commit without receives one 
 
 Every end goes by ``over`` of the unit of work, so that is where it is noticed: commits, aborts,
 lost connections, and those of which nobody knows.
+
+The work in a branch of an external transaction ends before it is decided: its spans end with the
+work, and say ``prepared`` or ``ended``. What its coordinator does then, maybe in another process,
+has none.
 """
 
 from __future__ import annotations
@@ -22,9 +26,11 @@ from onceq.client.bodies import Bodies
 from onceq.client.plans.ahead import NOTHING, Ahead
 from onceq.client.plans.plan import DONE, Plan
 from onceq.client.plans.unit_of_work import LOST, Unit
+from onceq.client.plans.xa import BranchUnit
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
 from onceq.errors import InDoubt, ReceiveTimeout, TransactionLost
+from onceq.model.branch import Vote
 from onceq.model.run import Run
 from onceq.otel import names
 from onceq.otel.spans import (
@@ -40,6 +46,8 @@ from onceq.packet.batch import Batch
 
 T = TypeVar("T")
 BatchT = TypeVar("BatchT", bound=Batch)
+_OPERATIONS: Final = {names.ABORTED: "abort", names.PREPARED: "prepare", names.ENDED: "end"}
+"""What the span of an end is called; else ``commit``."""
 SPANS_MAX: Final = 1_000
 """Spans of the sends of one transaction that are open at once. Messages beyond them bring the
 context of what is around their send."""
@@ -52,7 +60,10 @@ class TracedUnit(Unit):
         around: Below which its end is: the handler's span, or the one of its first receive.
     """
 
-    def __init__(self, session: Session, tracing: Tracing) -> None:
+    def __init__(self, tracing: Tracing, session: Session, *of: Any) -> None:
+        """Args:
+        of: What its kind of unit is made of beside the session.
+        """
         self._tracing = tracing
         self._over = ""
         self._sends: list[Span] = []
@@ -60,7 +71,7 @@ class TracedUnit(Unit):
         self._taken = 0
         self._since_ns: int | None = None
         self.around: Context | None = None
-        super().__init__(session)
+        super().__init__(session, *of)
 
     # ---- sending --------------------------------------------------------------------------
 
@@ -135,22 +146,18 @@ class TracedUnit(Unit):
             self._ended(became)
 
     def _ended(self, became: str) -> None:
-        outcome = names.ABORTED
-        if became == "committed":
-            outcome = names.COMMITTED
-        elif became.startswith("in doubt"):
-            outcome = names.IN_DOUBT
+        outcome = _outcome(became)
         wrong = self._wrong(outcome)
         for span in self._sends:
             _say(span, outcome, wrong, became)
             span.end()
         if self._taken or self._sends:
             self._settled(outcome, wrong, became)
-        self._sends = []
+        self._sends, self._taken = [], 0
 
     def _settled(self, outcome: str, wrong: str, became: str) -> None:
-        operation = "abort" if outcome == names.ABORTED else "commit"
-        kind = names.SETTLE if self._taken or operation == "abort" else names.SEND
+        operation = _OPERATIONS.get(outcome, "commit")
+        kind = names.SETTLE if self._taken or operation != "commit" else names.SEND
         links = [Link(span.get_span_context()) for span in self._sends[:LINKS_MAX]]
         span = self._tracing.start(
             operation, kind, "", SpanKind.CLIENT,
@@ -163,13 +170,46 @@ class TracedUnit(Unit):
 
     def _wrong(self, outcome: str) -> str:
         """The type of the error that messages were not sent for; "" if they were."""
-        if outcome == names.COMMITTED:
+        if outcome in (names.COMMITTED, names.PREPARED, names.ENDED):
             return ""
         if outcome == names.IN_DOUBT:
             return InDoubt.code
         if self.doomed is not None:
             return self.doomed.code
         return TransactionLost.code if self._over == LOST else names.ABORTED
+
+
+class TracedBranch(TracedUnit, BranchUnit):
+    """The same for the work in a branch; made of the session and the branch's identifier."""
+
+    _deciding = False
+    """Whether it is ended in order to be committed: only what becomes of that is its end."""
+
+    def commit(self, *, retaining: bool = False, ahead: Ahead = NOTHING) -> Plan[MessageIds]:
+        """In one phase; see ``BranchUnit``."""
+        self._deciding = True
+        try:
+            return (yield from super().commit(retaining=retaining, ahead=ahead))
+        finally:
+            self._deciding = False
+            if self.over:
+                self._ended(self.over)
+
+    def _ended(self, became: str) -> None:
+        if not self._deciding:
+            super()._ended(became)
+
+
+def _outcome(became: str) -> str:
+    """What the spans of a unit of work say, by how it is over."""
+    if became == "committed":
+        return names.COMMITTED
+    word = became.partition(":")[0]
+    if word in (Vote.PREPARED.value, Vote.READ_ONLY.value):
+        return names.PREPARED
+    if word in ("ended", "suspended"):
+        return names.ENDED
+    return names.IN_DOUBT if word.startswith("in doubt") else names.ABORTED
 
 
 def _say(span: Span, outcome: str, wrong: str, became: str) -> None:

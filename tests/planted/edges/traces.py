@@ -63,8 +63,19 @@ PLANTED = (
     ),
     Planted(
         "the-span-of-a-send-that-was-aborted-says-that-it-was-committed",
-        edited(units, "outcome = names.ABORTED\n", "outcome = names.COMMITTED\n"),
+        edited(units, '"in doubt") else names.ABORTED', '"in doubt") else names.COMMITTED'),
         "tests/unit/otel/test_units.py::test_an_abort_is_said_by_the_spans_of_its_sends",
+    ),
+    Planted(
+        "a-branch-that-commits-itself-is-over-when-its-work-ends",
+        edited(units, "self._deciding = True", "self._deciding = False"),
+        "tests/unit/otel/test_units.py::test_a_branch_that_commits_itself_ends_once",
+    ),
+    Planted(
+        "a-branch-that-is-prepared-counts-as-aborted",
+        edited(units, "(Vote.PREPARED.value, Vote.READ_ONLY.value)", "()"),
+        "tests/unit/otel/test_units.py::"
+        "test_a_branch_that_is_prepared_says_so_and_its_decision_is_not_its_own",
     ),
     Planted(
         "spans-of-a-large-transaction-have-no-bound",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from opentelemetry.trace import SpanKind
 import onceq
 from onceq import aio, otel
 from onceq.errors import InvalidParameter, QueueNotFound
+from onceq.model.xid import Xid
 from onceq.otel import names
 from tests.unit.otel.collected import PLAIN, Collected, Q, above, id_of, linked, said
 
@@ -69,6 +71,23 @@ def test_a_receive_has_a_link_to_its_send(face: Callable[[Work], None]) -> None:
         assert said(send, names.MESSAGE_ID) == said(receive, names.MESSAGE_ID) == str(id)
         assert linked(receive) == [id_of(send)]
         assert f"{id_of(send):016x}" in message.traceparent
+
+    face(work)
+
+
+def test_work_in_a_branch_has_spans(face: Callable[[Work], None]) -> None:
+    async def work(qm: Any, collected: Collected) -> None:
+        one = Xid(7, b"transaction", b"one")
+        branch = await qm.branch(one)
+        for done in (branch.send(Q, "1"), branch.prepare()):
+            if inspect.isawaitable(done):
+                await done
+        assert collected.taken() == [rf"create {Q}", "prepare"]
+        assert otel.uninstrument(qm._face if isinstance(qm, _Awaited) else qm) is not None
+        for done in ((await qm.branch(Xid(7, b"other", b"one"))).send(Q, "2"),):
+            if inspect.isawaitable(done):
+                await done
+        assert collected.spans == []
 
     face(work)
 

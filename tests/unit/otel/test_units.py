@@ -10,7 +10,8 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
 import onceq
-from onceq.errors import QueueNotFound
+from onceq.errors import QueueNotFound, RolledBack, SendFailed
+from onceq.model.xid import Xid
 from onceq.otel import names, units
 from onceq.otel.faces import instrument
 from onceq.otel.spans import context_of
@@ -134,3 +135,77 @@ def test_a_commit_that_is_in_doubt_says_so(qm: onceq.QueueManager, collected: Co
     commit = collected.one("commit")
     assert said(commit, names.ERROR_TYPE) == onceq.InDoubt.code
     assert commit.status.status_code is StatusCode.ERROR
+
+
+# ---- branches ----------------------------------------------------------------------------------
+
+ONE = Xid(7, b"transaction", b"one")
+
+
+def test_a_branch_that_is_prepared_says_so_and_its_decision_is_not_its_own(
+    qm: onceq.QueueManager, collected: Collected
+) -> None:
+    sent = qm.send(Q, "in", transactional=True)
+    with qm.branch(ONE) as work:
+        assert work.receive(Q, timeout=0).id == sent
+        work.send(Q, "out")
+        assert collected.taken() == [rf"send {Q}", rf"receive {Q}"]
+        work.prepare()
+    create, prepare = collected.spans
+    assert (create.name, said(create, names.OUTCOME)) == (rf"create {Q}", names.PREPARED)
+    assert (prepare.name, said(prepare, names.OPERATION_TYPE)) == ("prepare", names.SETTLE)
+    assert (said(prepare, names.SENT), said(prepare, names.RECEIVED)) == (1, 1)
+    assert id_of(create) in linked(prepare)
+    assert {create.status.status_code, prepare.status.status_code} == {StatusCode.UNSET}
+    qm.xa.commit(ONE)
+    assert len(collected.spans) == 2
+    assert f"{id_of(create):016x}" in qm.receive(Q, timeout=0).traceparent
+
+
+def test_a_branch_that_ends_says_so(qm: onceq.QueueManager, collected: Collected) -> None:
+    with qm.branch(ONE) as work:
+        work.send(Q, "1")
+    assert collected.taken() == [rf"create {Q}", "end"]
+    with qm.branch(ONE, join=True) as work:
+        work.send(Q, "2")
+    assert said(collected.one("create"), names.OUTCOME) == names.ENDED
+    qm.xa.rollback(ONE)
+
+
+def test_a_branch_that_commits_itself_ends_once(
+    qm: onceq.QueueManager, collected: Collected
+) -> None:
+    work = qm.branch(ONE)
+    work.send(Q, "1")
+    work.commit()
+    create, commit = collected.spans
+    assert [said(span, names.OUTCOME) for span in (create, commit)] == [names.COMMITTED] * 2
+    assert (commit.name, said(commit, names.OPERATION_TYPE)) == ("commit", names.SEND)
+
+
+def test_a_branch_that_is_rolled_back_says_that_nothing_was_sent(
+    qm: onceq.QueueManager, collected: Collected
+) -> None:
+    with pytest.raises(ValueError, match="no"), qm.branch(ONE) as work:
+        work.send(Q, "1")
+        raise ValueError("no")
+    create, abort = collected.spans
+    assert said(create, names.ERROR_TYPE) == names.ABORTED
+    assert create.status.status_code is StatusCode.ERROR
+    assert (abort.name, abort.status.status_code) == ("abort", StatusCode.UNSET)
+
+
+def test_a_branch_whose_commit_is_refused_says_what_became_of_it(
+    qm: onceq.QueueManager, collected: Collected
+) -> None:
+    work = qm.branch(ONE)
+    work.send(Q, "1")
+    work._state.doomed = SendFailed("what it has sent before is refused")
+    with pytest.raises(RolledBack):
+        work.commit()
+    assert qm.queue(Q).messages == 0
+    create = collected.one("create")
+    assert (said(create, names.OUTCOME), said(create, names.ERROR_TYPE)) == (
+        names.ABORTED, SendFailed.code
+    )  # fmt: skip
+    assert create.status.status_code is StatusCode.ERROR

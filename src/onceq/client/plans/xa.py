@@ -9,6 +9,7 @@ Upholds: I20 (prepared is said only when the manager has said it).
 from __future__ import annotations
 
 import contextlib
+from typing import TypeVar
 
 from onceq.client.plans.ahead import NOTHING, Ahead
 from onceq.client.plans.plan import Plan, ask, do, look, tell
@@ -21,6 +22,7 @@ from onceq.errors import (
     InDoubt,
     LinkLost,
     OnceqError,
+    RolledBack,
     ServiceNotAvailable,
     StorageFailure,
     TransactionOver,
@@ -92,6 +94,9 @@ def branches(session: Session) -> Plan[list[BranchView]]:
     return look(looks.BRANCHES)
 
 
+UnitT = TypeVar("UnitT", bound="BranchUnit")
+
+
 class BranchUnit(Unit):
     """One branch, at work on one connection."""
 
@@ -145,7 +150,11 @@ class BranchUnit(Unit):
         """Its own commit is the one of the only branch there is (TMONEPHASE)."""
         yield from self.end()
         self.over = "in doubt"
-        yield from commit(self.session, self.xid, one_phase=True)
+        try:
+            yield from commit(self.session, self.xid, one_phase=True)
+        except RolledBack:
+            self.over = "rolled back"
+            raise
         self.over = "committed"
         return MessageIds(self.session.source)
 
@@ -175,7 +184,11 @@ def branch(
         DuplicateBranch: It exists.
         NoCoordinator: This manager takes no part in external transactions.
     """
-    unit = BranchUnit(session, xid)
+    return started(BranchUnit(session, xid), join=join, resume=resume)
+
+
+def started(unit: UnitT, *, join: bool, resume: bool) -> Plan[UnitT]:
+    """The same with a unit of work that is there."""
     yield from unit.start(Join.JOIN if join else Join.RESUME if resume else Join.NEW)
     return unit
 
