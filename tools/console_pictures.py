@@ -45,7 +45,8 @@ def main() -> int:
         subprocess.run(init, check=True, capture_output=True)
         with running(data):
             furnished(data)
-            with sender(data), console(Path(folder), data, "onceq://127.0.0.1:9") as made:
+            watched = console(Path(folder), data, "onceq://127.0.0.1:9")
+            with sender(data), worker(data), watched as made:
                 _draw(made.address, chosen.folder, dark=chosen.dark, whole=chosen.whole)
             os.chdir(ROOT)
     return 0
@@ -65,6 +66,17 @@ def sender(data: Path) -> Iterator[None]:
             with contextlib.suppress(onceq.errors.ReceiveTimeout):
                 beta.receive(r"private$\none", timeout=0.05)
         yield
+
+
+@contextlib.contextmanager
+def worker(data: Path) -> Iterator[None]:
+    """An application that has received messages, and is not done with them."""
+    with onceq.connect(str(data)) as alpha, alpha.transaction() as tx:
+        queue = r"private$\orders"
+        for lookup in alpha.peek_many(queue).lookup_ids[-2:]:
+            tx.receive(queue, lookup_id=lookup)
+        yield
+        tx.abort()
 
 
 def _draw(address: str, folder: Path, *, dark: bool, whole: bool) -> None:

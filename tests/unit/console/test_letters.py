@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import onceq.aio
-from onceq.client.plans import jobs as plans
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.console import jobs, letters
 from onceq.console.given import Given
 from onceq.errors import InvalidParameter
 from onceq.model.message import Journal
+from onceq.wire.app import frames
 
 pytestmark = pytest.mark.slow
 Q = r"private$\orders"
@@ -100,7 +100,7 @@ def test_one_letter_and_an_older_queue_manager_need_no_job(
     async def test(qm: AsyncQueueManager) -> None:
         (first, *_) = (await told(qm))["letters"]
         assert (await letters.return_home(qm, Given({"id": first["id"]}), 0))["returned"] == 1
-        monkeypatch.setattr(plans, "REVISION", 99)
+        monkeypatch.setattr(frames, "REVISION_JOBS", 99)
         assert (await letters.return_home(qm, Given({"label": "letter 1"}), 0))["returned"] == 1
         assert (await letters.purge(qm, Given({}), 0))["removed"] == 1
         monkeypatch.undo()
