@@ -6,8 +6,7 @@ h11. Whoever passes the door hears whether the manager is well; what it counts i
 right ``monitor``: as the account that he runs under on this computer, as the holder of a token
 (``Authorization: Bearer``) or of a certificate, or as an address that is believed without proof.
 
-However many ask, one view is made in a moment, and one page of it, in another thread: making the
-text of a thousand queues takes longer than others should wait.
+However many ask, one view is made in a moment, and one page of it (``onceq.metrics_pages``).
 
 Upholds: I24, I28.
 """
@@ -15,7 +14,6 @@ Upholds: I24, I28.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import logging
 from collections.abc import Callable
@@ -27,10 +25,12 @@ import h11
 
 from onceq.core.inputs.inputs import OwnerCame
 from onceq.errors import AccessDenied, OnceqError, ServiceNotAvailable
-from onceq.model.limits import METRICS_EVERY_S, WATCH_HEAD_BYTES_MAX, WATCH_S_MAX
+from onceq.metrics_pages import PAGES, MetricsPages, Page
+from onceq.model.limits import WATCH_HEAD_BYTES_MAX, WATCH_S_MAX
 from onceq.model.requests import Look
 from onceq.model.rights import NOBODY
 from onceq.model.views import looks
+from onceq.model.views.metrics import MetricsView
 from onceq.service.admission import Kind
 from onceq.service.health import Health
 from onceq.service.identities import is_private
@@ -41,16 +41,9 @@ log = logging.getLogger("onceq")
 
 LIVE: Final = "/health/live"
 READY: Final = "/health/ready"
-PAGES: Final = {"/metrics": False, "/metrics/queues": True}
-"""Whether each queue is told of."""
 METHODS: Final = (b"GET", b"HEAD")
-_OPENMETRICS: Final = "application/openmetrics-text"
-_OPENMETRICS_1: Final = f"{_OPENMETRICS};version=1.0.0"
 _TOO_LARGE: Final = 413
 _BEARER: Final = "bearer "
-
-Page = tuple[bytes, str]
-"""Body and type."""
 
 
 class Watch:
@@ -66,30 +59,18 @@ class Watch:
         self.health = health
         self._owner = 0
         self._views: dict[bool, asyncio.Future[object]] = {}
-        self._pages: dict[tuple[bool, str], tuple[float, asyncio.Task[Page]]] = {}
+        self._pages = MetricsPages(self._look)
 
     def page(self, *, queues: bool, accept: str) -> asyncio.Task[Page]:
-        """A page of metrics, as it was METRICS_EVERY_S ago at most when it was asked for.
+        """A page of metrics; see ``MetricsPages``."""
+        return self._pages.page(queues=queues, accept=accept)
 
-        It fails with an OnceqError.
-        """
-        # What somebody writes there is no key to keep: there are two forms.
-        key = queues, _OPENMETRICS_1 if _OPENMETRICS in accept else ""
-        now_s = self._network.loop.time()
-        made = self._pages.get(key)
-        if made is None or (made[1].done() and now_s - made[0] >= METRICS_EVERY_S):
-            made = self._pages[key] = now_s, self._network.loop.create_task(self._make(*key))
-        return made[1]
-
-    async def _make(self, queues: bool, accept: str) -> Page:
+    async def _look(self, *, queues: bool) -> MetricsView:
         view = await self._view(queues=queues)
         if isinstance(view, OnceqError):
             raise view
-        write = importlib.import_module("onceq.exposition").negotiated
-        made: Page = await self._network.loop.run_in_executor(
-            None, partial(write, view, accept, queues=queues)
-        )
-        return made
+        assert isinstance(view, MetricsView)
+        return view
 
     def _view(self, *, queues: bool) -> asyncio.Future[object]:
         """Ask the core, unless it is being asked."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onceq import metrics_pages
 from onceq.core.management import metrics
 from onceq.service import doors, health, supervisor, watching
 from tests.planted.planted import Planted, edited
@@ -26,7 +27,7 @@ PLANTED = (
     ),
     Planted(
         "a-page-for-each-who-asks",
-        edited(watching, "if made is None or (", "if True or ("),
+        edited(metrics_pages, "if made is None or (", "if True or ("),
         f"{WATCHING}::test_many_who_ask_at_once_get_one_view",
     ),
     Planted(

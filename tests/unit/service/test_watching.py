@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from onceq import metrics_pages
 from onceq.core.decision import Answer, Decision
 from onceq.core.inputs.inputs import Input, OwnerGone
 from onceq.errors import AccessDenied
@@ -127,7 +128,7 @@ def test_many_who_ask_at_once_get_one_view() -> None:
 
 
 def test_a_view_is_made_anew_after_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "METRICS_EVERY_S", 0)
+    monkeypatch.setattr(metrics_pages, "METRICS_EVERY_S", 0)
 
     async def work(site: Site) -> None:
         await site.get("/metrics")
