@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from onceq.console.table import OPERATIONS, Operation
+from onceq.console.table import METRICS, OPERATIONS, Operation, Text
 
 
 def page(note: str) -> str:
     """The page."""
     return (
         "# The HTTP interface of the console\n\n" + note + "What the pages of "
-        "[`onceq console`](../how-to/console.md) show and do, as JSON. A request carries "
+        "[`onceq console`](../how-to/console.md) show and do, as JSON; and the metrics of "
+        "each queue manager, as text for "
+        "[collectors](../how-to/watch.md#through-the-console). A request carries "
         "`Authorization: Bearer TOKEN` with the token that the console has printed. What reads is "
         "a GET with its values in the address; what changes something is a POST with a JSON "
         'object. An error has a status of HTTP and `{"error": {"code", "text", "cure"}}` '
@@ -20,9 +22,13 @@ def page(note: str) -> str:
         "`GET /api/managers` names the queue managers (`manager`), and says of each whether it is "
         "away, why, and its last numbers. The paths below stand behind "
         "`/api/managers/{manager}`. *Right* is what the console needs at that queue manager.\n\n"
-        + "\n\n".join(_operation(one) for one in OPERATIONS)
+        + "\n\n".join((*map(_operation, OPERATIONS), *map(_text, METRICS)))
         + "\n"
     )
+
+
+def _text(one: Text) -> str:
+    return f"## GET `{one.path}`\n\n{one.text} Right: {one.right}."
 
 
 def _operation(one: Operation) -> str:

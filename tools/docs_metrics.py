@@ -20,7 +20,9 @@ def page(note: str) -> str:
     return (
         "# Metrics\n\n" + note + "What `onceq qm metrics` prints and a queue manager exposes at "
         "the address that its `onceq.toml` names as `metrics_listen` "
-        "([how to watch a queue manager](../how-to/watch.md)). Names end in their unit: seconds, "
+        "([how to watch a queue manager](../how-to/watch.md)), and what a "
+        "[console](../how-to/watch.md#through-the-console) shows of each. Names end "
+        "in their unit: seconds, "
         "bytes, or a ratio of which 1 is all. What ends in `_total` only rises, and begins anew "
         "with each start. A histogram has `_bucket`, `_sum` and `_count` behind its name.\n\n"
         "In Python `manager.metrics()` gives the same as an object, "

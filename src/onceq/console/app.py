@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from onceq.console import api
+from onceq.console import api, metrics
 from onceq.console.desk import Desk
 from onceq.console.guard import Guard, hosts_of
 from onceq.console.live import Live
@@ -45,6 +45,7 @@ def make(desk: Desk, *, port: int, names: Iterable[str] = ()) -> Starlette:
     app = Starlette(
         routes=[
             *api.routes(desk),
+            *metrics.routes(desk),
             *pages.routes(),
             Route("/events", live.of("overview", pages.part), methods=["GET"]),
             Route("/m/{manager}/jobs/events", live.of("jobs", pages.jobs_part), methods=["GET"]),

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from onceq.console.table import OPERATIONS, Operation, Parameter
+from onceq.console.table import METRICS, OPERATIONS, Operation, Parameter, Text
 from onceq.version import __version__
 
 _ANSWER: Final[dict[str, Any]] = {
     "description": "What was asked for.",
     "content": {"application/json": {"schema": {"type": "object"}}},
+}
+_TEXT: Final[dict[str, Any]] = {
+    "description": "What a collector of metrics reads.",
+    "content": {
+        kind: {"schema": {"type": "string"}}
+        for kind in ("text/plain", "application/openmetrics-text")
+    },
 }
 _ERROR: Final[dict[str, Any]] = {
     "description": "An error: its code, what happened, and what to do.",
@@ -48,6 +55,8 @@ def document() -> dict[str, Any]:
     for one in OPERATIONS:
         path = f"/api/managers/{{manager}}{one.path}"
         paths.setdefault(path, {})[one.method.lower()] = _operation(one)
+    for page in METRICS:
+        paths[f"/api/managers/{{manager}}{page.path}"] = {"get": _text(page)}
     return {
         "openapi": "3.1.0",
         "info": {"title": "onceq console", "version": __version__},
@@ -88,6 +97,16 @@ def _operation(one: Operation) -> dict[str, Any]:
         },
     }
     return told
+
+
+def _text(page: Text) -> dict[str, Any]:
+    return {
+        "operationId": page.name,
+        "summary": page.text,
+        "description": f"Right: {page.right}.",
+        "parameters": [_MANAGER],
+        "responses": {"200": _TEXT, "default": _ERROR},
+    }
 
 
 def _in_query(parameter: Parameter) -> dict[str, Any]:

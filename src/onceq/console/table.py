@@ -30,6 +30,26 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class Text:
+    """A page for collectors of metrics, which is text and no JSON.
+
+    Attributes:
+        path: Behind ``/api/managers/{manager}``: what the queue manager's own listener calls it.
+        text: What it tells, one sentence or two.
+        right: The right over the queue manager that it takes.
+    """
+
+    path: str
+    text: str
+    right: str
+
+    @property
+    def name(self) -> str:
+        """One word, for OpenAPI."""
+        return word_of(self.path)
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """One thing that can be asked.
 
@@ -50,7 +70,7 @@ class Operation:
     @property
     def name(self) -> str:
         """One word, for OpenAPI: ``dead_return``."""
-        return self.path.strip("/").replace("/", "_").replace("-", "_")
+        return word_of(self.path)
 
     @property
     def method(self) -> str:
@@ -61,6 +81,11 @@ class Operation:
     def names(self) -> frozenset[str]:
         """Of its parameters."""
         return frozenset(parameter.name for parameter in self.parameters)
+
+
+def word_of(path: str) -> str:
+    """A path as one word."""
+    return path.strip("/").replace("/", "_").replace("-", "_")
 
 
 def _p(name: str, kind: str, text: str, *, needed: bool = False) -> Parameter:
@@ -205,5 +230,21 @@ OPERATIONS: Final = (
         (_p("queue", "string", "Only what is about this queue."),),
     ),
 )  # fmt: skip
+
+METRICS: Final = (
+    Text(
+        "/metrics",
+        "What the queue manager has counted and how it is: what it shows at its own `/metrics`, as "
+        "text for Prometheus, or for OpenMetrics if `Accept` says so. It is made at most once a "
+        "second. The console needs `onceq[metrics]` for it.",
+        "monitor",
+    ),
+    Text(
+        "/metrics/queues",
+        "Likewise each of its queues; of too many those with the oldest messages.",
+        "monitor",
+    ),
+)
+"""What is asked for by collectors of metrics, with GET and without values."""
 
 BY_PATH: Final[Mapping[str, Operation]] = {one.path: one for one in OPERATIONS}

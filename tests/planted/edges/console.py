@@ -1,9 +1,9 @@
 """Mistakes of the console: whoever is let in, what is shown as markup, what a preview changes, and
-whom a silent queue manager holds up."""
+whom a silent queue manager holds up, whose metrics a collector gets."""
 
 from __future__ import annotations
 
-from onceq.console import branches, guard, keys, letters, managers, show
+from onceq.console import branches, guard, keys, letters, managers, metrics, show
 from tests.planted.planted import Planted, edited
 
 UNIT = "tests/unit/console/"
@@ -66,5 +66,15 @@ PLANTED = (
         "an-abort-by-hand-commits",
         edited(branches, 'if told["outcome"] == "commit":', "if True:"),
         UNIT + "test_branches.py::test_a_branch_is_decided_once_and_forgotten",
+    ),
+    Planted(
+        "metrics-of-another-one",
+        edited(metrics, "pages[watched.key].page(", "next(iter(pages.values())).page("),
+        UNIT + "test_metrics.py::test_each_has_its_own_pages",
+    ),
+    Planted(
+        "whoever-goes-takes-the-page-along",
+        edited(metrics, "await asyncio.shield(page)", "await page"),
+        UNIT + "test_metrics.py::test_one_who_goes_does_not_end_it_for_others",
     ),
 )  # fmt: skip

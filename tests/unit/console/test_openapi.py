@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from onceq.console.openapi import document
-from onceq.console.table import OPERATIONS
+from onceq.console.table import METRICS, OPERATIONS
 
 
 def test_every_operation_is_in_it() -> None:
@@ -17,9 +17,20 @@ def test_every_operation_is_in_it() -> None:
         for method in methods
     }
     wanted = {(one.method.lower(), one.path) for one in OPERATIONS}
+    wanted |= {("get", one.path) for one in METRICS}
     assert found - {("get", "/api/managers")} == wanted
     names = [told["operationId"] for methods in paths.values() for told in methods.values()]
     assert len(set(names)) == len(names)
+
+
+def test_metrics_are_text() -> None:
+    for one in METRICS:
+        told = document()["paths"][f"/api/managers/{{manager}}{one.path}"]["get"]
+        assert set(told["responses"]["200"]["content"]) == {
+            "text/plain",
+            "application/openmetrics-text",
+        }
+        assert [p["name"] for p in told["parameters"]] == ["manager"]
 
 
 def test_what_changes_something_is_a_post_with_a_body() -> None:
