@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 import shutil
 import subprocess
 import tomllib
@@ -16,6 +17,9 @@ from typing import Any
 
 import pytest
 
+from onceq.cli.console import PORT, TOKEN
+from onceq.model.requests import SetRights
+from onceq.model.rights import Actor, ActorKind, Grant, Policy, Right, queue_pattern
 from onceq.service.config import parse
 from onceq.service.supervisor import watchdog_s
 
@@ -65,27 +69,56 @@ def test_the_managers_of_the_compose_file_find_each_other() -> None:
     names = {
         one["environment"]["ONCEQ_NAME"]: one["networks"]["onceq"]["ipv4_address"]
         for one in services.values()
-        if "environment" in one
+        if "ONCEQ_NAME" in one.get("environment", ())
     }
     assert len(names) == 3
     assert {name: where.split(":")[0] for name, where in configuration.peers.items()} == names
-    scraper = services["prometheus"]["networks"]["onceq"]["ipv4_address"]
-    assert set(configuration.plain_peers) == {*names.values(), scraper}
-    assert f"address:{scraper} monitor" in services["grants"]["command"][-1]
+    assert set(configuration.plain_peers) == set(names.values())
     watched = services["console"]
     assert set(watched["depends_on"]) == {name.lower() for name in names}
     volumes = [volume.partition(":")[2] for volume in watched["volumes"]]
     assert [one for one in watched["command"] if one.startswith("/")] == volumes
-    scraped = yaml.safe_load((PACKAGING / "container" / "prometheus.yml").read_text())
-    _, _, port = configuration.metrics_listen.rpartition(":")
-    for job in scraped["scrape_configs"]:
-        (targets,) = job["static_configs"]
-        assert targets["targets"] == [f"{where}:{port}" for where in names.values()]
     folder = PACKAGING / "container"
     for one in services.values():
         for volume in one["volumes"]:
             source = volume.split(":")[0]
             assert source in compose["volumes"] or (folder / source).is_file(), source
+
+
+def test_what_the_compose_file_grants_lets_them_send_to_each_other() -> None:
+    compose = yaml.safe_load((PACKAGING / "container" / "compose.yaml").read_text())
+    (command,) = re.findall(r"onceq grant (.*) -q", compose["services"]["grants"]["command"][-1])
+    who, words, queue = shlex.split(command.replace("$$", "$"))
+    request = SetRights(who, words.split(","), queue)
+    request.check()
+    policy = Policy()
+    policy.grant(Grant(request.who, request.rights, request.pattern))
+    for one in compose["services"].values():
+        if "ONCEQ_NAME" in one.get("environment", ()):
+            address = Actor(ActorKind.ADDRESS, one["networks"]["onceq"]["ipv4_address"])
+            assert policy.allows(address, Right.SEND, queue_pattern("private$/orders"))
+
+
+def test_the_prometheus_of_the_compose_file_asks_the_console_for_each_of_them() -> None:
+    compose = yaml.safe_load((PACKAGING / "container" / "compose.yaml").read_text())
+    scraped = yaml.safe_load((PACKAGING / "container" / "prometheus.yml").read_text())
+    told = {}
+    for job in scraped["scrape_configs"]:
+        (target,) = job["static_configs"]
+        told[job["metrics_path"]] = target["labels"]["instance"]
+        assert target["targets"] == [f"127.0.0.1:{PORT}"]
+        secret = Path(job["authorization"]["credentials_file"])
+        assert [secret.name] == compose["services"]["prometheus"]["secrets"]
+        assert str(secret.parent) == "/run/secrets"
+        assert job["job_name"].startswith("onceq"), "the rules look for that"
+    managers = [one[1:] for one in compose["services"]["console"]["command"] if one[0] == "/"]
+    assert told == {
+        f"/api/managers/{name}/metrics{page}": name.upper()
+        for name in managers
+        for page in ("", "/queues")
+    }
+    assert compose["secrets"]["console-token"] == {"environment": TOKEN}
+    assert TOKEN in compose["services"]["console"]["environment"]
 
 
 def test_the_container_file_names_what_is_there() -> None:
@@ -96,3 +129,4 @@ def test_the_container_file_names_what_is_there() -> None:
     assert importlib.util.find_spec("onceq.service.main")
     assert 'CMD ["onceq", "qm", "status"]' in text, "it needs no listener for metrics"
     assert "9464" in (PACKAGING / "container" / "onceq.toml").read_text()
+    assert "--start-interval" not in text, "Docker before 25 and Podman before 5 refuse it"
