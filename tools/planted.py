@@ -37,6 +37,9 @@ PASSED, FAILED = 0, 1
 """What pytest answers; anything else is no answer to whether a mistake was found."""
 OF_WORLDS = "tests/planted/test_mistakes.py::test_the_mistake_is_found"
 
+_running: set[int] = set()
+"""Sessions of the runs that are under way."""
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -113,12 +116,19 @@ def _run(command: tuple[str, ...], env: dict[str, str], limit_s: float) -> tuple
         command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, start_new_session=True,
     ) as process:  # fmt: skip
+        _running.add(process.pid)
         try:
             said, _ = process.communicate(timeout=limit_s)
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _end(process.pid)
     return process.returncode, said
+
+
+def _end(session: int) -> None:
+    """End a run, and whatever it has started."""
+    _running.discard(session)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(session, signal.SIGKILL)
 
 
 def main() -> int:
@@ -135,13 +145,21 @@ def main() -> int:
     missed = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
         running = [pool.submit(look_for, case, options.limit) for case in chosen]
-        for future in as_completed(running):
-            outcome = future.result()
-            if outcome.trouble:
-                missed.append(outcome)
-            finder = outcome.trouble or f"found by {outcome.case.finder}"
-            sys.stdout.write(f"{outcome.case.name:{wide}}  {outcome.seconds:6.1f} s  {finder}\n")
-            sys.stdout.flush()
+        try:
+            for future in as_completed(running):
+                outcome = future.result()
+                if outcome.trouble:
+                    missed.append(outcome)
+                finder = outcome.trouble or f"found by {outcome.case.finder}"
+                name = f"{outcome.case.name:{wide}}"
+                sys.stdout.write(f"{name}  {outcome.seconds:6.1f} s  {finder}\n")
+                sys.stdout.flush()
+        except KeyboardInterrupt:
+            # Sessions of their own do not hear of Ctrl-C, and the pool waits for them.
+            pool.shutdown(wait=False, cancel_futures=True)
+            for session in tuple(_running):
+                _end(session)
+            return 130
     sys.stdout.write(f"{plural(len(chosen), 'mistake')} planted, {len(missed)} not found\n")
     for outcome in missed:
         sys.stdout.write(f"    {outcome.case.name}: {outcome.trouble} ({outcome.case.finder})\n")
