@@ -2,9 +2,9 @@
 
 ``GET /metrics``, ``/metrics/queues``, ``/health/live`` and ``/health/ready``, and nothing else: one
 request on a connection, a small head, no body, and an end after some seconds. HTTP is the matter of
-h11. Whoever passes the door hears whether the manager is well; what it counts is for who has the
-right ``monitor``: as the account that he runs under on this computer, as the holder of a token
-(``Authorization: Bearer``) or of a certificate, or as an address that is believed without proof.
+h11. Whoever passes the door hears whether the manager is well; what it counts is for those with the
+right ``monitor``: as the account that he runs under on this computer, or as the holder of a token
+(``Authorization: Bearer``) or of a certificate. An address that is believed without proof has none.
 
 However many ask, one view is made in a moment, and one page of it (``onceq.metrics_pages``).
 
