@@ -299,7 +299,7 @@ def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
             *_properties(view),
             ("messages", view.messages),
             ("available", view.available),
-            ("locked", f"{view.locked} (held by open transactions)"),
+            ("locked", f"{view.locked} (held by transactions)"),
             ("delayed", _delayed(view)),
             ("bytes", out.size(view.bytes)),
             ("readers waiting", view.readers_waiting),

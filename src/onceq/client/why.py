@@ -178,17 +178,22 @@ def _local(view: QueueView) -> str:
     else:
         text = f"{view.path}: a queue of this manager; {some} can be received"
     if view.locked:
-        text += f", {view.locked} are held by open transactions until those end"
+        text += f", {_are(view.locked)} held by transactions until those end"
     if view.delayed:
         until = clock(view.delayed_until)
         text += (
-            f", {view.delayed} are delayed, the first until {until} by the clock of this manager"
+            f", {_are(view.delayed)} delayed, the first until {until} by the clock of this manager"
         )
     if view.readers_waiting:
-        text += f", {plural(view.readers_waiting, 'reader')} wait for more"
+        wait = "waits" if view.readers_waiting == 1 else "wait"
+        text += f", {plural(view.readers_waiting, 'reader')} {wait} for more"
     elif view.available and not (view.locked or view.system or view.paused_since):
         text += ", and nobody waits for one"
     return text
+
+
+def _are(count: int) -> str:
+    return f"{count:,} {'is' if count == 1 else 'are'}"
 
 
 def _unprocessed(view: OutgoingView, name: str) -> str:

@@ -88,9 +88,11 @@ def test_locked_disconnected_and_disconnecting() -> None:
 def test_a_queue_of_this_manager() -> None:
     said = why(LOCAL)
     assert "1 message can be received" in said
-    assert "2 are held by open transactions" in said
+    assert "2 are held by transactions until those end" in said
+    assert "1 is held by transactions" in why(replace(LOCAL, locked=1))
     assert "readers" not in said
-    assert "3 readers wait" in why(replace(LOCAL, readers_waiting=3))
+    assert "3 readers wait for more" in why(replace(LOCAL, readers_waiting=3))
+    assert "1 reader waits for more" in why(replace(LOCAL, readers_waiting=1))
 
 
 def test_every_state_has_its_own_sentence() -> None:
