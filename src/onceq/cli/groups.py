@@ -12,8 +12,8 @@ from typing import Annotated
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, Yes, agreed, asking, dumped, manager
 from onceq.cli.parameters import Argument
-from onceq.client.why import duration
 from onceq.errors import UsageError
+from onceq.model.wording import duration
 
 App = Annotated[str, Argument(metavar="APP", help="As the list shows it: txnAppId, or query:...")]
 

@@ -30,11 +30,11 @@ from onceq.cli.letter_choice import (
 )
 from onceq.cli.message_map import as_map
 from onceq.client.letter_search import letters
-from onceq.client.why import duration
 from onceq.errors import QueueNotFound
 from onceq.model.letters import ALL, Filter, Letter
 from onceq.model.message_words import in_words
 from onceq.model.time import NEVER_S
+from onceq.model.wording import duration
 
 GIVE = ("size", "class", "message", "returned", "age", "destination", "label", "destination")
 """Columns that leave, or become short, where there is no room, in that order: a person knows a

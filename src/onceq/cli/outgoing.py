@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 from onceq.cli import out
 from onceq.cli.common import Destination, DryRun, Json, Where, Yes, agreed, asking, dumped, manager
 from onceq.cli.parameters import Argument
-from onceq.client.why import duration, why
+from onceq.client.why import why
 from onceq.errors import MessageNotFound
+from onceq.model.wording import duration
 
 if TYPE_CHECKING:
     from onceq.model.views.queues import OutgoingView

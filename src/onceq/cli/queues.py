@@ -9,7 +9,7 @@ from onceq.cli import out
 from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, asking, dumped, manager
 from onceq.cli.names import proposed
 from onceq.cli.parameters import Argument, Option
-from onceq.client.why import duration, why
+from onceq.client.why import why
 from onceq.errors import (
     AccessDenied,
     InvalidParameter,
@@ -18,7 +18,7 @@ from onceq.errors import (
     UsageError,
 )
 from onceq.model.limits import CONSUMERS_SHOWN_MAX
-from onceq.model.wording import plural
+from onceq.model.wording import duration, plural
 
 if TYPE_CHECKING:
     from onceq.client.asking import Asking

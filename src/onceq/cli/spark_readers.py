@@ -14,9 +14,9 @@ from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
 from onceq.cli.parameters import Argument, Option
 from onceq.client.plans import reading
 from onceq.client.threads.manager import QueueManager
-from onceq.client.why import duration
 from onceq.errors import UnsupportedOperation, UsageError
 from onceq.model.views.queues import ReaderView
+from onceq.model.wording import duration
 
 Queues = Annotated[list[str], Argument(metavar="QUEUE...", help="Names of the queues.")]
 Some = Annotated[

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from onceq.cli import out
 from onceq.cli.common import Json, Where, asking, dumped
-from onceq.client.why import duration, why
+from onceq.client.why import why
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
 from onceq.model.limits import CERTIFICATE_WARN_DAYS
 from onceq.model.time import DAY_S
-from onceq.model.wording import plural
+from onceq.model.wording import duration, plural
 
 REFUSED: Final = {
     "nack-bad-destination-queue": "there is no such queue",

@@ -20,9 +20,10 @@ from onceq.cli.common import (
     manager,
 )
 from onceq.cli.parameters import Argument, Exit, Option
-from onceq.client.why import duration, stream_why
+from onceq.client.why import stream_why
 from onceq.errors import QueueNotFound
 from onceq.model.identity import MessageId
+from onceq.model.wording import duration
 
 if TYPE_CHECKING:
     from onceq.client.asking import Asking

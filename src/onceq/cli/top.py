@@ -18,11 +18,10 @@ from onceq.cli.common import Json, Where, as_json, connected
 from onceq.cli.parameters import Option
 from onceq.cli.table import Table
 from onceq.client.pause import pause
-from onceq.client.why import duration
 from onceq.errors import AccessDenied, OnceqError, ServiceNotAvailable, UsageError
 from onceq.model.limits import PLACES_AHEAD_MIN
 from onceq.model.queue import TRACKING_QUEUE
-from onceq.model.wording import plural
+from onceq.model.wording import duration, plural
 
 if TYPE_CHECKING:
     from onceq.client.threads.manager import QueueManager

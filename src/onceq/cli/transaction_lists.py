@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from onceq.cli import out
 from onceq.cli.common import Json, Where, asking, dumped, manager
 from onceq.cli.parameters import Option
-from onceq.client.why import branch_advice, duration
+from onceq.client.why import branch_advice
 from onceq.model.branch import Decision
 from onceq.model.identity import guid_bytes, guid_text
+from onceq.model.wording import duration
 from onceq.model.xid import Xid, decider_of
 
 if TYPE_CHECKING:

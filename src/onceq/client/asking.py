@@ -167,8 +167,7 @@ class Asking:
 
     def metrics(self, *, queues: bool = False) -> MetricsView:
         """See QueueManager."""
-        from onceq.model.views.looks import PER_QUEUE
-        from onceq.model.views.metrics import MetricsView
+        from onceq.model.views.metrics import PER_QUEUE, MetricsView
 
         return self.look("metrics", MetricsView, PER_QUEUE if queues else "")
 

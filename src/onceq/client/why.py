@@ -9,7 +9,7 @@ from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY, MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.views.branches import BranchView
 from onceq.model.views.queues import OutgoingView, PutBackView, QueueView, StreamView
-from onceq.model.wording import plural
+from onceq.model.wording import duration, plural
 from onceq.model.xid import Xid, decider_of, group_of
 
 CLASH = "Another queue manager has the identity of this one"
@@ -35,16 +35,6 @@ def clock(seconds: int) -> str:
     then, now = time.localtime(seconds), time.localtime()
     form = "%H:%M:%S" if then[:3] == now[:3] else "%Y-%m-%d %H:%M:%S"
     return time.strftime(form, then)
-
-
-def duration(seconds: float) -> str:
-    """A length of time for people."""
-    whole = max(round(seconds), 0)
-    if whole < 120:
-        return f"{whole} s"
-    if whole < 7200:
-        return f"{whole // 60} min"
-    return f"{whole // 3600} h"
 
 
 def why(view: OutgoingView | QueueView) -> str:

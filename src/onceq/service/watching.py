@@ -30,7 +30,7 @@ from onceq.model.limits import WATCH_HEAD_BYTES_MAX, WATCH_S_MAX
 from onceq.model.requests import Look
 from onceq.model.rights import NOBODY
 from onceq.model.views import looks
-from onceq.model.views.metrics import MetricsView
+from onceq.model.views.metrics import PER_QUEUE, MetricsView
 from onceq.service.admission import Kind
 from onceq.service.health import Health
 from onceq.service.identities import is_private
@@ -87,7 +87,7 @@ class Watch:
             self._seen(1 + queues, ServiceNotAvailable("the queue manager stops"))
             return
         self._owner = self._owner or engine.owner(self._seen)
-        what = Look(looks.METRICS.what, looks.PER_QUEUE if queues else "")
+        what = Look(looks.METRICS.what, PER_QUEUE if queues else "")
         what.owner, what.request = self._owner, 1 + queues
         engine.submit(what)
 

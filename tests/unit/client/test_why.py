@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from onceq.client.why import branch_advice, duration, stream_why, why
+from onceq.client.why import branch_advice, stream_why, why
 from onceq.core.transfer.outgoing_states import STATES
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.views.branches import BranchView
 from onceq.model.views.queues import OutgoingView, PutBackView, QueueView, StreamView
+from onceq.model.wording import duration
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 
 QUIET = OutgoingView(destination=r"DIRECT=OS:BETA\private$\stock", state="INACTIVE")

@@ -23,7 +23,7 @@ from onceq.model.views.managers import (
     StatusView,
     TransactionView,
 )
-from onceq.model.views.metrics import MetricsView
+from onceq.model.views.metrics import PER_QUEUE, MetricsView
 from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
 from onceq.model.views.queues import OutgoingView, StreamReset, StreamView
 from onceq.model.views.settings import SettingView
@@ -42,7 +42,7 @@ def metrics(session: Session, *, queues: bool = False) -> Plan[MetricsView]:
     Args:
         queues: Also of each queue, in ``per_queue``.
     """
-    return look(looks.METRICS, looks.PER_QUEUE if queues else "")
+    return look(looks.METRICS, PER_QUEUE if queues else "")
 
 
 def settings(session: Session) -> Plan[list[SettingView]]:

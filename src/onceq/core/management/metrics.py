@@ -37,8 +37,7 @@ from onceq.model.limits import METRICS_PEERS_MAX, METRICS_QUEUES_MAX, QUEUES_MEA
 from onceq.model.names import Kind
 from onceq.model.queue import QUOTA_UNLIMITED_KB, TRACKING_QUEUE
 from onceq.model.requests import Look
-from onceq.model.views.looks import PER_QUEUE
-from onceq.model.views.metrics import MetricsView, OutgoingMetrics, QueueMetrics
+from onceq.model.views.metrics import PER_QUEUE, MetricsView, OutgoingMetrics, QueueMetrics
 
 LATER: Final = object()
 """In place of an answer that comes when everything was seen."""

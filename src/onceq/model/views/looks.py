@@ -94,7 +94,6 @@ JOB: Final = Look("job", JobView)
 """One of them."""
 METRICS: Final = Look("metrics", MetricsView)
 """What is counted; with the name PER_QUEUE each queue, too."""
-PER_QUEUE: Final = "queues"
 SETTINGS: Final = Look("settings", list[SettingView])
 """What the table ``[settings]`` of ``onceq.toml`` may say, as it holds now."""
 

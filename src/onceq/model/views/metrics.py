@@ -8,8 +8,12 @@ Prometheus.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from onceq.model.views.view import View
+
+PER_QUEUE: Final = "queues"
+"""Name of the look at these that tells of each queue, too."""
 
 
 @dataclass(frozen=True, slots=True)
