@@ -283,7 +283,7 @@ def link() -> Machine:
 def session() -> Machine:
     """The states of a protocol session."""
     said = members(session_states.State)
-    packets = {SessionHeader: "SessionAck", UserPackets: "messages"}
+    packets: dict[type, str] = {SessionHeader: "SessionAck", UserPackets: "messages"}
     packets |= {Establish: "EstablishConnection", Parameters: "ConnectionParameters"}
     opened, closed = session_states.State.OPEN, session_states.State.CLOSED
     names = {one: one.name.lower().replace("_", " ") for one in session_states.State}

@@ -17,7 +17,9 @@ from onceq.model.requests import Abort
 from onceq.model.results import Opened, Sent
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
-from onceq.wire.app.requests import ROWS, ItemRow, written
+from onceq.wire.app.heads import ItemRow
+from onceq.wire.app.reading import ROWS
+from onceq.wire.app.requests import written
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 PROTOCOL = (REFERENCE / "formats" / "client-protocol.md").read_text()

@@ -41,7 +41,8 @@ from onceq.store.memory import MemoryStore
 from onceq.wire.app import frames
 from onceq.wire.app.answers import RESULTS, decode
 from onceq.wire.app.frames import ANSWER, FAILED, Code
-from onceq.wire.app.requests import CODES, ROWS, read, written
+from onceq.wire.app.reading import ROWS, read
+from onceq.wire.app.requests import CODES, written
 
 EXAMPLES = int(os.environ.get("ONCEQ_FUZZ_EXAMPLES", "300"))
 FUZZ = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 300)

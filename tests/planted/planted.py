@@ -18,6 +18,9 @@ from types import CodeType, FunctionType, ModuleType
 
 import pytest
 
+from onceq.core.rights import demands
+from onceq.model.requests import Request
+
 SIM = "sim"
 """Found by the simulator, within the seeds of ``make sim SEEDS=300``."""
 
@@ -42,6 +45,13 @@ class Planted:
 def replaced(target: object, name: str, value: object) -> Callable[[pytest.MonkeyPatch], None]:
     """A mistake that takes the place of one attribute."""
     return lambda monkeypatch: monkeypatch.setattr(target, name, value)
+
+
+def demanded(
+    kind: type[Request], what: Callable[..., demands.Demands]
+) -> Callable[[pytest.MonkeyPatch], None]:
+    """A mistake that is a request for which something else must be allowed."""
+    return lambda monkeypatch: monkeypatch.setitem(demands.TABLE, kind, what)
 
 
 def edited(module: ModuleType, old: str, new: str) -> Callable[[pytest.MonkeyPatch], None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import sys
@@ -185,6 +184,8 @@ def suggestions(qm: QueueManager | Asking, name: str) -> list[str]:
     by_core: dict[str, list[str]] = {}
     for path in known:
         by_core.setdefault(core_of(path), []).append(out.name(path))
+    import difflib
+
     near = difflib.get_close_matches(core_of(name), list(by_core), SUGGESTIONS_MAX)
     return [path for core in near for path in by_core[core]][:SUGGESTIONS_MAX]
 

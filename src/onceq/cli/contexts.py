@@ -10,14 +10,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 from onceq.errors import ConfigurationError, UsageError
+from onceq.model.record import MutableRecord, Record, field
 
 VARIABLE: Final = "ONCEQ_CONTEXT"
 CONTEXTS_MAX: Final = 1_000
@@ -26,16 +24,14 @@ FILE_BYTES_MAX: Final = 1 << 20
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Record, frozen=True):
     """Where a queue manager is, and by which file with a token one says who one is."""
 
     where: str
     token_file: str = ""
 
 
-@dataclass(slots=True)
-class Contexts:
+class Contexts(MutableRecord):
     """All of them, by name.
 
     Attributes:
@@ -56,6 +52,8 @@ class Contexts:
         """What else there is."""
         if not self.known:
             return "'onceq context add NAME WHERE' makes one"
+        from difflib import get_close_matches
+
         near = get_close_matches(name, self.known, 3)
         if near:
             return f"did you mean {' or '.join(near)}?"
@@ -108,6 +106,8 @@ def _parsed(value: Any) -> Contexts:
 
 def write(contexts: Contexts) -> Path:
     """Keep them, whole or not at all; returns where. Raises ConfigurationError."""
+    import tempfile
+
     path = file_of(os.environ)
     said = {
         "contexts": {

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
 from typing import Annotated, Final
 
 from onceq.cli import out
@@ -19,6 +18,8 @@ from onceq.cli.parameters import Argument, Option
 from onceq.errors import InvalidParameter, OnceqError, ReceiveTimeout
 from onceq.model.identity import MessageId, guid_text
 from onceq.model.letters import DEAD, DEAD_XACT, JOURNAL, REASONS, Filter, Letter, filter_of
+from onceq.model.record import field
+from onceq.model.record import names as field_names
 
 OFFERED_MAX: Final = 200
 """Identifiers of each queue that a shell is told of."""
@@ -32,8 +33,7 @@ def short(id: MessageId) -> str:
     return f"{guid_text(id.source)[:SHORT]}/{id.number}"
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen(Filter):
+class Chosen(Filter, frozen=True):
     """Letters that are named, and fit what else was said.
 
     Attributes:
@@ -42,7 +42,7 @@ class Chosen(Filter):
     """
 
     names: tuple[tuple[str, int], ...] = ()
-    found: dict[tuple[str, int], MessageId] = field(default_factory=dict, compare=False)
+    found: dict[tuple[str, int], MessageId] = field(default_factory=dict)
 
     def fits(self, letter: Letter, now_s: int) -> bool:
         """See Filter; raises InvalidParameter if one name is that of two messages."""
@@ -74,7 +74,7 @@ def chosen(ids: Sequence[str], rest: Filter) -> Filter:
             filter_of(id=text)  # says what one looks like
             raise InvalidParameter(f"{text!r} is no identifier of a message")
         names.append((written[1].casefold(), int(written[2])))
-    values = {one.name: getattr(rest, one.name) for one in fields(Filter)}
+    values = {name: getattr(rest, name) for name in field_names(Filter)}
     return Chosen(**values, names=tuple(names))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from contextlib import suppress
-from dataclasses import fields
 from enum import Enum
 from typing import Any
 
@@ -12,14 +11,15 @@ from onceq.errors import BodyNotJson
 from onceq.model.classes import class_name
 from onceq.model.identity import NO_GUID
 from onceq.model.message import NO_CORRELATION, Message
+from onceq.model.record import names
 
 
 def as_map(message: Message) -> dict[str, Any]:
     """A message for JSON: its body as text, or in base64 if it is none; ``json`` is its value, if
     its sender says that it has one."""
     found: dict[str, Any] = {}
-    for field in fields(message):
-        name, value = field.name, getattr(message, field.name)
+    for name in names(Message):
+        value = getattr(message, name)
         if name == "body":
             try:
                 found["body"] = value.decode()

@@ -13,7 +13,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from json import dumps
 from typing import Any
 
@@ -38,6 +38,7 @@ from onceq.errors import (
 )
 from onceq.model.json_body import BODY_TYPE as JSON_BODY_TYPE
 from onceq.model.limits import PACKET_BYTES_MAX
+from onceq.model.record import MutableRecord
 from onceq.model.traced import trailer
 from onceq.model.wording import plural
 
@@ -125,8 +126,7 @@ class Batches:
             yield waiting
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(MutableRecord):
     """What has become certain so far."""
 
     messages: int = 0

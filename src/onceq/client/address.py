@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
 from onceq.errors import (
@@ -15,6 +14,7 @@ from onceq.errors import (
     WrongAddress,
 )
 from onceq.model.data_directory import SOCKET_FILE, STORE_FILE
+from onceq.model.record import Record
 from onceq.permission import denied, there
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ SCHEMES = (SCHEME, TLS_SCHEME, UNIX_SCHEME)
 _LET_IN = "or have other accounts let in (socket_group, client_listen)"
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Record, frozen=True):
     """A Unix socket (``path``), or a host and a port, spoken with in TLS or plainly."""
 
     path: str = ""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +17,7 @@ from onceq.client.address import Address
 from onceq.client.greetings import Greeting
 from onceq.errors import AccessDenied, ConfigurationError, OnceqError, UnknownVersion
 from onceq.model.loopback import is_loopback
+from onceq.model.record import Record
 from onceq.tls.identity import guid_of
 from onceq.wire.app import frames
 
@@ -35,8 +35,7 @@ KEY: Final = "ONCEQ_TLS_KEY"
 PROGRAM: Final = "onceq"
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
+class Tls(Record, frozen=True):
     """Files for TLS with a queue manager (``tls://host:port``).
 
     Attributes:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from onceq.errors import UnsupportedOperation
 from onceq.model.limits import OUTCOME_AGE_S
+from onceq.model.record import Record
 from onceq.wire.app import frames
 
 
-@dataclass(frozen=True, slots=True)
-class Greeting:
+class Greeting(Record, frozen=True):
     """Who is at the other end, for how long it answers for old commits, and what it knows
     (``frames.REVISION``)."""
 

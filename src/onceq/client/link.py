@@ -8,20 +8,19 @@ a manager in the same process (``onceq.embedded.link``, which the client knows b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from onceq.client.greetings import Greeting as Greeting
 from onceq.errors import LinkLost, ServiceNotAvailable
 from onceq.model import requests
+from onceq.model.record import MutableRecord
 from onceq.model.requests import AskOutcome, CommitGroup, Look, Receive, RollbackGroup
 from onceq.model.requests.types import check_types
 from onceq.packet.batch import Batch
 from onceq.wire.app.answers import kind_of
 
 
-@dataclass(slots=True)
-class Request:
+class Request(MutableRecord):
     """One thing to ask; raises InvalidParameter if a value in it is of a wrong type.
 
     Attributes:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, Protocol, TypedDict
 
@@ -30,6 +29,7 @@ from onceq.errors import (
     TransactionUsage,
 )
 from onceq.model.message import Message
+from onceq.model.record import Record
 from onceq.packet.batch import Batch
 from onceq.partners.driving import Calls, call
 
@@ -52,8 +52,7 @@ LOCKED_S: Final = 0.25
 log = logging.getLogger("onceq")
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Record, frozen=True):
     """What was asked of ``consume``; raises InvalidParameter where it makes no sense."""
 
     queue: str

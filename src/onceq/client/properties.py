@@ -6,10 +6,8 @@ leaves a transaction as it was.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypedDict
 
@@ -35,6 +33,7 @@ from onceq.model.message import (
     Message,
     Properties,
 )
+from onceq.model.record import names
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.model.traced import trailer
@@ -84,7 +83,7 @@ class BatchProperties(SharedProperties, total=False):
     traceparent: str | Sequence[str | None] | None
 
 
-NAMES: Final = (*(field.name for field in fields(Properties)), "traceparent")
+NAMES: Final = (*names(Properties), "traceparent")
 _TEXTS: Final = frozenset(("label", "admin_queue", "response_queue", "dead_letter_queue"))
 _RANGES: Final = {
     "priority": 7,
@@ -120,6 +119,8 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
             _unkept(name, value)
             continue
         if name not in NAMES:
+            import difflib  # for whoever has made a mistake
+
             near = difflib.get_close_matches(name, NAMES, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise IllegalPropertyId(f"there is no message property {name!r}{hint}")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from onceq.model.record import Record
 
 Progress = Callable[[int, int], object]
 """Told how many bytes are copied, and how many there are."""
 
 
-@dataclass(frozen=True, slots=True)
-class BackupReport:
+class BackupReport(Record, frozen=True):
     """A backup that was made, read back and found whole.
 
     Attributes:
@@ -30,8 +30,7 @@ class BackupReport:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreReport:
+class RestoreReport(Record, frozen=True):
     """What a restore has done, or (``dry_run``) would do.
 
     Attributes:

@@ -19,8 +19,8 @@ from onceq.client.address import Address
 from onceq.client.connecting import READ_BYTES_MIN, Socket, connected, greet
 from onceq.client.credentials import Credentials
 from onceq.client.link import Request
+from onceq.client.partly_written import PartlyWritten
 from onceq.client.pause import acquire, wait_readable
-from onceq.client.tls_socket import PartlyWritten
 from onceq.errors import LinkLost, ManagerAway, OnceqError, ServiceNotAvailable
 from onceq.model.run import Buffer
 from onceq.wire.app import frames

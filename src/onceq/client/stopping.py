@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
@@ -40,6 +42,8 @@ def asked_to_stop() -> Iterator[threading.Event]:
 @contextmanager
 def asked_to_stop_in_task() -> Iterator[asyncio.Event]:
     """The same for a task."""
+    import asyncio  # which takes 25 ms to load, and threads need nothing of it
+
     event, loop = asyncio.Event(), asyncio.get_running_loop()
     with _heard(_free(), lambda: loop.call_soon_threadsafe(event.set)):
         yield event

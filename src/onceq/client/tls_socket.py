@@ -16,16 +16,13 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
+from onceq.client.partly_written import PartlyWritten
 from onceq.model.run import Buffer
 
 WRITE_BYTES: Final = 1 << 18
 """Encrypted at once: nobody reads meanwhile."""
 READ_BYTES_MIN: Final = 1 << 15
 """More than one record."""
-
-
-class PartlyWritten(OSError):
-    """The connection broke when some of what was written was on its way."""
 
 
 class TlsSocket:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -29,6 +29,7 @@ from onceq.errors import (
 from onceq.model.classes import class_name
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.message import NO_CORRELATION, Message
+from onceq.model.record import names
 from onceq.model.rights import MEANING, Right
 
 Told: TypeAlias = dict[str, Any]
@@ -247,8 +248,8 @@ def id_of(message: Message) -> str:
 def properties(message: Message) -> Told:
     """Every property of a message, without its body."""
     found: Told = {}
-    for field in fields(message):
-        name, value = field.name, getattr(message, field.name)
+    for name in names(Message):
+        value = getattr(message, name)
         if name == "body":
             continue
         if name == "id":

@@ -8,10 +8,10 @@ and printable.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import UsageError
+from onceq.model.record import Record
 
 SHOWN_BEFORE: Final = 60
 SHOWN_AFTER: Final = 40
@@ -28,8 +28,7 @@ def one_line(text: str) -> str:
     return f"{first}: {' '.join(shown)}" if shown else first
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Record, frozen=True):
     """The whole text, and the class of error that its faults are."""
 
     text: str

@@ -9,7 +9,8 @@ its outcome can be asked for after a crash (I3a).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from onceq.model.record import Record
 
 GUID_BYTES = 16
 NO_GUID = bytes(GUID_BYTES)
@@ -37,8 +38,7 @@ def guid_bytes(text: str) -> bytes:
     return a[::-1] + b[::-1] + c[::-1] + d + e
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class MessageId:
+class MessageId(Record, frozen=True, order=True):
     """Source queue manager and message number; all copies of one send share it (FN-14)."""
 
     source: bytes
@@ -67,8 +67,7 @@ class MessageId:
         return cls(bytes(raw[:GUID_BYTES]), int.from_bytes(raw[GUID_BYTES:], "little"))
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TransactionId:
+class TransactionId(Record, frozen=True, order=True):
     """One commit of one client session: the key for asking what became of it (I3a).
 
     Numbers rise by one with every commit that a session asks for, starting at 1.

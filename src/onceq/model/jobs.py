@@ -7,13 +7,13 @@ core notes at the start: what comes later is not of the job.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from typing import Any, Final
 
 from onceq.errors import InvalidParameter
 from onceq.model.letters import ALL, Filter
 from onceq.model.limits import RETURNS_MAX
+from onceq.model.record import Record, defaults, names
 
 
 class JobAction(Enum):
@@ -43,8 +43,7 @@ class JobState(Enum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Record, frozen=True):
     """What a job is to do.
 
     Attributes:
@@ -78,9 +77,10 @@ class Order:
 
     def dump(self) -> dict[str, Any]:
         """As JSON has it: what is as by default is left out."""
-        values = {**asdict(self), **asdict(self.which), "action": self.action.value}
-        del values["which"]
-        return {name: value for name, value in values.items() if value != _DEFAULTS.get(name)}
+        values = {name: getattr(self, name) for name in _OF_ORDER}
+        values |= {name: getattr(self.which, name) for name in _OF_FILTER}
+        said = {name: value for name, value in values.items() if value != _DEFAULTS[name]}
+        return {**said, "action": self.action.value}
 
     @classmethod
     def load(cls, values: dict[str, Any]) -> Order:
@@ -90,8 +90,6 @@ class Order:
         return cls(**{**rest, "action": JobAction(values["action"]), "which": Filter(**said)})
 
 
-_OF_FILTER: Final = frozenset(one.name for one in fields(Filter))
-_OF_ORDER: Final = frozenset(one.name for one in fields(Order)) - {"which", "action"}
-_DEFAULTS: Final = {
-    one.name: one.default for one in (*fields(Filter), *fields(Order)) if one.name != "action"
-}
+_OF_FILTER: Final = names(Filter)
+_OF_ORDER: Final = tuple(name for name in names(Order) if name not in ("which", "action"))
+_DEFAULTS: Final = defaults(Filter) | defaults(Order)

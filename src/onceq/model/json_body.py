@@ -4,14 +4,15 @@ A body that was given as a value says so in its body type, so that whoever looks
 an operator or another program, knows what it is without guessing. The type number is no VARIANT
 type: whoever knows only those hands the bytes out as they are. Reading does not depend on it; a
 body that another system has sent is JSON if it can be read as that.
-
-The library is imported when the first value is: nothing of a queue manager needs it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Final
+
+from msgspec import MsgspecError
+from msgspec.json import decode, encode
 
 from onceq.errors import BodyNotJson, InvalidParameter
 
@@ -29,8 +30,6 @@ def encoded(value: object) -> bytes:
     Raises:
         InvalidParameter: It cannot be said in JSON.
     """
-    from msgspec.json import encode
-
     try:
         return encode(value)
     except (TypeError, ValueError, RecursionError) as error:
@@ -63,9 +62,6 @@ def decoded(body: bytes, type: Any, name: str) -> Any:
         BodyNotJson: It is no JSON, or of another type. The text has no content of the body but
             what msgspec says of a value that does not fit.
     """
-    from msgspec import MsgspecError
-    from msgspec.json import decode
-
     try:
         return decode(body, type=type)
     except (MsgspecError, ValueError, RecursionError) as error:

@@ -7,7 +7,6 @@ jobs (``service/jobs.py``) judge letters by the same words.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from onceq.errors import InvalidParameter
@@ -20,6 +19,7 @@ from onceq.model.classes import (
 )
 from onceq.model.identity import NO_GUID, MessageId, guid_bytes, guid_text
 from onceq.model.message import NO_CORRELATION, Acknowledge, Journal, Message
+from onceq.model.record import Record, replace
 from onceq.model.returned import marked
 from onceq.model.time import NEVER_S
 from onceq.model.traced import trailer
@@ -52,8 +52,7 @@ ENDS: Final[dict[int, tuple[str, str]]] = {
 """Message classes, and what they say of a message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Letter:
+class Letter(Record, frozen=True):
     """A message in a dead-letter queue or a journal.
 
     Attributes:
@@ -103,8 +102,7 @@ class Letter:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Record, frozen=True):
     """Which of them. Everything that is given must fit.
 
     Attributes:

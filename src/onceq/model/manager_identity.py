@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+from onceq.model.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Record, frozen=True):
     """Who a queue manager is, for ever: given at ``init`` and kept in the store."""
 
     guid: bytes

@@ -6,12 +6,12 @@ or an operator looks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from typing import Any, TypeVar, overload
 
 from onceq.model.identity import MessageId
 from onceq.model.json_body import BODY_TYPE, decoded
+from onceq.model.record import Record, repr_without
 from onceq.model.time import NEVER_S
 
 T = TypeVar("T")
@@ -46,8 +46,7 @@ class Journal(IntFlag):
     JOURNAL = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Properties:
+class Properties(Record, frozen=True):
     """What the sender sets for one message or for a whole batch of them.
 
     Times are whole seconds; ``NEVER_S`` means "not set". ``admin_queue`` and ``response_queue``
@@ -84,8 +83,7 @@ OWN = ("label", "correlation_id", "app_specific", "body_type", "extension")
 """Properties that may differ inside a batch: only the receiver looks at them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Record, frozen=True):
     """One message, decoded from its packet.
 
     Attributes:
@@ -134,7 +132,7 @@ class Message:
     time_to_be_received: int = NEVER_S
     admin_queue: str = ""
     response_queue: str = ""
-    extension: bytes = field(default=b"", repr=False)
+    extension: bytes = b""
     sent_time: int = 0
     arrived_time: int = 0
     lookup_id: int = 0
@@ -155,9 +153,11 @@ class Message:
     deliver_at: int = 0
     sent_to: str = ""
     copies_to: str = ""
-    source_address: bytes = field(default=b"", repr=False)
+    source_address: bytes = b""
     note: int = 0
     traceparent: str = ""
+
+    __repr__ = repr_without("extension", "source_address")
 
     @property
     def text(self) -> str:
@@ -196,8 +196,7 @@ class Message:
         return self.id.source + self.transaction.to_bytes(4, "little")
 
 
-@dataclass(frozen=True, slots=True)
-class MessageHeaders:
+class MessageHeaders(Record, frozen=True):
     """A message, and nothing of what it says.
 
     Attributes:

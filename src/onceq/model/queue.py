@@ -7,7 +7,6 @@ for its type as well as its range: what is a ``QueueProperties`` can be stored a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import Any
 
 from onceq.errors import (
@@ -26,6 +25,7 @@ from onceq.model.limits import (
     QUEUE_NAME_CHARS_MAX,
     SUBQUEUE_NAME_CHARS_MAX,
 )
+from onceq.model.record import Record, replace
 
 QUOTA_UNLIMITED_KB = 0xFFFF_FFFF
 TRACKING_QUEUE = "onceq.tracking"
@@ -64,8 +64,7 @@ _RANGES = {
 POISON_MOVE, POISON_DEAD_LETTER, POISON_REJECT = "move:", "dead-letter", "reject"
 
 
-@dataclass(frozen=True, slots=True)
-class QueueProperties:
+class QueueProperties(Record, frozen=True):
     """Properties of one queue, validated.
 
     Attributes:

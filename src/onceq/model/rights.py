@@ -19,12 +19,12 @@ Upholds: I28 (nothing happens without a right).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from onceq.errors import InvalidParameter
 from onceq.model.limits import ACTOR_CHARS_MAX, PATTERN_CHARS_MAX
+from onceq.model.record import Record
 
 
 class Right(Enum):
@@ -96,8 +96,7 @@ class ActorKind(Enum):
     NOBODY = "nobody"
 
 
-@dataclass(frozen=True, slots=True)
-class Actor:
+class Actor(Record, frozen=True):
     """Whoever asks.
 
     Attributes:
@@ -128,8 +127,7 @@ HERE: Final = Actor(ActorKind.PEER, free=True)
 """A queue manager on this computer, to which nothing has to be proven."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Record, frozen=True):
     """Rights of actors.
 
     Attributes:
@@ -144,8 +142,7 @@ class Grant:
     owner: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Judgment:
+class Judgment(Record, frozen=True):
     """The answer to one question: may this actor do that there?
 
     Attributes:
@@ -222,8 +219,7 @@ def words_of(rights: Iterable[Right]) -> list[str]:
     return [right.value for right in Right if right in given]
 
 
-@dataclass(frozen=True, slots=True)
-class SharedRights:
+class SharedRights(Record, frozen=True):
     """The grants of a directory, as they were at one moment (``model/shared_rights.py``).
 
     Attributes:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+
+from onceq.model.record import MutableRecord, Record
 
 Buffer = bytes | bytearray | memoryview
 
@@ -48,8 +49,7 @@ def starts_of(lengths: array[int], first: int = 0) -> Iterable[int]:
     return accumulate(lengths, initial=first)
 
 
-@dataclass(slots=True)
-class Run:
+class Run(MutableRecord):
     """Consecutive messages: their bytes one after another, and the length of each.
 
     Attributes:
@@ -83,8 +83,7 @@ class Run:
         return cls(b"".join(items), array(LENGTH_TYPE, map(len, items)))
 
 
-@dataclass(frozen=True, slots=True)
-class InTwoParts:
+class InTwoParts(Record, frozen=True):
     """Where packets lie that are written in two parts: a front of each one's own, and a rest that
     it shares with packets in other queues. The fronts lie one after another.
 
@@ -101,8 +100,7 @@ class InTwoParts:
         return InTwoParts(self.front, self.rests[first : first + count])
 
 
-@dataclass(slots=True)
-class Extent:
+class Extent(MutableRecord):
     """A piece of the store's log: where bytes of messages lie.
 
     ``address`` is a logical log position (see ``model/log.py``); ``size`` is in bytes.

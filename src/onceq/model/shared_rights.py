@@ -14,11 +14,11 @@ Upholds: I28 (nothing happens without a right).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Final
 
 from onceq.errors import DirectoryError, InvalidParameter
 from onceq.model.limits import SHARED_GRANTS_MAX, SHARED_RIGHTS_NUMBER_MAX
+from onceq.model.record import Record, replace
 from onceq.model.rights import (
     ANYWHERE,
     ActorKind,
@@ -103,8 +103,7 @@ def difference(after: Iterable[Grant], before: Iterable[Grant]) -> list[Grant]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Regrant:
+class Regrant(Record, frozen=True):
     """A change of a book, as one queue manager wants it.
 
     Attributes:

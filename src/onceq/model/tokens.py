@@ -11,15 +11,13 @@ and programmes that search sources for secrets find it by its beginning.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import InvalidParameter
 from onceq.model.limits import TOKEN_NAME_CHARS_MAX
+from onceq.model.record import Record
 from onceq.model.rights import ActorKind
 
 SECRET_BYTES: Final = 32
@@ -31,8 +29,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TEXT: Final = re.compile(rf"{PREFIX}_({_NAME.pattern})_([0-9a-f]{{{2 * SECRET_BYTES}}})")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Record, frozen=True):
     """What a queue manager keeps of a token.
 
     Attributes:
@@ -68,6 +65,8 @@ def token_name(name: str) -> str:
 
 def digest_of(salt: bytes, secret: bytes) -> bytes:
     """What is kept of a secret."""
+    import hashlib  # which loads OpenSSL: a queue manager needs it, an application does not
+
     return hashlib.sha256(salt + secret).digest()
 
 
@@ -114,10 +113,12 @@ class Tokens:
 
         It takes the same time whether there is a token of that name or not.
         """
+        from hmac import compare_digest
+
         name, secret = read(text) or ("", bytes(SECRET_BYTES))
         token = self._tokens.get(name)
         salt, kept = (token.salt, token.digest) if token else (bytes(SALT_BYTES), bytes(32))
-        same = hmac.compare_digest(digest_of(salt, secret), kept)
+        same = compare_digest(digest_of(salt, secret), kept)
         return token if same and token is not None and not token.over(now_s) else None
 
     def dump(self) -> list[list[object]]:

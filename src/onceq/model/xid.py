@@ -22,11 +22,11 @@ A branch whose outcome is a row in a database, its *last agent* (``partners/last
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import InvalidParameter
 from onceq.model.identity import GUID_BYTES, guid_text
+from onceq.model.record import Record
 
 XID_BYTES_MAX: Final = 64
 """Bytes of each of the two parts (XA: MAXGTRIDSIZE, MAXBQUALSIZE)."""
@@ -55,8 +55,7 @@ _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 _ESCAPE = re.compile(r"%([0-9a-fA-F]{2})|([^%:])")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Xid:
+class Xid(Record, frozen=True, order=True):
     """One branch of one global transaction; raises InvalidParameter if it cannot be.
 
     Attributes:

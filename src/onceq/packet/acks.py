@@ -13,13 +13,13 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import MalformedPacket
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.message import Delivery, Properties
+from onceq.model.record import Record
 from onceq.model.run import LENGTH_TYPE, Buffer, Run
 from onceq.packet.address import DIRECT, NOWHERE, ON_DESTINATION, Address
 from onceq.packet.encode import encode_run
@@ -39,8 +39,7 @@ UNMARKED: Final = bytes(4)
 _FINAL_BODY = struct.Struct("<QII16sI")
 
 
-@dataclass(frozen=True, slots=True)
-class OrderAck:
+class OrderAck(Record, frozen=True):
     """Everything of ``stream`` up to ``number`` is accepted and durable at ``acker``.
 
     Attributes:
@@ -57,8 +56,7 @@ class OrderAck:
     last_missing: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FinalAck:
+class FinalAck(Record, frozen=True):
     """How one message ended at ``acker``."""
 
     acker: bytes

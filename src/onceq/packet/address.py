@@ -10,9 +10,9 @@ import struct
 from typing import Final
 
 from onceq.errors import UnsupportedFormatName
-from onceq.model.fixed import fixed
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.names import FormatName, Kind
+from onceq.model.record import Record
 from onceq.packet import layout as at
 
 NONE, AS_ADMIN, ON_SOURCE, ON_DESTINATION, ON_ADMIN, PUBLIC, PRIVATE, DIRECT = range(8)
@@ -24,8 +24,7 @@ MULTI_PUBLIC, MULTI_PRIVATE, MULTI_DIRECT, MULTI_LIST = 1, 2, 3, 6
 _COUNT = struct.Struct("<H")
 
 
-@fixed
-class Address:
+class Address(Record, frozen=True):
     """A queue as it stands in a UserHeader.
 
     Attributes:
@@ -95,8 +94,7 @@ def response_name(response: Address, admin: Address, *, source: bytes, manager: 
 # ---- lists of names ----------------------------------------------------------------------
 
 
-@fixed
-class Element:
+class Element(Record, frozen=True):
     """One name of a MultiQueueFormatHeader: type 1, 2, 3 or 6 of MS-MQMQ 2.2.18.1.4."""
 
     kind: int
@@ -136,8 +134,7 @@ class Element:
         return head + at.U32.pack(self.number) if self.kind == MULTI_PRIVATE else head
 
 
-@fixed
-class MultiNames:
+class MultiNames(Record, frozen=True):
     """All names of a send to several queues: a packet lists the others beside its own (FN-16).
 
     Attributes:

@@ -19,7 +19,7 @@ from typing import Final
 from onceq.errors import MalformedPacket
 from onceq.model.classes import MessageClass
 from onceq.model.delayed import TRAILER_BYTES, due_of
-from onceq.model.fixed import fixed
+from onceq.model.record import Record
 from onceq.model.run import Buffer, Run, total_of
 from onceq.packet import layout as at
 from onceq.packet.acks import ack_class, is_order_queue
@@ -32,8 +32,7 @@ _TX_ASKS: Final = at.TX_FINAL_ACK | at.TX_CONNECTOR
 _USER_ASKS: Final = at.USER_DEADLETTER | at.USER_JOURNAL
 
 
-@fixed
-class ArrivedRun:
+class ArrivedRun(Record, frozen=True):
     """Consecutive packets that differ in nothing but body, message number and place.
 
     Attributes:

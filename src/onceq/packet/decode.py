@@ -14,9 +14,9 @@ from typing import Final
 
 from onceq.errors import MalformedPacket
 from onceq.model.delayed import undelayed
-from onceq.model.fixed import fixed
 from onceq.model.identity import MessageId
 from onceq.model.message import Acknowledge, Delivery, Journal, Message
+from onceq.model.record import Record
 from onceq.model.returned import unmarked
 from onceq.model.run import Buffer
 from onceq.model.traced import untraced
@@ -120,8 +120,7 @@ def message_of(
     )
 
 
-@fixed
-class _Lists:
+class _Lists(Record, frozen=True):
     sent_to: str = ""
     copies_to: str = ""
     admin: str = ""
@@ -163,8 +162,7 @@ def _clean(label: str) -> str:
 # ---- quick -------------------------------------------------------------------------------
 
 
-@fixed
-class Glance:
+class Glance(Record, frozen=True):
     """The fields of a packet that do not need its names, label or body.
 
     Attributes:

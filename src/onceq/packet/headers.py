@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import MalformedPacket
-from onceq.model.fixed import fixed
 from onceq.model.limits import LABEL_CHARS_MAX, PACKET_BYTES_MAX
+from onceq.model.record import Record
 from onceq.model.run import Buffer
 from onceq.packet import layout as at
 from onceq.packet.address import DIRECT, LIST_HEADER, NOWHERE, Address
@@ -39,8 +38,7 @@ _SECTION = struct.Struct("<HHI")
 _COUNT = struct.Struct("<H")
 
 
-@fixed
-class BaseHeader:
+class BaseHeader(Record, frozen=True):
     """(MS-MQMQ 2.2.19.1) ``time_to_reach_queue`` in seconds."""
 
     reserved: int
@@ -48,8 +46,7 @@ class BaseHeader:
     time_to_reach_queue: int
 
 
-@fixed
-class UserHeader:
+class UserHeader(Record, frozen=True):
     """(MS-MQMQ 2.2.19.2) Times in seconds; ``sent_time`` since 1970 UTC."""
 
     source: bytes
@@ -64,8 +61,7 @@ class UserHeader:
     connector: bytes
 
 
-@fixed
-class TransactionHeader:
+class TransactionHeader(Record, frozen=True):
     """(MS-MQMQ 2.2.20.5)"""
 
     flags: int
@@ -75,8 +71,7 @@ class TransactionHeader:
     connector: bytes
 
 
-@fixed
-class SecurityHeader:
+class SecurityHeader(Record, frozen=True):
     """(MS-MQMQ 2.2.20.6) A claim, never a proof: carried along and not evaluated."""
 
     flags: int
@@ -87,8 +82,7 @@ class SecurityHeader:
     provider: bytes
 
 
-@fixed
-class PropertiesHeader:
+class PropertiesHeader(Record, frozen=True):
     """(MS-MQMQ 2.2.19.3)
 
     Attributes:
@@ -113,8 +107,7 @@ class PropertiesHeader:
     slack: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class DebugHeader:
+class DebugHeader(Record, frozen=True):
     """(MS-MQMQ 2.2.20.8) ``queue`` is a GUID, or empty."""
 
     flags: int
@@ -122,8 +115,7 @@ class DebugHeader:
     queue: bytes
 
 
-@fixed
-class PacketHeaders:
+class PacketHeaders(Record, frozen=True):
     """Every field of a user packet.
 
     Attributes:

@@ -6,9 +6,9 @@ Read at fixed offsets, from packets that were checked when they arrived (MS-MQMQ
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from onceq.model.record import Record, replace
 from onceq.model.run import Buffer, Run
 from onceq.packet import layout as at
 from onceq.packet.decode import glance, properties_offset
@@ -20,8 +20,7 @@ _CORRELATION = (4, 24)
 """Where the correlation identifier is, from the start of the MessagePropertiesHeader."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Record, frozen=True):
     """Where a message comes from, and to which transaction it belongs."""
 
     source: bytes

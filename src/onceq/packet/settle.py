@@ -15,13 +15,13 @@ Upholds: I24 (entries are counted before they are read).
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import MalformedPacket
 from onceq.model.classes import MessageClass
 from onceq.model.limits import INQUIRY_STREAMS_MAX, PASSED_RANGES_MAX
 from onceq.model.message import Delivery
+from onceq.model.record import Record
 from onceq.model.run import Buffer
 from onceq.packet.acks import BODY_BYTES, is_order_queue, packed
 from onceq.packet.address import Address
@@ -41,8 +41,7 @@ _ENDS = struct.Struct("<QII")
 _COUNT = struct.Struct("<H")
 
 
-@dataclass(frozen=True, slots=True)
-class Inquiry:
+class Inquiry(Record, frozen=True):
     """Which messages of these streams were accepted?
 
     Attributes:
@@ -54,8 +53,7 @@ class Inquiry:
     streams: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Record, frozen=True):
     """What a receiver knows of one stream.
 
     Numbers from ``since`` to ``last`` were accepted, but for those in ``passed``, which never
@@ -77,8 +75,7 @@ class Memory:
         return not any(first <= number <= last for first, last in self.passed)
 
 
-@dataclass(frozen=True, slots=True)
-class TurnedAway:
+class TurnedAway(Record, frozen=True):
     """Messages of a stream are turned away, and will be when they come again.
 
     Attributes:
@@ -95,16 +92,14 @@ class TurnedAway:
 STALE, FUTURE, NO_ROOM = 1, 2, 3
 
 
-@dataclass(frozen=True, slots=True)
-class TwoLives:
+class TwoLives(Record, frozen=True):
     """Another process with your identity was met: its life, and the stamp of that."""
 
     life: bytes
     stamp: int
 
 
-@dataclass(frozen=True, slots=True)
-class EndsAsked:
+class EndsAsked(Record, frozen=True):
     """Of these acknowledged messages the end was not told: of which will it be?
 
     Attributes:
@@ -114,8 +109,7 @@ class EndsAsked:
     streams: tuple[tuple[int, int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StillOpen:
+class StillOpen(Record, frozen=True):
     """Of the messages of one stream from ``first`` to ``last`` only those in ``open`` (ranges, both
     ends included) are still here and have an end to be told; ``memory`` says what else is known."""
 
@@ -125,8 +119,7 @@ class StillOpen:
     open: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EndsOpen:
+class EndsOpen(Record, frozen=True):
     """The answer: of which messages the end will be told."""
 
     streams: tuple[StillOpen, ...]

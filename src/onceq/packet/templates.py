@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Final
 
 from onceq.errors import IllegalPropertyValue, LabelTooLong
-from onceq.model.fixed import fixed
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import LABEL_CHARS_MAX, PACKET_BYTES_MAX
 from onceq.model.message import PRIORITY_DEFAULT, Delivery, Journal, Properties
+from onceq.model.record import Record
 from onceq.packet import layout as at
 from onceq.packet.address import NOWHERE, Address, MultiNames
 
@@ -33,8 +32,7 @@ _DEBUG = struct.Struct("<HH")
 _BASE = struct.Struct("<BBH4sII")
 
 
-@fixed
-class Template:
+class Template(Record, frozen=True):
     """The headers of every packet of one batch.
 
     Attributes:
@@ -43,8 +41,6 @@ class Template:
         properties: Offset of the MessagePropertiesHeader.
         flags: Those of every TransactionHeader.
         tail: Headers that follow the body and its padding.
-        overhead: Bytes of headers in each packet.
-        body_max: Bytes of the largest body that fits into a packet.
     """
 
     head: bytes
@@ -52,13 +48,16 @@ class Template:
     properties: int
     flags: int = 0
     tail: bytes = b""
-    overhead: int = field(init=False, compare=False)
-    body_max: int = field(init=False, compare=False)
 
-    def __post_init__(self) -> None:
-        head, tail = len(self.head), len(self.tail)
-        object.__setattr__(self, "overhead", head + tail)
-        object.__setattr__(self, "body_max", (PACKET_BYTES_MAX - tail & ~3) - head)
+    @property
+    def overhead(self) -> int:
+        """Bytes of headers in each packet."""
+        return len(self.head) + len(self.tail)
+
+    @property
+    def body_max(self) -> int:
+        """Bytes of the largest body that fits into a packet."""
+        return (PACKET_BYTES_MAX - len(self.tail) & ~3) - len(self.head)
 
     def packet_bytes(self, body: int) -> int:
         """Size of the packet of a body of so many bytes, padding included."""

@@ -12,7 +12,6 @@ Upholds: I20 (a promise is kept), I21 (one outcome for all), by what is asked of
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Protocol, runtime_checkable
 
 from onceq.model.branch import Vote
@@ -168,6 +167,8 @@ def short_name(kind: str, place: str) -> str:
     plain = "".join(char if " " < char < "\x7f" else "_" for char in whole)
     if whole == plain and len(whole) <= PARTNER_NAME_CHARS_MAX:
         return whole
+    import hashlib  # which loads OpenSSL
+
     digest = hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
     return plain[: PARTNER_NAME_CHARS_MAX - len(digest) - 1] + "~" + digest
 

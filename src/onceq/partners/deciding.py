@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -31,6 +30,7 @@ from onceq.errors import (
     UnknownBranch,
 )
 from onceq.model.branch import Vote
+from onceq.model.record import MutableRecord, Record, field
 
 
 class What(Enum):
@@ -58,8 +58,7 @@ class What(Enum):
     """Not all could be told: recovery may go on with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Record, frozen=True):
     """One thing to do.
 
     Attributes:
@@ -70,8 +69,7 @@ class Step:
     partner: int = -1
 
 
-@dataclass(slots=True)
-class Made:
+class Made(MutableRecord):
     """How it went.
 
     Attributes:

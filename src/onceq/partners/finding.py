@@ -6,10 +6,10 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from onceq.errors import EnlistRefused, InvalidParameter, PartnerRefused
+from onceq.model.record import Record
 from onceq.partners.contract import AnyPartner, Resource
 from onceq.partners.last_agent import Agent, is_last_agent
 
@@ -100,8 +100,7 @@ def without_secrets(where: str) -> str:
     return _SECRET.sub(lambda match: f"{match[1] or match[2] or ''}…", where)
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Record, frozen=True):
     """A database at an address, as recovery sees it.
 
     Attributes:

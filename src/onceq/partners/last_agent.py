@@ -29,11 +29,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from onceq.errors import InDoubt, OnceqError, PartnerRefused, RolledBack
 from onceq.model.branch import Vote
+from onceq.model.record import Record
 from onceq.model.xid import PREFIX, Xid
 from onceq.partners.deciding import (
     Made,
@@ -57,8 +57,7 @@ NOTED: Final = "noted"
 _PROMISE, _FULFIL = Step(What.PROMISE), Step(What.FULFIL)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Record, frozen=True):
     """The key of a decision; all text in it needs no quoting.
 
     Attributes:

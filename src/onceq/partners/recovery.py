@@ -19,7 +19,6 @@ Upholds: I21; XTX-5, XTX-8, XTX-14.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -33,6 +32,7 @@ from onceq.errors import (
     UnknownBranch,
 )
 from onceq.model.branch import Decision
+from onceq.model.record import MutableRecord, field
 from onceq.model.xid import PREFIX, Xid, decider_of
 from onceq.partners.contract import Resource
 from onceq.partners.driving import Call, Calls, drive
@@ -67,8 +67,7 @@ class Decider(Protocol):
         """All partners have carried it out."""
 
 
-@dataclass(slots=True)
-class Report:
+class Report(MutableRecord):
     """What one round has done.
 
     Attributes:

@@ -46,7 +46,7 @@ from onceq.service.requests import admit
 from onceq.service.tokens import actor_of, unproven
 from onceq.wire.app import answers, frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
-from onceq.wire.app.requests import read
+from onceq.wire.app.reading import read
 
 _HELLO = int(Code.HELLO)
 _RECEIVES: Final = frozenset((int(Code.RECEIVE), int(Code.FETCH)))

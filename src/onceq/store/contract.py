@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from onceq.damaged import DamagedPiece
-from onceq.model.fixed import fixed
+from onceq.model.record import Record
 from onceq.model.run import Buffer
 from onceq.model.views.managers import Cut
 
@@ -53,8 +53,7 @@ class Recovered:
     damaged: tuple[DamagedPiece, ...] = ()
 
 
-@fixed
-class SegmentUse:
+class SegmentUse(Record, frozen=True):
     """One segment file: where it begins in the log and how large it is on disk."""
 
     base: int

@@ -40,7 +40,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from onceq.model.fixed import fixed
 from onceq.model.limits import RECORD_BYTES_MAX
 from onceq.model.log import (
     BLOCK_BYTES,
@@ -53,6 +52,7 @@ from onceq.model.log import (
     blocks_of,
     padded,
 )
+from onceq.model.record import Record
 from onceq.model.run import Buffer
 from onceq.store.blocks import block_checksums
 from onceq.store.checksum import crc32
@@ -79,8 +79,7 @@ _TOP_BYTES: Final = 8 - _WINDOW_BITS // 8
 assert _HEADER.size == FRAME_HEADER
 
 
-@fixed
-class Frame:
+class Frame(Record, frozen=True):
     """A frame.
 
     Attributes:

@@ -8,7 +8,7 @@ from onceq.core.state import branch_table, setup_effects
 from onceq.core.transaction import groups, last_agent, second_phase, unit_of_work, xa_branch
 from onceq.model import requests
 from onceq.partners import last_recovery, recovery
-from tests.planted.planted import Planted, edited
+from tests.planted.planted import Planted, demanded, edited
 
 OWNED = "tests/unit/core/rights/test_deciders.py::test_"
 RIGHTS = "tests/unit/core/rights/test_recovering.py::test_"
@@ -102,7 +102,7 @@ PLANTED = (
     ),
     Planted(
         "a-suspended-branch-is-ended-by-anybody",
-        lambda patch: patch.setitem(demands.TABLE, requests.EndBranch, demands._own),
+        demanded(requests.EndBranch, demands._own),
         f"{OWNED}a_branch_that_is_suspended_is_not_ended_by_others",
     ),
     Planted(

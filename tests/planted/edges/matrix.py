@@ -13,7 +13,7 @@ from onceq.model import requests
 from onceq.model import rights as model
 from onceq.model.requests import Request
 from onceq.service import api, doors
-from tests.planted.planted import Planted, edited
+from tests.planted.planted import Planted, demanded, edited
 
 MATRIX = "tests/matrix/test_"
 ROWS = f"{MATRIX}applications.py::test_at_the_socket_with_tokens"
@@ -25,7 +25,7 @@ SHOWN = f"{MATRIX}showing.py::test_who_somebody_is"
 
 def _free(kind: type[Request]) -> Callable[[pytest.MonkeyPatch], None]:
     """A request that needs nothing."""
-    return lambda patch: patch.setitem(demands.TABLE, kind, demands._own)
+    return demanded(kind, demands._own)
 
 
 PLANTED = (
@@ -45,7 +45,7 @@ PLANTED = (
     ),
     Planted(
         "only-operators-have-groups-forgotten",
-        lambda patch: patch.setitem(demands.TABLE, requests.ForgetGroup, demands._operates),
+        demanded(requests.ForgetGroup, demands._operates),
         ROWS,
     ),
     Planted(

@@ -7,7 +7,7 @@ from onceq.core.rights import demands
 from onceq.core.state import branch_table, seen_rows
 from onceq.model import requests
 from onceq.partners import recovery
-from tests.planted.planted import Planted, edited
+from tests.planted.planted import Planted, demanded, edited
 
 TESTS = "tests/unit/core/rights/test_demands_whose_rows.py::test_"
 ADDS = f"{TESTS}nobody_adds_to_the_rows_of_another"
@@ -15,7 +15,7 @@ ADDS = f"{TESTS}nobody_adds_to_the_rows_of_another"
 PLANTED = (
     Planted(
         "anybody-looks-for-the-rows-of-another",
-        lambda patch: patch.setitem(demands.TABLE, requests.AskRows, demands._known),
+        demanded(requests.AskRows, demands._known),
         f"{TESTS}who_has_no_part_in_a_database_changes_nothing_of_its_rows",
     ),
     Planted(

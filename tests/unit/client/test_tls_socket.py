@@ -10,7 +10,8 @@ from typing import TypeVar
 
 import pytest
 
-from onceq.client.tls_socket import WRITE_BYTES, PartlyWritten, TlsSocket
+from onceq.client.partly_written import PartlyWritten
+from onceq.client.tls_socket import WRITE_BYTES, TlsSocket
 from onceq.tls.contexts import APPLICATIONS, client_context
 from tests.unit.client.scripted import WAIT_S, begun
 from tests.unit.client.tls_door import Authority

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -77,8 +75,3 @@ def test_a_batch_says_which_is_wrong() -> None:
 
 def test_the_mark_can_be_read_in_a_packet() -> None:
     assert BODY_TYPE.to_bytes(4, "little") == b"JSON"
-
-
-def test_nobody_loads_the_library_who_uses_no_json() -> None:
-    code = "import sys; import onceq.model.message; assert 'msgspec' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)

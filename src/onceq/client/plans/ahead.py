@@ -8,7 +8,6 @@ over a queue costs one round trip a transaction, and a commit that fails takes n
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from onceq.client.link import Request
@@ -17,6 +16,7 @@ from onceq.client.plans.selection import some
 from onceq.client.session import Session
 from onceq.errors import OnceqError
 from onceq.model import requests
+from onceq.model.record import MutableRecord
 from onceq.packet.batch import Batch
 
 
@@ -29,8 +29,7 @@ class Next(Protocol):
     ahead: Ahead | None
 
 
-@dataclass(slots=True)
-class Ahead:
+class Ahead(MutableRecord):
     """A receive that is asked for before its transaction has begun; or nothing.
 
     Attributes:

@@ -10,7 +10,6 @@ Upholds: I2, I4 (asked again, a version is not committed again).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 from onceq.client.plans.plan import Plan, ask, do, look
@@ -23,6 +22,8 @@ from onceq.model.xid import TAG_BYTES, Xid, anchor_xid, group_prefix, group_xid
 
 def prefix_of(session: Session, app: str, version: int) -> bytes:
     """What all branches of a batch begin with."""
+    import hashlib  # which loads OpenSSL
+
     digest = hashlib.sha256(f"{version}\0{app}".encode()).digest()
     return group_prefix(session.source, digest[:TAG_BYTES])
 

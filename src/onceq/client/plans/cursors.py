@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 
 from onceq.client.plans import handles
 from onceq.client.plans.handles import Handle
@@ -14,10 +13,10 @@ from onceq.client.session import Session
 from onceq.errors import InvalidHandle, OnceqError
 from onceq.model import requests
 from onceq.model.message import Message
+from onceq.model.record import MutableRecord
 
 
-@dataclass(slots=True)
-class Place:
+class Place(MutableRecord):
     """Where a cursor is.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.client.plans.plan import Plan, ask, do, tell
@@ -20,6 +19,7 @@ from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
 from onceq.model.names import Kind
+from onceq.model.record import MutableRecord
 from onceq.model.requests import Access, Share
 from onceq.model.results import Opened
 from onceq.model.sending import check_send, elements_of
@@ -34,8 +34,7 @@ ACCESS: Final = {
 SHARE: Final = {"none": Share.DENY_NONE, "deny-receive": Share.DENY_RECEIVE}
 
 
-@dataclass(slots=True)
-class Handle:
+class Handle(MutableRecord):
     """A queue held open.
 
     Attributes:

@@ -8,7 +8,6 @@ manager compares, so no body crosses that is not wanted.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -26,6 +25,7 @@ from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.limits import RECEIVE_BYTES, RECEIVE_MESSAGES_MAX
 from onceq.model.message import CORRELATION_BYTES
+from onceq.model.record import Record
 from onceq.model.requests import PickBy, Seek
 from onceq.packet.batch import Batch
 
@@ -43,8 +43,7 @@ LOOK_AGAIN_S: Final = (0.25, 0.5, 1.0, 2.0)
 priority), so that the search begins anew after these times."""
 
 
-@dataclass(frozen=True, slots=True)
-class Which:
+class Which(Record, frozen=True):
     """What a receive or peek is about, if not the first message there is."""
 
     lookup: int = 0

@@ -6,14 +6,13 @@ Neighbours of one kind are put together, so that one by one sent they travel as 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from onceq.model.record import field
 from onceq.model.requests import SendItem
 from onceq.model.run import Buffer, Run
 
 
-@dataclass(slots=True)
 class Gathered(SendItem):
     """A batch that grows by messages of the same destination, properties and second.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
@@ -20,6 +19,7 @@ from onceq.client.session import Session
 from onceq.errors import InvalidParameter, MessageNotFound, ReceiveTimeout
 from onceq.model import requests
 from onceq.model.limits import RECEIVE_BYTES, RECEIVE_MESSAGES_MAX
+from onceq.model.record import MutableRecord, field
 from onceq.model.requests import PickBy
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.batch import Batch
@@ -62,8 +62,7 @@ class SenderTransaction(Batch):
         return f"<SenderTransaction of {len(self)} messages{what}>"
 
 
-@dataclass(slots=True)
-class _Members:
+class _Members(MutableRecord):
     """What is there of one transaction."""
 
     key: Key

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Final, Unpack
 
@@ -43,6 +43,7 @@ from onceq.model.limits import (
 )
 from onceq.model.message import Acknowledge, Journal, Message
 from onceq.model.queue import TRACKING_QUEUE
+from onceq.model.record import MutableRecord, Record
 from onceq.model.requests import PickBy
 from onceq.model.views import looks
 from onceq.model.views.queues import OutgoingView
@@ -56,8 +57,7 @@ SLICE_S: Final = 1.0
 UNSETTLED: Final = frozenset(("waiting", "left", "arrived", "in doubt"))
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Record, frozen=True):
     """What became of one copy of a message.
 
     Attributes:
@@ -223,8 +223,7 @@ def found_by(queue: str, pick: PickBy, value: bytes) -> Plan[list[Message]]:
         after = batch.lookup_ids[-1] if len(batch) else batch.scanned
 
 
-@dataclass(slots=True)
-class Trail:
+class Trail(MutableRecord):
     """A message that is followed.
 
     Attributes:

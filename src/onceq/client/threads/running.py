@@ -4,12 +4,12 @@ or on one of theirs."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from onceq.client.link import Link
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
+from onceq.model.record import MutableRecord
 from onceq.partners.contract import AnyPartner, Partner
 from onceq.partners.driving import describe
 from onceq.partners.last_agent import LastAgent
@@ -53,8 +53,7 @@ class Home(Runner, Protocol):
         """Recover now."""
 
 
-@dataclass(slots=True)
-class Pinned:
+class Pinned(MutableRecord):
     """One connection, which is taken when something is first asked on it.
 
     Attributes:

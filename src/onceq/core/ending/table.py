@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Final
 
-from onceq.model.fixed import fixed
+from onceq.model.record import Record
 
 
 class Side(Enum):
@@ -84,8 +84,7 @@ class When(Enum):
     ALWAYS = "always"
 
 
-@fixed
-class Fate:
+class Fate(Record, frozen=True):
     """What is kept of a message that ends, and who is told.
 
     Attributes:

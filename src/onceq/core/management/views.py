@@ -22,6 +22,7 @@ from onceq.core.management import (
     peer_operations,
     range_views,
     rights,
+    setting_views,
     tokens,
     trail,
 )
@@ -43,7 +44,7 @@ from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
 from onceq.model.limits import VIEWS_AT_ONCE
 from onceq.model.requests import Look
-from onceq.model.views import looks, settings
+from onceq.model.views import looks
 from onceq.model.views.managers import StatusView, TransactionView
 from onceq.model.views.queues import ConnectionView, OutgoingView, QueueView
 
@@ -343,7 +344,7 @@ _SHOWN: Final[Mapping[str, Shown]] = dict(
         _own(looks.JOBS, jobs.listed),
         (looks.JOB.what, jobs.shown),
         (looks.METRICS.what, metrics.measure),
-        _whole(looks.SETTINGS, lambda step: settings.views(step.settings)),
+        _whole(looks.SETTINGS, setting_views.settings),
     )
 )
 """How each look is answered (``model/views/looks.py``)."""

@@ -25,16 +25,15 @@ from onceq.core.step.batches import CheckedBatch
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.model import requests
-from onceq.model.fixed import fixed
 from onceq.model.jobs import JobAction, Order
+from onceq.model.record import Record
 from onceq.model.requests import Access, PickBy, Request, SendItem
 from onceq.model.rights import ROWS, WHOLE, Right, queue_pattern
 from onceq.model.views.ranges import RangeAsked
 from onceq.model.xid import Xid, agent_of, group_of, is_group_prefix
 
 
-@fixed
-class Demand:
+class Demand(Record, frozen=True):
     """One of these rights is needed at a queue, or over the whole queue manager ("").
 
     Attributes:

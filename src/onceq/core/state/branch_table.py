@@ -30,7 +30,7 @@ from onceq.core.state.readings import Read
 from onceq.core.state.seen_rows import SeenRows
 from onceq.errors import DamagedRecord
 from onceq.model.branch import Phase
-from onceq.model.fixed import fixed
+from onceq.model.record import Record
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 from onceq.model.xid import Xid, agent_of, anchored, group_of, partner_name
 
@@ -229,8 +229,7 @@ class Decided:
     by: str = ""
 
 
-@fixed
-class Marks:
+class Marks(Record, frozen=True):
     """What a change says of external transactions.
 
     Attributes:

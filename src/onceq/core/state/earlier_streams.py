@@ -17,15 +17,14 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import Final
 
-from onceq.model.fixed import fixed
+from onceq.model.record import Record
 
 COMPACT_AT: Final = 1_024
 """Entries let go of before the list is made shorter."""
 OPEN_END: Final = 1 << 62
 
 
-@fixed
-class Stretch:
+class Stretch(Record, frozen=True):
     """Positions of an outgoing queue that belong to one stream: those behind ``base``, up to
     ``end``. Their numbers follow: number = counter - base."""
 

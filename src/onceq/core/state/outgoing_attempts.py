@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from onceq.model.connection import ConnectionStatus
-from onceq.model.fixed import fixed
 from onceq.model.limits import HOLE_MESSAGES
+from onceq.model.record import Record
 
 
 @dataclass(slots=True)
@@ -106,8 +106,7 @@ class Trouble:
     attempts: int = 0
 
 
-@fixed
-class Attempt:
+class Attempt(Record, frozen=True):
     """One attempt to connect (Q-10): seconds since 1970, and the reason in words."""
 
     status: ConnectionStatus

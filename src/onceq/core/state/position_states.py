@@ -39,7 +39,7 @@ from typing import Final
 from onceq.core.state.position_block import AVAILABLE, AWAITING, KEPT, LOCKED, PURGING, REMOVED
 from onceq.core.state.positions import Positions
 from onceq.core.state.records import Op
-from onceq.model.fixed import fixed
+from onceq.model.record import Record
 
 NAMES: Final[Mapping[int, str]] = {
     AVAILABLE: "available",
@@ -51,8 +51,7 @@ NAMES: Final[Mapping[int, str]] = {
 """The states in words."""
 
 
-@fixed
-class Transition:
+class Transition(Record, frozen=True):
     """What an operation does to the positions of a range.
 
     Attributes:

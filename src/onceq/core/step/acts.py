@@ -9,12 +9,11 @@ from typing import Final
 
 from onceq.core.state.setups import Noted
 from onceq.core.step.step import Step
-from onceq.model.fixed import fixed
 from onceq.model.limits import TRAIL_CHARS_MAX
+from onceq.model.record import Record
 
 
-@fixed
-class Deed:
+class Deed(Record, frozen=True):
     """What was done.
 
     Attributes:

@@ -17,7 +17,7 @@ from typing import Final
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.state import DAMAGED
 from onceq.model.classes import MessageClass
-from onceq.model.fixed import fixed
+from onceq.model.record import Record
 
 RANGES_KEPT: Final = 64
 """Of each queue. What expires or is purged in its order is one range."""
@@ -31,8 +31,7 @@ UNRECEIVED: Final = frozenset((Op.END, Op.SHIFT))
 """Operations that end what nobody has received."""
 
 
-@fixed
-class Stretch:
+class Stretch(Record, frozen=True):
     """Messages of a lane that ended in one way: counters ``first`` up to before ``end``."""
 
     lane: int

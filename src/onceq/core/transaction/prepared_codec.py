@@ -6,7 +6,6 @@ was deleted meanwhile is a destination all the same; the commit finds it gone (Q
 
 from __future__ import annotations
 
-import dataclasses
 from operator import attrgetter
 from typing import Any
 
@@ -17,6 +16,7 @@ from onceq.core.step.batches import CheckedBatch, Deadlines, StoredBatch, Target
 from onceq.core.step.step import Step
 from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Properties
 from onceq.model.queue import QueueProperties
+from onceq.model.record import names
 from onceq.model.requests import SendItem
 from onceq.model.run import Run
 from onceq.packet.own import joined, parted
@@ -29,7 +29,7 @@ _KINDS: dict[str, Any] = {
     "correlation_id": bytes.fromhex,
     "extension": bytes.fromhex,
 }
-_NAMES = tuple(field.name for field in dataclasses.fields(Properties))
+_NAMES = names(Properties)
 _values_of = attrgetter(*_NAMES)
 _DEFAULTS = _values_of(PLAIN)
 

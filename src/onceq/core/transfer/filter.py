@@ -9,11 +9,10 @@ Upholds: I4 (accepted at most once), I5 (commit order), I24 (bounded memory).
 from __future__ import annotations
 
 from onceq.core.transfer.incoming_states import VERDICTS, Standing, StreamState, Verdict
-from onceq.model.fixed import fixed
+from onceq.model.record import Record
 
 
-@fixed
-class Judgment:
+class Judgment(Record, frozen=True):
     """Verdicts on one run: its first ``duplicates`` messages are repetitions, the rest is judged
     by ``verdict``."""
 

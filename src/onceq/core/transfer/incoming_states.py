@@ -34,7 +34,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from onceq.model.fixed import fixed
+from onceq.model.record import Record
 
 
 class StreamState(Enum):
@@ -87,8 +87,7 @@ VERDICTS: Final[Mapping[StreamState, Mapping[Standing, Verdict]]] = {
 else cannot be: what is first in a stream that is present was accepted, or passed over."""
 
 
-@fixed
-class Answer:
+class Answer(Record, frozen=True):
     """What follows from a verdict.
 
     Attributes:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from onceq.errors import IllegalPropertyId, IllegalPropertyValue
 from onceq.model.message import PLAIN, Acknowledge, Delivery, Journal, Properties
+from onceq.model.record import MutableRecord, field, names
 from onceq.model.requests.request import is_text, quoted
 from onceq.model.run import Run
 
 AGE_S_MAX: Final = 30 * 24 * 3600
 """How long ago a message of a commit can have been sent; lifetimes count from there."""
-_NAMES: Final = frozenset(one.name for one in fields(Properties))
+_NAMES: Final = frozenset(names(Properties))
 _TEXTS: Final = ("label", "admin_queue", "response_queue", "dead_letter_queue")
 _BYTES: Final = ("correlation_id", "extension")
 _CHOICES: Final = (("delivery", Delivery), ("acknowledge", Acknowledge), ("journal", Journal))
 
 
-@dataclass(slots=True)
-class SendItem:
+class SendItem(MutableRecord):
     """Messages of one batch: the same destination and properties, different bodies.
 
     Attributes:

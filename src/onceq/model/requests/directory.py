@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from onceq.model.requests.request import Request
 
 
-@dataclass(slots=True)
-class EditDirectory(Request):
+class _EditDirectory(Request, kw_only=True):
+    """Of a change of the directory, what the service fills in."""
+
+    guid: bytes = b""
+
+
+class EditDirectory(_EditDirectory):
     """Change a list of the directory. Answer: a ListView (``core/management/directory_rules.py``).
 
     Attributes:
@@ -22,4 +26,3 @@ class EditDirectory(Request):
     what: str
     name: str
     members: Sequence[str] = ()
-    guid: bytes = field(default=b"", kw_only=True)

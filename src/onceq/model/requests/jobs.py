@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from onceq.errors import InvalidParameter
@@ -16,8 +15,14 @@ from onceq.model.sending import elements_of
 _ACTIONS: Final = tuple(one.value for one in JobAction)
 
 
-@dataclass(slots=True)
-class StartJob(Request):
+class _StartJob(Request, kw_only=True):
+    """Of the start of a job, what the service and the core fill in."""
+
+    order: Order | None = None
+    number: int = 0
+
+
+class StartJob(_StartJob):
     """Do something to the messages that stand in some queues now. Answer: a JobView, once durable.
 
     Attributes:
@@ -44,8 +49,6 @@ class StartJob(Request):
     older_s: int = 0
     younger_s: int = 0
     id: str = ""
-    order: Order | None = field(default=None, kw_only=True)
-    number: int = field(default=0, kw_only=True)
 
     def check(self) -> None:
         """See Request."""
@@ -74,7 +77,6 @@ class StartJob(Request):
         self.order.check()
 
 
-@dataclass(slots=True)
 class CancelJob(Request):
     """Let a job end between two batches; what is done stays done. Answer: a JobView; of one that
     was over before how it had ended.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
 from onceq.errors import InvalidParameter
 from onceq.model.identity import GUID_BYTES
 from onceq.model.message import CORRELATION_BYTES
+from onceq.model.record import Record
 from onceq.model.requests.request import Request, check_lookups, choice
 
 
@@ -46,8 +46,7 @@ _VALUE_BYTES: Final = {
 """What a pick has to say, by its kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(Record, frozen=True):
     """Of the messages that a peek looked at: the first with these bytes, one small record for each
     (HEADS), the first bytes of each (TOPS; ``value`` says how many, u32), or each without its body
     (BODILESS). So a search does not carry every body to the application (RCV-10), and whoever may
@@ -57,8 +56,13 @@ class Pick:
     value: bytes = b""
 
 
-@dataclass(slots=True)
-class Receive(Request):
+class _Receive(Request, kw_only=True):
+    """Of a receive, what the service fills in."""
+
+    wait_until_us: int = 0
+
+
+class Receive(_Receive):
     """Take messages, or look at them. Answer: ``Handed`` with at least one message, or
     ReceiveTimeout.
 
@@ -95,7 +99,6 @@ class Receive(Request):
     pick: PickBy = PickBy.NOTHING
     value: bytes = b""
     hold: bool = False
-    wait_until_us: int = field(default=0, kw_only=True)
 
     def check(self) -> None:
         """See Request."""
@@ -111,7 +114,6 @@ class Receive(Request):
             raise InvalidParameter(f"a pick with a value of {len(self.value)} bytes")
 
 
-@dataclass(slots=True)
 class Remove(Request):
     """Receive a whole range without its bytes (for readers that peeked it). Answer: how many.
 
@@ -130,14 +132,12 @@ class Remove(Request):
         check_lookups(self.first, self.last)
 
 
-@dataclass(slots=True)
 class CancelReceive(Request):
     """Stop waiting: the receive of that request number is answered with OperationCancelled."""
 
     waiting: int
 
 
-@dataclass(slots=True)
 class OpenCursor(Request):
     """A place in a queue that moves from message to message. Answer: its number.
 
@@ -148,14 +148,12 @@ class OpenCursor(Request):
     handle: int
 
 
-@dataclass(slots=True)
 class CloseCursor(Request):
     """Give a cursor back. Answer: None."""
 
     cursor: int
 
 
-@dataclass(slots=True)
 class MoveMessage(Request):
     """Move a message between a queue and its subqueues (Q-32).
 
@@ -178,7 +176,6 @@ class MoveMessage(Request):
         check_lookups(self.lookup)
 
 
-@dataclass(slots=True)
 class Reject(Request):
     """Mark messages that this transaction has received as rejected (RCV-15). Answer: None.
 
@@ -196,7 +193,6 @@ class Reject(Request):
         check_lookups(*self.lookups)
 
 
-@dataclass(slots=True)
 class Claim(Request):
     """Receive exactly these messages, all or none, without their bytes. Answer: how many.
 
@@ -214,7 +210,6 @@ class Claim(Request):
             check_lookups(first, last)
 
 
-@dataclass(slots=True)
 class Fetch(Request):
     """The bytes of messages that the transaction holds. Answer: ``Handed``, one at least.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from onceq.errors import InvalidParameter
 from onceq.model.requests.request import Request, check_lookups, choice, is_text, quoted
 
 
-@dataclass(slots=True)
 class Look(Request):
     """Read the state. Answer: the view named (``core/management/views.py``).
 
@@ -41,7 +39,6 @@ class Steer(Enum):
     SCRUB_STOP = "scrub-stop"
 
 
-@dataclass(slots=True)
 class SteerOutgoing(Request):
     """Pause, resume or resend; or, with no destination, an action of the whole manager.
 
@@ -63,7 +60,6 @@ class SteerOutgoing(Request):
             self.action = choice(Steer, self.action.lower().removeprefix("eod_"))
 
 
-@dataclass(slots=True)
 class ResetStream(Request):
     """Set back what is known of one sender's messages to one queue. Answer: StreamReset.
 
@@ -86,7 +82,6 @@ class ResetStream(Request):
         _check_reason(self.reason)
 
 
-@dataclass(slots=True)
 class ForgetPeer(Request):
     """Whoever answers next under a name is bound to it. Answer: PeerView as it was.
 
@@ -98,7 +93,6 @@ class ForgetPeer(Request):
     dry_run: bool = False
 
 
-@dataclass(slots=True)
 class AcceptClock(Request):
     """Take the streams of a manager whose clock was ahead when it started. Answer: ClockAccepted.
 
@@ -125,7 +119,6 @@ class Grip(Enum):
     END = "end"
 
 
-@dataclass(slots=True)
 class HoldLog(Request):
     """Hold the files of the log as they are now, go on holding them, or let them go.
 

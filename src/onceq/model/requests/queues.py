@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from onceq.errors import (
 )
 from onceq.model.identity import guid_bytes
 from onceq.model.queue import QueueProperties, changed
+from onceq.model.record import field
 from onceq.model.requests.request import WORDS_MAX, Request, choice, is_text, quoted
 
 _KINDS: Final[Mapping[str, type]] = {
@@ -53,7 +53,6 @@ class Share(IntEnum):
     DENY_RECEIVE = 1
 
 
-@dataclass(slots=True)
 class OpenQueue(Request):
     """Check that a queue may be used so, and hold it (MQOpenQueue). Answer: ``Opened``.
 
@@ -73,15 +72,20 @@ class OpenQueue(Request):
         self.note = self.note[:WORDS_MAX]
 
 
-@dataclass(slots=True)
 class CloseQueue(Request):
     """Give a handle back. Answer: None."""
 
     handle: int
 
 
-@dataclass(slots=True)
-class CreateQueue(Request):
+class _CreateQueue(Request, kw_only=True):
+    """Of the making of a queue, what the service fills in."""
+
+    properties: QueueProperties | None = None
+    instance: bytes = b""
+
+
+class CreateQueue(_CreateQueue):
     """Make a queue. Answer: QueueProperties.
 
     Attributes:
@@ -91,8 +95,6 @@ class CreateQueue(Request):
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
-    properties: QueueProperties | None = field(default=None, kw_only=True)
-    instance: bytes = field(default=b"", kw_only=True)
 
     def check(self) -> None:
         """See Request."""
@@ -110,7 +112,6 @@ class CreateQueue(Request):
             changed(self.properties, dict(values), now_s=0)
 
 
-@dataclass(slots=True)
 class SetQueue(Request):
     """Change properties of a queue (PRP-7). Answer: QueueProperties.
 
@@ -126,14 +127,12 @@ class SetQueue(Request):
         self.values = queue_values(self.values)
 
 
-@dataclass(slots=True)
 class DeleteQueue(Request):
     """Delete a queue and what is in it. Answer: number of messages removed."""
 
     name: str
 
 
-@dataclass(slots=True)
 class PurgeQueue(Request):
     """Remove the messages of a queue (or of an outgoing queue). Answer: number removed."""
 

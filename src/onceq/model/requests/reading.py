@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onceq.errors import InvalidParameter
 from onceq.model.limits import LEASE_MS_MAX, READER_CHARS_MAX
 from onceq.model.requests.request import WORDS_MAX, Request, check_lookups, is_text
 
 
-@dataclass(slots=True)
 class TakeRead(Request):
     """Receive a whole range that was read by peeking, and remember who has read it, in the same
     record. Answer: how many.
@@ -43,7 +40,6 @@ class TakeRead(Request):
         self.who = self.who[:WORDS_MAX] if is_text(self.who) else ""
 
 
-@dataclass(slots=True)
 class RenewHold(Request):
     """A handle that keeps others from receiving ends so much later, if it is not renewed, and
     somebody else wants the queue. Answer: None; InvalidHandle: it is over.
@@ -61,7 +57,6 @@ class RenewHold(Request):
             raise InvalidParameter(f"a lease of {self.lease_ms} ms; it has 0 to {LEASE_MS_MAX}")
 
 
-@dataclass(slots=True)
 class ForgetReader(Request):
     """Forget how far a reader of a queue was. Answer: None."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeVar
 
 from onceq.errors import InvalidParameter
+from onceq.model.record import MutableRecord
 
 WORDS_MAX: Final = 200
 """Characters of a wrong value that an error repeats."""
@@ -14,8 +14,7 @@ WORDS_MAX: Final = 200
 E = TypeVar("E", bound=Enum)
 
 
-@dataclass(slots=True)
-class Request:
+class Request(MutableRecord, kw_only=True):
     """One thing that an application asks, answered once.
 
     Attributes:
@@ -24,8 +23,8 @@ class Request:
         request: Number that the answer repeats; 0 asks for no answer.
     """
 
-    owner: int = field(default=0, kw_only=True)
-    request: int = field(default=0, kw_only=True)
+    owner: int = 0
+    request: int = 0
 
     def check(self) -> None:
         """Refuse values that no rule has an answer for; the others take their own types.
@@ -33,6 +32,12 @@ class Request:
         Raises:
             OnceqError: The request is wrong in itself; nothing of it has happened.
         """
+
+
+def said(kind: type[Request]) -> tuple[str, ...]:
+    """The names of what an application says in a request; the rest is the service's."""
+    # Structs match by position what they take by position.
+    return kind.__match_args__
 
 
 def choice(kind: type[E], value: object) -> E:

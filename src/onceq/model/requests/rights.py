@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from onceq.errors import InvalidParameter
 from onceq.model.requests.request import Request
@@ -18,8 +17,14 @@ from onceq.model.rights import (
 from onceq.model.shared_rights import check_shareable
 
 
-@dataclass(slots=True)
-class SetRights(Request):
+class _SetRights(Request, kw_only=True):
+    """Of a change of rights, what the service fills in."""
+
+    rights: frozenset[Right] = frozenset()
+    guid: bytes = b""
+
+
+class SetRights(_SetRights):
     """Give rights, or take them away. Answer: None, once durable (``everywhere``: once the
     directory says so).
 
@@ -38,8 +43,6 @@ class SetRights(Request):
     pattern: str = ""
     take: bool = False
     everywhere: bool = False
-    rights: frozenset[Right] = field(default=frozenset(), kw_only=True)
-    guid: bytes = field(default=b"", kw_only=True)
 
     def check(self) -> None:
         """See Request."""
@@ -51,8 +54,13 @@ class SetRights(Request):
         self.who, self.rights, self.pattern = grant.who, grant.rights, grant.pattern
 
 
-@dataclass(slots=True)
-class ExplainRight(Request):
+class _ExplainRight(Request, kw_only=True):
+    """Of a question about a right, what the service fills in."""
+
+    right: Right = Right.ADMINISTER
+
+
+class ExplainRight(_ExplainRight):
     """May somebody do something? Answer: a RightView.
 
     Attributes:
@@ -64,7 +72,6 @@ class ExplainRight(Request):
     who: str
     word: str
     queue: str = ""
-    right: Right = field(default=Right.ADMINISTER, kw_only=True)
 
     def check(self) -> None:
         """See Request."""

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from onceq.errors import InvalidParameter
 from onceq.model.limits import TOKEN_AGE_S_MAX, TOKEN_GRANTS_MAX
+from onceq.model.record import repr_without
 from onceq.model.requests.request import Request
 from onceq.model.requests.rights import SetRights
 from onceq.model.rights import ActorKind
 from onceq.model.tokens import token_name
 
 
-@dataclass(slots=True)
-class CreateToken(Request):
+class _CreateToken(Request, kw_only=True):
+    """Of the making of a token, what the service fills in."""
+
+    salt: bytes = b""
+    secret: bytes = b""
+    given: Sequence[SetRights] = ()
+
+
+class CreateToken(_CreateToken):
     """Make a token. Answer: a TokenMade, once durable; nobody can be told its secret later.
 
     Attributes:
@@ -29,9 +36,8 @@ class CreateToken(Request):
     name: str
     age_s: int = 0
     grants: Sequence[tuple[str, str]] = ()
-    salt: bytes = field(default=b"", kw_only=True, repr=False)
-    secret: bytes = field(default=b"", kw_only=True, repr=False)
-    given: Sequence[SetRights] = field(default=(), kw_only=True)
+
+    __repr__ = repr_without("salt", "secret")
 
     def check(self) -> None:
         """See Request."""
@@ -50,7 +56,6 @@ class CreateToken(Request):
             one.check()
 
 
-@dataclass(slots=True)
 class RevokeToken(Request):
     """Take a token back, and what was granted to it by its name. Connections that came with it are
     cut. Answer: how many those were, once durable.

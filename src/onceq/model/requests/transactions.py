@@ -6,7 +6,6 @@ Transactions are numbered by their owner.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import InvalidParameter
@@ -18,14 +17,12 @@ COMMITS_MAX: Final = 1 << 62
 """Largest number of a commit."""
 
 
-@dataclass(slots=True)
 class Begin(Request):
     """Begin a transaction numbered by its owner. Answer: None."""
 
     transaction: int
 
 
-@dataclass(slots=True)
 class Send(Request):
     """Send batches: inside a transaction, or now and non-transactionally (transaction 0).
 
@@ -42,7 +39,6 @@ class Send(Request):
             item.check()
 
 
-@dataclass(slots=True)
 class Commit(Request):
     """Add the items, then commit. Answer: ``Sent``, once durable.
 
@@ -74,14 +70,12 @@ class Commit(Request):
                 item.check()
 
 
-@dataclass(slots=True)
 class Abort(Request):
     """Undo a transaction: nothing is sent, received messages go back (SND-4). Answer: None."""
 
     transaction: int
 
 
-@dataclass(slots=True)
 class AskOutcome(Request):
     """What became of a commit. Answer: ``Outcome``; from then on it cannot change (I3a)."""
 

@@ -10,14 +10,13 @@ Upholds: I24.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from enum import Enum
 from types import UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from onceq.errors import InvalidParameter
 from onceq.model.requests.batch import SendItem
-from onceq.model.requests.request import Request, is_text, quoted
+from onceq.model.requests.request import Request, is_text, quoted, said
 
 _WORDS: Final = {str: "valid text", int: "a whole number", bool: "True or False", bytes: "bytes"}
 _Field = tuple[str, tuple[type, ...], tuple[type, ...]]
@@ -62,12 +61,8 @@ def _fits(value: object, kinds: tuple[type, ...]) -> bool:
 
 def _fields(kind: type[Request]) -> list[_Field]:
     """Of each field that an application says: its name, its types, and those of its elements."""
-    hints, found = get_type_hints(kind), []
-    for one in fields(kind):
-        if not one.kw_only:
-            hint = hints[one.name]
-            found.append((one.name, _kinds(hint), _elements(hint)))
-    return found
+    hints = get_type_hints(kind)
+    return [(name, _kinds(hints[name]), _elements(hints[name])) for name in said(kind)]
 
 
 def _kinds(hint: Any) -> tuple[type, ...]:

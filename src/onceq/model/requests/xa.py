@@ -6,7 +6,6 @@ The work of a branch goes on under a transaction number of its owner, like that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import InvalidParameter
@@ -26,7 +25,6 @@ VERSION_MAX: Final = (1 << 63) - 1
 """Of a group: 64 bits with a sign, as batches have them."""
 
 
-@dataclass(slots=True)
 class StartBranch(Request):
     """Associate a transaction number of the owner with a branch (xa_start). Answer: None."""
 
@@ -35,7 +33,6 @@ class StartBranch(Request):
     how: Join = Join.NEW
 
 
-@dataclass(slots=True)
 class EndBranch(Request):
     """Dissociate it (xa_end). Answer: None."""
 
@@ -44,7 +41,6 @@ class EndBranch(Request):
     how: Leave = Leave.SUCCESS
 
 
-@dataclass(slots=True)
 class PrepareBranch(Request):
     """Promise to be able to commit and to roll back (xa_prepare). Answer: ``Vote``, once durable.
 
@@ -67,7 +63,6 @@ class PrepareBranch(Request):
             item.check()
 
 
-@dataclass(slots=True)
 class Promise(Request):
     """Make an open transaction a prepared branch whose outcome is a row in a database.
 
@@ -92,7 +87,6 @@ class Promise(Request):
             item.check()
 
 
-@dataclass(slots=True)
 class CommitBranch(Request):
     """Make it happen (xa_commit). Answer: ``Sent``, once durable.
 
@@ -106,7 +100,6 @@ class CommitBranch(Request):
     by_hand: bool = False
 
 
-@dataclass(slots=True)
 class RollbackBranch(Request):
     """Undo it (xa_rollback). Answer: None, once durable.
 
@@ -118,14 +111,12 @@ class RollbackBranch(Request):
     by_hand: bool = False
 
 
-@dataclass(slots=True)
 class ForgetBranch(Request):
     """Drop the memory of a branch that was decided by hand (xa_forget). Answer: None."""
 
     xid: Xid
 
 
-@dataclass(slots=True)
 class Enlist(Request):
     """Let the commit of an open transaction decide for partners too. Answer: None.
 
@@ -144,7 +135,6 @@ class Enlist(Request):
         _check_partner(self.partner)
 
 
-@dataclass(slots=True)
 class AskDecision(Request):
     """What was decided for a transaction. Answer: ``Decision``.
 
@@ -159,7 +149,6 @@ class AskDecision(Request):
         _check_gtrid(self.gtrid)
 
 
-@dataclass(slots=True)
 class AskRows(Request):
     """What is to be found in a database that is a last agent. Answer: ``RowsView``.
 
@@ -177,7 +166,6 @@ class AskRows(Request):
         _check_partner(self.agent)
 
 
-@dataclass(slots=True)
 class LeaveDecision(Request):
     """The application that decided has not reached all partners. Answer: None."""
 
@@ -188,7 +176,6 @@ class LeaveDecision(Request):
         _check_gtrid(self.gtrid)
 
 
-@dataclass(slots=True)
 class DecisionDone(Request):
     """All partners of a decision have carried it out: it may be forgotten. Answer: None."""
 
@@ -199,7 +186,6 @@ class DecisionDone(Request):
         _check_gtrid(self.gtrid)
 
 
-@dataclass(slots=True)
 class CommitGroup(Request):
     """Commit many prepared branches as one, once for each version. Answer: ``Grouped``, durable.
 
@@ -240,7 +226,6 @@ class CommitGroup(Request):
                 )
 
 
-@dataclass(slots=True)
 class RollbackGroup(Request):
     """Roll back every prepared branch of a batch. Answer: how many (int).
 
@@ -252,7 +237,6 @@ class RollbackGroup(Request):
     final: bool = False
 
 
-@dataclass(slots=True)
 class ForgetGroup(Request):
     """Forget which version an application has committed last. Answer: None."""
 

@@ -5,13 +5,10 @@ Times are seconds since 1970 UTC.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onceq.model.views.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class BranchView(View):
+class BranchView(View, frozen=True):
     """One branch, for operators and coordinators.
 
     Attributes:
@@ -42,8 +39,7 @@ class BranchView(View):
     at_work: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionView(View):
+class DecisionView(View, frozen=True):
     """A transaction that this queue manager has decided to commit, and that has partners to be
     told.
 
@@ -58,8 +54,7 @@ class DecisionView(View):
     since: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RowsView(View):
+class RowsView(View, frozen=True):
     """What a queue manager has seen of the rows of a last agent.
 
     Attributes:
@@ -82,8 +77,7 @@ class RowsView(View):
     note: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class GroupView(View):
+class GroupView(View, frozen=True):
     """The last group of branches that an application has committed.
 
     Attributes:
@@ -101,8 +95,7 @@ class GroupView(View):
     left: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class GroupResult(View):
+class GroupResult(View, frozen=True):
     """What became of a group of branches.
 
     Attributes:

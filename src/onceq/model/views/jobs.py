@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from onceq.model.record import field
 from onceq.model.views.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class JobFailure(View):
+class JobFailure(View, frozen=True):
     """A message to which a job could not do what it was to do; it stands where it stood.
 
     Attributes:
@@ -24,8 +22,7 @@ class JobFailure(View):
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JobView(View):
+class JobView(View, frozen=True):
     """A job: what it is to do, and how far it is.
 
     ``looked`` messages were looked at so far: ``done`` of them are done, ``kept`` says of how many

@@ -8,9 +8,9 @@ agree and a type checker sees it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from onceq.model.record import Record
 from onceq.model.views.branches import BranchView, DecisionView, GroupView
 from onceq.model.views.jobs import JobView
 from onceq.model.views.managers import (
@@ -40,8 +40,7 @@ from onceq.model.views.trail import ActView
 T_co = TypeVar("T_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Look(Generic[T_co]):
+class Look(Record, Generic[T_co], frozen=True):
     """Something to look at.
 
     Attributes:

@@ -5,13 +5,11 @@ Times are seconds since 1970 UTC, 0 meaning never, and sizes are bytes, where no
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from onceq.model.record import field
 from onceq.model.views.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class Restored(View):
+class Restored(View, frozen=True):
     """The last restore of a queue manager.
 
     Attributes:
@@ -33,8 +31,7 @@ class Restored(View):
     told: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class UndoneView(View):
+class UndoneView(View, frozen=True):
     """Another queue manager that knows of something that a restore has undone here.
 
     Attributes:
@@ -50,8 +47,7 @@ class UndoneView(View):
     since: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClashView(View):
+class ClashView(View, frozen=True):
     """One identity that two queue managers use (I25).
 
     Attributes:
@@ -71,8 +67,7 @@ class ClashView(View):
     count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StatusView(View):
+class StatusView(View, frozen=True):
     """A queue manager at a glance.
 
     Attributes:
@@ -138,8 +133,7 @@ class StatusView(View):
     started: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionView(View):
+class TransactionView(View, frozen=True):
     """One transaction that is open.
 
     Attributes:
@@ -164,8 +158,7 @@ class TransactionView(View):
     place: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerView(View):
+class PeerView(View, frozen=True):
     """Who answers under a name that was connected to.
 
     Attributes:
@@ -181,8 +174,7 @@ class PeerView(View):
     connected: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClockAccepted(View):
+class ClockAccepted(View, frozen=True):
     """A queue manager whose streams from the future are taken.
 
     Attributes:
@@ -202,8 +194,7 @@ class ClockAccepted(View):
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ListView(View):
+class ListView(View, frozen=True):
     """A distribution list.
 
     Attributes:
@@ -217,8 +208,7 @@ class ListView(View):
     members: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NameStep(View):
+class NameStep(View, frozen=True):
     """One line of what a destination becomes.
 
     Attributes:
@@ -232,8 +222,7 @@ class NameStep(View):
     becomes: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DamageView(View):
+class DamageView(View, frozen=True):
     """Neighbouring messages that were set aside because their stored bytes are damaged.
 
     Attributes:
@@ -257,8 +246,7 @@ class DamageView(View):
     reason: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ScrubView(View):
+class ScrubView(View, frozen=True):
     """A look at every stored byte: the one that runs, or the last one.
 
     Attributes:
@@ -280,8 +268,7 @@ class ScrubView(View):
     stopped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reloaded(View):
+class Reloaded(View, frozen=True):
     """What came of reading the configuration again.
 
     Attributes:
@@ -293,8 +280,7 @@ class Reloaded(View):
     restart: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Cut(View):
+class Cut(View, frozen=True):
     """A store as of one position of its log: what a backup copies.
 
     Attributes:
@@ -312,8 +298,7 @@ class Cut(View):
     segments: tuple[tuple[int, int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BackupHold(View):
+class BackupHold(View, frozen=True):
     """A hold on the files of a store, for a backup.
 
     Attributes:

@@ -7,17 +7,16 @@ Prometheus.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
+from onceq.model.record import field
 from onceq.model.views.view import View
 
 PER_QUEUE: Final = "queues"
 """Name of the look at these that tells of each queue, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Durations(View):
+class Durations(View, frozen=True):
     """How long something took, each time since the start: a histogram.
 
     Attributes:
@@ -31,8 +30,7 @@ class Durations(View):
     total_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class QueueMetrics(View):
+class QueueMetrics(View, frozen=True):
     """One queue of applications, or one of their subqueues.
 
     Attributes:
@@ -50,8 +48,7 @@ class QueueMetrics(View):
     quota_ratio: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingMetrics(View):
+class OutgoingMetrics(View, frozen=True):
     """All outgoing queues to one other queue manager.
 
     Attributes:
@@ -72,8 +69,7 @@ class OutgoingMetrics(View):
     oldest_age_s: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsView(View):
+class MetricsView(View, frozen=True):
     """The metrics of a queue manager.
 
     Attributes:

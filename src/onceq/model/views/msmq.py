@@ -5,13 +5,10 @@ Times are seconds since 1970 UTC, 0 meaning never.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onceq.model.views.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceInfo(View):
+class SequenceInfo(View, frozen=True):
     """SEQUENCE_INFO: a place in a stream; all zero where there is no such message.
 
     Attributes:
@@ -25,8 +22,7 @@ class SequenceInfo(View):
     prev_no: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SendInfo(View):
+class SendInfo(View, frozen=True):
     """EodGetSendInfo of an outgoing queue: its eleven items.
 
     Attributes:
@@ -56,8 +52,7 @@ class SendInfo(View):
     eod_resend_count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiveInfo(View):
+class ReceiveInfo(View, frozen=True):
     """EodGetReceiveInfo of a local queue: one sending queue manager.
 
     Attributes:

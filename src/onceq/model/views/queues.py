@@ -5,13 +5,10 @@ Times are seconds since 1970 UTC, 0 meaning never, and sizes are bytes, where no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onceq.model.views.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class PutBackView(View):
+class PutBackView(View, frozen=True):
     """What a restore of this queue manager means for one queue.
 
     Attributes:
@@ -28,8 +25,7 @@ class PutBackView(View):
     known: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class QueueView(View):
+class QueueView(View, frozen=True):
     """One queue. A subqueue has its parent's properties and its own messages.
 
     Attributes:
@@ -117,8 +113,7 @@ class QueueView(View):
     paused_since: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionView(View):
+class ConnectionView(View, frozen=True):
     """One attempt to connect an outgoing queue (Q-10).
 
     Attributes:
@@ -138,8 +133,7 @@ class ConnectionView(View):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingView(View):
+class OutgoingView(View, frozen=True):
     """One outgoing queue: its state, and what is known of its stream (EOD-48).
 
     Attributes:
@@ -254,8 +248,7 @@ class OutgoingView(View):
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReaderView(View):
+class ReaderView(View, frozen=True):
     """A reader that looks at messages of a queue, and removes them when they are written elsewhere;
     of each the last removal.
 
@@ -276,8 +269,7 @@ class ReaderView(View):
     who: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerView(View):
+class ConsumerView(View, frozen=True):
     """Who works on a queue: waits at it, has it open, or holds messages of it. One for each
     application, and one for each branch that holds messages and at which nobody is at work.
 
@@ -313,8 +305,7 @@ class ConsumerView(View):
     branch: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamView(View):
+class StreamView(View, frozen=True):
     """One incoming stream (EOD-48).
 
     Attributes:
@@ -362,8 +353,7 @@ class StreamView(View):
     clash: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamReset(View):
+class StreamReset(View, frozen=True):
     """A stream that was set back.
 
     Attributes:

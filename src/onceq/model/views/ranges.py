@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from onceq.errors import InvalidParameter
+from onceq.model.record import Record, field
 from onceq.model.views.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class RangeAsked:
+class RangeAsked(Record, frozen=True):
     """Which range a look is about; its text is the name that the request carries.
 
     Attributes:
@@ -42,8 +41,7 @@ class RangeAsked:
         return cls(parts[4], *numbers)
 
 
-@dataclass(frozen=True, slots=True)
-class RangeView(View):
+class RangeView(View, frozen=True):
     """What stands in a range of places.
 
     Attributes:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onceq.model.views.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class GrantView(View):
+class GrantView(View, frozen=True):
     """Rights that somebody was given.
 
     Attributes:
@@ -27,8 +24,7 @@ class GrantView(View):
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RightView(View):
+class RightView(View, frozen=True):
     """May somebody do something, and why or why not.
 
     Attributes:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from onceq.model.record import repr_without
 from onceq.model.views.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class TokenView(View):
+class TokenView(View, frozen=True):
     """A token, as everybody may see it who administers.
 
     Attributes:
@@ -24,8 +22,7 @@ class TokenView(View):
     connections: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TokenMade(View):
+class TokenMade(View, frozen=True):
     """A new token, and the only time that its secret is told.
 
     Attributes:
@@ -34,5 +31,7 @@ class TokenMade(View):
     """
 
     name: str = ""
-    token: str = field(default="", repr=False)
+    token: str = ""
     expires_s: int = 0
+
+    __repr__ = repr_without("token")

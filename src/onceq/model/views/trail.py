@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onceq.model.views.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class ActView(View):
+class ActView(View, frozen=True):
     """An act of administration.
 
     Attributes:

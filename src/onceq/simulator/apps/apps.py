@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from onceq.model.fixed import fixed
+from onceq.model.record import Record
 from onceq.model.requests import Request
 from onceq.model.rights import Actor
 from onceq.service.requests import Inner
@@ -19,8 +19,7 @@ from onceq.simulator.sim.node import Node
 from onceq.simulator.sim.options import MS
 
 
-@fixed
-class Ask:
+class Ask(Record, frozen=True):
     """Ask the manager; gets the answer, an OnceqError included.
 
     Attributes:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from onceq.errors import NoSpace, StorageFailure, StoreLocked, SyncFailed
-from onceq.model.fixed import fixed
 from onceq.model.run import Buffer
 from onceq.simulator.sim.power import Plan, random_plan, systematic, tear
 
@@ -27,7 +26,7 @@ IMAGES = 2_000
 """Images after one crash, if nobody says how many."""
 
 
-@fixed
+@dataclass(slots=True)
 class _Write:
     """Bytes on their way to a file; ``number`` orders all pending operations of the disk."""
 

@@ -18,8 +18,8 @@ from array import array
 from typing import Final
 
 from onceq.errors import MalformedPacket
-from onceq.model.fixed import fixed
 from onceq.model.limits import PACKET_BYTES_MAX
+from onceq.model.record import Record
 from onceq.model.run import LENGTH_TYPE, Buffer
 from onceq.packet import layout as at
 from onceq.packet.headers import headers
@@ -36,8 +36,7 @@ _LEAD = struct.Struct("<2sH4sI")
 _BEGINNING: Final = (b"\x10", at.SIGNATURE)
 
 
-@fixed
-class UserPackets:
+class UserPackets(Record, frozen=True):
     """Neighbouring user packets; ``carried`` came with the last of them, if it is given."""
 
     data: memoryview
@@ -45,8 +44,7 @@ class UserPackets:
     carried: SessionHeader | None = None
 
 
-@fixed
-class InternalPacket:
+class InternalPacket(Record, frozen=True):
     """One packet that belongs to the session itself."""
 
     data: memoryview

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import MalformedPacket
-from onceq.model.fixed import fixed
+from onceq.model.record import Record
 from onceq.model.run import Buffer
 from onceq.packet import layout as at
 
@@ -149,8 +149,7 @@ class Parameters:
         )
 
 
-@fixed
-class SessionHeader:
+class SessionHeader(Record, frozen=True):
     """What one side has received, and how much it has sent; counts modulo 65536 (U11)."""
 
     received: int

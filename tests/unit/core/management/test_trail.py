@@ -24,6 +24,7 @@ from onceq.model.run import Run
 from onceq.model.views.trail import ActView
 from onceq.model.xid import Xid
 from tests.unit.core.alone import WALL_S, Core
+from tests.unit.core.kinds import kinds
 
 ADMIN, ALICE, STRANGER = 5, 6, 7
 ORDERS = ".\\private$\\orders"
@@ -251,8 +252,7 @@ def test_an_act_says_where_what_it_did_stands() -> None:
 
 def test_each_request_is_an_act_or_it_is_said_why_not() -> None:
     """Whoever adds one thinks about its words."""
-    kinds = set(Request.__subclasses__())
-    assert set(TABLE) | set(UNNOTED) == kinds
+    assert set(TABLE) | set(UNNOTED) == set(kinds())
     assert not set(TABLE) & set(UNNOTED)
     assert all(UNNOTED.values())
 

@@ -32,6 +32,7 @@ from onceq.model.xid import (
     xid_by_row,
 )
 from tests.unit.core.alone import IDENTITY, WAITS
+from tests.unit.core.kinds import kinds
 from tests.unit.core.rights.somebody import (
     ALICE,
     BOB,
@@ -50,8 +51,7 @@ from tests.unit.core.rights.somebody import (
 
 
 def test_every_request_stands_in_the_table() -> None:
-    kinds = set(Request.__subclasses__())
-    assert kinds - set(TABLE) == set(), "what needs it, and where?"
+    assert set(kinds()) - set(TABLE) == set(), "what needs it, and where?"
     assert Request in get_args(inputs.Input)
 
 

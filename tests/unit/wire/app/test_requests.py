@@ -19,7 +19,8 @@ from onceq.model.xid import ONCEQ_FORMAT, Xid, xid_by_row
 from onceq.packet.own import own_headers
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code, Parser
-from onceq.wire.app.requests import CODES, ROWS, read, written
+from onceq.wire.app.reading import ROWS, read
+from onceq.wire.app.requests import CODES, written
 
 FRAMES = dict(
     line.split() for line in Path(__file__).with_name("request_frames.txt").read_text().splitlines()
