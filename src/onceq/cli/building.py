@@ -22,6 +22,7 @@ from click.shell_completion import CompletionItem
 from onceq.cli import commands, out
 from onceq.cli.common import TOP
 from onceq.cli.parameters import Argument, Complete, Option, documented
+from onceq.cli.summaries import summaries
 
 HELP = {"help_option_names": ["-h", "--help"]}
 SUGGESTIONS_MAX = 3
@@ -48,6 +49,20 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All of them, in the order of the table."""
         return commands.below(self._group)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each with its summary, whole; click would load them all, and cut what they say."""
+        with formatter.section("Commands"):
+            formatter.write_dl(summaries(self._group))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of commands, and options of the group; what groups of click do loads them all."""
+        named = [
+            CompletionItem(word, help=said)
+            for word, said in summaries(self._group)
+            if word.startswith(incomplete)
+        ]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One; None if there is no such."""

@@ -14,6 +14,8 @@ import pytest
 
 from onceq.cli import commands
 from onceq.cli.building import everything, function_of
+from onceq.cli.main import run
+from onceq.cli.summaries import SUMMARIES, summaries
 from tests.unit.client.scripted import Scripted, begun
 
 FORBIDDEN = (
@@ -30,6 +32,8 @@ LOOKS = (
     "damage list", "list show", "tx groups", "trail",
 )  # fmt: skip
 """Those that are answered by an empty list."""
+WHOLE = 1000
+"""Characters: nothing that a command says of itself is longer."""
 PROGRAM = """
 import json, sys
 from onceq.cli.main import run
@@ -38,12 +42,27 @@ print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
 """
 
 
+COMPLETING = """
+import json, sys
+from onceq.cli.main import main
+main()
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+OF_COMMANDS = {target.partition(":")[0] for target in commands.COMMANDS.values()}
+"""The modules of all commands."""
+
+
+def python(program: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own, with more in its environment."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | more, timeout=60,
+    )  # fmt: skip
+
+
 def loaded(*arguments: str) -> tuple[int, set[str]]:
     """The exit code of a command in a process of its own, and what it has loaded."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, timeout=60,
-    )  # fmt: skip
+    done = python(PROGRAM, *arguments)
     code, modules = json.loads(done.stderr.splitlines()[-1])
     return code, set(modules)
 
@@ -78,15 +97,53 @@ def test_the_version_needs_no_command_line_library() -> None:
 
 
 @pytest.mark.slow
-def test_help_of_one_group_does_not_load_the_others() -> None:
-    _, modules = loaded("queue", "--help")
-    assert "onceq.cli.queues" in modules
-    assert not {"onceq.cli.spark_land", "onceq.cli.transactions"} & modules
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("--help", 0), ("", 2), ("quue", 2), ("queue --help", 0), ("spark", 2), ("tx lst", 2)],
+)
+def test_a_page_that_lists_commands_loads_none(line: str, expected: int) -> None:
+    code, modules = loaded(*line.split())
+    assert (code, list(heavy(modules))) == (expected, [])
+    assert not OF_COMMANDS & modules
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("typed", "found"), [("onceq ", "receive"), ("onceq tx f", "forget"), ("onceq qm -", "--help")]
+)
+def test_completing_the_name_of_a_command_loads_none(typed: str, found: str) -> None:
+    done = python(
+        COMPLETING, _ONCEQ_COMPLETE="zsh_complete", COMP_WORDS=typed,
+        COMP_CWORD=str(len(typed.split(" ")) - 1),
+    )  # fmt: skip
+    assert found in done.stdout.splitlines()
+    modules = set(json.loads(done.stderr.splitlines()[-1]))
+    assert list(heavy(modules)) == []
+    assert not OF_COMMANDS & modules
 
 
 @pytest.mark.parametrize("path", commands.COMMANDS)
 def test_every_command_of_the_table_is_a_function_that_says_what_it_does(path: str) -> None:
     assert (inspect.getdoc(function_of(path)) or "").endswith(".")
+
+
+def test_a_list_says_of_every_command_what_it_says_of_itself() -> None:
+    own = {path: one.get_short_help_str(WHOLE) for path, one in everything()}
+    assert own == SUMMARIES
+    assert list(own) == list(SUMMARIES)
+
+
+@pytest.mark.parametrize("group", ["", *commands.GROUPS])
+def test_a_help_page_lists_every_command_with_a_whole_line(
+    group: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*group.split(), "--help"]) == 0
+    _, _, listed = capsys.readouterr().out.partition("\nCommands:\n")
+    assert [one.split()[0] for one in listed.splitlines() if one[2:3] > " "] == commands.below(
+        group
+    )
+    words = " ".join(f"{word} {said}" for word, said in summaries(group))
+    assert listed.split() == words.split()
 
 
 def test_every_group_has_commands_and_every_command_its_group() -> None:
