@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, connected, dumped, where
 from onceq.cli.parameters import Argument, Option
 from onceq.client.address import is_data_directory
-from onceq.client.reports import BackupReport, RestoreReport
-from onceq.embedded import data_directory
 from onceq.errors import ServiceNotAvailable
 from onceq.model.wording import plural
+
+if TYPE_CHECKING:
+    from onceq.client.reports import BackupReport, RestoreReport
 
 STEP_BYTES = 256 << 20
 """After so many bytes the person at the terminal is told how far it is."""
@@ -76,6 +77,8 @@ def _made(directory: str, qm: str) -> BackupReport:
     except ServiceNotAvailable:
         if not is_data_directory(qm):
             raise
+    from onceq.embedded import data_directory
+
     return data_directory.backup(qm, directory, progress=told)
 
 
@@ -88,6 +91,8 @@ def restore_command(
     With the same identity it is the queue manager of the backup at an earlier time: the original
     must never be started again.
     """
+    from onceq.embedded import data_directory
+
     done = data_directory.restore(
         backup, to, replace=replace, new_identity=new_identity, name=name, dry_run=dry_run,
         progress=_Told("read" if dry_run else "copied"),

@@ -10,15 +10,15 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from onceq.cli import out
 from onceq.cli.common import TOP, Json, dumped, manager
-from onceq.cli.measure import Bodies, latency, receive, send, sync_rate
 from onceq.cli.parameters import Option
-from onceq.client.threads.manager import QueueManager
-from onceq.embedded.opening import open as open_embedded
 from onceq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from onceq.client.threads.manager import QueueManager
 
 MESSAGES_MAX = 200_000
 
@@ -55,6 +55,8 @@ def bench(
 
     It works in a queue of its own and leaves nothing behind.
     """
+    from onceq.cli.measure import Bodies, latency
+
     commits = _sizes(sizes)
     where = folder or tempfile.gettempdir()
     if not os.path.isdir(where):
@@ -104,6 +106,8 @@ def _measured(where: str | None, scratch: str) -> Iterator[tuple[QueueManager, s
     """The queue manager to measure, with a queue for it."""
     queue = f"private$\\onceq-bench-{os.getpid()}"
     if where is None:
+        from onceq.embedded.opening import open as open_embedded
+
         with open_embedded(os.path.join(scratch, "qm"), name="BENCH", create=True) as qm:
             qm.create_queue(queue, transactional=True)
             yield qm, queue
@@ -119,6 +123,8 @@ def _measured(where: str | None, scratch: str) -> Iterator[tuple[QueueManager, s
 def _one(
     qm: QueueManager, queue: str, scratch: str, per_commit: int, *, size: int, seconds: float
 ) -> dict[str, Any]:
+    from onceq.cli.measure import Bodies, receive, send, sync_rate
+
     bodies = Bodies(size)
     syncs = sync_rate(scratch, min(seconds, 0.4))
     sent = send(

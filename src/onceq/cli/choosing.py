@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from onceq.cli.parameters import Option
-from onceq.client.threads.manager import QueueManager
 from onceq.errors import ConfigurationError, ReceiveTimeout
-from onceq.model.message import Message
+
+if TYPE_CHECKING:
+    from onceq.client.threads.manager import QueueManager
+    from onceq.model.message import Message
 
 LookupId = Annotated[
     int,

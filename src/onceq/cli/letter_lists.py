@@ -28,8 +28,6 @@ from onceq.cli.letter_choice import (
     journal_queues,
     short,
 )
-from onceq.cli.message_map import as_map
-from onceq.client.letter_search import letters
 from onceq.errors import QueueNotFound
 from onceq.model.letters import ALL, Filter, Letter
 from onceq.model.message_words import in_words
@@ -89,6 +87,9 @@ def show_journal(
 def _list(
     queues: list[str], which: Filter, limit: int, qm: str | None, json: bool, *, dead: bool
 ) -> None:
+    from onceq.cli.message_map import as_map
+    from onceq.client.letter_search import letters
+
     now_s = int(time.time())
     found: list[Letter] = []
     more = False
@@ -137,6 +138,9 @@ def _list(
 
 
 def _show(queues: list[str], id: str, qm: str | None, json: bool) -> None:
+    from onceq.cli.message_map import as_map
+    from onceq.client.letter_search import letters
+
     with asking(qm) as connection:
         found = list(letters(connection, queues, chosen([id], ALL), int(time.time())))
     if not found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
@@ -28,12 +28,14 @@ from onceq.cli.letter_choice import (
     missing,
 )
 from onceq.cli.parameters import Option
-from onceq.client.threads.letters import ALL, Filter, discard, filter_of, give_back, letters
-from onceq.client.threads.manager import QueueManager
 from onceq.errors import UnsupportedOperation
+from onceq.model.letters import ALL, Filter, filter_of
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
-from onceq.model.views.jobs import JobView
 from onceq.model.wording import plural
+
+if TYPE_CHECKING:
+    from onceq.client.threads.manager import QueueManager
+    from onceq.model.views.jobs import JobView
 
 
 def return_dead(
@@ -64,6 +66,8 @@ def return_dead(
     as they were; times begin anew. Ctrl-C ends the command, and the job goes on. Letters that are
     named by --id are returned at once.
     """
+    from onceq.client.threads.letters import give_back
+
     which = filter_from(reason, destination, label, origin, older, younger, id)
     with manager(qm) as connection:
         if to and (dry_run or id):
@@ -130,7 +134,8 @@ def send_dead_as_new(
         if dry_run:
             if to:
                 connection.open_queue(to, access="send").close()
-            count = discard(connection, dead_queues(queue), which, int(time.time()), dry_run=True)
+            now_s = int(time.time())
+            count = _removed(connection, dead_queues(queue), which, now_s, dry_run=True)
             count = min(count, limit)
             if not dumped({"sent_as_new": 0, "would_be": count, "dry_run": True}, json):
                 out.line(f"{plural(count, 'dead letter')} would be sent as new")
@@ -144,6 +149,8 @@ def send_dead_as_new(
 
 def _each(connection: QueueManager, queues: list[str], which: Filter) -> list[Filter]:
     """A filter for each of the letters that are named: a job knows one whole identifier."""
+    from onceq.client.threads.letters import letters
+
     found = letters(connection, queues, which, int(time.time()))
     return [filter_of(id=id) for id in dict.fromkeys(str(one.message.id) for one in found)]
 
@@ -195,7 +202,7 @@ def _purge(
             told(connection, job, no_wait=no_wait, json=json, noun=noun)
             return
         if not dry_run:
-            count = discard(connection, queues, which, now_s)
+            count = _removed(connection, queues, which, now_s, dry_run=False)
     if dumped({"removed": 0 if dry_run else count, "would_be": count, "dry_run": dry_run}, json):
         return
     out.line(f"{plural(count, noun)} {'would be' if dry_run else ''} removed".replace("  ", " "))
@@ -205,4 +212,13 @@ def _purge(
 def _count(connection: QueueManager, queues: list[str], which: Filter, now_s: int) -> int:
     if which == ALL:
         return sum(connection.queue(queue).messages for queue in queues)
-    return discard(connection, queues, which, now_s, dry_run=True)
+    return _removed(connection, queues, which, now_s, dry_run=True)
+
+
+def _removed(
+    connection: QueueManager, queues: list[str], which: Filter, now_s: int, *, dry_run: bool
+) -> int:
+    """Remove letters, or count those that would be."""
+    from onceq.client.threads.letters import discard
+
+    return discard(connection, queues, which, now_s, dry_run=dry_run)

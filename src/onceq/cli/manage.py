@@ -8,7 +8,6 @@ from typing import Annotated
 from onceq.cli import out
 from onceq.cli.common import Json, dumped
 from onceq.cli.parameters import Argument, Option
-from onceq.embedded import data_directory
 from onceq.errors import ConfigurationError, DamagedRecord
 
 Directory = Annotated[str, Argument(metavar="DIR", help="Data directory.")]
@@ -56,6 +55,8 @@ def init(
         _check_endpoint(listen, option="--listen")
     if client_listen is not None:
         _check_endpoint(client_listen, option="--client-listen")
+    from onceq.embedded import data_directory
+
     made = data_directory.init(
         directory,
         name=name,
@@ -83,6 +84,8 @@ def run(
         _check_endpoint(listen, option="--listen")
     if client_listen is not None:
         _check_endpoint(client_listen, option="--client-listen")
+    from onceq.embedded import data_directory
+
     data_directory.run(
         directory,
         listen=listen,
@@ -120,6 +123,8 @@ def check(directory: Directory = ".", json: Json = False) -> None:
     Meant for a queue manager that does not run; while one writes, the end of its log may look
     torn.
     """
+    from onceq.embedded import data_directory
+
     report = data_directory.check(directory)
     if not dumped(report, json):
         out.facts(

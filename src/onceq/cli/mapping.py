@@ -9,7 +9,6 @@ from typing import Annotated
 from onceq.cli import out
 from onceq.cli.common import Json, dumped
 from onceq.cli.parameters import Argument, Option
-from onceq.embedded import mapping
 from onceq.errors import ConfigurationError
 
 Directory = Annotated[
@@ -26,6 +25,8 @@ def check(directory: Directory = ".", json: Json = False) -> None:
     A queue manager with a file that it cannot use does not start; one that runs goes on with what
     it has read before.
     """
+    from onceq.embedded import mapping
+
     report = mapping.check(directory)
     if not dumped({**asdict(report), "problems": report.problems}, json):
         out.line(f"folder {report.folder}")
@@ -48,6 +49,8 @@ def explain(
     json: Json = False,
 ) -> None:
     """Say what the queue manager does with a URL, and which entry of which file says so."""
+    from onceq.embedded import mapping
+
     found = mapping.explain(directory, url)
     if dumped(asdict(found), json):
         return

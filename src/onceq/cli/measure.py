@@ -12,9 +12,10 @@ import statistics
 import time
 from array import array
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from onceq.client.threads.manager import QueueManager
+if TYPE_CHECKING:
+    from onceq.client.threads.manager import QueueManager
 
 BLOCK_BYTES = 4096
 YARD_FILE_BYTES = 4 << 20

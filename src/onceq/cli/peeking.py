@@ -5,18 +5,19 @@ from __future__ import annotations
 import json as jsons
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
-from onceq import Batch
 from onceq.cli import out
 from onceq.cli.choosing import Correlation, LookupId, MessageIdText, SeekWord, choice_of
 from onceq.cli.common import Json, QueueName, Where, as_json, manager
-from onceq.cli.message_map import as_map
 from onceq.cli.parameters import Option
 from onceq.cli.receiving import Count, Nul, Raw, Timeout, Writer
 from onceq.errors import ConfigurationError, ReceiveTimeout
 from onceq.model.classes import class_name
-from onceq.model.message import Message, MessageHeaders
+
+if TYPE_CHECKING:
+    from onceq import Batch
+    from onceq.model.message import Message, MessageHeaders
 
 PAGE: Final = 1_000
 """Messages of one look."""
@@ -26,7 +27,7 @@ GIVE: Final = ("body", "class", "number", "arrived", "label")
 """Columns that leave where there is no room, in that order."""
 COLUMNS: Final = ("lookup id", "arrived", "class", "number", "label", "bytes")
 
-Page = TypeVar("Page", Batch, list[MessageHeaders])
+Page = TypeVar("Page", "Batch", "list[MessageHeaders]")
 
 
 def peek(
@@ -84,6 +85,8 @@ def _pages(
     look: Callable[..., Page], count: int | None, after: int, timeout: float
 ) -> Iterator[Page]:
     """Look further and further, until nothing comes; the first time it is waited for."""
+    from onceq.model.message import MessageHeaders
+
     done = 0
     while count is None or done < count:
         want = PAGE if count is None else min(PAGE, count - done)
@@ -111,6 +114,8 @@ def _whole(pages: Iterator[Batch], writer: Writer, *, table: bool) -> int:
 
 
 def _without_bodies(pages: Iterator[Sequence[MessageHeaders]], *, as_lines: bool) -> int:
+    from onceq.cli.message_map import as_map
+
     done, rows = 0, []
     for page in pages:
         done += len(page)

@@ -11,9 +11,8 @@ import json
 import os
 import sys
 from contextlib import suppress
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from onceq import Batch
 from onceq.cli import out
 from onceq.cli.choosing import (
     Correlation,
@@ -26,10 +25,7 @@ from onceq.cli.choosing import (
 from onceq.cli.common import Json, QueueName, Where, as_json, manager
 from onceq.cli.draining import Drain
 from onceq.cli.interrupt import Interruptible, in_doubt
-from onceq.cli.message_map import as_map
 from onceq.cli.parameters import Exit, Option
-from onceq.client.threads.manager import QueueManager
-from onceq.client.threads.transaction import Transaction
 from onceq.errors import (
     ConfigurationError,
     InDoubt,
@@ -38,8 +34,13 @@ from onceq.errors import (
     ReceiveTimeout,
     ServiceNotAvailable,
 )
-from onceq.model.message import Message
 from onceq.model.wording import plural
+
+if TYPE_CHECKING:
+    from onceq import Batch
+    from onceq.client.threads.manager import QueueManager
+    from onceq.client.threads.transaction import Transaction
+    from onceq.model.message import Message
 
 BATCH = 1_000
 """Messages of a transaction whose output goes into a file."""
@@ -78,6 +79,8 @@ class Writer:
     def write(self, batch: Batch | list[Message]) -> None:
         """Put messages out, as far as the system that reads our output; raises BrokenPipeError."""
         if self._json:
+            from onceq.cli.message_map import as_map
+
             lines = (json.dumps(as_map(message), ensure_ascii=False) for message in batch)
             data = "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass")
         elif self._safe:
@@ -93,7 +96,7 @@ class Writer:
 
 
 def _bodies(batch: Batch | list[Message]) -> list[bytes]:
-    return batch.bodies() if isinstance(batch, Batch) else [message.body for message in batch]
+    return [message.body for message in batch] if isinstance(batch, list) else batch.bodies()
 
 
 class Receiver:

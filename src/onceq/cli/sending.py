@@ -13,19 +13,15 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from json import dumps
-from typing import Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from onceq.cli import options, out, times
 from onceq.cli.common import Json, Where, as_json, manager
 from onceq.cli.interrupt import Interruptible, in_doubt
 from onceq.cli.names import check_dollar
 from onceq.cli.parameters import Exit
-from onceq.client.plans.tracking import wishes
-from onceq.client.threads.manager import QueueManager
 from onceq.errors import (
     BodyTooLarge,
     ConfigurationError,
@@ -36,11 +32,11 @@ from onceq.errors import (
     ServiceNotAvailable,
     TransactionUsage,
 )
-from onceq.model.json_body import BODY_TYPE as JSON_BODY_TYPE
 from onceq.model.limits import PACKET_BYTES_MAX
-from onceq.model.record import MutableRecord
-from onceq.model.traced import trailer
 from onceq.model.wording import plural
+
+if TYPE_CHECKING:
+    from onceq.client.threads.manager import QueueManager
 
 READ_BYTES = 1 << 20
 BATCH_BYTES_MAX = 64 << 20
@@ -79,6 +75,8 @@ def pieces(descriptor: int, separator: bytes) -> Iterator[list[bytes]]:
 
 def checked_json(found: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
     """The same, as far as each is JSON; raises InvalidParameter, which says which is not."""
+    import msgspec
+
     done = 0
     for some in found:
         for body in some:
@@ -126,7 +124,8 @@ class Batches:
             yield waiting
 
 
-class Tally(MutableRecord):
+@dataclass(slots=True)
+class Tally:
     """What has become certain so far."""
 
     messages: int = 0
@@ -315,6 +314,10 @@ def send(
     that is not transactional. Input that pauses is sent as far as it is there. Ctrl-C waits for
     the commit under way, then says what was committed. A delay counts from when each is sent.
     """
+    from onceq.client.plans.tracking import wishes
+    from onceq.model.json_body import BODY_TYPE
+    from onceq.model.traced import trailer
+
     due = _due(delay, at)
     if traceparent:
         trailer(traceparent)  # one that is none is refused before anything is read
@@ -329,7 +332,7 @@ def send(
             time_to_reach_queue, time_to_be_received, trace, acknowledge,
         ) | _endings(dead_letter, journal, dead_letter_queue) | due  # fmt: skip
         if json_body:
-            values["body_type"] = JSON_BODY_TYPE
+            values["body_type"] = BODY_TYPE
         if traceparent:
             values["traceparent"] = traceparent
         if track:

@@ -7,16 +7,17 @@ it is asked twice. Needs no Spark.
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
 from onceq.cli.parameters import Argument, Option
-from onceq.client.plans import reading
-from onceq.client.threads.manager import QueueManager
 from onceq.errors import UnsupportedOperation, UsageError
-from onceq.model.views.queues import ReaderView
 from onceq.model.wording import duration
+
+if TYPE_CHECKING:
+    from onceq.client.threads.manager import QueueManager
+    from onceq.model.views.queues import ReaderView
 
 Queues = Annotated[list[str], Argument(metavar="QUEUE...", help="Names of the queues.")]
 Some = Annotated[
@@ -55,6 +56,8 @@ def forget(
     Do so when the new stream has a new checkpoint AND writes to a new folder or table. With the old
     one its sink takes the first batches for those that it has written, and their messages are lost.
     """
+    from onceq.client.plans import reading
+
     with manager(qm) as connection:
         known = [_known(connection, queue, subscription) for queue in queues]
         for one in known:
@@ -72,6 +75,8 @@ def forget(
 
 
 def _readers(connection: QueueManager, queue: str) -> list[ReaderView]:
+    from onceq.client.plans import reading
+
     if not reading.remembers(connection._state):
         raise UnsupportedOperation("this queue manager is older than 0.3, and remembers no readers")
     return connection._run(reading.readers(connection._state, queue))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
 from onceq.cli.common import Json, dumped
 from onceq.cli.parameters import Argument, Option
-from onceq.embedded import trusting
-from onceq.embedded.results import ShownIdentity
 from onceq.errors import ConfigurationError, UsageError
+
+if TYPE_CHECKING:
+    from onceq.embedded.results import ShownIdentity
 
 UNITS = {"m": 60, "h": 3_600, "d": 86_400}
 RELOAD = "if this queue manager runs: onceq qm reload; else it is used from its next start on"
@@ -36,6 +37,8 @@ def init(directory: Directory = ".", host: Host = None, json: Json = False) -> N
     others reach. The others join it ('tls invite'), or bring certificates of an authority whose
     own stands in tls/authorities.pem.
     """
+    from onceq.embedded import trusting
+
     found = trusting.init(directory, hosts=host or [])
     if dumped(found, json):
         return
@@ -74,6 +77,8 @@ def invite(
     Bring it to that computer by a way that nobody else reads, and say there: onceq tls join CODE.
     This queue manager must run meanwhile.
     """
+    from onceq.embedded import trusting
+
     found = trusting.invite(
         directory, name, address=address, hosts=host or [], seconds=_seconds(good)
     )
@@ -103,6 +108,8 @@ def join(
 
     Both know each other then, and all others that have joined the same one.
     """
+    from onceq.embedded import trusting
+
     found = trusting.join(
         directory, sys.stdin.readline() if code == "-" else code, hosts=host or []
     )
@@ -119,6 +126,8 @@ def join(
 
 def show(directory: Directory = ".", json: Json = False) -> None:
     """Show the identity of a queue manager, until when it is good, and who has joined it."""
+    from onceq.embedded import trusting
+
     found = trusting.show(directory)
     if not dumped(found, json):
         _print(found)
@@ -133,6 +142,8 @@ def renew(directory: Directory = ".", host: Host = None, json: Json = False) -> 
     By its own authority, or by the queue manager that it has joined, which must run. Connections
     that are there go on.
     """
+    from onceq.embedded import trusting
+
     found = trusting.renew(directory, hosts=host or [])
     if dumped(found, json):
         return

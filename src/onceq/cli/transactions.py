@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from functools import partial
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from onceq.cli import out
 from onceq.cli.common import (
@@ -29,20 +29,18 @@ from onceq.cli.contexts import meant
 from onceq.cli.parameters import Argument, Exit, Option
 from onceq.cli.transaction_lists import Databases, gathered, resources_of
 from onceq.client.address import parse
-from onceq.client.opening import connect_aside
 from onceq.client.pause import pause
-from onceq.client.recovering import ManagerPromiser, ManagerResource
-from onceq.client.threads.manager import QueueManager
-from onceq.client.threads.recovering import AbsentManager
 from onceq.errors import InvalidParameter, OnceqError, UnknownBranch, UsageError
 from onceq.model.branch import Decision
 from onceq.model.identity import guid_bytes
-from onceq.model.views.branches import BranchView
 from onceq.model.wording import plural
 from onceq.model.xid import Xid, decider_of
-from onceq.partners.contract import Resource
-from onceq.partners.finding import place_for
-from onceq.partners.recovery import WAIT_S_MAX, Report
+
+if TYPE_CHECKING:
+    from onceq.client.threads.manager import QueueManager
+    from onceq.model.views.branches import BranchView
+    from onceq.partners.contract import Resource
+    from onceq.partners.recovery import Report
 
 Others = Annotated[
     list[str] | None,
@@ -205,6 +203,9 @@ def recover(
     dry_run: DryRun = False, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
     """Bring what is prepared elsewhere to the outcome that this manager has decided."""
+    from onceq.client.recovering import ManagerPromiser, ManagerResource
+    from onceq.partners.finding import place_for
+
     with contextlib.ExitStack() as stack:
         connection = stack.enter_context(manager(qm))
         if watch:
@@ -229,6 +230,8 @@ def accept_database(
     qm: Where = None,
 ) -> None:
     """Take a database that decides by its rows as it is, after it was restored."""
+    from onceq.client.recovering import ManagerPromiser
+
     with manager(qm) as connection:
         ManagerPromiser(connection).rows(name, -1)
     out.line(f"{name} is taken as it is")
@@ -237,6 +240,8 @@ def accept_database(
 def _connected(where: str) -> QueueManager:
     """Another queue manager: a token that does not say for whom it is is for the one that is
     operated."""
+    from onceq.client.opening import connect_aside
+
     other = meant(where)
     return connect_aside(
         other.where, timeout=CONNECT_S_MAX, token_file=other.token_file or TOP.token_file
@@ -248,6 +253,11 @@ def _watch(qm: QueueManager, others: list[str], databases: list[str]) -> NoRetur
 
     None of the partners need be there yet: whoever cannot be asked is told of, and asked again.
     """
+    from onceq.client.recovering import ManagerPromiser
+    from onceq.client.threads.recovering import AbsentManager
+    from onceq.partners.finding import place_for
+    from onceq.partners.recovery import WAIT_S_MAX
+
     recovery = qm.recovery()
     for place in others:
         parse(meant(place).where)  # what is no address at all is told now

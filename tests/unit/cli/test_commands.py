@@ -48,6 +48,14 @@ from onceq.cli.main import main
 main()
 print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
+EVERY_PAGE = """
+import json, sys
+from onceq.cli import commands
+from onceq.cli.main import run
+for path in commands.COMMANDS:
+    run([*path.split(), "--help"])
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
 OF_COMMANDS = {target.partition(":")[0] for target in commands.COMMANDS.values()}
 """The modules of all commands."""
 
@@ -105,6 +113,16 @@ def test_a_page_that_lists_commands_loads_none(line: str, expected: int) -> None
     code, modules = loaded(*line.split())
     assert (code, list(heavy(modules))) == (expected, [])
     assert not OF_COMMANDS & modules
+
+
+@pytest.mark.slow
+def test_the_help_of_a_command_loads_no_client_library() -> None:
+    """All pages in one process: what any of them loads is found."""
+    done = python(EVERY_PAGE)
+    modules = set(json.loads(done.stderr.splitlines()[-1]))
+    assert list(heavy(modules)) == []
+    assert modules >= OF_COMMANDS
+    assert done.stdout.count("Usage: onceq ") == len(commands.COMMANDS)
 
 
 @pytest.mark.slow
