@@ -13,7 +13,6 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from onceq.client import backups
 from onceq.client.address import is_data_directory
 from onceq.client.reports import BackupReport, Progress, RestoreReport
 from onceq.embedded.results import Made
@@ -110,6 +109,7 @@ def backup(path: str, target: str, *, progress: Progress | None = None) -> Backu
         NotAStore, DamagedRecord: It cannot be read.
         ConfigurationError, NoSpace: The target cannot be used.
     """
+    from onceq.client import backups
     from onceq.service.clock import SystemClock
     from onceq.store.backup import Backup, cut_of_stopped
     from onceq.store.files import RealFiles

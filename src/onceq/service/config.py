@@ -23,7 +23,6 @@ from onceq.model.limits import LOG_SEGMENT_BYTES_MAX, LOG_SEGMENT_BYTES_MIN
 from onceq.model.settings import SETTING_NAMES, Settings
 from onceq.permission import denied
 from onceq.service.logs import FORMATS, LEVELS
-from onceq.tls.contexts import version
 
 PORT_FILE = "onceq.port"
 PID_FILE = "onceq.pid"
@@ -272,6 +271,8 @@ def _address(value: object) -> str:
 
 
 def _version(value: object) -> str:
+    from onceq.tls.contexts import version  # who does not speak of it does not load TLS
+
     version(_text(value))
     return _text(value)
 

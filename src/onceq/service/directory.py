@@ -1,5 +1,8 @@
 """The data directory of a queue manager: made once, opened by one process at a time; and what its
-configuration says of the directory of names (DL-14)."""
+configuration says of the directory of names (DL-14).
+
+One is made without the core and what is read of it: both are loaded by who runs a queue manager.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,8 @@ import re
 import socket
 import uuid
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from onceq.core.manager import Manager
-from onceq.directory.file import FileDirectory
 from onceq.errors import ConfigurationError, StorageFailure, StoreExists
 from onceq.model.data_directory import CONFIGURATION_FILE, STORE_FILE
 from onceq.model.identity import guid_bytes
@@ -24,6 +26,10 @@ from onceq.service.config import Configuration, check_segment_bytes
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.store.spares import SPARES
+
+if TYPE_CHECKING:
+    from onceq.core.manager import Manager
+    from onceq.directory.file import FileDirectory
 
 
 def default_name() -> str:
@@ -131,6 +137,8 @@ def _permitted(path: str) -> Iterator[None]:
 
 def manager_of(store: LogStore, configuration: Configuration) -> Manager:
     """The manager that lives in a store, not recovered yet."""
+    from onceq.core.manager import Manager
+
     identity = Identity.unpack(store.identity)
     if configuration.name and configuration.name.casefold() != identity.name.casefold():
         raise ConfigurationError(
@@ -153,4 +161,6 @@ def directory_of(path: str, configuration: Configuration) -> FileDirectory | Non
     """
     if not configuration.directory:
         return None
+    from onceq.directory.file import FileDirectory
+
     return FileDirectory(os.path.join(path, configuration.directory))

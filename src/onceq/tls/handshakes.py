@@ -12,11 +12,13 @@ Upholds: I24.
 
 from __future__ import annotations
 
-import asyncio
 import ssl
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from onceq.model.limits import HANDSHAKE_BYTES_MAX
+
+if TYPE_CHECKING:
+    import asyncio
 
 TOO_MUCH: Final = "it sent much and did not say who it is"
 

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,11 @@ FORBIDDEN = (
 )  # fmt: skip
 """What takes long to load, and is of no use to who looks once. In all, it took five times as long
 as what is needed."""
+OF_MANAGERS = (
+    "asyncio", "msgspec", "onceq.client.link", "onceq.client.plans", "onceq.core",
+    "onceq.directory", "onceq.model.requests", "onceq.packet", "onceq.wire.app",
+)  # fmt: skip
+"""What a queue manager at work needs, or who talks to one, and a data directory alone does not."""
 LOOKS = (
     "queue list", "outgoing list", "stream list", "peer list", "rights show", "token list",
     "damage list", "list show", "tx groups", "trail",
@@ -81,8 +86,8 @@ def server(tmp_path: Path) -> Iterator[Scripted]:
         yield made
 
 
-def heavy(modules: set[str]) -> Iterator[str]:
-    return (m for m in sorted(modules) if any(m == f or m.startswith(f"{f}.") for f in FORBIDDEN))
+def heavy(modules: set[str], which: Sequence[str] = FORBIDDEN) -> Iterator[str]:
+    return (m for m in sorted(modules) if any(m == f or m.startswith(f"{f}.") for f in which))
 
 
 @pytest.mark.slow
@@ -123,6 +128,21 @@ def test_the_help_of_a_command_loads_no_client_library() -> None:
     assert list(heavy(modules)) == []
     assert modules >= OF_COMMANDS
     assert done.stdout.count("Usage: onceq ") == len(commands.COMMANDS)
+
+
+@pytest.mark.slow
+def test_what_is_done_to_a_data_directory_loads_no_core_and_no_client_library(
+    tmp_path: Path,
+) -> None:
+    directory = str(tmp_path / "a")
+    for line in (
+        ("qm", "init", directory),
+        ("tls", "show", "--directory", directory),
+        ("mapping", "check", "--directory", directory),
+    ):
+        code, modules = loaded(*line)
+        assert (line, code, list(heavy(modules, OF_MANAGERS))) == (line, 0, [])
+        assert "onceq.store.files" in modules
 
 
 @pytest.mark.slow
