@@ -10,9 +10,8 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from importlib import import_module
-from pathlib import Path
+from os import PathLike
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -82,6 +81,8 @@ class Commands(click.Group):
             return name, found, args[1:]
         if ctx.resilient_parsing or name.startswith("-"):
             return super().resolve_command(ctx, args)
+        from difflib import get_close_matches
+
         near = get_close_matches(name, self.list_commands(ctx), SUGGESTIONS_MAX)
         hint = f". Did you mean {', '.join(repr(one) for one in near)}?" if near else "."
         raise click.UsageError(f"No such command {name!r}{hint}", ctx)
@@ -216,8 +217,8 @@ def _shape(name: str, help: str) -> click.Option:
 def _type(kind: Any, said: Argument | Option) -> Any:
     if get_origin(kind) is tuple:
         return tuple(_type(each, said) for each in get_args(kind))
-    if kind is Path:
-        return click.Path(path_type=Path)
+    if isinstance(kind, type) and issubclass(kind, PathLike):
+        return click.Path(path_type=kind)
     limited = said.min is not None or said.max is not None
     if kind is int and limited:
         return click.IntRange(_whole(said.min), _whole(said.max))

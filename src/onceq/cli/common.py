@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
@@ -65,13 +64,17 @@ DryRun = Annotated[bool, Option("--dry-run", help="Say what would happen; change
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 
 
-@dataclass(slots=True)
 class Chosen:
     """What was said before the name of the command."""
 
-    qm: str | None = None
-    json: bool = False
-    token_file: str | None = None
+    # No dataclass: every command would spend a millisecond or more on making the class.
+    __slots__ = ("json", "qm", "token_file")
+    qm: str | None
+    json: bool
+    token_file: str | None
+
+    def __init__(self) -> None:
+        self.forget()
 
     def forget(self) -> None:
         """Nothing was said."""
@@ -181,12 +184,12 @@ def suggestions(qm: QueueManager | Asking, name: str) -> list[str]:
         known += [outgoing.destination for outgoing in qm.outgoing()]
     except OnceqError:
         return []
+    from difflib import get_close_matches
+
     by_core: dict[str, list[str]] = {}
     for path in known:
         by_core.setdefault(core_of(path), []).append(out.name(path))
-    import difflib
-
-    near = difflib.get_close_matches(core_of(name), list(by_core), SUGGESTIONS_MAX)
+    near = get_close_matches(core_of(name), list(by_core), SUGGESTIONS_MAX)
     return [path for core in near for path in by_core[core]][:SUGGESTIONS_MAX]
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click import shell_completion
@@ -18,6 +17,9 @@ from click import shell_completion
 from onceq.cli import out
 from onceq.cli.parameters import Exit
 from onceq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 VARIABLE: Final = "_ONCEQ_COMPLETE"
 """Of the environment: the shell asks by it."""
@@ -56,7 +58,7 @@ def answer(app: click.Group, instruction: str) -> None:
 
 def shell_of(environment: Mapping[str, str]) -> str:
     """The shell that is in use; raises ConfigurationError if it is none that can be taught."""
-    name = Path(environment.get("SHELL", "")).name
+    name = os.path.basename(environment.get("SHELL", ""))
     if name not in SHELLS:
         raise ConfigurationError(
             f"the shell {name or '(SHELL is not set)'} cannot be taught; there are "
@@ -74,6 +76,8 @@ def script(shell: str) -> str:
 
 def place(shell: str, environment: Mapping[str, str]) -> Path:
     """Where the shell looks for it."""
+    from pathlib import Path
+
     home = Path(environment.get("HOME", "~")).expanduser()
     if shell == "bash":
         data = Path(environment.get("XDG_DATA_HOME") or home / ".local/share")

@@ -8,13 +8,10 @@ written with a slash, so that both can be pasted into any shell. Text that came 
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from onceq.cli.table import GAP, Table, width_of
@@ -29,7 +26,6 @@ _NAMES = re.compile(
 stands in quotes."""
 
 
-@dataclass(slots=True)
 class Shape:
     """What was said about how things are shown.
 
@@ -38,12 +34,15 @@ class Shape:
         exact: Sizes are numbers of bytes.
     """
 
-    wide: bool = False
-    exact: bool = False
+    # No dataclass; see common.Chosen.
+    __slots__ = ("exact", "wide")
+
+    def __init__(self) -> None:
+        self.forget()
 
     def forget(self) -> None:
         """Nothing was said."""
-        self.wide, self.exact = False, False
+        self.wide = self.exact = False
 
 
 SHAPE = Shape()
@@ -128,7 +127,11 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
 
 def width() -> int | None:
     """Columns of the terminal; None: it is none."""
-    return shutil.get_terminal_size().columns if terminal() else None
+    if not terminal():
+        return None
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
 
 
 def terminal() -> bool:
@@ -138,6 +141,8 @@ def terminal() -> bool:
 
 def dump(value: object) -> None:
     """Print JSON; views become maps."""
+    import json
+
     from onceq.model.views.view import plain
 
     print(json.dumps(plain(value), indent=2, ensure_ascii=False))
@@ -180,6 +185,8 @@ def size(count: int) -> str:
 def failure(code: str, text: str, exit_code: int, *, as_json: bool, **more: Any) -> None:
     """Print an error on stderr."""
     if as_json:
+        import json
+
         said = {"code": code, "text": text, "exit_code": exit_code, **more}
         print(json.dumps({"error": said}, ensure_ascii=False), file=sys.stderr)
     else:
