@@ -11,7 +11,6 @@ import contextlib
 import ipaddress
 import json
 import os
-import secrets
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from onceq.embedded.results import Invitation, Joined, ShownIdentity
 from onceq.errors import ConfigurationError
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.manager_identity import Identity
-from onceq.tls import authority, folder, joining, own
+from onceq.tls import authority, folder, own
 from onceq.tls.contexts import Files
 from onceq.tls.granting import SHARED_HOSTS, note_issued, read_issued
 from onceq.tls.invites import SECRET_BYTES, Code, Invited, Invites
@@ -106,6 +105,8 @@ def invite(
     if not name or len(name) > 64 or not name.isprintable() or not name.isascii() or " " in name:
         raise ConfigurationError(f"{name!r} is no name for a queue manager: 1 to 64 characters")
     where = address or _reached_at(here)
+    import secrets
+
     secret = secrets.token_bytes(SECRET_BYTES)
     trusted = authority.fingerprint(folder.read(here.file(folder.AUTHORITY)))
     whom = Invited(name, tuple(hosts))
@@ -135,6 +136,8 @@ def join(path: str, code: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
             f"other one join here (onceq tls invite), or move {here.tls} away first"
         )
     asked = authority.make_request(_key(here), *_who(here), _hosts(here, hosts))
+    from onceq.tls import joining
+
     made, trusted = joining.join(found, asked, here.now_s)
     by = {"address": found.address, "guid": guid_text(found.guid)}
     folder.write(here.file(folder.AUTHORITIES), trusted)
@@ -172,6 +175,8 @@ def renew(path: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
                 f"signed ({by['address']}), and join again"
             )
         asked = authority.make_request(_key(here), *_who(here), [*known.hosts, *hosts])
+        from onceq.tls import joining
+
         made = joining.renew(by["address"], guid_bytes(by["guid"]), files, asked)
         folder.write(here.file(folder.CERTIFICATE), made)
     return show(path)

@@ -25,12 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from onceq.damaged import DamagedPiece
 from onceq.model.record import Record
 from onceq.model.run import Buffer
-from onceq.model.views.managers import Cut
+
+if TYPE_CHECKING:
+    from onceq.model.views.managers import Cut
 
 
 @dataclass(frozen=True, slots=True)

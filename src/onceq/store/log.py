@@ -30,14 +30,13 @@ import contextlib
 import os.path
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from onceq.errors import DamagedRecord, NoSpace, StorageFailure, StoreExists
 from onceq.model.data_directory import STORE_FILE
 from onceq.model.limits import RECORD_BYTES_MAX
 from onceq.model.log import FRAME_HEADER
 from onceq.model.run import Buffer
-from onceq.model.views.managers import Cut
 from onceq.store import checkpoints, identification, promises, recovery, replaying, scan
 from onceq.store.checkpoints import PendingCheckpoint
 from onceq.store.contract import Recovered, Replayed, SegmentUse
@@ -49,6 +48,9 @@ from onceq.store.promises import LAZY_BYTES, Promise, Promised
 from onceq.store.recent import Recent
 from onceq.store.scan import SEGMENT_HEADER, Loaded, Segment
 from onceq.store.verified import Looked, VerifiedLog
+
+if TYPE_CHECKING:
+    from onceq.model.views.managers import Cut
 
 LOCK_FILE: Final = "LOCK"
 SEGMENT_BYTES: Final = 16 << 20
@@ -464,6 +466,8 @@ class LogStore:
 
     def hold(self) -> Cut:
         """See the contract."""
+        from onceq.model.views.managers import Cut
+
         self.sync()
         segments = tuple((s.base, s.end, s.size) for s in self._table[1])
         head = self._checkpoint

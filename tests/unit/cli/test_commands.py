@@ -31,7 +31,8 @@ PAGES = (*FORBIDDEN, "onceq.client", "onceq.model", "pathlib")
 """What a page about commands needs less still."""
 OF_MANAGERS = (
     "asyncio", "msgspec", "onceq.client.link", "onceq.client.plans", "onceq.core",
-    "onceq.directory", "onceq.model.requests", "onceq.packet", "onceq.wire.app",
+    "onceq.directory", "onceq.model.requests", "onceq.model.views", "onceq.packet",
+    "onceq.wire.app",
 )  # fmt: skip
 """What a queue manager at work needs, or who talks to one, and a data directory alone does not."""
 LOOKS = (
