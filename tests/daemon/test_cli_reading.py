@@ -77,11 +77,26 @@ print(*sorted(sys.modules), file=sys.stderr)
 @pytest.mark.parametrize("command", LOOKING)
 def test_one_that_only_looks_loads_little(onceq_: Shell, command: str) -> None:
     """To load the client library takes several times as long as to ask and print."""
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, "-q", str(onceq_.alpha), *command.split()],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    loaded = set(done.stderr.splitlines()[-1].split())
+    loaded = loads(onceq_, command)
     assert "onceq.client.asking" in loaded
     every = {"onceq.client.link", "onceq.model.requests", "onceq.model.views.looks"}
     assert not loaded & (every | {"asyncio", "ssl"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [f"send {Q} m0 --transactional", f"peek {Q}", f"receive {Q}"])
+def test_one_that_works_loads_no_more_than_threads_need(three: Shell, command: str) -> None:
+    """Neither tasks, nor TLS, nor what only a queue manager does with what it is asked."""
+    loaded = loads(three, command)
+    assert "onceq.client.link" in loaded
+    others = {"asyncio", "ssl", "_hashlib", "logging", "pathlib"}
+    assert not loaded & (others | {"onceq.model.settings", "onceq.wire.app.reading"})
+
+
+def loads(shell: Shell, command: str) -> set[str]:
+    """The modules that a command has loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *command.split(), "-q", str(shell.alpha)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(done.stderr.splitlines()[-1].split())

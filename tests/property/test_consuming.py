@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onceq.client import loops
+from onceq.client.logs import log
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import InDoubt, ServiceNotAvailable
 from onceq.model.message import Message
@@ -165,7 +166,7 @@ def test_nothing_is_lost_and_nothing_comes_twice_unsaid(
     plan = Deaths(node, deaths)
     life = _Life(plan)
     told = _Told(life)
-    loops.log.addHandler(told)
+    log().addHandler(told)
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loops, "AWAY_S", (0.0,))
@@ -174,7 +175,7 @@ def test_nothing_is_lost_and_nothing_comes_twice_unsaid(
             plan.over()
             _process(plan, life, "messages", [])
     finally:
-        loops.log.removeHandler(told)
+        log().removeHandler(told)
     left = set(sent) - life.finished
     assert left <= life.doubtful, f"{left - life.doubtful} are lost"
     assert not node.bodies(QUEUE)

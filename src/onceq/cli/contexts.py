@@ -11,7 +11,6 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from onceq.errors import ConfigurationError, UsageError
@@ -60,11 +59,12 @@ class Contexts(MutableRecord):
         return "'onceq context list' shows those that there are"
 
 
-def file_of(environment: Mapping[str, str]) -> Path:
+def file_of(environment: Mapping[str, str]) -> str:
     """Where they are kept."""
     base = environment.get("XDG_CONFIG_HOME") or ""
-    folder = Path(base) if os.path.isabs(base) else Path(environment.get("HOME", "~")) / ".config"
-    return folder.expanduser() / "onceq" / "contexts.json"
+    home = os.path.join(environment.get("HOME", "~"), ".config")
+    folder = os.path.expanduser(base if os.path.isabs(base) else home)
+    return os.path.join(folder, "onceq", "contexts.json")
 
 
 def read() -> Contexts:
@@ -104,7 +104,7 @@ def _parsed(value: Any) -> Contexts:
     return Contexts(known, used)
 
 
-def write(contexts: Contexts) -> Path:
+def write(contexts: Contexts) -> str:
     """Keep them, whole or not at all; returns where. Raises ConfigurationError."""
     import tempfile
 
@@ -117,9 +117,10 @@ def write(contexts: Contexts) -> Path:
         "used": contexts.used,
     }
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = os.path.dirname(path)
+        os.makedirs(folder, 0o700, exist_ok=True)
         # A file for temporary use is its user's alone, and so is what takes the place of the old.
-        descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=".contexts-")
+        descriptor, beside = tempfile.mkstemp(dir=folder, prefix=".contexts-")
         try:
             with open(descriptor, "w") as file:
                 file.write(json.dumps(said, indent=2) + "\n")

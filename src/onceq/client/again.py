@@ -13,13 +13,13 @@ Upholds: I3a (a commit in doubt is not repeated blindly), I4.
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from onceq.client.current import entered, innermost, left
 from onceq.client.enlisting import AnyTransaction, leave
+from onceq.client.logs import log
 from onceq.client.plans.outcome import outcome
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
@@ -41,8 +41,6 @@ TRIES: Final = 5
 nearly four seconds has another reason than a conflict or a restart."""
 AGAIN_S: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
 """Waits before a transaction is done again; the last one is repeated."""
-
-log = logging.getLogger("onceq")
 
 
 class Transaction(AnyTransaction, Protocol):
@@ -112,7 +110,7 @@ def run(
                 if left.failed > 1:
                     error.add_note(f"onceq has done this transaction {left.failed} times in vain")
                 raise
-            log.warning(
+            log().warning(
                 "a transaction is done again in %s s (%s. time): %s: %s", pause_s,
                 left.failed + 1, type(error).__name__, error,
             )  # fmt: skip

@@ -16,7 +16,6 @@ Upholds: I4 (at most one committed receive), I17 (who is lost gives everything b
 from __future__ import annotations
 
 import contextlib
-import logging
 from array import array
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -33,6 +32,7 @@ from onceq.client.again import (
     settle,
 )
 from onceq.client.enlisting import leave
+from onceq.client.logs import log
 from onceq.client.plans import queues
 from onceq.client.plans.ahead import ahead
 from onceq.client.plans.selection import wait_ms
@@ -60,8 +60,6 @@ AWAY_S: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 NOTHING: Final = Batch(Run(b"", array(LENGTH_TYPE)), array("Q"), array("I"), array("I"))
 
-log = logging.getLogger("onceq")
-
 
 class Absence:
     """What the log was told of a queue manager or database that is away, by all workers of a loop.
@@ -77,16 +75,16 @@ class Absence:
     def away(self, text: str, *, at_hand: bool) -> None:
         """It did not answer. What was at hand then comes again, which is said each time."""
         if at_hand:
-            log.warning("queue=%s: %s; what was at hand comes again", self._queue, text)
+            log().warning("queue=%s: %s; what was at hand comes again", self._queue, text)
         elif not self.said:
-            log.warning("queue=%s: %s; trying again until it is back", self._queue, text)
+            log().warning("queue=%s: %s; trying again until it is back", self._queue, text)
         self.said = True
 
     def back(self) -> None:
         """It answers."""
         if self.said:
             self.said = False
-            log.warning("queue=%s: going on", self._queue)
+            log().warning("queue=%s: going on", self._queue)
 
 
 class Database:
@@ -231,7 +229,7 @@ class Course:
                 wait = self._tries.setdefault(taken.lookup_ids[0], Tries(TRIES)).wait_s()
         if wait is None:
             raise error
-        log.warning(
+        log().warning(
             "queue=%s: a handler failed, what it was given goes back: %s: %s", self.queue,
             type(error).__name__, error,
         )  # fmt: skip

@@ -9,13 +9,13 @@ Upholds: I4, I5 (order of a key).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Final, Literal, Protocol, TypedDict
 
 from onceq.client.again import Manager, Transaction, gone
 from onceq.client.key_order import AHEAD, Key, KeyOrder, of_stream
+from onceq.client.logs import log
 from onceq.client.loops import Absence, Attempt, Course, Stop, Wait
 from onceq.client.plans.selection import some
 from onceq.errors import (
@@ -48,8 +48,6 @@ LOOK_AGAIN_S: Final = 5.0
 be back, and what has a higher priority stands before."""
 LOCKED_S: Final = 0.25
 """Pause before a message is tried again that is locked in its place."""
-
-log = logging.getLogger("onceq")
 
 
 class Wish(Record, frozen=True):
@@ -192,7 +190,7 @@ class Failing:
         if self.failure is None:
             self.failure = error
         else:
-            log.error("another worker failed, too: %s: %s", type(error).__name__, error)
+            log().error("another worker failed, too: %s: %s", type(error).__name__, error)
 
 
 class Workers(Protocol):

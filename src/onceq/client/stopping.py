@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -10,12 +9,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from onceq.client.logs import log
+
 if TYPE_CHECKING:
     import asyncio
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
-
-log = logging.getLogger("onceq")
 
 
 @contextmanager
@@ -70,7 +69,7 @@ def _heard(numbers: Iterable[signal.Signals], tell: Callable[[], object]) -> Ite
 
     def heard(number: int, frame: FrameType | None) -> None:
         tell()
-        log.info("%s: what is at hand is finished", signal.Signals(number).name)
+        log().info("%s: what is at hand is finished", signal.Signals(number).name)
         signal.signal(number, before[signal.Signals(number)])
 
     for number in before:

@@ -24,13 +24,13 @@ class _Fields:
     """The fields of a class as ``dataclasses`` has them, made when somebody asks for them."""
 
     def __init__(self) -> None:
-        self._made: dict[type[Struct], dict[str, Field[Any]]] = {}
+        self._made: dict[type[Struct], dict[str, Field[object]]] = {}
 
-    def __get__(self, record: Struct | None, kind: type[Struct]) -> dict[str, Field[Any]]:
+    def __get__(self, record: Struct | None, kind: type[Struct]) -> dict[str, Field[object]]:
         return self._made.get(kind) or self._made.setdefault(kind, _fields(kind))
 
 
-def _fields(kind: type[Struct]) -> dict[str, Field[Any]]:
+def _fields(kind: type[Struct]) -> dict[str, Field[object]]:
     # Types stand as they are written: some cannot be looked up while a program runs.
     types = {
         name: hint for one in reversed(kind.__mro__) for name, hint in get_annotations(one).items()
@@ -71,7 +71,7 @@ def repr_without(*hidden: str) -> Callable[[Struct], str]:
 
 class _LikeDataclass:
     __slots__ = ()
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]] = cast(Any, _Fields())
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]] = cast(Any, _Fields())
 
 
 class Record(_LikeDataclass, Struct, frozen=True):

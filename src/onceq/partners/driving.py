@@ -119,12 +119,27 @@ def describe(
     made.__name__ = made.__qualname__ = operation.__name__.removeprefix("_")
     made.__module__ = operation.__module__
     made.__doc__ = operation.__doc__
-    shown = inspect.signature(operation)
-    result = result or _RESULT.sub(r"\1", str(shown.return_annotation))
-    notes = {name: note for name, note in operation.__annotations__.items() if name != "return"}
+    notes = dict(operation.__annotations__)
+    result = result or _RESULT.sub(r"\1", str(notes["return"]))
     made.__annotations__ = {**notes, "return": result}
-    first, *others = shown.parameters.values()
-    if face is not None:
-        first = inspect.Parameter(face, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    signature = shown.replace(parameters=[first, *others], return_annotation=result)
-    made.__signature__ = signature  # type: ignore[attr-defined]
+    made.__wrapped__ = _Shown(operation, result, face)  # type: ignore[attr-defined]
+
+
+class _Shown:
+    """What ``inspect.signature`` finds on its way from a method to its operation.
+
+    It is made when somebody looks: it takes 50 us, and the faces have a hundred methods and more.
+    """
+
+    def __init__(self, operation: Callable[..., Any], result: str, face: str | None) -> None:
+        self.__wrapped__ = operation
+        self._result = result
+        self._face = face
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        shown = inspect.signature(self.__wrapped__)
+        first, *others = shown.parameters.values()
+        if self._face is not None:
+            first = inspect.Parameter(self._face, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return shown.replace(parameters=[first, *others], return_annotation=self._result)

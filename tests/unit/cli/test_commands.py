@@ -30,7 +30,7 @@ as what is needed."""
 PAGES = (*FORBIDDEN, "onceq.client", "onceq.model", "pathlib")
 """What a page about commands needs less still."""
 OF_MANAGERS = (
-    "asyncio", "msgspec", "onceq.client.link", "onceq.client.plans", "onceq.core",
+    "asyncio", "onceq.client.link", "onceq.client.plans", "onceq.core",
     "onceq.directory", "onceq.model.requests", "onceq.model.views", "onceq.packet",
     "onceq.wire.app",
 )  # fmt: skip

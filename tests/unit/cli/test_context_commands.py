@@ -82,5 +82,5 @@ def test_the_shell_offers_them(capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys, "add", "prod", TLS)
     said(capsys, "add", "test", TLS)
     assert common.complete_where("pr") == ["prod"]
-    contexts.write(contexts.Contexts()).write_text("broken")
+    Path(contexts.write(contexts.Contexts())).write_text("broken")
     assert common.complete_where("") == []

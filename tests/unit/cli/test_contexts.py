@@ -27,7 +27,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kept() -> Path:
-    return contexts.write(Contexts({"alpha": ALPHA, "beta": Context("/var/beta")}, "beta"))
+    return Path(contexts.write(Contexts({"alpha": ALPHA, "beta": Context("/var/beta")}, "beta")))
 
 
 def test_what_was_kept_is_read() -> None:
