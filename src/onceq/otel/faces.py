@@ -48,6 +48,10 @@ Method = Callable[..., Any]
 Manager = TypeVar("Manager", QueueManager, AsyncQueueManager)
 SENDS: Final = ("send", "send_many", "send_tracked", "request", "reply")
 RECEIVES: Final = ("receive", "receive_many")
+SETTLES: Final = {
+    "prepare": names.PREPARED, "commit": names.COMMITTED, "rollback": names.ABORTED
+}  # fmt: skip
+"""The verbs of XA that have spans, with what becomes of their branch."""
 _TRACING: Final = "_onceq_otel"
 _PARENTS: Final = ("link", "message")
 
@@ -89,6 +93,7 @@ def instrument(
 
     mine["transaction"] = transaction
     mine["branch"] = _branching(tracing, qm)
+    mine["_xa"] = partial(_verbs, tracing, qm._xa, mine["branch"])
     handled = partial(_handling, tracing, tasks=isinstance(qm, AsyncQueueManager))
     mine["consume"] = _consuming(handled, qm.consume)
     mine["consumer"] = _consumer(handled, qm.consumer)
@@ -191,6 +196,35 @@ def _branching(tracing: Tracing, qm: QueueManager | AsyncQueueManager) -> Method
         else in_tasks.opening(plan, AsyncBranch)
     )
     return wraps(qm.branch)(partial(begin, qm))
+
+
+def _verbs(
+    tracing: Tracing, make: Method, start: Method, qm: QueueManager | AsyncQueueManager
+) -> Any:
+    """What has the verbs of XA: those that prepare and decide have spans, and the work that it
+    starts."""
+    made: Any = make(qm)
+    vars(made)["start"] = start
+    for name, outcome in SETTLES.items():
+        vars(made)[name] = _settling(tracing, name, outcome, getattr(made, name))
+    return made
+
+
+def _settling(tracing: Tracing, name: str, outcome: str, method: Method) -> Method:
+    """A verb about a branch, which it is told first."""
+    if inspect.iscoroutinefunction(method):
+
+        async def call_async(xid: Xid, **options: Any) -> Any:
+            with tracing.settling(name, xid, outcome):
+                return await method(xid, **options)
+
+        return wraps(method)(call_async)
+
+    def call(xid: Xid, **options: Any) -> Any:
+        with tracing.settling(name, xid, outcome):
+            return method(xid, **options)
+
+    return wraps(method)(call)
 
 
 # ---- receiving ---------------------------------------------------------------------------------

@@ -27,10 +27,11 @@ from opentelemetry.trace import (
     TracerProvider,
 )
 
-from onceq.errors import OnceqError
+from onceq.errors import CommittedByHand, InDoubt, OnceqError, RolledBack, RolledBackByHand
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.message import Message
 from onceq.model.traced import untraced
+from onceq.model.xid import Xid
 from onceq.otel import names
 from onceq.packet.batch import Batch
 from onceq.version import __version__
@@ -95,6 +96,30 @@ class Tracing:
         span.end()
 
     @contextlib.contextmanager
+    def settling(
+        self, operation: str, xid: Xid, outcome: str, links: Iterable[Link] = ()
+    ) -> Iterator[None]:
+        """The span of what prepares or decides a branch; the work in it was done elsewhere.
+
+        Args:
+            outcome: What becomes of the branch if no error leaves the block.
+        """
+        span = self.start(
+            operation, names.SETTLE, "", SpanKind.CLIENT, links=links,
+            more={names.BRANCH: str(xid)},
+        )  # fmt: skip
+        try:
+            yield
+        except BaseException as error:
+            outcome = _became(error)
+            failed(span, error)
+            raise
+        finally:
+            if outcome:
+                span.set_attribute(names.OUTCOME, outcome)
+            span.end()
+
+    @contextlib.contextmanager
     def processing(
         self, queue: str, messages: Messages, around: Context | None = None
     ) -> Iterator[Span]:
@@ -130,6 +155,15 @@ def failed(span: Span, error: BaseException) -> None:
     span.set_attribute(names.ERROR_TYPE, code)
     span.set_status(Status(StatusCode.ERROR, str(error)))
     span.record_exception(error)
+
+
+def _became(error: BaseException) -> str:
+    """What an error of a verb says of its branch; "" if it leaves that open."""
+    if isinstance(error, (RolledBack, RolledBackByHand)):
+        return names.ABORTED
+    if isinstance(error, CommittedByHand):
+        return names.COMMITTED
+    return names.IN_DOUBT if isinstance(error, InDoubt) else ""
 
 
 def some(messages: Messages) -> tuple[list[Message], int]:

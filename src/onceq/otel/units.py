@@ -10,7 +10,7 @@ lost connections, and those of which nobody knows.
 
 The work in a branch of an external transaction ends before it is decided: its spans end with the
 work, and say ``prepared`` or ``ended``. What its coordinator does then, maybe in another process,
-has none.
+has a span of its own, which names the branch.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class TracedUnit(Unit):
         self._links: list[Link] = []
         self._taken = 0
         self._since_ns: int | None = None
+        self._end: list[Link] = []
         self.around: Context | None = None
         super().__init__(session, *of)
 
@@ -162,11 +163,16 @@ class TracedUnit(Unit):
         span = self._tracing.start(
             operation, kind, "", SpanKind.CLIENT,
             links=(self._links + links)[:LINKS_MAX], context=self.around, since_ns=self._since_ns,
-            more={names.RECEIVED: self._taken, names.SENT: self.total},
+            more={names.RECEIVED: self._taken, names.SENT: self.total, **self._about()},
         )  # fmt: skip
+        self._end = [Link(span.get_span_context())]
         # An abort that the application has asked for is what it wanted.
         _say(span, outcome, wrong if wrong != names.ABORTED else "", became)
         span.end()
+
+    def _about(self) -> dict[str, Any]:
+        """What else its end tells."""
+        return {}
 
     def _wrong(self, outcome: str) -> str:
         """The type of the error that messages were not sent for; "" if they were."""
@@ -194,6 +200,21 @@ class TracedBranch(TracedUnit, BranchUnit):
             self._deciding = False
             if self.over:
                 self._ended(self.over)
+
+    def decide(self) -> Plan[None]:
+        """As any other; its span has a link to the end of the work."""
+        with self._tracing.settling("commit", self.xid, names.COMMITTED, self._end):
+            return (yield from super().decide())
+
+    def abort(self) -> Plan[None]:
+        """The same, once it was prepared; else it is the end of the work."""
+        if not self.over.startswith(Vote.PREPARED.value):
+            return (yield from super().abort())
+        with self._tracing.settling("abort", self.xid, names.ABORTED, self._end):
+            return (yield from super().abort())
+
+    def _about(self) -> dict[str, Any]:
+        return {names.BRANCH: str(self.xid)}
 
     def _ended(self, became: str) -> None:
         if not self._deciding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onceq.audit import rules
 from onceq.client import properties
 from onceq.model import letters, traced
-from onceq.otel import spans, units
+from onceq.otel import faces, spans, units
 from onceq.packet import decode, untraced
 from onceq.wire.mqqb import session
 from onceq.wire.srmp import convert
@@ -75,7 +75,18 @@ PLANTED = (
         "a-branch-that-is-prepared-counts-as-aborted",
         edited(units, "(Vote.PREPARED.value, Vote.READ_ONLY.value)", "()"),
         "tests/unit/otel/test_units.py::"
-        "test_a_branch_that_is_prepared_says_so_and_its_decision_is_not_its_own",
+        "test_a_branch_that_is_prepared_says_so_and_its_decision_has_its_own_span",
+    ),
+    Planted(
+        "work-that-a-verb-starts-has-no-spans",
+        edited(faces, 'vars(made)["start"] = start', "pass"),
+        "tests/unit/otel/test_faces.py::test_the_verbs_of_a_coordinator_have_spans",
+    ),
+    Planted(
+        "a-decision-that-was-refused-says-that-it-was-carried-out",
+        edited(spans, "            outcome = _became(error)\n", ""),
+        "tests/unit/otel/test_units.py::"
+        "test_a_decision_that_is_refused_says_what_became_of_the_branch",
     ),
     Planted(
         "spans-of-a-large-transaction-have-no-bound",

@@ -17,6 +17,7 @@ from opentelemetry.trace import SpanKind
 import onceq
 from onceq import aio, otel
 from onceq.errors import InvalidParameter, QueueNotFound
+from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.otel import names
 from tests.unit.otel.collected import PLAIN, Collected, Q, above, id_of, linked, said
@@ -88,6 +89,47 @@ def test_work_in_a_branch_has_spans(face: Callable[[Work], None]) -> None:
             if inspect.isawaitable(done):
                 await done
         assert collected.spans == []
+
+    face(work)
+
+
+def test_the_verbs_of_a_coordinator_have_spans(face: Callable[[Work], None]) -> None:
+    async def work(qm: Any, collected: Collected) -> None:
+        async def done(result: Any) -> Any:
+            return await result if inspect.isawaitable(result) else result
+
+        one, two = (Xid(7, b"transaction", name) for name in (b"one", b"two"))
+        id = await qm.send(Q, "in", transactional=True)
+        branch = await done(qm.xa.start(one))
+        assert (await done(branch.receive(Q, timeout=0))).id == id
+        await done(branch.send(Q, "out"))
+        await done(branch.end())
+        sent, receive, create, end = collected.spans
+        assert linked(receive) == [id_of(sent)]
+        assert linked(end) == [id_of(sent), id_of(create)]
+        assert (said(end, names.BRANCH), said(end, names.OUTCOME)) == (str(one), names.ENDED)
+        collected.taken()
+        branch = await done(qm.xa.start(two))
+        await done(branch.end())
+        assert [await done(qm.xa.prepare(xid)) for xid in (one, two)] == [
+            Vote.PREPARED, Vote.READ_ONLY
+        ]  # fmt: skip
+        assert await done(qm.xa.recover()) == [one]
+        await done(qm.xa.commit(xid=one))
+        branch = await done(qm.xa.start(two))
+        await done(branch.end())
+        await done(qm.xa.rollback(two))
+        assert [
+            (span.name, said(span, names.OUTCOME), said(span, names.BRANCH))
+            for span in collected.spans
+        ] == [
+            ("prepare", names.PREPARED, str(one)),
+            ("prepare", names.PREPARED, str(two)),
+            ("commit", names.COMMITTED, str(one)),
+            ("rollback", names.ABORTED, str(two)),
+        ]
+        assert {said(span, names.OPERATION_TYPE) for span in collected.spans} == {names.SETTLE}
+        assert {span.kind for span in collected.spans} == {SpanKind.CLIENT}
 
     face(work)
 

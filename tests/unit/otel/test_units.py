@@ -10,7 +10,14 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
 import onceq
-from onceq.errors import QueueNotFound, RolledBack, SendFailed
+from onceq.errors import (
+    BranchState,
+    CommittedByHand,
+    QueueNotFound,
+    RolledBack,
+    RolledBackByHand,
+    SendFailed,
+)
 from onceq.model.xid import Xid
 from onceq.otel import names, units
 from onceq.otel.faces import instrument
@@ -142,7 +149,7 @@ def test_a_commit_that_is_in_doubt_says_so(qm: onceq.QueueManager, collected: Co
 ONE = Xid(7, b"transaction", b"one")
 
 
-def test_a_branch_that_is_prepared_says_so_and_its_decision_is_not_its_own(
+def test_a_branch_that_is_prepared_says_so_and_its_decision_has_its_own_span(
     qm: onceq.QueueManager, collected: Collected
 ) -> None:
     sent = qm.send(Q, "in", transactional=True)
@@ -158,7 +165,10 @@ def test_a_branch_that_is_prepared_says_so_and_its_decision_is_not_its_own(
     assert id_of(create) in linked(prepare)
     assert {create.status.status_code, prepare.status.status_code} == {StatusCode.UNSET}
     qm.xa.commit(ONE)
-    assert len(collected.spans) == 2
+    commit = collected.one("commit")
+    assert (said(commit, names.OPERATION_TYPE), commit.kind) == (names.SETTLE, SpanKind.CLIENT)
+    assert said(prepare, names.BRANCH) == said(commit, names.BRANCH) == str(ONE)
+    assert said(commit, names.OUTCOME) == names.COMMITTED
     assert f"{id_of(create):016x}" in qm.receive(Q, timeout=0).traceparent
 
 
@@ -193,6 +203,64 @@ def test_a_branch_that_is_rolled_back_says_that_nothing_was_sent(
     assert said(create, names.ERROR_TYPE) == names.ABORTED
     assert create.status.status_code is StatusCode.ERROR
     assert (abort.name, abort.status.status_code) == ("abort", StatusCode.UNSET)
+
+
+@pytest.mark.parametrize(
+    ("verb", "outcome"), [("commit", names.COMMITTED), ("abort", names.ABORTED)]
+)
+def test_a_branch_that_was_prepared_is_decided_with_a_link_to_its_end(
+    qm: onceq.QueueManager, collected: Collected, verb: str, outcome: str
+) -> None:
+    work = qm.branch(ONE)
+    work.send(Q, "1")
+    work.prepare()
+    getattr(work, verb)()
+    prepare, decided = collected.one("prepare"), collected.one(verb)
+    assert (linked(decided), said(decided, names.OUTCOME)) == ([id_of(prepare)], outcome)
+    assert (said(decided, names.BRANCH), said(decided, names.ERROR_TYPE)) == (str(ONE), None)
+    work.abort() if verb == "abort" else None
+    assert len(collected.spans) == 3, "what is over is not decided again"
+
+
+def test_a_decision_that_is_refused_says_what_became_of_the_branch(
+    qm: onceq.QueueManager, collected: Collected
+) -> None:
+    with qm.xa.start(ONE) as work:
+        work.send(Q, "1")
+    with pytest.raises(BranchState):
+        qm.xa.commit(ONE)
+    refused = collected.one("commit")
+    assert said(refused, names.ERROR_TYPE) == BranchState.code
+    assert (said(refused, names.OUTCOME), refused.status.status_code) == (None, StatusCode.ERROR)
+    qm.xa.prepare(ONE)
+    qm.xa.commit(ONE, by_hand=True)
+    collected.taken()
+    with pytest.raises(CommittedByHand):
+        qm.xa.rollback(ONE)
+    (rollback,) = collected.spans
+    assert said(rollback, names.ERROR_TYPE) == CommittedByHand.code
+    assert said(rollback, names.OUTCOME) == names.COMMITTED
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (onceq.InDoubt("the answer was lost"), names.IN_DOUBT),
+        (RolledBack("it cannot be promised"), names.ABORTED),
+        (RolledBackByHand("an operator"), names.ABORTED),
+        (KeyboardInterrupt(), None),
+    ],
+)
+def test_an_error_of_a_verb_says_what_is_known(
+    collected: Collected, error: BaseException, outcome: str | None
+) -> None:
+    with (
+        pytest.raises(type(error)),
+        collected.tracing.settling("commit", ONE, names.COMMITTED),
+    ):
+        raise error
+    (span,) = collected.spans
+    assert (said(span, names.OUTCOME), span.status.status_code) == (outcome, StatusCode.ERROR)
 
 
 def test_a_branch_whose_commit_is_refused_says_what_became_of_it(

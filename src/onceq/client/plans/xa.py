@@ -158,6 +158,10 @@ class BranchUnit(Unit):
         self.over = "committed"
         return MessageIds(self.session.source)
 
+    def decide(self) -> Plan[None]:
+        """Commit it once it was prepared; on any connection."""
+        return commit(self.session, self.xid)
+
     def abort(self) -> Plan[None]:
         """Undo it, wherever it is; if its connection was lost it may be prepared all the same."""
         if self.over == "committed":

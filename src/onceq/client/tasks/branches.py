@@ -56,7 +56,7 @@ class AsyncBranch(AsyncTransaction):
         """Commit it: in one phase, or, once it was prepared, as was decided."""
         if self._state.vote is not Vote.PREPARED:
             return await super().commit(retaining=retaining)
-        await self._manager._run(xa.commit(self._manager._state, self.xid))
+        await self._manager._run(self._state.decide())
         return MessageIds(self._manager._state.source)
 
     async def abort(self) -> None:

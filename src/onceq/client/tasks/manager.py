@@ -108,10 +108,12 @@ class AsyncQueueManager(AsyncConsuming):
     decisions = tasks(verbs.decisions)
     decision = tasks(verbs.decision)
 
+    _xa = AsyncXa
+
     @property
     def xa(self) -> AsyncXa:
         """The verbs of XA."""
-        return AsyncXa(self)
+        return self._xa(self)
 
     @property
     def groups(self) -> AsyncGroups:

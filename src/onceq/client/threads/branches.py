@@ -74,7 +74,7 @@ class Branch(Transaction):
         """Commit it: in one phase, or, once it was prepared, as was decided."""
         if self._state.vote is not Vote.PREPARED:
             return super().commit(retaining=retaining)
-        self._manager._run(xa.commit(self._manager._state, self.xid))
+        self._manager._run(self._state.decide())
         return MessageIds(self._manager._state.source)
 
     def abort(self) -> None:

@@ -107,10 +107,12 @@ class QueueManager(Consuming):
     decisions = threads(verbs.decisions)
     decision = threads(verbs.decision)
 
+    _xa = Xa
+
     @property
     def xa(self) -> Xa:
         """The verbs of XA."""
-        return Xa(self)
+        return self._xa(self)
 
     @property
     def groups(self) -> Groups:
