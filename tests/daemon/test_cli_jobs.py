@@ -137,6 +137,17 @@ def test_what_failed_is_named_and_decides_the_exit_code(shell: Shell) -> None:
     assert "no job 9" in shell.error
 
 
+def test_where_those_that_failed_were_going_is_shown(shell: Shell) -> None:
+    shell("queue", "create", "private$/full", "--transactional", "--quota-kb", "0")
+    shell("dead", "return", "--to", "private$/full", code=3)
+    assert shell("job", "show", "1").count(f", for DIRECT=OS:./{Q}: ") == 3
+    told = shell.json("job", "show", "1")
+    assert isinstance(told, dict)
+    assert [one["destination"] for one in told["failures"]] == [r"DIRECT=OS:.\private$\q"] * 3
+    shell("dead", "purge", "--yes")
+    assert ", for" not in shell("job", "show", "1")
+
+
 def test_any_queue_is_moved_and_purged(shell: Shell) -> None:
     shell("queue", "create", "private$/other", "--transactional")
     shell.pipe("send", Q, data=b"x\ny\n")

@@ -124,15 +124,24 @@ def list_jobs(qm: Where = None, json: Json = False) -> None:
 
 
 def show_job(number: Number, qm: Where = None, json: Json = False) -> None:
-    """Show one job: how far it is, what stays and why, and which messages failed."""
+    """Show one job: how far it is, what stays and why, which messages failed, and where these were
+    going."""
     with asking(qm) as connection:
         job = connection.job(number)
-    if dumped(job, json):
+    destinations = []
+    if job.failures:
+        with manager(qm) as whole:
+            destinations = whole.job_destinations(job)
+    failures = list(zip(job.failures, destinations, strict=True))
+    told = [{**one.as_dict(), "destination": destination} for one, destination in failures]
+    if dumped({**job.as_dict(), "failures": told}, json):
         return
     _facts(job)
     _stays(job)
-    for one in job.failures:
-        out.line(f"failed: {one.id or one.lookup_id} in {out.name(one.queue)}: {one.text}")
+    for one, destination in failures:
+        where = f"in {out.name(one.queue)}"
+        where += f", for {out.name(destination)}" if destination else ""
+        out.line(f"failed: {one.id or one.lookup_id} {where}: {one.text}")
 
 
 def cancel_job(

@@ -25,9 +25,14 @@ async def jobs(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
 
 
 async def job(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
-    """One job, with the first of those that failed."""
+    """One job, with the first of those that failed, and where these were going."""
     found = await qm.job(_number(given))
-    return {"job": found.as_dict(), "may_act": await may(qm, Right.OPERATE)}
+    failures = [
+        {**one.as_dict(), "destination": destination}
+        for one, destination in zip(found.failures, await qm.job_destinations(found), strict=True)
+    ]
+    job = {**found.as_dict(), "failures": failures}
+    return {"job": job, "may_act": await may(qm, Right.OPERATE)}
 
 
 async def cancel(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:

@@ -109,6 +109,17 @@ def test_one_letter_and_an_older_queue_manager_need_no_job(
     tried(tmp_path, test)
 
 
+def test_a_job_says_where_those_that_failed_were_going(tmp_path: Path) -> None:
+    async def test(qm: AsyncQueueManager) -> None:
+        await qm.create_queue(r"private$\full", transactional=True, quota_kb=0)
+        home = await letters.return_home(qm, Given({"to": r"private$\full"}), 0)
+        (first, *_) = (await told(qm))["letters"]
+        shown = (await jobs.job(qm, Given({"number": str(home["job"])}), 0))["job"]
+        assert [one["destination"] for one in shown["failures"]] == [first["destination"]] * 3
+
+    tried(tmp_path, test)
+
+
 def test_a_job_is_named_by_its_number(tmp_path: Path) -> None:
     async def test(qm: AsyncQueueManager) -> None:
         made = await letters.purge(qm, Given({}), 0)

@@ -10,12 +10,14 @@ from typing import Final
 
 from onceq.client.greetings import check_jobs
 from onceq.client.plans.plan import Plan, ask, look
+from onceq.client.plans.receive import peek_headers
 from onceq.client.session import Session
+from onceq.errors import ReceiveTimeout, Refused, UsageError
 from onceq.model import requests
 from onceq.model.letters import ALL, Filter
 from onceq.model.limits import RETURNS_MAX
 from onceq.model.views import looks
-from onceq.model.views.jobs import JobView
+from onceq.model.views.jobs import JobFailure, JobView
 
 LOOK_S: Final = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Who waits for a job looks at it after these times; the last one is repeated."""
@@ -67,6 +69,37 @@ def job(session: Session, number: int) -> Plan[JobView]:
     """One job, and its first JOB_FAILURES_MAX ``failures``; raises InvalidParameter."""
     check_jobs(session.revision)
     return look(looks.JOB, str(number))
+
+
+def job_destinations(session: Session, job: JobView) -> Plan[list[str]]:
+    """Where the messages of a job's ``failures`` were going, one for each; a job may have sent them
+    elsewhere. A job keeps no destinations: each message is looked at where it stands.
+
+    Returns:
+        The destination of each; "" for one that does not stand there any more, or may not be looked
+        at.
+    """
+    found: list[str] = []
+    hidden: set[str] = set()
+    for one in job.failures:
+        destination = ""
+        if one.queue not in hidden:
+            try:
+                destination = yield from _destination(session, one)
+            except (Refused, UsageError):
+                # The others in it are not asked for: each refusal would be an act on record.
+                hidden.add(one.queue)
+        found.append(destination)
+    return found
+
+
+def _destination(session: Session, one: JobFailure) -> Plan[str]:
+    try:
+        page = yield from peek_headers(session, one.queue, 1, after=max(one.lookup_id - 1, 0))
+    except ReceiveTimeout:
+        return ""
+    message = page[0].message
+    return message.destination if message.lookup_id == one.lookup_id else ""
 
 
 def cancel_job(session: Session, number: int) -> Plan[JobView]:

@@ -144,6 +144,7 @@ class AsyncQueueManager(AsyncConsuming):
     start_job = tasks(job_plans.start_job)
     jobs = tasks(job_plans.jobs)
     job = tasks(job_plans.job)
+    job_destinations = tasks(job_plans.job_destinations)
     cancel_job = tasks(job_plans.cancel_job)
     eod_send_info = tasks(operate.eod_send_info)
     eod_receive_info = tasks(operate.eod_receive_info)

@@ -143,6 +143,7 @@ class QueueManager(Consuming):
     start_job = threads(job_plans.start_job)
     jobs = threads(job_plans.jobs)
     job = threads(job_plans.job)
+    job_destinations = threads(job_plans.job_destinations)
     cancel_job = threads(job_plans.cancel_job)
     eod_send_info = threads(operate.eod_send_info)
     eod_receive_info = threads(operate.eod_receive_info)
