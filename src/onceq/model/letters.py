@@ -7,6 +7,7 @@ jobs (``service/jobs.py``) judge letters by the same words.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from onceq.errors import InvalidParameter
@@ -19,7 +20,7 @@ from onceq.model.classes import (
 )
 from onceq.model.identity import NO_GUID, MessageId, guid_bytes, guid_text
 from onceq.model.message import NO_CORRELATION, Acknowledge, Journal, Message
-from onceq.model.record import Record, replace
+from onceq.model.record import Record
 from onceq.model.returned import marked
 from onceq.model.time import NEVER_S
 from onceq.model.traced import trailer

@@ -7,6 +7,7 @@ for its type as well as its range: what is a ``QueueProperties`` can be stored a
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from onceq.errors import (
@@ -25,7 +26,7 @@ from onceq.model.limits import (
     QUEUE_NAME_CHARS_MAX,
     SUBQUEUE_NAME_CHARS_MAX,
 )
-from onceq.model.record import Record, replace
+from onceq.model.record import Record
 
 QUOTA_UNLIMITED_KB = 0xFFFF_FFFF
 TRACKING_QUEUE = "onceq.tracking"

@@ -17,7 +17,6 @@ from typing import Any, ClassVar, cast
 
 from msgspec import Struct
 from msgspec import field as field
-from msgspec.structs import replace as replace
 
 
 class _Fields:

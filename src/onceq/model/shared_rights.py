@@ -14,11 +14,12 @@ Upholds: I28 (nothing happens without a right).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from onceq.errors import DirectoryError, InvalidParameter
 from onceq.model.limits import SHARED_GRANTS_MAX, SHARED_RIGHTS_NUMBER_MAX
-from onceq.model.record import Record, replace
+from onceq.model.record import Record
 from onceq.model.rights import (
     ANYWHERE,
     ActorKind,

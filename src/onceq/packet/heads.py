@@ -6,9 +6,10 @@ Read at fixed offsets, from packets that were checked when they arrived (MS-MQMQ
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from itertools import accumulate
 
-from onceq.model.record import Record, replace
+from onceq.model.record import Record
 from onceq.model.run import Buffer, Run
 from onceq.packet import layout as at
 from onceq.packet.decode import glance, properties_offset

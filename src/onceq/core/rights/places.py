@@ -7,6 +7,7 @@ one could learn by refusals which queues there are.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import Enum
 
 from onceq.core.names.resolve import is_local, local_queue, members
@@ -15,7 +16,7 @@ from onceq.core.state.state import JOURNAL_BIT, queue_key_of
 from onceq.core.step.step import Step
 from onceq.errors import QueueNotFound
 from onceq.model.names import FormatName, Kind, parse_any, queue_key
-from onceq.model.record import Record, replace
+from onceq.model.record import Record
 from onceq.model.sending import elements_of
 
 
