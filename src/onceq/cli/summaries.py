@@ -131,7 +131,10 @@ SUMMARIES: Final = {
     ),
     "dead purge": "Remove dead letters for good, as a job of the queue manager.",
     "job list": "List the jobs that run, and the last that are over.",
-    "job show": "Show one job: how far it is, what stays and why, and which messages failed.",
+    "job show": (
+        "Show one job: how far it is, what stays and why, which messages failed, and where these "
+        "were going."
+    ),
     "job start": (
         "Do something to the messages that stand in some queues now, as a job of the queue manager."
     ),
