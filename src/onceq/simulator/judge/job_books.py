@@ -252,7 +252,8 @@ class JobBooks:
         told = self._cancelled.get((known.node.index, known.number))
         if told is not None and (told.state, told.done) != (view.state, view.done):
             self._wrong(known, f"was told to be {told}, and now is {view}")
-        named = len({one.lookup_id for one in view.failures})
+        # Places are those of a queue: two queues of a job may have the same.
+        named = len({(one.queue, one.lookup_id) for one in view.failures})
         if named != view.failed:
             self._wrong(known, f"names {named} of {view.failed} that failed")
         self.kernel.marks[marks.JOB_ENDED] += view.state == "done" and view.done > 0
