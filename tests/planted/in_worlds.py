@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.planted.consumer_mistakes import CONSUMER_MISTAKES
 from tests.planted.group_mistakes import GROUP_MISTAKES
 from tests.planted.job_mistakes import JOB_MISTAKES
 from tests.planted.mistakes import MISTAKES
@@ -20,4 +21,5 @@ ALL = (
     | RIGHTS_MISTAKES
     | PAUSE_MISTAKES
     | JOB_MISTAKES
+    | CONSUMER_MISTAKES
 )

@@ -158,7 +158,7 @@ SHARED_MISTAKES: dict[str, Mistake] = {
     "decisions left out": Mistake(0, decisions_left_out, frozenset({"I21"}), first=230),
     # It comes back prepared, and nobody tells it again; or what it sent has left already.
     "branch committed in passing": Mistake(
-        0, branch_committed_in_passing, frozenset({"I21", "I20"}) | UNTRUE, first=125
+        0, branch_committed_in_passing, frozenset({"I21", "I20"}) | UNTRUE, first=195
     ),
     "decision forgotten early": Mistake(22, forgotten_early, frozenset({"I21"}), first=70),
     "decision forgotten unseen": Mistake(22, forgotten_unseen, frozenset({"I21"}), first=850),

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from onceq.service import emptying, upkeep
-from onceq.simulator.apps import delaying, jobs, pausing, readers, subjects
+from onceq.simulator.apps import delaying, jobs, onlookers, pausing, readers, subjects
 from onceq.simulator.faults import beside, lives
 from onceq.simulator.sim import marks
 from onceq.simulator.sim.trace import Violation
@@ -174,6 +174,7 @@ def describe(result: Result) -> str:
     also = " ARGS=--delays" if delaying.SHARE == 1 else also
     also = " ARGS=--pauses" if pausing.SHARE == 1 else also
     also = " ARGS=--jobs" if jobs.SHARE == 1 else also
+    also = " ARGS=--consumers" if onlookers.SHARE == 1 else also
     seed = f"{result.seed:#x}" + (f"@{result.size:g}" if result.size else "")
     return "\n".join([f"make sim SEED={seed}{also}", f"    {result.violation}", *result.story])
 
@@ -199,6 +200,8 @@ def main(argv: list[str]) -> int:
                         help="in every world operators pause queues")  # fmt: skip
     parser.add_argument("--jobs", action="store_true",
                         help="in every world operators start jobs")  # fmt: skip
+    parser.add_argument("--consumers", action="store_true",
+                        help="in every world operators ask who works on queues")  # fmt: skip
     arguments = parser.parse_args(argv)
     _everywhere(arguments)
     write = sys.stdout.write
@@ -250,7 +253,7 @@ def _everywhere(arguments: argparse.Namespace) -> None:
         (arguments.lives, lives.everywhere), (arguments.beside, beside.everywhere),
         (arguments.readers, readers.everywhere), (arguments.rights, subjects.everywhere),
         (arguments.delays, delaying.everywhere), (arguments.pauses, pausing.everywhere),
-        (arguments.jobs, jobs.everywhere),
+        (arguments.jobs, jobs.everywhere), (arguments.consumers, onlookers.everywhere),
     ):  # fmt: skip
         if wanted:
             everywhere()
@@ -268,6 +271,8 @@ def _required(arguments: argparse.Namespace) -> tuple[str, ...]:
         return marks.OF_PAUSES
     if arguments.jobs:
         return marks.OF_JOBS
+    if arguments.consumers:
+        return marks.OF_CONSUMERS
     if arguments.rights:
         return (*marks.OF_RIGHTS, *marks.OF_TOKENS)
     return marks.REQUIRED

@@ -21,6 +21,7 @@ from onceq.simulator.apps.delaying import Delaying
 from onceq.simulator.apps.holders import HOLDERS, Holder
 from onceq.simulator.apps.jobs import Jobs
 from onceq.simulator.apps.last_agents import LastAgents
+from onceq.simulator.apps.onlookers import Onlookers
 from onceq.simulator.apps.operators import Operators
 from onceq.simulator.apps.pausing import Pausing
 from onceq.simulator.apps.places import make_lists, make_places
@@ -167,6 +168,7 @@ class World:
         engine = PacketFaultEngine(node, self.old_packets, self.siblings, **parts)
         reads_again(node, engine)
         self.jobs.attach(node, engine)
+        self.onlookers.attach(node, engine)
         engine.worked = lambda: self.early.look(node, engine)
         return engine
 
@@ -179,6 +181,7 @@ class World:
         self.readers = Readers(kernel, work)
         self.pausing = Pausing(kernel, work, fit=not self.apart)
         self.jobs = Jobs(kernel, work, fit=not self.apart and not self.named)
+        self.onlookers = Onlookers(kernel, work, fit=not self.apart and not self.named)
         self.subjects = Subjects(kernel, self.nodes, work, self.permissions)
         self.coordinators = Coordinators(kernel, self.nodes, work)
         self.last_agents = LastAgents(kernel, self.nodes, work)
@@ -299,6 +302,10 @@ class World:
             app = App(node, 2 * self.kernel.options.think_us, self.jobs.next)
             app.start(self.jobs.rng.randrange(self.kernel.options.think_us + 1))
             apps += [app, self.jobs.worker(node)]
+        if self.onlookers.active:
+            app = App(node, self.onlookers.think_us, self.onlookers.next)
+            app.start(self.onlookers.rng.randrange(self.kernel.options.think_us + 1))
+            apps.append(app)
         return apps
 
     # ---- the end of all faults ----------------------------------------------------------

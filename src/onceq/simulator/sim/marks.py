@@ -163,6 +163,10 @@ JOB_RETURNED = "dead letter returned by a job, and received"
 JOB_MOVED = "message moved to another queue by a job"
 JOB_GONE = "message of a job that somebody else took before its turn"
 JOB_FAILED = "message that a job could not do"
+CONSUMER_HOLDS = "who holds messages of a queue, told of"
+CONSUMER_WAITS = "who waits at a queue, told of"
+CONSUMER_PROMISED = "prepared branch that holds messages of a queue, told of"
+CONSUMER_KEPT = "the same, in another life of its manager"
 DELAYED = "delayed message received when its time had come"
 DELAYED_AFAR = "the same, from another queue manager"
 
@@ -184,6 +188,7 @@ REQUIRED: Final = (
     READ_TWICE, READ_KEPT, HOLD_LAPSED, HOLD_REFUSED, HOLD_REPLACED, HOLD_SLOW,
     SEND_DENIED, RECEIVE_DENIED, PEEK_DENIED, RIGHT_KEPT,
     PAUSE_TOLD, PAUSE_KEPT, PAUSE_GATHERED, PAUSE_NAMED, JOB_ENDED, JOB_KEPT, JOB_MOVED,
+    CONSUMER_HOLDS, CONSUMER_WAITS,
     HOT_BACKUP, RESTORED, RESTORED_HOT, UNDONE_KNOWN, UNTOLD, TURNS, ROLLED_BACK, RELOADED,
 )  # fmt: skip
 """Each of them in nearly every batch of BATCH seeds: the rarest come in one world of seventy."""
@@ -235,6 +240,10 @@ OF_JOBS: Final = (
     JOB_GONE, JOB_FAILED,
 )  # fmt: skip
 """Required of a batch in which every world has jobs (``apps/jobs.py``)."""
+
+OF_CONSUMERS: Final = (CONSUMER_HOLDS, CONSUMER_WAITS, CONSUMER_PROMISED, CONSUMER_KEPT)
+"""Required of a batch in which every world has operators who ask who works on a queue
+(``apps/onlookers.py``)."""
 
 OF_DELAYS: Final = (DELAYED, DELAYED_AFAR)
 """Required of a batch in which every world has delayed messages (``apps/delaying.py``)."""

@@ -14,10 +14,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from onceq.core.decision import Notice, Persisted
-from onceq.core.inputs.inputs import Arrived, Input, SessionOpened
+from onceq.core.inputs.inputs import Arrived, Input, OwnerGone, SessionOpened
 from onceq.core.manager import Manager
+from onceq.model.requests import Request
+from onceq.model.rights import Actor
 from onceq.model.run import LENGTH_TYPE
 from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, SETTLING, ArrivedRun, cut
+from onceq.service.committer import AnswerTo, Takes
 from onceq.service.engine import Engine
 from onceq.simulator.sim.node import Node
 from onceq.simulator.sim.options import MINUTE, MS, SECOND
@@ -39,6 +42,19 @@ class Watch(Protocol):
         """A manager has told its operator something, and that is durable."""
 
 
+class Witness(Protocol):
+    """Whoever wants to know what applications ask the managers of a world, and what they hear."""
+
+    def asked(self, node: Node, item: Request) -> None:
+        """A request goes into the inbox."""
+
+    def gone(self, node: Node, owner: int) -> None:
+        """A connection is lost; that goes into the inbox."""
+
+    def answered(self, node: Node, owner: int, request: int, result: object) -> None:
+        """A request is answered."""
+
+
 class PacketFaultEngine(Engine):
     """The engine, unchanged, with a bad link before its inbox."""
 
@@ -48,6 +64,7 @@ class PacketFaultEngine(Engine):
         self._withheld: set[int] = set()
         self.worked: Callable[[], None] = lambda: None
         """Told when everything that has come was worked on."""
+        self.witness: Witness | None = None
         self.unasked: set[bytes] = set()
         """Managers of whom the next packet about doubts is lost."""
         super().__init__(**parts)
@@ -62,7 +79,26 @@ class PacketFaultEngine(Engine):
         else:
             if isinstance(item, SessionOpened):
                 self.watch.opened(self.node, item)
+            elif self.witness is not None:
+                if isinstance(item, Request):
+                    self.witness.asked(self.node, item)
+                elif isinstance(item, OwnerGone):
+                    self.witness.gone(self.node, item.owner)
             super().submit(item)
+
+    def owner(
+        self, answer: AnswerTo, takes: Takes | None = None, *, actor: Actor | None = None,
+        where: str = "",
+    ) -> int:  # fmt: skip
+        """Register an application; what it hears may have a witness."""
+
+        def heard(request: int, result: object) -> None:
+            if self.witness is not None:
+                self.witness.answered(self.node, owner, request, result)
+            answer(request, result)
+
+        owner = super().owner(heard, takes, actor=actor, where=where)
+        return owner
 
     def pump(self, *, portion: bool = True) -> bool:
         """Work on what has come."""
