@@ -63,7 +63,7 @@ def test_a_poison_policy(three: Shell) -> None:
 
 LOOKING: Final = (
     "dead list", "job list", "journal list", "outgoing list", "peer list", "qm settings",
-    "qm status", "queue list", "stream list", "trail", "tx list",
+    "qm metrics --json", "qm status", "queue list", "stream list", "trail", "tx list",
 )  # fmt: skip
 RUN: Final = """
 import sys

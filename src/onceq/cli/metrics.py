@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, dumped, manager
+from onceq.cli.common import Json, Where, asking, dumped
 from onceq.cli.parameters import Option
 
 
@@ -24,7 +24,7 @@ def metrics(
     Needs pip install 'onceq[metrics]', but for --json. A queue manager exposes the same by itself
     at the address that its onceq.toml has as metrics_listen.
     """
-    with manager(qm) as connection:
+    with asking(qm) as connection:
         view = connection.metrics(queues=queues)
     if dumped(view, json):
         return
