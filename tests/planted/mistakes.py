@@ -429,7 +429,9 @@ def promises_unlocked(patch: pytest.MonkeyPatch) -> None:
 MISTAKES: dict[str, Mistake] = {
     "forgotten for ever": Mistake(0, forgotten_for_ever, frozenset({"I16"})),
     "promises forgotten": Mistake(21, promises_forgotten, UNTRUE | {"I16", "I20", "I21"}),
-    "promises unlocked": Mistake(21, promises_unlocked, frozenset({"I16", "I4", "I17", "I1"})),
+    "promises unlocked": Mistake(
+        21, promises_unlocked, frozenset({"I16", "I4", "I17", "I1", "I20"})
+    ),
     "actions before sync": Mistake(1, actions_before_sync, UNTRUE | {"I20", "I21"}),
     "only the last segment synced": Mistake(2, sync_skipped, UNTRUE),
     "never synced": Mistake(2, never_synced, UNTRUE | {ASSERTED}),

@@ -58,8 +58,8 @@ PLANTED = (
         "unknown-names-are-not-hashed",
         edited(
             tokens,
-            "        same = hmac",
-            "        if token is None:\n            return None\n        same = hmac",
+            "        same = compare_digest",
+            "        if token is None:\n            return None\n        same = compare_digest",
         ),
         MODEL + "test_as_much_is_hashed_for_a_name_that_is_not_there",
     ),
