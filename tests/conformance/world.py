@@ -15,6 +15,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from msgspec import structs
+
 from onceq.core.manager import Manager
 from onceq.directory import Directory, MemoryDirectory
 from onceq.errors import OnceqError, SyncFailed
@@ -359,7 +361,7 @@ class Node(Applications):
         """What an application asks; its answers come where it wants them."""
         engine = self.engine
         assert engine is not None
-        engine.submit(replace(request, owner=owner, request=number))
+        engine.submit(structs.replace(request, owner=owner, request=number))
         self.pump()
         while number not in answers and self.engine is engine and self.world.step():
             pass

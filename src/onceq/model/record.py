@@ -17,6 +17,7 @@ from typing import Any, ClassVar, cast
 
 from msgspec import Struct
 from msgspec import field as field
+from msgspec.structs import force_setattr
 
 
 class _Fields:
@@ -55,6 +56,10 @@ def defaults(kind: type[Struct]) -> dict[str, Any]:
     """What fields are if nobody says them; a factory as msgspec holds it."""
     values = kind.__struct_defaults__
     return dict(zip(names(kind)[-len(values) :], values, strict=True)) if values else {}
+
+
+settle = force_setattr
+"""For the ``__post_init__`` of a record: sets a field that follows from the others."""
 
 
 def repr_without(*hidden: str) -> Callable[[Struct], str]:

@@ -15,7 +15,7 @@ from onceq.errors import IllegalPropertyValue, LabelTooLong
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import LABEL_CHARS_MAX, PACKET_BYTES_MAX
 from onceq.model.message import PRIORITY_DEFAULT, Delivery, Journal, Properties
-from onceq.model.record import Record
+from onceq.model.record import Record, settle
 from onceq.packet import layout as at
 from onceq.packet.address import NOWHERE, Address, MultiNames
 
@@ -41,6 +41,8 @@ class Template(Record, frozen=True):
         properties: Offset of the MessagePropertiesHeader.
         flags: Those of every TransactionHeader.
         tail: Headers that follow the body and its padding.
+        overhead: Bytes of headers in each packet; it follows from the others.
+        body_max: Bytes of the largest body that fits into a packet; so does it.
     """
 
     head: bytes
@@ -48,16 +50,13 @@ class Template(Record, frozen=True):
     properties: int
     flags: int = 0
     tail: bytes = b""
+    overhead: int = 0
+    body_max: int = 0
 
-    @property
-    def overhead(self) -> int:
-        """Bytes of headers in each packet."""
-        return len(self.head) + len(self.tail)
-
-    @property
-    def body_max(self) -> int:
-        """Bytes of the largest body that fits into a packet."""
-        return (PACKET_BYTES_MAX - len(self.tail) & ~3) - len(self.head)
+    def __post_init__(self) -> None:
+        head, tail = len(self.head), len(self.tail)
+        settle(self, "overhead", head + tail)
+        settle(self, "body_max", (PACKET_BYTES_MAX - tail & ~3) - head)
 
     def packet_bytes(self, body: int) -> int:
         """Size of the packet of a body of so many bytes, padding included."""
