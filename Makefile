@@ -19,7 +19,7 @@ FLIGHTS ?= 0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-depth bench-breadth bench-pauses bench-peers bench-tls calls kill consumer-kill liar backup two-phase bench-two-phase bank networks spark-kill spark-land spark-tables spark-cluster bench-spark docs traces dist site pictures fuzz planted clean
+.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-depth bench-breadth bench-pauses bench-peers bench-tls calls kill consumer-kill hosts liar backup two-phase bench-two-phase bank networks spark-kill spark-land spark-tables spark-cluster bench-spark docs traces dist site pictures fuzz planted conformance clean
 
 help:
 	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
@@ -43,6 +43,8 @@ help:
 	@echo "make bench-breadth  the same with 100 to 20,000 queues, 1 to 100 destinations of a send"
 	@echo "make bench-tls    two managers with TLS between them and without, in turn"
 	@echo "make bench-peers    beside PostgreSQL, Redis and others: ARGS=--quick"
+	@echo "make conformance  the cases, with one thing turned that must not matter: TURN=public"
+	@echo "make hosts    fork, signal, end programs at any line: SECONDS=n SEED=x"
 	@echo "make planted  plant mistakes that must be found (ARGS='-k name')"
 	@echo "make backup   back up under load, put back: MESSAGES=n"
 	@echo "make traces   write the traces of the core in tests/traces again"
@@ -77,6 +79,9 @@ sim: setup
 
 crash: setup
 	$(RUN) tools/crash.py --images $(IMAGES) $(ARGS)
+
+conformance: setup
+	$(RUN) tools/conformance.py $(if $(TURN),--turn $(TURN)) $(ARGS)
 
 planted: setup
 	$(RUN) tools/planted.py $(ARGS)
@@ -116,6 +121,9 @@ kill: setup
 consumer-kill: setup
 	$(RUN) tools/consumer_kill.py --kills $(KILLS) $(ARGS)
 
+hosts: setup
+	$(RUN) tools/hosts.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 backup: setup
 	$(RUN) tools/backup.py --messages $(MESSAGES) $(ARGS)
 
@@ -132,7 +140,7 @@ spark-tables: setup
 	$(RUN) tools/spark_tables.py $(ARGS)
 
 spark-cluster: setup
-	ONCEQ_SPARK_CLUSTER=1 $(RUN) -m pytest tests/spark/test_spark_cluster.py $(ARGS)
+	$(RUN) -m pytest tests/spark/test_spark_cluster.py $(ARGS)
 
 bench-spark: setup
 	$(RUN) tools/bench_spark.py $(ARGS)

@@ -22,7 +22,7 @@ from demo.watch import Watch
 
 INTERRUPTED = 130
 REPORT = Path("demo-report")
-LINE_CHARS = 150
+LINE_CHARS = 120
 """Where there is no terminal to ask."""
 
 
@@ -81,6 +81,7 @@ def _run(console: Console, options: argparse.Namespace) -> int:
             if options.console:
                 watch.say(f"look at it, once: {network.console()}")
             course = Course(network, departures, watch, seed=options.seed)
+            course.start_spark()
             course.deliver()
             course.land(keep=options.keep)
             found = course.conclude()

@@ -7,6 +7,7 @@ children in its own order.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -14,8 +15,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 STOP_S_MAX = 20.0
 
@@ -109,3 +111,29 @@ class Child:
     def complain(self) -> str:
         """The end of what it wrote to its log."""
         return self.log.read_text(errors="replace")[-2_000:].strip()
+
+
+@dataclass
+class Listener:
+    """Lines of JSON from a child, read by a thread; the last one counts."""
+
+    child: Child
+    last: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.thread = threading.Thread(target=self._listen, daemon=True)
+        self.thread.start()
+
+    def _listen(self) -> None:
+        for line in self.child.output:
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue
+            self.result = said.pop("result", None) or self.result
+            self.last.update(said)
+
+    def failed(self) -> bool:
+        """Whether it has ended as it should not."""
+        return self.child.process.poll() not in (None, 0)

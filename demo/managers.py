@@ -24,7 +24,9 @@ HUB_QUEUE = "private$\\departures"
 AUDIT_QUEUE = "private$\\audit"
 LATE_QUEUE = "private$\\late"
 """At each airport: what Spark sends back."""
-DESTINATION = f"DIRECT=OS:{HUB}\\{HUB_QUEUE},DIRECT=OS:{AUDIT}\\{AUDIT_QUEUE}"
+TARGETS = {HUB: f"DIRECT=OS:{HUB}\\{HUB_QUEUE}", AUDIT: f"DIRECT=OS:{AUDIT}\\{AUDIT_QUEUE}"}
+"""The two queues that are filled, by their manager."""
+DESTINATION = ",".join(TARGETS.values())
 """One name with two elements: a commit sends to both, or to none."""
 
 SETTINGS = {

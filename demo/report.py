@@ -11,8 +11,13 @@ from rich.console import Console
 from rich.table import Table
 
 PICTURE = "once-in-order.png"
+LINES = ("committed", "at HUB", "at AUDIT", "in Parquet")
+"""What is counted while the demo works, on the screen and in the picture."""
+COLOURS = ("#4c72b0", "#55a868", "#c98a1b", "#8172b2")
 TIMES = 2
 """Lines at the end of the table that depend on the machine."""
+LABEL_SHARE = 0.13
+"""Of the width of the picture, for the label of a kill."""
 FEW_SHARE = 500
 """A carrier with fewer than one flight in so many is left out of the picture."""
 
@@ -23,7 +28,9 @@ class Findings:
 
     Attributes:
         troubles: What is off, in words; empty if all is well.
-        timeline: (seconds, committed, at the hub, at the audit, in Parquet) while it went on.
+        resends: Messages that were transmitted again, for any reason.
+        after_breaks: Of these, those that were under way at a cut or a kill.
+        timeline: (seconds, and a count for each of ``LINES``), until the last row is in Parquet.
         kills: (seconds, name).
     """
 
@@ -67,7 +74,8 @@ class Findings:
 
     @property
     def rate(self) -> float:
-        """Messages a second, from the first commit to the last arrival, both queues together."""
+        """Messages a second, both queues together, from the first commit until every airport has
+        the acknowledgment of its last message."""
         return (self.at_hub + self.at_audit) / self.deliver_s if self.deliver_s else 0.0
 
 
@@ -105,6 +113,7 @@ def outcome(found: Findings, *, times: bool = True) -> Table:
     table.add_column("which means", style="dim")
     dropped, cuts = found.faults.get("dropped", 0), found.faults.get("cuts", 0)
     repeated, reordered = found.faults.get("repeated", 0), found.faults.get("reordered", 0)
+    lost = found.resends - found.after_breaks
     killed = sorted({name for _, name in found.kills})
     rows: list[tuple[str, str, str]] = [
         ("committed", f"{found.committed:,}",
@@ -127,9 +136,9 @@ def outcome(found: Findings, *, times: bool = True) -> Table:
         ("in doubt, settled", f"{found.in_doubt:,}",
          f"commits whose answer was lost; {found.in_doubt_committed} had happened"),
         ("resends", f"{found.resends:,}",
-         f"messages transmitted again: {found.resends / max(dropped, 1):.1f} for each packet lost; "
-         f"{found.after_breaks:,} more that were under way at {cuts} cuts and {len(found.kills)} "
-         "kills"),
+         f"messages transmitted again: {lost:,} that were lost or seemed so "
+         f"({lost / max(dropped, 1):.1f} for each packet lost), and {found.after_breaks:,} that "
+         f"were under way at {cuts} cuts and {len(found.kills)} kills"),
         ("network faults", f"{dropped + repeated + reordered:,}",
          f"packets: {dropped:,} lost, {repeated:,} repeated, {reordered:,} out of order; "
          f"{cuts} connections cut, {found.faults.get('stalls', 0)} stalls"),
@@ -137,10 +146,10 @@ def outcome(found: Findings, *, times: bool = True) -> Table:
          "managers, each proven by a certificate; they speak TLS with each other"),
         ("kills survived", f"{len(found.kills)}", f"SIGKILL and restart: {', '.join(killed)}"),
         ("messages/s", f"{found.rate:,.0f}",
-         f"first commit to last arrival, {found.deliver_s:.1f} s for "
+         f"first commit to last acknowledgment, {found.deliver_s:.1f} s for "
          f"{found.at_hub + found.at_audit:,} messages"),
         ("time", f"{found.total_s:.0f} s",
-         f"of which Spark {found.spark_s:.0f} s after the last arrival, and the audit "
+         f"of which Spark {found.spark_s:.0f} s after all had arrived, and the audit "
          f"{found.audit_s:.0f} s"),
     ]  # fmt: skip
     for row in rows if times else rows[:-TIMES]:
@@ -197,32 +206,7 @@ def plot(found: Findings, airlines: dict[str, str], directory: Path) -> Path:
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(13, 5.2), width_ratios=(3, 2), layout="constrained"
     )
-    times = [point[0] for point in found.timeline]
-    for index, label, colour in (
-        (1, "committed at the airports", "#4c72b0"),
-        (2, "accepted at HUB", "#55a868"),
-        (3, "accepted at AUDIT", "#c98a1b"),
-        (4, "in Parquet, by Spark", "#8172b2"),
-    ):
-        left.plot(times, [point[index] for point in found.timeline], label=label, color=colour)
-    for at, name in found.kills:
-        left.axvline(at, color="#c44e52", linestyle=":", linewidth=1)
-        left.annotate(
-            f"{name} killed", (at, 0.97), xycoords=("data", "axes fraction"), rotation=90,
-            color="#c44e52", fontsize=8, ha="right", va="top",
-        )  # fmt: skip
-    left.axhline(found.flights, color="0.7", linewidth=0.8)
-    left.set_xlabel("seconds")
-    left.set_ylabel("messages")
-    left.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    left.set_title(
-        f"{found.flights:,} flights, {len(found.kills)} kills, "
-        f"{found.resends + found.after_breaks:,} resends: "
-        f"{found.duplicates} duplicates, {found.missing} missing, "
-        f"{found.out_of_order} out of order",
-        fontsize=10, loc="left",
-    )  # fmt: skip
-    left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=4, frameon=False, fontsize=9)
+    plot_counts(left, found)
     few = found.flights // FEW_SHARE
     rows = [row for row in found.carriers if row["flights"] > few and row.get("arr_delay")]
     rows.sort(key=lambda row: row["arr_delay"])
@@ -240,3 +224,53 @@ def plot(found: Findings, airlines: dict[str, str], directory: Path) -> Path:
     figure.savefig(path, dpi=120)
     plt.close(figure)
     return path
+
+
+def plot_counts(axis: Any, found: Findings) -> None:
+    """How messages came in until the last row was in Parquet, and when managers were killed."""
+    times = [point[0] for point in found.timeline]
+    for index, (name, colour) in enumerate(zip(LINES, COLOURS, strict=True), start=1):
+        # What Spark has written is there batch by batch, and nothing of a batch before.
+        style = "steps-post" if name == LINES[-1] else "default"
+        counts = [point[index] for point in found.timeline]
+        axis.plot(times, counts, label=name, color=colour, drawstyle=style)
+    axis.axhline(found.flights, color="0.7", linewidth=0.8)
+    end = max([*times, 1.0])
+    width = end * LABEL_SHARE
+    places = [min(at, end - width) for at, _ in found.kills]
+    rows = stagger(places, width)
+    for (at, name), place, row in zip(found.kills, places, rows, strict=True):
+        axis.axvline(at, color="#c44e52", linestyle=":", linewidth=1)
+        axis.text(
+            place, found.flights * (1.03 + 0.06 * row), f" {name} killed", color="#c44e52",
+            fontsize=8, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+        )  # fmt: skip
+    axis.set_xlim(0, end * 1.02)
+    axis.set_ylim(0, found.flights * (1.1 + 0.06 * max(rows, default=0)))
+    axis.set_xlabel("seconds")
+    axis.set_ylabel("messages")
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axis.set_title(
+        f"{found.flights:,} flights, {len(found.kills)} kills, {found.resends:,} resends: "
+        f"{found.duplicates} duplicates, {found.missing} missing, "
+        f"{found.out_of_order} out of order",
+        fontsize=10, loc="left",
+    )  # fmt: skip
+    axis.legend(loc="lower right", framealpha=1, edgecolor="none", fontsize=9)
+
+
+def stagger(places: Sequence[float], width: float) -> list[int]:
+    """Rows for labels, so that none is printed over another: 0 is the lowest.
+
+    Args:
+        places: Where each label begins.
+        width: Of a label.
+    """
+    ends: list[float] = []
+    rows = []
+    for place in places:
+        free = [row for row, end in enumerate(ends) if end <= place]
+        row = free[0] if free else len(ends)
+        ends[row : row + 1] = [place + width]
+        rows.append(row)
+    return rows

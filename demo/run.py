@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import onceq
-from demo.children import Child
+from demo.children import Listener
 from demo.flights import Departures
-from demo.job import ARRIVED
+from demo.landing import POLL_S, Landing
 from demo.managers import (
     AUDIT,
     AUDIT_QUEUE,
     HUB,
     HUB_QUEUE,
     LATE_QUEUE,
+    TARGETS,
     Daemon,
     Network,
 )
 from demo.patience import Patience
 from demo.proofs import Off, check_filter, prove
-from demo.report import Findings
+from demo.report import LINES, Findings
 from demo.watch import Watch
 from onceq.client.pause import pause
 from onceq.errors import ReceiveTimeout, ServiceNotAvailable
 
-POLL_S = 0.03
 DOWN_S = 0.25
 """How long a killed queue manager stays away."""
-JOB_STILL_S_MAX = 600.0
-"""Some of its steps tell nothing until they are done."""
 RECEIVE_MESSAGES = 5_000
 
 
@@ -45,32 +42,6 @@ class Kill:
 
     daemon: Daemon
     due: Callable[[], bool]
-
-
-@dataclass
-class Listener:
-    """Lines of JSON from a child, read by a thread; the last one counts."""
-
-    child: Child
-    last: dict[str, Any] = field(default_factory=dict)
-    result: dict[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        self.thread = threading.Thread(target=self._listen, daemon=True)
-        self.thread.start()
-
-    def _listen(self) -> None:
-        for line in self.child.output:
-            try:
-                said = json.loads(line)
-            except ValueError:
-                continue
-            self.result = said.pop("result", None) or self.result
-            self.last.update(said)
-
-    def failed(self) -> bool:
-        """Whether it has ended as it should not."""
-        return self.child.process.poll() not in (None, 0)
 
 
 class Course:
@@ -86,7 +57,9 @@ class Course:
         self._total = sum(len(one.bodies) for one in departures)
         self._senders: dict[str, Listener] = {}
         self._connections: dict[str, onceq.QueueManager] = {}
+        self._landing: Landing | None = None
         self._counts = {HUB: 0, AUDIT: 0}
+        self._accepted: dict[str, dict[str, int]] = {name: {} for name in TARGETS}
         self._begun = 0.0
         self._down: dict[str, threading.Thread] = {}
         self._failure = ""
@@ -94,10 +67,14 @@ class Course:
 
     # ---- delivery -------------------------------------------------------------------------
 
+    def start_spark(self) -> None:
+        """Start the job that empties the hub's queue, and wait until it does."""
+        self._landing = Landing(self._network, self._watch)
+        self._landing.await_listening()
+
     def deliver(self) -> None:
         """Until everything is committed and has arrived, with kills on the way."""
         watch, network = self._watch, self._network
-        self._begin_job()
         self._begun = time.monotonic()
         for one in self._departures:
             lines = network.directory / f"{one.origin}.jsonl"
@@ -113,7 +90,6 @@ class Course:
         kills = self._plan()
         patience = Patience("not everything has arrived")
         while not self._arrived() or kills or self._down:
-            self._look_at_job()
             committed = {origin: self._committed(origin) for origin in self._senders}
             patience.look({**committed, **self._counts})
             over = self._arrived()
@@ -125,7 +101,6 @@ class Course:
             pause(POLL_S)
         self.found.deliver_s = time.monotonic() - self._begun
         self._look()
-        self._quiet()
         self._note_delivery()
 
     def _plan(self) -> list[Kill]:
@@ -184,49 +159,54 @@ class Course:
 
     def _look(self) -> None:
         """Counts now, for the screen and the picture."""
+        if self._landing is not None:
+            self._landing.look()
         for origin, sender in self._senders.items():
             if sender.failed():
                 raise Off(f"the sender of {origin} has ended: {sender.child.complain()}")
         if self._failure:
             raise Off(self._failure)
-        pairs = ((self._network.hub, HUB_QUEUE), (self._network.audit, AUDIT_QUEUE))
-        for daemon, queue in pairs:
-            if daemon.name in self._down:
+        for daemon in self._network.daemons:
+            if daemon.name in self._down or daemon.child is None:
                 continue
-            if daemon.child is not None and daemon.child.process.poll() is not None:
+            if daemon.child.process.poll() is not None:
                 raise Off(f"{daemon.name} has ended: {daemon.child.complain()}")
-            try:
-                arrived = self._arrived_at(daemon, queue)
-                self._counts[daemon.name] = max(self._counts[daemon.name], arrived)
-            except ServiceNotAvailable:
-                self._forget(daemon.name)
-        sizes = {one.origin: len(one.bodies) for one in self._departures}
-        counts = {f"{name} committed": (self._committed(name), sizes[name]) for name in sizes}
-        counts["arrived at HUB"] = (self._counts[HUB], self._total)
-        counts["arrived at AUDIT"] = (self._counts[AUDIT], self._total)
-        counts["in Parquet"] = (self._job.last.get("rows", 0), self._total)
-        faults = self._faults()
-        lost, resent = faults.get("dropped", 0), faults.get("resends", 0)
-        self._watch.show(
-            counts,
-            f"{lost} packets lost, {resent:,} resent ({resent / max(lost, 1):.1f} for each), and "
-            f"{faults.get('after_breaks', 0):,} after cuts and kills",
-        )
-        self.found.timeline.append(
-            (
-                time.monotonic() - self._begun,
-                sum(self._committed(name) for name in sizes),
-                self._counts[HUB],
-                self._counts[AUDIT],
-                self._job.last.get("rows", 0),
-            )
-        )
+        for daemon in self._network.airports.values():
+            if daemon.name not in self._down:
+                try:
+                    self._note_arrivals(daemon)
+                except ServiceNotAvailable:
+                    self._forget(daemon.name)
+        self._show()
 
-    def _arrived_at(self, daemon: Daemon, queue: str) -> int:
-        """How many messages have arrived, as far as can be told while Spark empties the queue: of
-        a batch that is in Parquet and not removed yet it would count each twice."""
-        landed = self._job.last.get("rows", 0) if daemon.name == HUB else 0
-        return min(self._manager(daemon).queue(queue).messages + landed, self._total)
+    def _note_arrivals(self, airport: Daemon) -> None:
+        """Count what HUB and AUDIT have accepted of an airport, as far as it has been told: what it
+        has committed, without what waits there for an acknowledgment. (Spark empties the queue at
+        HUB meanwhile, so that its length says nothing.)"""
+        committed = self._committed(airport.name)  # Before the look: less rather than more.
+        waiting = {queue.destination: queue.messages for queue in self._manager(airport).outgoing()}
+        for target, to in TARGETS.items():
+            mine = self._accepted[target]
+            accepted = committed - waiting.get(to, 0)
+            mine[airport.name] = max(mine.get(airport.name, 0), accepted)
+            self._counts[target] = sum(mine.values())
+
+    def _show(self) -> None:
+        """Counts on the screen, and in the picture until the last row is there."""
+        committed = sum(self._committed(name) for name in self._senders)
+        landed = self._landing.rows if self._landing is not None else 0
+        counts = (committed, self._counts[HUB], self._counts[AUDIT], landed)
+        faults = self._faults()
+        lost, again = faults.get("dropped", 0), faults.get("resends", 0)
+        again += faults.get("after_breaks", 0)
+        self._watch.show(
+            dict(zip(LINES, counts, strict=True)),
+            self._total,
+            f"{lost:,} lost, {again:,} resent",
+        )
+        timeline = self.found.timeline
+        if not timeline or timeline[-1][-1] < self._total:
+            timeline.append((time.monotonic() - self._begun, *counts))
 
     def _faults(self) -> dict[str, int]:
         """What all proxies have done."""
@@ -235,14 +215,6 @@ class Course:
             for name, count in counters.items():
                 sums[name] = sums.get(name, 0) + count
         return sums
-
-    def _quiet(self) -> None:
-        """Until the airports know that everything has arrived."""
-        for daemon in self._network.airports.values():
-            patience = Patience(f"{daemon.name} still waits for order acknowledgments")
-            while any(left := [queue["messages"] for queue in self._manager(daemon).outgoing()]):
-                patience.look(left)
-                pause(POLL_S)
 
     def _note_delivery(self) -> None:
         found = self.found
@@ -254,68 +226,24 @@ class Course:
             found.in_doubt += last["in_doubt"]
             found.in_doubt_committed += last["in_doubt_committed"]
             found.largest = max(found.largest, last["largest"])
-        found.at_hub, found.at_audit = self._counts[HUB], self._counts[AUDIT]
+        found.at_hub = self._counts[HUB]
+        found.at_audit = self._manager(self._network.audit).queue(AUDIT_QUEUE).messages
         self._watch.say(
             f"everything has arrived: {found.at_hub:,} at HUB, {found.at_audit:,} at AUDIT"
         )
 
     # ---- checking -------------------------------------------------------------------------
 
-    def _begin_job(self) -> None:
-        """Spark empties the hub's queue from the beginning on, while messages arrive in it."""
-        self._work = self._network.directory / "spark"
-        self._work.mkdir()
-        config = self._work / "job.json"
-        config.write_text(
-            json.dumps(
-                {
-                    "work": str(self._work),
-                    "manager": str(self._network.hub.directory),
-                    "queue": HUB_QUEUE,
-                    "late_queue": LATE_QUEUE,
-                }
-            )
-        )
-        self._watch.say("a PySpark job empties the hub's queue into Parquet, while they arrive")
-        self._job = Listener(
-            self._network.spawn(["-m", "demo.job", str(config)], "spark", pipe=True)
-        )
-
-    def _look_at_job(self) -> None:
-        if self._job.child.process.poll() is not None and self._job.result is None:
-            raise Off(f"the Spark job has ended: {self._job.child.complain()}")
-
     def land(self, *, keep: bool) -> None:
         """Spark writes what is left and looks at all of it; the audit queue is compared here."""
-        watch, job = self._watch, self._job
+        assert self._landing is not None
         begun = time.monotonic()
-        told = self._work / f".{ARRIVED}"
-        told.write_text(str(self._total))
-        told.rename(self._work / ARRIVED)
         self._check_audit(keep=keep)
-        stage = "stream"
-        stages = {
-            "verify": "all is in Parquet; verifying",
-            "delays": "working out delays",
-            "back": "very late flights go back to their airports, written twice and sent once",
-            "filter": "the same rows repeated and out of order, through the receiver's rules",
-        }
-        patience = Patience("the Spark job", JOB_STILL_S_MAX)
-        while job.child.process.poll() is None:
-            patience.look(dict(job.last))
-            self._watch.show({"in Parquet": (job.last.get("rows", 0), self._total)})
-            if job.last.get("stage", stage) != stage:
-                stage = job.last["stage"]
-                watch.say(stages[stage])
-            pause(POLL_S)
-        job.thread.join()
-        self._watch.show({"in Parquet": (job.last.get("rows", 0), self._total)})
-        if job.failed() or job.result is None:
-            raise Off(f"the Spark job has failed: {job.child.complain()}")
+        result = self._landing.finish(self._total, self._show)
         self.found.spark_s = time.monotonic() - begun
-        self._check_parquet(job.result)
-        check_filter(self.found, job.result["filtered"])
-        self._check_late(job.result["late"])
+        self._check_parquet(result)
+        check_filter(self.found, result["filtered"])
+        self._check_late(result["late"])
 
     def _check_parquet(self, result: dict[str, Any]) -> None:
         found = self.found
@@ -399,8 +327,8 @@ class Course:
         """What there is to say in the end."""
         found = self.found
         faults = self._faults()
-        found.resends = faults.pop("resends", 0)
         found.after_breaks = faults.pop("after_breaks", 0)
+        found.resends = faults.pop("resends", 0) + found.after_breaks
         faults.pop("messages", 0)
         found.faults = faults
         for daemon in self._network.daemons:

@@ -8,7 +8,14 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 LINE_S = 2.0
 """Between two lines where there is no terminal."""
@@ -26,13 +33,15 @@ class Watch:
         self.begun = time.monotonic()
         self.told: list[str] = []
         self._bars: Progress | None = None
-        self._tasks: dict[str, int] = {}
+        self._tasks: dict[str, TaskID] = {}
         self._said = 0.0
+        self._line = ""
+        self._complete = False
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
             self._bars = Progress(
-                TextColumn("{task.description:<24}"),
+                TextColumn("{task.description}"),
                 BarColumn(bar_width=36),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
@@ -60,24 +69,26 @@ class Watch:
         seconds = time.monotonic() - self.begun
         self.console.print(f"[dim]{seconds:6.1f} s[/dim]  {text}", highlight=False)
 
-    def show(self, counts: Mapping[str, tuple[int, int]], note: str = "") -> None:
-        """How far everything is.
+    def show(self, counts: Mapping[str, int], total: int, note: str) -> None:
+        """How far everything is; a line is left out that would say what the last one said, or that
+        comes after everything is there.
 
         Args:
-            counts: By name: how many there are, of how many.
+            counts: How many there are, by name.
+            total: How many there will be of each.
             note: One more thing worth knowing.
         """
         if self._bars is not None:
-            for name, (done, total) in counts.items():
+            for name, done in counts.items():
                 if name not in self._tasks:
                     self._tasks[name] = self._bars.add_task(name, total=total, note="")
-                last = name == list(counts)[-1]
-                self._bars.update(
-                    self._tasks[name],  # type: ignore[arg-type]
-                    completed=done,
-                    note=note if last else "",
-                )
-        elif time.monotonic() - self._said >= LINE_S:
-            self._said = time.monotonic()
-            parts = [f"{name} {done:,}/{total:,}" for name, (done, total) in counts.items()]
-            self._print("  ".join([*parts, note]).rstrip())
+                self._bars.update(self._tasks[name], completed=done)
+            self._bars.update(self._tasks[next(iter(counts))], note=note)
+            return
+        parts = [f"{name} {done:,}" for name, done in counts.items()]
+        line = f"{', '.join(parts)} of {total:,}; {note}"
+        complete = all(done >= total for done in counts.values())
+        due = complete or time.monotonic() - self._said >= LINE_S
+        if due and line != self._line and not self._complete:
+            self._said, self._line, self._complete = time.monotonic(), line, complete
+            self._print(line)

@@ -27,13 +27,14 @@ class Authority:
         key = authority.make_key()
         asked = authority.read_request(authority.make_request(key, guid, name, HOSTS))
         made = authority.sign(asked, self.certificate, self.key, self.now_s - ago_s)
-        return made, key
+        return made.pem, key
 
     def identity(
-        self, path: Path, guid: bytes, *, ago_s: int = 0, trusts: bytes | None = None
-    ) -> Files:
+        self, path: Path, guid: bytes, name: str = "X", *, ago_s: int = 0,
+        trusts: bytes | None = None,
+    ) -> Files:  # fmt: skip
         """Put an identity into a data directory."""
-        made, key = self.issue(guid, ago_s=ago_s)
+        made, key = self.issue(guid, name, ago_s=ago_s)
         own = path / folder.FOLDER
         authorities = self.certificate if trusts is None else trusts
         for name, data in (

@@ -134,18 +134,24 @@ class Postgres(Server):
 
     haunted = "pre-existing shared memory block"
 
-    def __init__(self, *, prepared: int = 20, within: Path = PUBLIC) -> None:
+    def __init__(
+        self, *, prepared: int = 20, within: Path = PUBLIC, copied: Postgres | None = None
+    ) -> None:
         """Make a new cluster; it is not started.
 
         Args:
             prepared: Its max_prepared_transactions.
             within: Where its folder is made.
+            copied: It is a standby of this server, which is down.
         """
         bin_ = postgres_bin()
         super().__init__(within)
         self.prepared = prepared
         self._bin = bin_
         self.data = self.folder / "data"
+        if copied is not None:
+            self._copy(copied)
+            return
         try:
             run(bin_ / "initdb", "-D", self.data, "-U", "onceq", "-A", "trust", "--no-sync",
                 "--no-locale", "-E", "UTF8")  # fmt: skip
@@ -167,6 +173,19 @@ class Postgres(Server):
         }
         given = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
         return [str(self._bin / "postgres"), "-D", str(self.data), *given]
+
+    def _copy(self, primary: Postgres) -> None:
+        shutil.copytree(primary.data, self.data, ignore=shutil.ignore_patterns("postmaster.*"))
+        (self.data / "standby.signal").touch()
+        with (self.data / "postgresql.auto.conf").open("a") as settings:
+            settings.write(f"primary_conninfo = '{primary.conninfo()}'\n")
+        if os.geteuid() == 0:
+            for place in (self.data, *self.data.rglob("*")):
+                shutil.chown(place, NOBODY)
+
+    def promote(self) -> None:
+        """Let a standby be the primary from now on; returns when it is."""
+        self.sql(f"SELECT pg_promote(true, {START_S})")
 
     def conninfo(self, database: str = "postgres", user: str = "onceq") -> str:
         return (

@@ -273,7 +273,9 @@ class Run:
             self.outcome.interrupted += 1
             if path.exists():
                 try:
-                    onceq.restore(str(path), str(self._folder / "nowhere"), dry_run=True)
+                    onceq.restore(
+                        str(path), str(self._folder / "nowhere"), dry_run=True, unsigned=True
+                    )
                     self.outcome.violations.append(f"{path} was interrupted, and is a backup")
                 except NotABackup:
                     pass
@@ -296,7 +298,7 @@ class Run:
             if node.name in chosen:
                 node.kill(chance.choice((signal.SIGKILL, signal.SIGTERM)))
         for name, kept in chosen.items():
-            done = onceq.restore(kept.report.path, str(kept.node.path), replace=True)
+            done = onceq.restore(kept.report.path, str(kept.node.path), replace=True, unsigned=True)
             shutil.rmtree(done.replaced)
             self._say(f"{name} was put back to log position {done.position}")
             problem = data_directory.check(str(kept.node.path)).problem

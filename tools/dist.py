@@ -2,7 +2,8 @@
 
 The wheel is built from the source package, so that a file which is missing there is missed here. It
 is then installed, without extras, into an empty virtual environment, in which the first tutorial
-runs, and the command ``onceq`` answers.
+runs, and the command ``onceq`` answers. Beside both a bill of materials and ``SHA256SUMS`` are
+written (``sbom.py``).
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 
+import lock
+import sbom
+
 ROOT = Path(__file__).resolve().parent.parent
-LOCK = ROOT / "requirements.lock"
 TUTORIAL = ROOT / "docs" / "tutorial" / "first-queue.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 PACKAGES = ("onceq", "pyspark_onceq")
 """What the wheel installs beside its metadata."""
 IN_SOURCE = (
     "CHANGELOG.md", "LICENSE", "Makefile", "README.md", "docs/hacking.md", "pyproject.toml",
-    "requirements.lock", "src/onceq/py.typed", "tests/conftest.py", "tools/dist.py",
+    "packaging/build.lock", "requirements.lock", "src/onceq/py.typed", "tests/conftest.py",
+    "tools/dist.py",
 )  # fmt: skip
 """Some files of each kind that a source package must have: who unpacks it can run the tests."""
 LIMIT_S = 600
@@ -63,8 +67,9 @@ def build(folder: Path) -> tuple[Path, Path]:
         The wheel and the source package.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for old in (*folder.glob("onceq-*.whl"), *folder.glob("onceq-*.tar.gz")):
-        old.unlink()
+    for pattern in ("onceq-*.whl", "onceq-*.tar.gz", "onceq-*.cdx.json", sbom.SUMS):
+        for old in folder.glob(pattern):
+            old.unlink()
     # The build back end of the lock file, not the newest one, which isolation would fetch.
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
     (wheel,) = folder.glob("onceq-*.whl")
@@ -153,7 +158,12 @@ def try_out(wheel: Path, folder: Path) -> list[str]:
     # What stands in these would stand before what was installed.
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     pip = (binaries / "python", "-m", "pip", "--disable-pip-version-check")
-    run(*pip, "install", "-q", "-c", LOCK, wheel, env=env)
+    needs = folder / "needs.lock"
+    known = lock.blocks(lock.LOCK.read_text(encoding="utf-8"))
+    needs.write_text("".join(known[name] for name in sbom.needed("onceq", (), known)))
+    run(*pip, "install", "-q", "--no-deps", "--require-hashes", "-r", needs, env=env)
+    run(*pip, "install", "-q", "--no-deps", wheel, env=env)
+    run(*pip, "check", env=env)
     blocks = BLOCK.findall(TUTORIAL.read_text(encoding="utf-8"))
     if not blocks:
         raise Failed(f"{TUTORIAL.name} has no code to run")
@@ -184,10 +194,11 @@ def main(arguments: list[str]) -> int:
         inspect(wheel, source)
         with tempfile.TemporaryDirectory(prefix="onceq-dist-") as scratch:
             installed = try_out(wheel, Path(scratch))
+        written = sbom.write(wheel, source)
     except Failed as failed:
         print(failed, file=sys.stderr)
         return 1
-    for package in (wheel, source):
+    for package in (wheel, source, *written):
         print(f"{package}  {package.stat().st_size >> 10} KiB")
     print(f"the wheel works in an empty environment, with {', '.join(installed)}")
     return 0

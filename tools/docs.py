@@ -15,6 +15,7 @@ from types import ModuleType
 import docs_cases
 import docs_cli
 import docs_console
+import docs_copies
 import docs_endings
 import docs_matrix
 import docs_metrics
@@ -128,6 +129,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "limits.md": limits_page,
     "cli.md": docs_cli.page,
     "console.md": lambda: docs_console.page(NOTE),
+    "copies.md": lambda: docs_copies.page(NOTE),
     "conformance.md": lambda: docs_cases.page(NOTE),
     "endings.md": docs_endings.page,
     "metrics.md": lambda: docs_metrics.page(NOTE),

@@ -22,8 +22,12 @@ def _kept(fate: Fate, ending: Ending) -> str:
     if fate.awaits:
         said.append("the message, until its end is told, if asked for that")
     if fate.dead_letter is not When.NEVER:
-        how = "stays, if asked for" if stays else "if asked for"
-        said.append(f"dead letter {how if fate.dead_letter is When.ASKED else 'always'}")
+        how = {
+            When.ASKED: "if asked for",
+            When.SETTING: "if asked for, or as `xact_dead_letter` says",
+            When.ALWAYS: "always",
+        }[fate.dead_letter]
+        said.append(f"dead letter stays, {how}" if stays else f"dead letter {how}")
     if ending is Ending.SETTLED_RECEIVED:
         said.append("the dead letter goes")
     if fate.hidden:

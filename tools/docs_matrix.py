@@ -95,7 +95,7 @@ def _peers() -> list[str]:
     strangers = [
         (who, peers.NOT_PARSED, f"*{why}*") for who, why in peers.STRANGERS.items()
     ]  # fmt: skip
-    strangers.append((peers.IMPOSTOR, peers.NO_SESSION, "*its certificate is for ...*"))
+    strangers += [(who, cell, f"*... {why} ...*") for who, (cell, why) in peers.IMPOSTORS.items()]
     rows = [(packet, *(peers.cell(who, packet) for who in peers.KNOWN)) for packet in peers.PACKETS]
     meaning = [f"* *{cell}*: {text}." for cell, text in peers.MEANING.items()]
     return [

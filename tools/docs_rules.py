@@ -19,7 +19,11 @@ QUESTIONS = ROOT / "docs" / "reference" / "formats" / "mqqb.md"
 HEADING = re.compile(r"^### (\S+)$", re.M)
 NEXT = re.compile(r"^##", re.M)
 CITED = re.compile(r"(?<![\w-])([A-Z]{1,5})-(\d{1,3})\b(?!\.\d)(?: to \1-(\d{1,3})\b)?")
-SHORT = re.compile(r"(?<![\w.-])(?:[PS]\d{1,2}|I\d{1,2}a?)(?!\.?\w|-)")
+SHORT = re.compile(
+    r"(?<![\w.-])(?<!finding )(?<!findings )(?<!^### )(?:[PS]\d{1,2}|I\d{1,2}a?)(?!\.?\w|-)",
+    re.M,
+)
+"""Rules and promises; "finding P1" is an entry of docs/findings.md, where it is a heading."""
 STANDARDS = frozenset({"CRC", "CVE", "ISO", "RFC", "S", "SHA", "UTF"})
 """What looks like a family of rules and is none; S-1 begins a security identifier of Windows."""
 

@@ -31,8 +31,8 @@ from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader
 HEAD: Final = (
     "graph [rankdir=LR, bgcolor=white, nodesep=0.45, ranksep=0.75, pad=0.2]",
     'node [shape=box, style="rounded,filled", fillcolor="#f4f6fa", color="#5b6b86", height=0.45,',
-    '      fontname="Helvetica,Arial,sans-serif", fontsize=11, margin="0.14,0.07"]',
-    'edge [color="#5b6b86", fontname="Helvetica,Arial,sans-serif", fontsize=9.5,',
+    '      fontname="DejaVu Sans,Verdana,sans-serif", fontsize=11, margin="0.14,0.07"]',
+    'edge [color="#5b6b86", fontname="DejaVu Sans,Verdana,sans-serif", fontsize=9.5,',
     '      fontcolor="#33415c", arrowsize=0.7]',
 )
 BEGIN: Final = "begin"

@@ -13,10 +13,10 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from onceq.model.identification import Identification
 from onceq.model.identity import NO_GUID
 from onceq.model.run import Buffer
 from onceq.service import engine
-from onceq.service.identities import Shown
 from onceq.service.links import Connection
 from onceq.service.main import main
 from onceq.service.sessions import Sessions
@@ -77,19 +77,20 @@ class CountingSessions(Sessions):
     """Numbers of the sessions in which nothing was proven."""
 
     def _begin(
-        self, connection: Connection, address: str, outgoing: int, peer: bytes, shown: Shown
-    ) -> int:
-        if shown.guid == NO_GUID:
+        self, connection: Connection, address: str, outgoing: int, peer: bytes,
+        who: Identification, host: str = "",
+    ) -> int:  # fmt: skip
+        if who.guid == NO_GUID:
             self.unproven.add(self._next)
-        self.door.came(proven=shown.guid != NO_GUID, sessions=1)
-        return super()._begin(connection, address, outgoing, peer, shown)
+        self.door.came(proven=who.guid != NO_GUID, sessions=1)
+        return super()._begin(connection, address, outgoing, peer, who, host)
 
-    def data(self, number: int, data: Buffer) -> None:
+    def data(self, number: int, data: Buffer, *, inside: bool = False) -> None:
         """See Sessions."""
         link = self._links.get(number)
         if link is not None and isinstance(link.session, Session):
             self.door.came(proven=number not in self.unproven, size=len(data))
-        super().data(number, data)
+        super().data(number, data, inside=inside)
 
 
 if __name__ == "__main__":

@@ -157,6 +157,7 @@ class Liar(threading.Thread):
         kind, entity = mime.write(envelope.write(post.envelope), post.body, guid_text(lie.claims))
         head = (
             f"POST /{lie.path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: {kind}\r\n"
+            'SOAPAction: "MSMQMessage"\r\n'
             f"Content-Length: {len(entity)}\r\nConnection: close\r\n\r\n"
         )
         with socket.create_connection(("127.0.0.1", self.http[lie.to]), timeout=2.0) as line:

@@ -82,7 +82,7 @@ class Ways:
         """Certificate and key in one."""
         key = authority.make_key()
         asked = authority.read_request(authority.make_request(key, guid, "LIAR", ()))
-        return authority.sign(asked, *signs, int(time.time()) - ago_s) + key
+        return authority.sign(asked, *signs, int(time.time()) - ago_s).pem + key
 
     def _as(self, made: bytes, line: socket.socket, *, alpn: str = "") -> socket.socket:
         with _kept(made) as name:

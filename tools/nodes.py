@@ -5,6 +5,7 @@ With ``acquaint`` they have identities, and speak TLS with each other.
 
 from __future__ import annotations
 
+import fcntl
 import signal
 import socket
 import subprocess
@@ -31,14 +32,16 @@ class Node:
 
     def __init__(
         self, folder: Path, name: str, port: int, peers: dict[str, int], *, settings: str = "",
-        clients: bool = False,
+        clients: bool = False, unread: bool = False,
     ) -> None:  # fmt: skip
         """Args:
         clients: Whether applications may connect over TCP, too.
+        unread: Nobody reads what it writes: standard error is a pipe that is full soon.
         """
+        self._unread = unread
         self.path = folder / name.lower()
         self.clients_at = f"127.0.0.1:{free_port()}" if clients else ""
-        self.name = name
+        self.name, self.token = name, ""
         self.process: subprocess.Popen[bytes] | None = None
         self.kills = 0
         self.start_s: list[float] = []
@@ -50,6 +53,10 @@ class Node:
         )  # fmt: skip
         configuration = self.path / "onceq.toml"
         configuration.write_text(configuration.read_text() + settings)
+        if clients:
+            with onceq.open(self.path) as qm:
+                # Over TCP an application proves by nothing else who it is.
+                self.token = qm.create_token("tools", grants={"": "administer"}).token
 
     def start(self) -> None:
         """Start it and wait until it says that it is ready."""
@@ -57,8 +64,11 @@ class Node:
         with open(self.path / "log.txt", "ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, *self.program, "--data", str(self.path)],
-                stdout=subprocess.PIPE, stderr=log, start_new_session=True,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE if self._unread else log,
+                start_new_session=True,
             )  # fmt: skip
+        if self.process.stderr is not None:
+            fcntl.fcntl(self.process.stderr, fcntl.F_SETPIPE_SZ, 4096)
         assert self.process.stdout is not None
         watch = threading.Timer(READY_S_MAX, self.process.kill)
         watch.start()
@@ -82,9 +92,10 @@ class Node:
         if self.process.poll() is None:
             self.process.send_signal(number)
             self.kills += number == signal.SIGKILL
-        assert self.process.stdout is not None
         code = self.process.wait(60)
-        self.process.stdout.close()
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
         return code
 
 

@@ -18,6 +18,8 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 PYTHON_MIN = (3, 11)
 LOCK = ROOT / "requirements.lock"
+BUILD_LOCK = ROOT / "packaging" / "build.lock"
+"""What the project, and packages without a wheel, are built with."""
 
 
 def works(*arguments: str) -> bool:
@@ -42,12 +44,22 @@ def make() -> None:
 
 
 def install() -> None:
-    """Install the project as it stands here, with exactly the versions of the lock file."""
+    """Install what the lock file names, file by file as it names them, and the project on top.
+
+    Nothing is taken of which the hash is not known: what builds packages comes first, so that no
+    build fetches anything, and the project itself needs nothing more then.
+    """
     print("installing (the first time Spark alone is 450 MB) ...", flush=True)
-    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "-q"]
-    subprocess.run(
-        [*pip, "install", "--use-pep517", "-c", str(LOCK), "-e", f"{ROOT}[dev]"], check=True
-    )
+    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "-q", "install", "--no-deps"]
+    exactly = [*pip, "--require-hashes", "--no-build-isolation", "--use-pep517", "-r"]
+    subprocess.run([*exactly, str(BUILD_LOCK)], check=True)
+    subprocess.run([*exactly, str(LOCK)], check=True)
+    subprocess.run([*pip, "--no-build-isolation", "--use-pep517", "-e", str(ROOT)], check=True)
+    if not works("-m", "pip", "check"):
+        sys.exit(
+            f"packages of the environment do not fit together ({VENV.name}/bin/pip check): "
+            "make clean, and try again; if that does not help, tools/lock.py writes another lock"
+        )
     needed = "onceq, cryptography, pytest, hypothesis, pyspark, pyarrow, matplotlib, sphinx"
     if not works("-c", f"import {needed}"):
         sys.exit(f"the environment does not work: remove {VENV.name} (make clean) and try again")

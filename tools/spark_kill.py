@@ -99,7 +99,7 @@ def run(
         make = Line if managers == "1" else Crossing
         shape = make(folder, alpha, beta, seed, chance)
         places = {name: str(folder / name) for name in ("checkpoint", "work")}
-        spark = SparkSide(folder, {**shape.config, **places})
+        spark = SparkSide(folder, {**shape.config, **places}, nodes.values())
         shape.traffic.start()
         spark.start()
         problems = _kill_again_and_again(nodes, spark, shape, kills, chance, done, say)

@@ -11,12 +11,14 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from kill import Driver
 from kill_judge import Outcome
 from nodes import Node
+from onceq.client.credentials import TOKEN_FILE
 from onceq.embedded import data_directory
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,8 +39,13 @@ PROC = Path("/proc")
 class SparkSide:
     """The process that runs the query, and all that it has started."""
 
-    def __init__(self, folder: Path, config: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, config: dict[str, Any], nodes: Iterable[Node] = ()) -> None:
         self._folder = folder
+        self._tokens = folder / "tokens"
+        self._tokens.touch(0o600)
+        self._tokens.write_text(
+            "".join(f"{one.clients_at} {one.token}\n{one.path} {one.token}\n" for one in nodes)
+        )
         self._config = config
         self._path = folder / "spark.json"
         self.change()
@@ -60,7 +67,7 @@ class SparkSide:
             self._process = subprocess.Popen(
                 [sys.executable, *self.arguments],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
-                start_new_session=True,
+                start_new_session=True, env={**os.environ, TOKEN_FILE: str(self._tokens)},
             )  # fmt: skip
         threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
 

@@ -6,6 +6,10 @@ each one all places are compared with each other and with what the application w
 databases PostgreSQL takes part in a quarter of the cases, MariaDB in a quarter, both at once in a
 quarter, and in the rest one is the last agent of one manager: PostgreSQL, MariaDB or SQLite, whose
 commit may also land in the middle of recovery; ``--database`` chooses.
+
+Of the cases with PostgreSQL as the last agent some have two servers. Where one would crash and
+start again, its synchronous standby takes its place. Or an asynchronous one does that lacks the
+last commits, and each application must be told before it works there.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 from tests.partners import last_crashes  # noqa: E402
 from tests.partners.bases import KINDS, MARIADB, POSTGRESQL, Base, open_all  # noqa: E402
 from tests.partners.crashes import CRASHES, POINTS, SECOND, Stage  # noqa: E402
+from tests.partners.pair import Pair  # noqa: E402
+from tests.programs import PUBLIC  # noqa: E402
 from tests.servers import MariaDB, Postgres  # noqa: E402
 
 LAST = "last-agent"
@@ -33,6 +39,8 @@ DATABASES = {
     POSTGRESQL: (POSTGRESQL,), MARIADB: (MARIADB,), "both": KINDS, LAST: KINDS
 }  # fmt: skip
 TELL_EVERY = 50
+PAIR_SHARE = 0.3
+"""Of the cases of a last agent, those with two servers; half of them lose commits."""
 SLOW_SHARE = 0.2
 """Of the cases of a last agent, those whose commit is slow."""
 
@@ -75,6 +83,15 @@ class Play:
             server = bases[MARIADB].server
             assert isinstance(server, MariaDB)
             self._lasts.append(last_crashes.LastMariadb(server))
+        self._paired = POSTGRESQL in bases
+        self._pairs = contextlib.ExitStack()
+        if self._paired:
+            self._synchronous, self._behind = (
+                last_crashes.LastPair(
+                    self._pairs.enter_context(Pair(PUBLIC, synchronous=synchronous))
+                )
+                for synchronous in (True, False)
+            )
         self.count = 0
         self.hits: Counter[str] = Counter()
 
@@ -82,6 +99,8 @@ class Play:
         """One case with databases of that name; returns what the application was told."""
         self.count += 1
         messages = self._rng.choice((1, 1, 3, 20))
+        if name == LAST and self._paired and self._rng.random() < PAIR_SHARE:
+            return self._with_a_pair(messages)
         if name == LAST:
             made = plan_last(self._rng)
             self._hit(made)
@@ -91,6 +110,19 @@ class Play:
         self._hit(made)
         return self._stage.case(made, [self._bases[kind] for kind in kinds], messages=messages)
 
+    def _with_a_pair(self, messages: int) -> str:
+        if self._rng.random() < 0.5:
+            self.hits["a failover that loses commits"] += 1
+            self._last.set_back(self._behind, self._rng.choice((1, 1, 3)))
+            return "set back"
+        made = plan_last(self._rng)
+        self._hit(made)
+        before = self._synchronous.pair.failovers
+        self._synchronous.follow()
+        told = self._last.case(made, self._synchronous, messages=messages)
+        self.hits["a failover"] += self._synchronous.pair.failovers - before
+        return told
+
     def _hit(self, made: dict[str, str]) -> None:
         for point, what in made.items():
             self.hits["a slow commit" if point == last_crashes.SLOW else what] += 1
@@ -99,6 +131,7 @@ class Play:
         """Stop what runs."""
         self._stage.close()
         self._last.close()
+        self._pairs.close()
 
 
 def main() -> int:

@@ -7,13 +7,13 @@ async with await onceq.aio.connect("./alpha") as qm:
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from os import PathLike, fspath
 
 from onceq.client.address import parse
 from onceq.client.async_link import AsyncLink
 from onceq.client.credentials import Credentials, Tls
+from onceq.client.handing import in_thread
 from onceq.client.opening import connect as _connect
 from onceq.client.tasks import letters
 from onceq.client.tasks.branches import AsyncBranch, AsyncGroups, AsyncXa
@@ -47,7 +47,7 @@ __all__ = [
 
 
 async def connect(
-    where: str = ".",
+    where: str | PathLike[str] = ".",
     *,
     timeout: float = 10.0,
     token: str | None = None,
@@ -85,7 +85,7 @@ async def open(
             )
         )  # fmt: skip
 
-    link = await asyncio.get_running_loop().run_in_executor(None, started)
+    link = await in_thread(started)
     return AsyncQueueManager(link, None)
 
 

@@ -98,6 +98,10 @@ def _states(view: MetricsView) -> Iterable[Row]:
             yield (one.peer, state.lower()), count
 
 
+def _refused(view: MetricsView) -> Iterable[Row]:
+    return [((o.peer, kind), o.refused[kind]) for o in view.outgoing for kind in sorted(o.refused)]
+
+
 def _ends(view: MetricsView) -> Iterable[Row]:
     return [((), view.certificate_ends)] if view.certificate_ends else []
 
@@ -133,21 +137,45 @@ _COUNTERS: Final = (
     Described("onceq_stream_resent", "counter",
               "Transactional messages that were transmitted once more.",
               rows=_one(lambda v: v.resent)),
+    Described("onceq_outgoing_refused", "counter",
+              "Messages that another queue manager did not take, by class (no such queue, access "
+              "denied, quota ...), since the first was sent there.",
+              ("peer", "class"), _refused),
     Described("onceq_refused", "counter",
               "Requests of applications that were refused, by code of the error.",
               ("reason",), _each(lambda v: v.refused)),
+    Described("onceq_trace_reports_dropped", "counter",
+              "Trace reports that no report queue has taken: full, away, or of the wrong kind.",
+              rows=_one(lambda v: v.reports_dropped)),
     Described("onceq_disbelieved", "counter",
               "What other queue managers said that does not count, by what it was.",
               ("what",), _each(lambda v: v.disbelieved)),
     Described("onceq_connections_refused", "counter",
               "Connections that were not let in, by kind.",
               ("kind",), _each(lambda v: v.turned_away)),
+    Described("onceq_trail_acts_lost", "counter",
+              "Acts of administration that went before they were told outside.",
+              rows=_one(lambda v: v.trail_lost)),
     Described("onceq_log_bytes", "counter",
               "Bytes that were ever written to the log; goes on after a restart.",
               rows=_one(lambda v: v.log_position)),
 )  # fmt: skip
 _GAUGES: Final = (
     Described("onceq_queues", "gauge", "Queues of applications.", rows=_one(lambda v: v.queues)),
+    Described("onceq_queues_paused", "gauge", "Queues that an operator has paused.",
+              rows=_one(lambda v: v.queues_paused)),
+    Described("onceq_queues_failing", "gauge",
+              "Queues of which a consumer says that it can handle no message.",
+              rows=_one(lambda v: v.queues_failing)),
+    Described("onceq_identity_clashes", "gauge",
+              "Identities that two queue managers use, noticed since the start.",
+              rows=_one(lambda v: v.clashes)),
+    Described("onceq_directory_away", "gauge", "1: the directory cannot be read.",
+              rows=_one(lambda v: v.directory_away)),
+    Described("onceq_trail_untold", "gauge",
+              "1 while acts of administration wait that are to be told outside: trail_file, "
+              "trail_syslog.",
+              rows=_one(lambda v: v.trail_untold)),
     Described("onceq_messages", "gauge", "Messages in queues of applications.",
               rows=_one(lambda v: v.messages)),
     Described("onceq_message_bytes", "gauge",
@@ -160,6 +188,9 @@ _GAUGES: Final = (
               rows=_one(lambda v: v.journal_messages)),
     Described("onceq_dead_letters", "gauge", "Messages in the two dead-letter queues.",
               ("kind",), _letters),
+    Described("onceq_poison_messages", "gauge",
+              "Messages that policies have moved aside: they were received in vain too often.",
+              rows=_one(lambda v: v.poison_messages)),
     Described("onceq_damaged_messages", "gauge",
               "Messages set aside because their stored bytes are damaged.",
               rows=_one(lambda v: v.damaged_messages)),

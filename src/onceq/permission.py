@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
 
 from onceq.errors import AccessDenied
 
@@ -14,13 +15,33 @@ def denied(path: str, *, instead: str = "") -> AccessDenied:
     Args:
         instead: What else may help, as a further sentence.
     """
-    text = f"permission denied: account {_account(os.geteuid())} may not use {path}"
+    text = f"permission denied: account {account_name(os.geteuid())} may not use {path}"
     owner = _owner(path)
     if owner is not None and owner != os.geteuid():
-        text += f", which belongs to {_account(owner)}: run this as {_account(owner)}"
+        text += f", which belongs to {account_name(owner)}: run this as {account_name(owner)}"
     else:
         text += ": run this as the account of the queue manager, or have its rights changed"
     return AccessDenied(f"{text}; {instead}" if instead else text)
+
+
+def check_own(folder: str) -> None:
+    """Raises AccessDenied if others than this account and root could put files into a folder:
+    whoever can says in ``onceq.toml`` who is believed."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return  # whoever uses it says why it cannot be
+    if found.st_uid not in (os.geteuid(), 0):
+        raise AccessDenied(
+            f"{folder} belongs to {account_name(found.st_uid)}, who could change what a queue "
+            f"manager there believes: run this as {account_name(found.st_uid)}, or take a folder "
+            "of your own"
+        )
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise AccessDenied(
+            f"others may write in {folder} (mode {stat.S_IMODE(found.st_mode):o}), and change what "
+            "a queue manager there believes: chmod go-w it, or take a new folder in it"
+        )
 
 
 def _owner(path: str) -> int | None:
@@ -36,7 +57,8 @@ def _owner(path: str) -> int | None:
             path = parent
 
 
-def _account(uid: int) -> str:
+def account_name(uid: int) -> str:
+    """Of an account; its number, if it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

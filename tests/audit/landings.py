@@ -28,6 +28,9 @@ LANDED, OTHERS, WAITING = 12, 3, 5
 KINDS = pa.schema([("queueManager", pa.string()), ("queue", pa.string()),
                    ("lookupId", pa.int64()), ("messageId", pa.binary())])  # fmt: skip
 
+SUMS = pa.schema([("body", pa.binary()), ("bodyCrc", pa.int64())])
+BAD = KINDS.append(pa.field("body", pa.binary()))
+
 
 def lived(path: Path) -> Path:
     """Histories of A, which sends to two queues of B, and of B, where a landing reads one."""
@@ -92,15 +95,21 @@ def landed(
     prefix = more.get("prefix", "")
     half = len(rows) // 2
     for at, part in enumerate((rows[:half], rows[half:])):
-        table = pa.Table.from_pylist(list(part), KINDS)
-        table = table.rename_columns([prefix + name for name in KINDS.names])
+        kinds = pa.schema([*KINDS, *(SUMS.field(n) for n in SUMS.names if n in part_of(rows))])
+        table = pa.Table.from_pylist(list(part), kinds)
+        table = table.rename_columns([prefix + name for name in kinds.names])
         pq.write_table(table, to / f"batch-{at:09}-00000.parquet")
     if bad:
         errors = to.with_name(f"{to.name}_errors")
         errors.mkdir()
-        table = pa.Table.from_pylist(list(bad), KINDS)
+        table = pa.Table.from_pylist(list(bad), BAD)
         pq.write_table(table, errors / "batch-000000001-00000.parquet")
     return to
+
+
+def part_of(rows: Sequence[Row]) -> set[str]:
+    """The names of the columns of rows."""
+    return set(rows[0]) if rows else set()
 
 
 def audited(path: Path, *tables: Path, **more: Any) -> Row:

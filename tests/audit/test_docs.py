@@ -7,18 +7,22 @@ from pathlib import Path
 
 from onceq.audit.acts import ADDED, MISSING
 from onceq.audit.copies import STATES
+from onceq.audit.home_rules import RULES as HOME
 from onceq.audit.landed_rules import FAULTS as LANDED
 from onceq.audit.letters import FAULTS
 from onceq.audit.measure import NAMES
 from onceq.audit.report import INVARIANTS
 from onceq.audit.rules import RULES
+from onceq.audit.waiting import DIFFERS
 
 ACTS = {rule[:2] for rule in (MISSING, ADDED)}
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "audit.md"
+PROMISES = Path(__file__).parents[2] / "docs" / "guarantees.md"
 
 
 def known() -> set[tuple[str, str]]:
-    return {(rule.invariant, rule.fault) for rule in RULES} | set(FAULTS) | set(LANDED) | ACTS
+    rules = {(rule.invariant, rule.fault) for rule in (*RULES, *HOME)}
+    return rules | set(FAULTS) | set(LANDED) | ACTS | {DIFFERS}
 
 
 def test_the_page_lists_every_fault_with_its_invariant() -> None:
@@ -26,6 +30,20 @@ def test_the_page_lists_every_fault_with_its_invariant() -> None:
     listed = {(invariant, fault) for faults, invariant in rows
               for fault in re.findall(r"`([a-z-]+)`", faults)}  # fmt: skip
     assert listed == known()
+
+
+def test_the_page_says_of_every_promise_whether_it_is_judged() -> None:
+    """A promise that has a rule is judged, and one that has none says why not (finding P3a)."""
+    section = PAGE.read_text().split("### Which promise is judged")[1]
+    said = {
+        promise: words
+        for names, words in re.findall(r"^\| (I\d[^|]*) \| ([^|]+) \|$", section, re.M)
+        for promise in names.split(", ")
+    }
+    promises = re.findall(r"^\| (I\d+a?) \|", PROMISES.read_text(), re.M)
+    assert list(said) == promises
+    unjudged = {promise for promise, words in said.items() if words.startswith("no: ")}
+    assert set(promises) - unjudged == {invariant for invariant, _ in known()}
 
 
 def test_the_report_says_what_each_invariant_is() -> None:
@@ -39,7 +57,10 @@ def test_every_state_has_a_name() -> None:
 def test_every_fault_is_planted_by_somebody() -> None:
     """A rule that no planted fault has ever broken may be one that never speaks."""
     folder = Path(__file__).parent
-    names = ("corruptions.py", "test_acts.py", "test_audit.py", "test_landed.py", "test_planted.py")
+    names = (
+        "corruptions.py", "test_acts.py", "test_audit.py", "test_landed.py", "test_planted.py",
+        "test_sentences.py", "test_waiting.py",
+    )  # fmt: skip
     texts = "".join((folder / name).read_text() for name in names)
     named = {fault for _, fault in known() if f'"{fault}"' in texts}
     assert named == {fault for _, fault in known()}

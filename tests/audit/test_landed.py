@@ -7,16 +7,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from onceq.audit.landed import folded
 from onceq.cli.main import run
 from onceq.errors import ConfigurationError
 from onceq.model.identity import guid_bytes
 from onceq.spark.land.memory import DRAINED, HIDDEN
+from onceq.spark.land.plan import IDENTITY
 from onceq.spark.land.reading import opened
 from tests.audit.landings import (
     KINDS,
@@ -306,11 +307,49 @@ def test_spark_is_not_needed() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_names_of_a_queue() -> None:
-    same = [r"private$\Q", r"B\private$\q", r"DIRECT=OS:b\private$\q", r".\PRIVATE$\q"]
-    assert {folded(name) for name in same} == {r"private$\q"}
-    assert folded("orders") != folded(r"private$\orders")
-    assert folded(r"private$\system$;deadxact") == folded("system$;deadxact")
+def said(row: Row, at: int, *names: str) -> Row:
+    """A row that says the body of its message, which is its number."""
+    body = b"%d" % at
+    whole = {"body": body, "bodyCrc": crc32(body)}
+    return {**row, **{name: whole[name] for name in names}}
+
+
+@pytest.mark.parametrize("names", [("body",), ("bodyCrc",), ("body", "bodyCrc")], ids=str)
+def test_rows_say_what_their_messages_said(
+    place: Path, rows: list[Row], tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    """Rows whose bodies, sums or identities were exchanged passed as proven (finding P3a)."""
+    good = [said(row, at, *names) for at, row in enumerate(rows)]
+    columns = [*IDENTITY, *names]
+    assert faults(audited(place, landed(tmp_path / "good", good, columns=columns))) == {}
+    swaps = [*((name,) for name in names), ("lookupId", "messageId")]
+    for at, swapped in enumerate(swaps):
+        bad = [dict(row) for row in good]
+        for name in swapped:
+            bad[3][name], bad[7][name] = bad[7][name], bad[3][name]
+        found = faults(audited(place, landed(tmp_path / f"{at}", bad, columns=columns)))
+        assert found == {"landed-altered": 2}, swapped
+
+
+def test_a_bad_row_says_what_its_message_said(place: Path, rows: list[Row], tmp_path: Path) -> None:
+    columns = [*IDENTITY, "bodyCrc"]
+    good = [said(row, at, "bodyCrc") for at, row in enumerate(rows)]
+    for at, body in enumerate((b"11", b"12")):
+        bad = [{**rows[11], "body": body}]
+        table = landed(tmp_path / f"{at}", good[:11], bad=bad, columns=columns, body="json")
+        assert faults(audited(place, table)) == ({} if body == b"11" else {"landed-altered": 1})
+
+
+def test_rows_say_their_queue_in_any_spelling(place: Path, rows: list[Row], tmp_path: Path) -> None:
+    """As it was typed for the landing, of this version or of one before (finding P3)."""
+    for at, name in enumerate(("private$/q", r"B\Private$\Q", r"DIRECT=OS:b\private$\q")):
+        named = [{**row, "queue": name} for row in rows]
+        to = landed(tmp_path / f"{at}", named, queues="private$/q")
+        assert faults(audited(place, to)) == {}, name
+    twice = [*rows, {**rows[0], "queue": "private$/q"}]
+    assert faults(audited(place, landed(tmp_path / "t", twice, total=len(rows)))) == {
+        "landed-twice": 1
+    }
 
 
 def test_the_command(

@@ -7,7 +7,9 @@ the same in every run.
 
 from __future__ import annotations
 
+import os
 import socket
+import struct
 from collections.abc import Sequence
 
 import pytest
@@ -39,6 +41,13 @@ class Wire:
         self._api.data_received(data)
         self.node.pump()
         return len(data)
+
+    def setsockopt(self, level: int, option: int, value: bytes) -> None:
+        """Nothing here waits for a kernel."""
+
+    def getsockopt(self, level: int, option: int, size: int) -> bytes:
+        """The daemon runs under the account of its client."""
+        return struct.pack("3i", os.getpid(), os.geteuid(), os.getegid())
 
     def sendall(self, data: Buffer) -> None:
         """Only the hello is sent so."""

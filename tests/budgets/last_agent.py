@@ -18,10 +18,15 @@ class Decides:
     """A last agent and its Agent in one; see there."""
 
     name = "postgresql:1/shop"
+    address = "host=one"
     connection = None
 
     def check(self) -> None:
         """See LastAgent."""
+
+    def is_new(self, manager: str) -> bool:
+        """See LastAgent."""
+        return False
 
     def begin(self, xid: Xid) -> None:
         """See LastAgent."""

@@ -17,7 +17,8 @@ from onceq.model.requests import EditDirectory
 from onceq.model.results import Opened, Outcome, Sent
 from onceq.model.run import Run
 from onceq.model.views.branches import GroupResult
-from onceq.model.xid import Xid
+from onceq.model.views.pages import Page
+from onceq.model.xid import NUMBER_BYTES, TAG_BYTES, Xid
 from onceq.packet.batch import Batch
 from onceq.packet.own import own_headers
 
@@ -177,8 +178,15 @@ class Applications:
     def forget_group(self, app: str) -> None:
         self.ask(requests.ForgetGroup(app))
 
-    def enlist(self, tx: int, gtrid: bytes, partner: str = "db") -> None:
-        self.ask(requests.Enlist(tx, gtrid, partner))
+    def enlist(self, tx: int, partner: str = "db") -> bytes:
+        """The identifier under which its decision can be asked for."""
+        drawn = next(self.numbers).to_bytes(NUMBER_BYTES, "big")
+        return bytes(self.ask(requests.Enlist(tx, partner, drawn=drawn)))
+
+    def attempt(self, prefix: bytes) -> bytes:
+        """The identifier of the branches of another attempt at a batch."""
+        drawn = next(self.numbers).to_bytes(TAG_BYTES, "big")
+        return bytes(self.ask(requests.BeginAttempt(prefix, drawn=drawn)))
 
     def decision(self, gtrid: bytes) -> Decision:
         result = self.ask(requests.AskDecision(gtrid))
@@ -213,7 +221,15 @@ class Applications:
             return []
 
     def look(self, what: str, name: str = "") -> Any:
-        return self.ask(requests.Look(what, name))
+        """A view; of what is told in pages the views of all of them."""
+        found = self.ask(requests.Look(what, name))
+        if not isinstance(found, Page):
+            return found
+        views = list(found.views)
+        while found.next:
+            found = self.ask(requests.Look(what, name, found.next))
+            views += found.views
+        return views
 
     def edit_list(self, what: str, name: str, *members: str) -> str:
         """Change a distribution list of the directory; its format name."""

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tests.conformance.link import LATENCY_US, Link, Wire
+from tests.conformance.link import Link, Wire
 
 if TYPE_CHECKING:
     from tests.conformance.processes import ProcessNode, ProcessWorld
@@ -116,7 +116,9 @@ class SocketWire(Wire):
         return lambda data: self.sent(side, data)
 
     def _ended(self) -> None:
-        self.world.after(LATENCY_US, lambda: self.break_("closed by the other side"))
+        self.world.after(
+            self.world.turn.latency_us, lambda: self.break_("closed by the other side")
+        )
 
     def deliver(self, side: int, data: bytes) -> None:
         self.ends[side].write(data)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from onceq.service.restoring import record
 from onceq.simulator.sim.disk import SimFiles
 from onceq.simulator.sim.power import Plan
-from tests.conformance.world import Node, World
+from onceq.store.identification import read_identification, write_identification
+from onceq.store.log import LogStore
+from tests.conformance.world import SEGMENT_BYTES, Node, World
 
 
 def image(node: Node) -> SimFiles:
@@ -37,3 +42,44 @@ def twin_of(world: World, node: Node, files: SimFiles) -> Node:
     twin.identity = node.identity
     put_back(twin, files)
     return twin
+
+
+def clone(world: World, node: Node, files: SimFiles) -> Node:
+    """It starts from what was on the disk of a manager, and nothing tells it so."""
+    twin = Node(world, "TWIN", node.settings)
+    twin.kill()
+    twin.identity = node.identity
+    twin.files = files.image(Plan((), ()))
+    twin.start()
+    return twin
+
+
+def restored(world: World, node: Node) -> Node:
+    """The same manager, put back from a backup that is taken now."""
+    files = image(node)
+    node.kill()
+    node.files = files
+    _record(world, node, b"")
+    node.start()
+    return node
+
+
+def copy_of(world: World, node: Node, name: str = "C") -> Node:
+    """Another manager, with an identity of its own, made of a backup that is taken now; the
+    original lives on."""
+    copy = Node(world, name, node.settings)
+    copy.kill()
+    copy.files = image(node)
+    who = read_identification(copy.files, "/store")
+    other = replace(who, identity=copy.identity.pack())
+    write_identification(copy.files, "/store", other)
+    _record(world, copy, node.identity.guid)
+    world.nodes[name] = copy
+    copy.start()
+    return copy
+
+
+def _record(world: World, node: Node, previous: bytes) -> None:
+    """As ``onceq qm restore`` does it, before the store takes its place."""
+    store = LogStore.open("/store", node.files, segment_bytes=SEGMENT_BYTES)
+    record(store, node.clock, taken_s=1, position=1, previous=previous, random=world.entropy)

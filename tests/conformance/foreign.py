@@ -12,7 +12,6 @@ from typing import Any
 from onceq.model.run import Buffer
 from onceq.packet.arrived import ArrivedRun
 from onceq.wire.mqqb.session import Acked, Arrived, Closed, Opened, Session
-from tests.conformance.link import LATENCY_US
 from tests.conformance.world import Node, World
 
 STRANGER = b"stranger".ljust(16, b"\7")
@@ -34,7 +33,9 @@ class _Line:
 
     def write(self, pieces: Sequence[Buffer]) -> None:
         data = b"".join(map(bytes, pieces))
-        self.foreign.world.after(LATENCY_US, lambda: self.foreign.heard(self, data))
+        self.foreign.world.after(
+            self.foreign.world.turn.latency_us, lambda: self.foreign.heard(self, data)
+        )
 
     def close(self) -> None:
         self.foreign.closed.append("closed by the queue manager")
@@ -80,8 +81,13 @@ class Foreign:
         session = self._session(line, initiator=True)
         session.start()
         self._say(line)
-        self.world.run(0.01)
+        self.world.run(self._moment_s)
         return self
+
+    @property
+    def _moment_s(self) -> float:
+        """By then what was said is answered, and that too, in whatever world."""
+        return max(0.01, 10 * self.world.turn.latency_us / 1e6)
 
     def answer(self, node: Node, outgoing: int) -> None:
         """Be what a queue manager finds where it has connected to."""
@@ -134,7 +140,7 @@ class Foreign:
         session = self.lines[line]
         session.send(packet, count=count, recoverable=recoverable, now_us=self.world.now_us)
         self._say(line)
-        self.world.run(0.01)
+        self.world.run(self._moment_s)
 
     def gone(self) -> None:
         """Hang up."""

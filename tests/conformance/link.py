@@ -11,8 +11,6 @@ from onceq.simulator.process.relay import Passing, Relay, faithful
 if TYPE_CHECKING:
     from tests.conformance.world import World
 
-LATENCY_US = 100
-
 
 @dataclass
 class Link:
@@ -79,7 +77,7 @@ class Wire:
                 self.relay.receive(side, data, self.world.now_us)
                 self.move()
 
-        self.world.after(LATENCY_US, arrive)
+        self.world.after(self.world.turn.latency_us, arrive)
 
     def move(self) -> None:
         """Hand on what the relay has, and see to its timers."""
@@ -89,7 +87,7 @@ class Wire:
         for side in (0, 1):
             data = self.relay.take_output(side)
             if data:
-                self.world.after(LATENCY_US, self._deliverer(side, data))
+                self.world.after(self.world.turn.latency_us, self._deliverer(side, data))
         if self.relay.closed:
             self.break_(self.relay.closed)
             return

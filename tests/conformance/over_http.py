@@ -91,6 +91,7 @@ def posted(world: World, entity: bytes, kind: str = "text/xml", *, to: str = "A"
     assert node.engine is not None
     session = node.engine.sessions.accepted_http(Stranger(), "10.9.9.9")
     head = f"POST /msmq/x HTTP/1.1\r\nHost: {to.lower()}\r\nContent-Type: {kind}\r\n"
+    head += 'SOAPAction: "MSMQMessage"\r\n'
     data = head.encode() + b"Content-Length: %d\r\n\r\n" % len(entity) + entity
     for at in range(0, len(data), 100):
         node.engine.sessions.data(session, data[at : at + 100])

@@ -5,9 +5,10 @@ A policy gives, for one packet on its way, each copy that gets through, with its
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
-from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, USER
+from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, SETTLING, USER
 from onceq.simulator.process.relay import Passing, faithful
 
 Policy = Callable[[Passing], list[tuple[int, Passing]]]
@@ -37,6 +38,12 @@ def only(*numbers: int) -> Policy:
 def messages_twice(passing: Passing) -> list[tuple[int, Passing]]:
     """Each message comes twice, 100 us apart."""
     return [(0, passing), (100, passing)] if passing.kind == USER else faithful(passing)
+
+
+def settling(count: int) -> Policy:
+    """So many of the packets that settle doubts get through, and no more."""
+    passed = itertools.count(1)
+    return lambda p: [] if p.kind == SETTLING and next(passed) > count else faithful(p)
 
 
 no_order_acks = without(ORDER_ACK)

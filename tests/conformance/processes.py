@@ -371,7 +371,8 @@ class ProcessWorld(World):
     def see_to_doors(self) -> None:
         """Whoever is alive and can be reached takes connections; nobody else does."""
         for (a, b), door in self._doors.items():
-            wanted = self.link(a, b).up and not self[b].dead
+            b = self.leads.get(b, b)
+            wanted = a != b and self.link(a, b).up and not self[b].dead
             if wanted and door.listener is None:
                 self.watch(door.open(), self._acceptor(a, b, door))
             elif not wanted and door.listener is not None:
@@ -385,6 +386,14 @@ class ProcessWorld(World):
             self.wires.append(SocketWire(self, (self[a], self[b]), self.link(a, b), made))
 
         return accept
+
+    def lead(self, name: str, to: str) -> None:
+        super().lead(name, to)
+        for (_, b), door in self._doors.items():
+            if b == name and door.listener is not None:
+                self.unwatch(door.listener)
+                door.shut()
+        self.see_to_doors()
 
     def cut(self, one: str, other: str) -> None:
         super().cut(one, other)

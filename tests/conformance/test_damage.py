@@ -48,6 +48,7 @@ def _waiting(world: World) -> Node:
     return a
 
 
+@pytest.mark.unturned("second", reason="it alters a byte of one copy")
 def test_an_outgoing_queue_does_not_stand_behind_a_damaged_message(world: World) -> None:
     a = _waiting(world)
     _flip(a, _bodies()[5])
@@ -59,11 +60,12 @@ def test_an_outgoing_queue_does_not_stand_behind_a_damaged_message(world: World)
     assert _bodies()[5] in missing
     assert len(missing) <= 6, "more than the block"
     assert got == [body for body in _bodies() if body not in missing], "in order, each once"
-    damaged = a.ask(requests.Look("damages"))
+    damaged = a.ask(requests.Look("damages")).views
     assert sum(view.count for view in damaged) == len(missing)
     assert {view.queue for view in damaged} == {Q}
 
 
+@pytest.mark.unturned("second", reason="it alters a byte of one copy")
 def test_what_left_before_it_was_damaged_is_in_doubt_and_settled(world: World) -> None:
     """It arrived, but nobody here has heard so; later the other side says it."""
     world.cut("A", "B")
@@ -78,7 +80,7 @@ def test_what_left_before_it_was_damaged_is_in_doubt_and_settled(world: World) -
     world.link("A", "B").policy = faithful
     world.run(300)
     assert [bytes(body) for body in world["B"].bodies(LOCAL)] == _bodies(), "each once"
-    damaged = a.ask(requests.Look("damages"))
+    damaged = a.ask(requests.Look("damages")).views
     assert {view.reason for view in damaged} == {0xC003}, "never called not delivered"
-    (outgoing,) = a.ask(requests.Look("outgoing"))
+    (outgoing,) = a.ask(requests.Look("outgoing")).views
     assert (outgoing.messages, outgoing.in_doubt) == (0, 0), "the doubt is settled"

@@ -155,6 +155,9 @@ def test_repeated_tellings_change_nothing_more(world: World) -> None:
     assert b.bodies(LOCAL) == [b"1", b"next"]
 
 
+@pytest.mark.unturned(
+    "restore", reason="who was put back knows less, of what has left and of what came"
+)
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_both_sides_remember_over_a_power_cut(world: World, *, checkpoint: bool) -> None:
     doubtful(world, 1, after=False)
@@ -176,6 +179,9 @@ def test_both_sides_remember_over_a_power_cut(world: World, *, checkpoint: bool)
     assert dead(world["A"]) == {b"2": NOT_DELIVERED, b"3": NOT_DELIVERED}
 
 
+@pytest.mark.unturned(
+    "restore", reason="who was put back knows less, of what has left and of what came"
+)
 def test_the_receiver_dies_between_its_note_and_its_answer(world: World) -> None:
     doubtful(world, 1)
     b = world["B"]
@@ -250,6 +256,9 @@ def test_a_question_about_a_stream_that_was_left_does_not_lead_back_to_it(world:
     assert set(dead(a).values()) == {IN_DOUBT}, "they wait to be received, and have arrived"
 
 
+@pytest.mark.unturned(
+    "restore", reason="who was put back knows less, of what has left and of what came"
+)
 def test_what_one_of_two_copies_does_not_know_may_have_reached_the_other(world: World) -> None:
     """Its receiver runs twice, and its sender has noticed it: the one that is asked has accepted
     nothing, and that says nothing of the other one."""

@@ -114,11 +114,13 @@ def test_case_039_send_cannot_deny_receiving(a: Node) -> None:
     assert caught.value.hresult == 0xC00E0045
 
 
+@pytest.mark.unturned("public", reason="the name is reserved for private queues")
 def test_the_order_queue_cannot_be_made_by_applications(a: Node) -> None:
     with pytest.raises(IllegalPathName):
         a.create("order_queue$", transactional=False)
 
 
+@pytest.mark.unturned("public", "private", reason="it asks with names of its own")
 @pytest.mark.inside("a second application on the same engine")
 def test_removal_of_a_range_respects_sharing(a: Node) -> None:
     a.once(r"private$\q", b"m")

@@ -18,6 +18,7 @@ from onceq.errors import (
     PropertyNotAllowed,
     QueueNotFound,
     UnsupportedFormatName,
+    WrongQueueKind,
 )
 from onceq.model import requests
 from tests.conformance.world import Node, World, Worlds
@@ -55,8 +56,11 @@ def test_case_035_transactional_never_changes(worlds: Worlds) -> None:
         assert a.look("queue", name) == before
     a.once(Q, b"still transactional")
     a.send(0, plain, b"still plain")
-    a.once(plain, b"not for it")
-    a.send(0, Q, b"not for it")
+    with pytest.raises(WrongQueueKind) as wrong:
+        a.once(plain, b"not for it")
+    assert wrong.value.hresult == 0xC00E0050
+    with pytest.raises(WrongQueueKind, match="takes only what is sent in a transaction"):
+        a.send(0, Q, b"not for it")
     assert a.bodies(Q) == [b"still transactional"]
     assert a.bodies(plain) == [b"still plain"]
 

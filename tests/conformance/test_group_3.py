@@ -214,6 +214,7 @@ def test_case_052_same_numbers_after_a_restart(world: World, how: str) -> None:
     assert len(before) == 2
 
 
+@pytest.mark.unturned("public", "private", reason="it is about direct names")
 @pytest.mark.parametrize("by", ["a direct name", "its number"])
 def test_case_053_one_return_address(world: World, by: str) -> None:
     """The messages carry who sent them; where the acknowledgments of a session go follows the kind
@@ -418,6 +419,7 @@ def test_refused_messages_do_not_block_their_stream(
     assert replace(fast(), resend_first_s=1).resend_first_s == 1
 
 
+@pytest.mark.unturned("public", "private", reason="it is about two direct names")
 def test_two_spellings_of_one_queue_are_two_streams(world: World) -> None:
     """Numbers follow the name that the sender uses (U10), so neither stream may starve (I26)."""
     a, b = world["A"], world["B"]

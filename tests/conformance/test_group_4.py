@@ -29,6 +29,10 @@ from onceq.model.xid import Xid
 from tests.conformance.reading import code_of
 from tests.conformance.world import Node, World, Worlds, fast, item
 
+pytestmark = pytest.mark.unturned(
+    "public", reason="it is about names, and about a directory that it makes"
+)
+
 Q1, Q2, Q3 = (rf"DIRECT=OS:{name}\private$\q" for name in "BCD")
 LOCAL = r"private$\q"
 NOBODY = "DL=00000000-0000-0000-0000-00000000000f"
@@ -134,6 +138,7 @@ def test_case_071_who_does_not_look_at_the_error_commits_nothing(worlds: Worlds,
     assert world["A"].bodies(r"private$\small") == []
 
 
+@pytest.mark.unturned("letters", reason="it looks for a name in a text")
 @pytest.mark.inside("the disk is said to be nearly full")
 @pytest.mark.parametrize("branch", [False, True], ids=["transaction", "branch"])
 def test_a_send_refused_for_the_disk_dooms_its_transaction(worlds: Worlds, branch: bool) -> None:
@@ -303,6 +308,7 @@ def test_case_085_three_acknowledgments_of_one_message(world: World) -> None:
 # ---- without a directory ---------------------------------------------------------------------
 
 
+@pytest.mark.unturned("directory", reason="it is about a manager without one")
 def test_case_076_a_list_that_nobody_can_resolve(world: World) -> None:
     private = number_of(world["B"], LOCAL)
     world["A"].once(f"{private},{Q2}", b"1")
@@ -321,6 +327,7 @@ def test_case_076_a_list_that_nobody_can_resolve(world: World) -> None:
     assert len(world.link("A", "B").data()) == len(world.link("A", "C").data()) == 1
 
 
+@pytest.mark.unturned("directory", reason="it is about a manager without one")
 def test_case_077_a_public_name_in_workgroup_mode(world: World) -> None:
     name = "PUBLIC=00000000-0000-0000-0000-000000000001"
     for bad in (f"{Q1},{name}", f"{name},{Q1}", name):
@@ -444,15 +451,17 @@ def test_lists_are_made_and_changed_with_care(shared: World) -> None:
     name = a.edit_list("create", "D", Q1)
     with pytest.raises(QueueExists):
         a.edit_list("create", "d", Q2)
-    for bad in (f"{Q1};JOURNAL", r"DIRECT=OS:.\private$\q", f"{Q1},{Q2}", "nonsense"):
+    for bad in (f"{Q1};JOURNAL", r"DIRECT=OS:.\private$\q", f"{Q1},{Q2}", "DIRECT=x"):
         with pytest.raises(IllegalFormatName):
             a.edit_list("add", "D", bad)
+    with pytest.raises(QueueNotFound, match="no list nonsense"):
+        a.edit_list("add", "D", "nonsense")
     with pytest.raises(QueueNotFound):
         a.edit_list("remove", "D", Q2)
     a.edit_list("add", name, Q1.lower(), Q2)
     assert list(a.look("list", "D").members) == [Q1, Q2]
-    steps = [(s.depth, s.name) for s in a.look("resolve", f"{name},{Q1}")]
-    assert steps == [(0, f"D ({name})"), (1, Q1), (1, Q2), (0, Q1)]
+    steps = [(s.depth, s.name) for s in a.look("explain-name", f"{name},{Q1}")]
+    assert steps == [(0, name), (1, Q1), (1, Q2), (0, Q1)]
     a.edit_list("drop", "D")
     with pytest.raises(QueueNotFound):
         a.once(name, b"m")
@@ -566,6 +575,7 @@ def test_case_134_a_shared_queue_is_shared_after_the_directory_is_gone(shared: W
     assert streams[0] == streams[1] < streams[2] == streams[3], "one in each life (EOD-3)"
 
 
+@pytest.mark.unturned("private", reason="it is about two names of one queue")
 def test_a_shared_queue_is_shared_no_longer_when_the_names_part(shared: World) -> None:
     """The number of a deleted queue does not mean its successor of the same name."""
     a, b = shared["A"], shared["B"]

@@ -109,6 +109,8 @@ def test_case_097_of_messages_that_come_together_those_that_fit_enter(transactio
         assert a.look("outgoing-queue", Q).unacknowledged == 0
 
 
+@pytest.mark.unturned("directory", reason="who is in the directory is no stranger")
+@pytest.mark.unturned("public", reason="who is in the directory is no stranger")
 def test_case_097_the_quota_of_the_manager_is_for_now(worlds: Worlds) -> None:
     world = worlds("A", "B")
     a, b = world["A"], world["B"]
@@ -140,6 +142,7 @@ def test_case_097_the_quota_of_the_manager_is_for_now(worlds: Worlds) -> None:
     assert a.bodies("SYSTEM$;DEADXACT") == a.bodies(r"private$\acks") == []
 
 
+@pytest.mark.unturned("second", reason="it counts what a manager holds")
 def test_a_full_manager_closes_no_session_for_acknowledgments() -> None:
     # What frees space at the other end, and here, goes on.
     world = World("A", "B")

@@ -183,6 +183,7 @@ def test_case_108_a_move_is_provisional_until_the_commit(three: Node) -> None:
     assert (in_queue(three), in_queue(three, RETRY)) == ([b"m1", b"m3"], [b"m2"])
 
 
+@pytest.mark.unturned("second", reason="it counts queues")
 def test_case_109_subqueues_come_and_go(three: Node) -> None:
     assert code_of(three.open, RETRY, Access.SEND) == 0xC00E0045
     assert code_of(three.once, HERE + ";retry", b"x") == 0xC00E0020

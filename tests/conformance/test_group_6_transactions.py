@@ -209,6 +209,41 @@ def test_case_123_into_the_dead_letters(three: Node, then: str) -> None:
     assert dead(three) == ([(b"m1", 0xC004)] if then == "dead-letter" else [])
 
 
+@pytest.mark.parametrize("retry_after", [0, 60])
+def test_case_123_what_is_set_aside_for_people_stays(
+    world: World, a: Node, retry_after: int
+) -> None:
+    """Finding K10: its time is over, in ``;poison`` or while it waits in ``;retry``."""
+    set_queue(a, Q, poison_attempts=1, poison_retry_after=retry_after, poison_then="move:poison")
+    a.once(HERE, b"m1", time_to_be_received=30)
+    assert fail(a) == [b"m1"]
+    world.run(29)
+    assert in_queue(a, RETRY if retry_after else POISON) == [b"m1"]
+    a.kill()
+    a.start()
+    world.run(100)
+    assert (in_queue(a), in_queue(a, RETRY), in_queue(a, POISON)) == ([], [], [b"m1"])
+    assert dead(a) == []
+    a.crash()
+    a.start()
+    (lookup,) = a.messages(POISON).lookup_ids
+    move(a, POISON, lookup, Q)
+    world.run(10)
+    assert a.receive(Q).bodies() == [b"m1"], "people decide what becomes of it"
+
+
+@pytest.mark.parametrize("then", ["dead-letter", "reject"])
+def test_case_123_the_time_of_one_that_waits_for_its_next_attempt(
+    world: World, a: Node, then: str
+) -> None:
+    set_queue(a, Q, poison_attempts=1, poison_retry_after=60, poison_then=then)
+    a.once(HERE, b"m1", time_to_be_received=30)
+    assert fail(a) == [b"m1"]
+    world.run(31)
+    assert (in_queue(a), in_queue(a, RETRY)) == ([], [])
+    assert dead(a) == ([(b"m1", 0xC004)] if then == "dead-letter" else [])
+
+
 def test_case_123_without_a_policy_it_stays_where_it_is(three: Node) -> None:
     for _ in range(10):
         assert fail(three) == [b"m1"]

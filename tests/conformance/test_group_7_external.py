@@ -22,10 +22,9 @@ from onceq.errors import (
     RolledBackByHand,
     TransactionOver,
     UnknownBranch,
-    UsageError,
 )
 from onceq.model.branch import Decision, Join, Leave, Vote
-from onceq.model.xid import Xid, make_gtrid
+from onceq.model.xid import Xid
 from onceq.simulator.process.points import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
 
@@ -33,7 +32,6 @@ Q = "DIRECT=OS:B\\private$\\q"
 IN = "private$\\in"
 LOCAL = "private$\\q"
 XID = Xid(7, b"global", b"branch")
-GTRID = make_gtrid(b"G" * 16, 1)
 
 
 @pytest.fixture
@@ -166,7 +164,7 @@ def test_case_116_without_a_coordinator(worlds: Worlds) -> None:
     assert refused.value.hresult == 0xC00E004C
     tx = a.begin()
     with pytest.raises(NoCoordinator):
-        a.enlist(tx, GTRID)
+        a.enlist(tx)
     a.send(tx, Q, b"internal")
     a.commit(tx)
     world.run(10)
@@ -368,21 +366,21 @@ def test_a_commit_that_decides(world: World) -> None:
     a = world["A"]
     tx = a.begin()
     a.send(tx, Q, b"m")
-    a.enlist(tx, GTRID, "db1")
-    a.enlist(tx, GTRID, "db2")
-    assert a.decision(GTRID) is Decision.OPEN
+    gtrid = a.enlist(tx, "db1")
+    assert a.enlist(tx, "db2") == gtrid
+    assert a.decision(gtrid) is Decision.OPEN
     a.commit(tx)
-    assert a.decision(GTRID) is Decision.OPEN  # it tells its partners
-    a.leave_decision(GTRID)
+    assert a.decision(gtrid) is Decision.OPEN  # it tells its partners
+    a.leave_decision(gtrid)
     for _ in range(2):
-        assert a.decision(GTRID) is Decision.COMMITTED
+        assert a.decision(gtrid) is Decision.COMMITTED
         (view,) = a.look("decisions")
-        assert (view.gtrid, tuple(view.partners)) == (GTRID.decode(), ("db1", "db2"))
+        assert (view.gtrid, tuple(view.partners)) == (gtrid.decode(), ("db1", "db2"))
         a.crash()
         a.start()
-    a.decision_done(GTRID)
+    a.decision_done(gtrid)
     assert a.look("decisions") == []
-    assert a.decision(GTRID) is Decision.ABORTED  # nobody asks after all partners are done
+    assert a.decision(gtrid) is Decision.ABORTED  # nobody asks after all partners are done
     world.run(10)
     assert world["B"].bodies(LOCAL) == [b"m"]
 
@@ -390,11 +388,11 @@ def test_a_commit_that_decides(world: World) -> None:
 def test_a_commit_that_decides_and_does_nothing_else(world: World) -> None:
     a = world["A"]
     tx = a.begin()
-    a.enlist(tx, GTRID)
+    gtrid = a.enlist(tx)
     a.commit(tx)
     a.crash()
     a.start()
-    assert a.decision(GTRID) is Decision.COMMITTED
+    assert a.decision(gtrid) is Decision.COMMITTED
 
 
 @pytest.mark.parametrize("point", STORE_POINTS)
@@ -403,15 +401,15 @@ def test_killed_while_it_decides(world: World, point: str) -> None:
     a = world["A"]
     tx = a.begin()
     a.send(tx, Q, b"m")
-    a.enlist(tx, GTRID)
+    gtrid = a.enlist(tx)
     a.die_at(point)
     with pytest.raises(AnswerLost):
         a.commit(tx)
     a.start()
-    committed = a.decision(GTRID) is Decision.COMMITTED
+    committed = a.decision(gtrid) is Decision.COMMITTED
     with pytest.raises(TransactionOver):
         a.commit(tx)
-    assert (a.decision(GTRID) is Decision.COMMITTED) == committed
+    assert (a.decision(gtrid) is Decision.COMMITTED) == committed
     world.run(10)
     assert world["B"].bodies(LOCAL) == ([b"m"] if committed else [])
 
@@ -419,25 +417,21 @@ def test_killed_while_it_decides(world: World, point: str) -> None:
 def test_an_abort_decides_too(world: World) -> None:
     a = world["A"]
     tx = a.begin()
-    a.enlist(tx, GTRID)
+    gtrid = a.enlist(tx)
     a.abort(tx)
-    assert a.decision(GTRID) is Decision.ABORTED
+    assert a.decision(gtrid) is Decision.ABORTED
     tx = a.begin()
-    a.enlist(tx, GTRID)
+    gtrid = a.enlist(tx)
     a.abort(tx)
 
 
 def test_who_can_be_enlisted(world: World) -> None:
     a = world["A"]
     one, two = a.begin(), a.begin()
-    a.enlist(one, GTRID)
-    with pytest.raises(DuplicateBranch):
-        a.enlist(two, GTRID)
-    with pytest.raises(UsageError):
-        a.enlist(one, GTRID + b"f")
+    assert a.enlist(one) != a.enlist(two)
     branch = a.start_branch(XID)
     with pytest.raises(EnlistRefused) as refused:
-        a.enlist(branch, GTRID + b"0")
+        a.enlist(branch)
     assert refused.value.hresult == 0xC00E0058
     with pytest.raises(TransactionOver):
-        a.enlist(99, GTRID + b"1")
+        a.enlist(99)

@@ -23,7 +23,10 @@ from tests.conformance.over_http import (
 )
 from tests.conformance.world import World, Worlds, fast
 
-pytestmark = pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http.py")
+pytestmark = [
+    pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http.py"),
+    pytest.mark.unturned("public", reason="an HTTP address names no public queue as these do"),
+]
 
 
 @pytest.fixture

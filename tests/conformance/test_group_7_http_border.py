@@ -16,7 +16,10 @@ from onceq.wire.srmp.envelope import Envelope, Msmq, StreamPart, write
 from tests.conformance.over_http import LOCAL, answers, outgoing, posted, posts
 from tests.conformance.world import Node, World, Worlds, fast
 
-pytestmark = pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http_border.py")
+pytestmark = [
+    pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http_border.py"),
+    pytest.mark.unturned("public", reason="an HTTP address names no public queue as these do"),
+]
 OUTER = "DIRECT=HTTP://www/msmq/orders"
 TO_A = "DIRECT=HTTP://a/msmq/private$/q"
 ORDER_QUEUE = "/msmq/private$/order_queue$"

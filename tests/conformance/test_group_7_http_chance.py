@@ -14,7 +14,10 @@ from onceq.model.message import Delivery, Journal
 from tests.conformance.over_http import DEAD, DEAD_PLAIN, JOURNAL, LOCAL, PLAIN, Q, outgoing, pair
 from tests.conformance.world import World, Worlds
 
-pytestmark = pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http.py")
+pytestmark = [
+    pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http.py"),
+    pytest.mark.unturned("public", reason="an HTTP address names no public queue as these do"),
+]
 HERE = r"private$\plain"
 GOING = "DIRECT=HTTP://b/msmq/private$/going"
 GOING_HERE = r"private$\going"

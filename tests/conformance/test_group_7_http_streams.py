@@ -27,7 +27,10 @@ from tests.conformance.over_http import (
 )
 from tests.conformance.world import World, Worlds, fast
 
-pytestmark = pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http.py")
+pytestmark = [
+    pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http.py"),
+    pytest.mark.unturned("public", reason="an HTTP address names no public queue as these do"),
+]
 OVER_TCP = r"DIRECT=OS:B\private$\q"
 
 
@@ -65,6 +68,7 @@ def test_a_hardened_manager_speaks_over_http_only(worlds: Worlds) -> None:
     assert outgoing(a).messages == 0, "receipts pass as well"
 
 
+@pytest.mark.unturned("private", "letters", reason="it is about names of one queue")
 def test_two_protocols_and_two_addresses_do_not_hold_each_other_up(world: World) -> None:
     """Each name has a stream of its own (U10); all arrive in one queue."""
     a, b = world["A"], world["B"]

@@ -108,6 +108,7 @@ def test_case_065_receive_information_by_sender() -> None:
     assert from_a.reject_count == 0
 
 
+@pytest.mark.unturned("public", "private", "letters", reason="it shows the name that was used")
 def test_a_sender_is_shown_by_its_name_where_it_is_known(world: World) -> None:
     a, b = world["A"], world["B"]
     a.once(Q, b"1")
@@ -212,6 +213,8 @@ def test_case_132_an_order_acknowledgment_is_nowhere_stored(worlds: Worlds, ack:
         assert body not in stored_bytes(node), "nor where it went"
 
 
+@pytest.mark.unturned("directory", reason="names of one queue are joined there")
+@pytest.mark.unturned("public", "private", reason="it is about direct names")
 def test_case_135_hardened_locks_what_is_not_http(worlds: Worlds) -> None:
     world = worlds("A", "B")
     a, b = world["A"], world["B"]
@@ -275,6 +278,7 @@ def test_the_states_of_an_outgoing_queue_one_after_another(world: World) -> None
     assert len(set(seen.values())) == 5
 
 
+@pytest.mark.unturned("public", "private", "letters", reason="it shows the name that was used")
 def test_connection_history_is_bounded_and_says_how_each_attempt_went(world: World) -> None:
     #
     a = world["A"]
@@ -374,6 +378,7 @@ def test_tidy_forgets_what_is_empty_and_unused_and_nothing_else(world: World) ->
     assert b.bodies(LOCAL) == [b"1", b"2", b"3"]
 
 
+@pytest.mark.unturned("public", reason="what a queue is stands among them")
 def test_management_properties_by_their_names(world: World) -> None:
     a, b = world["A"], world["B"]
     a.once(Q, b"1", b"2")

@@ -38,6 +38,8 @@ from tests.conformance.lossy import (
 from tests.conformance.policies import no_order_acks
 from tests.conformance.world import World, Worlds, fast
 
+pytestmark = pytest.mark.unturned("lines", reason="its moments are shorter than the line")
+
 inside = pytest.mark.inside("looks at what is kept in memory")
 
 
@@ -347,6 +349,7 @@ def test_what_was_kept_dies_with_its_session(world: World) -> None:
 
 
 @inside
+@pytest.mark.unturned("public", "private", reason="a queue made again is another one")
 def test_what_was_kept_dies_with_its_queue(world: World) -> None:
     kept(world)
     world["B"].ask(DeleteQueue(LOCAL))

@@ -207,6 +207,7 @@ def test_a_branch_of_an_older_store_is_committed_all_the_same(
 
 
 @INSIDE
+@pytest.mark.unturned("second", reason="it counts what is written")
 def test_prepared_branches_need_no_memory_for_their_bodies(world: World) -> None:
     a = world["A"]
     assert isinstance(a, Node)

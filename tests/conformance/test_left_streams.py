@@ -268,6 +268,7 @@ def reconnect(world: World, node: Node) -> None:
     world.run(20)
 
 
+@pytest.mark.unturned("lines", reason="its moments are shorter than the line")
 def test_what_somebody_else_says_of_a_stream_makes_nobody_ask(world: World) -> None:
     """Only the manager that messages go to may say that it has left their stream."""
     a, b = world["A"], world["B"]

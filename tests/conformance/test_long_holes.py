@@ -27,6 +27,8 @@ from tests.conformance.lossy import (
 )
 from tests.conformance.world import World, Worlds
 
+pytestmark = pytest.mark.unturned("lines", reason="its moments are shorter than the line")
+
 
 @pytest.fixture
 def world(worlds: Worlds) -> World:

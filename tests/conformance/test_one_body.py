@@ -81,6 +81,7 @@ def test_a_body_is_written_once(world: World, how: str) -> None:
     assert world["B"].bodies(local("far")) == list(BODIES)
 
 
+@pytest.mark.unturned("second", reason="it counts what is written")
 @pytest.mark.parametrize("properties", [{}, {"journal": Journal.DEADLETTER}], ids=["plain", "kept"])
 def test_packets_are_those_that_would_be_written_for_each(
     worlds: Worlds, monkeypatch: pytest.MonkeyPatch, properties: dict[str, Any]
@@ -127,6 +128,7 @@ def test_a_branch_writes_it_once_with_its_promise_and_once_with_its_commit(
         assert a.bodies(local(name)) == list(BODIES)
 
 
+@pytest.mark.unturned("second", reason="it counts what is written")
 def test_small_ones_are_written_for_each(world: World) -> None:
     a = world["A"]
     a.once(ALL, b"a small one")
@@ -194,6 +196,8 @@ def flip(node: Node, body: bytes) -> None:
     pytest.fail("no such body is stored")
 
 
+@pytest.mark.unturned("second", reason="it alters a byte of one copy")
+@pytest.mark.unturned("public", reason="its views have paths")
 def test_a_damaged_rest_costs_its_message_everywhere_and_no_other(world: World) -> None:
     a = world["A"]
     world.cut("A", "B")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from onceq.client.plans.receive import receive
 from onceq.errors import ReceiveTimeout, UnsupportedFormatName
 from onceq.model import requests
 from onceq.model.limits import RECEIVE_BYTES_MAX
 from onceq.model.requests import Look, Seek
+from tests.conformance.reading import drive, unit
 from tests.conformance.world import Node, World, Worlds
 
 Q, PLAIN = r"private$\q", r"private$\n"
@@ -48,7 +50,10 @@ def test_messages_come_and_wait_until_it_is_resumed(world: World) -> None:
 def test_in_a_transaction_and_outside(world: World) -> None:
     a = world["A"]
     for name, here in ((Q, HERE), (PLAIN, HERE_PLAIN)):
-        a.once(here, b"1")
+        if name == Q:
+            a.once(here, b"1")
+        else:
+            a.send(0, here, b"1")
         a.steer(name, "pause")
         nothing_is_received(a, name)
     tx = a.begin()
@@ -95,6 +100,41 @@ def test_who_names_a_message_gets_it(world: World) -> None:
     assert [m.body for m in taken] == [b"1"]
     assert a.ask(requests.Remove(Q, 0, second, second)) == 1
     assert a.bodies(Q) == []
+
+
+def test_what_a_search_or_a_whole_receive_has_found_waits(world: World) -> None:
+    """Finding J5: the client looks, and then takes by place, as who names a message does."""
+    a = world["A"]
+    for name, here in ((Q, HERE), (PLAIN, HERE_PLAIN)):
+        if name == Q:
+            a.once(here, b"1", correlation_id=b"c" * 20)
+        else:
+            a.send(0, here, b"1", correlation_id=b"c" * 20)
+        a.steer(name, "pause")
+        for timeout in (0.0, 30.0):
+            search = receive(unit(a).session, name, correlation_id=b"c" * 20, timeout=timeout)
+            with pytest.raises(ReceiveTimeout, match="an operator has paused"):
+                drive(a, search)
+        for place in ("first", "last"):
+            with pytest.raises(ReceiveTimeout, match="an operator has paused"):
+                drive(a, receive(unit(a).session, name, seek=place, timeout=0.0))
+    work = unit(a)
+    for timeout in (0.0, 30.0):
+        with pytest.raises(ReceiveTimeout, match="an operator has paused"):
+            drive(a, work.receive_transaction(Q, timeout=timeout, deadline=None, incomplete="wait"))
+    a.steer(Q, "resume")
+    found = drive(a, work.receive_transaction(Q, timeout=0.0, deadline=None, incomplete="wait"))
+    assert found.bodies() == [b"1"]
+    a.commit(work.number)
+
+
+def test_what_was_found_is_received_when_it_is_resumed(world: World) -> None:
+    a = world["A"]
+    a.once(HERE, b"1", correlation_id=b"c" * 20)
+    a.steer(Q, "pause")
+    world.after(20_000_000, lambda: a.steer(Q, "resume"))
+    found = drive(a, receive(unit(a).session, Q, correlation_id=b"c" * 20, timeout=60.0))
+    assert found.body == b"1"
 
 
 def test_its_subqueues_are_open(world: World) -> None:

@@ -12,11 +12,11 @@ from onceq.core.peers.duplicate_identity import MORE
 from onceq.core.peers.undone_restores import CAME, SENT
 from onceq.core.state.snapshot import restore, snapshot
 from onceq.core.state.state import State
-from onceq.simulator.process.relay import Passing, faithful
+from onceq.simulator.process.relay import faithful
 from onceq.simulator.sim.comparing import differences
 from onceq.simulator.sim.disk import SimFiles
-from tests.conformance.copies import dead, image, put_back
-from tests.conformance.policies import no_order_acks
+from tests.conformance.copies import dead, image, put_back, restored
+from tests.conformance.policies import no_order_acks, settling
 from tests.conformance.world import Node, World, fast
 
 Q = "DIRECT=OS:B\\private$\\q"
@@ -54,6 +54,7 @@ def overtaken(world: World, **properties: Any) -> SimFiles:
     return backup
 
 
+@pytest.mark.unturned("restore", reason="what is undone is noted of the last restore alone")
 def test_a_restore_that_was_recorded_is_no_clash_and_who_knows_more_is_named(world: World) -> None:
     a, b = world["A"], world["B"]
     backup = overtaken(world)
@@ -120,10 +121,8 @@ def test_who_continues_where_the_backup_was_made_shows_nothing(world: World) -> 
     assert undone(a) == undone(b) == []
 
 
-@pytest.mark.parametrize("dies", [-1, 0, 1, 2, 3])
-def test_what_is_committed_after_both_were_put_back_arrives(world: World, dies: int) -> None:
-    """The receiver has forgotten what it took of earlier streams; of what was committed since, the
-    sender knows that it never left, also when it dies while that is settled."""
+def both_put_back(world: World) -> None:
+    """B has what A sent in the life that is undone, and what A commits since waits for it."""
     a, b = world["A"], world["B"]
     a.once(Q, b"0")
     world.run(10)
@@ -144,15 +143,18 @@ def test_what_is_committed_after_both_were_put_back_arrives(world: World, dies: 
         node.start()
     world.mend("A", "B")
     a.once(Q, b"4", b"5")
+
+
+@pytest.mark.unturned("restore", reason="who was put back does not know what never left")
+@pytest.mark.parametrize("dies", [-1, 0, 1, 2, 3])
+def test_what_is_committed_after_both_were_put_back_arrives(world: World, dies: int) -> None:
+    """The receiver has forgotten what it took of earlier streams; of what was committed since, the
+    sender knows that it never left, also when it dies while that is settled."""
+    a, b = world["A"], world["B"]
+    both_put_back(world)
     if dies >= 0:
-        link, passed = world.link("A", "B"), 0
-
-        def some(passing: Passing) -> list[tuple[int, Passing]]:
-            nonlocal passed
-            passed += passing.kind == 3
-            return faithful(passing) if passing.kind != 3 or passed <= dies else []
-
-        link.policy = some
+        link = world.link("A", "B")
+        link.policy = settling(dies)
         world.run(30)
         link.policy = faithful
         a.kill()
@@ -164,6 +166,26 @@ def test_what_is_committed_after_both_were_put_back_arrives(world: World, dies: 
     assert dead(a) == {b"1": 0xC003, b"2": 0xC003}
 
 
+@pytest.mark.parametrize("kept", range(4))
+def test_what_waits_when_its_sender_is_put_back_again_is_in_doubt(world: World, kept: int) -> None:
+    """Another restore undoes another life, which may have transmitted what was committed after the
+    first one. The receiver does not know either, so its sender is told."""
+    a, b = world["A"], world["B"]
+    both_put_back(world)
+    world.link("A", "B").policy = settling(kept)
+    world.run(30)
+    world.link("A", "B").policy = faithful
+    restored(world, a)
+    world.run(120)
+    assert b.bodies(LOCAL) == [b"0", b"1", b"2", b"3"]
+    assert a.look("outgoing-queue", Q).messages == 0
+    assert dead(a) == dict.fromkeys([b"1", b"2", b"4", b"5"], 0xC003)
+    a.once(Q, b"6")
+    world.run(10)
+    assert b.bodies(LOCAL) == [b"0", b"1", b"2", b"3", b"6"]
+
+
+@pytest.mark.unturned("restore", reason="it is about a restore that nothing tells of")
 def test_what_the_receiver_has_more_of_than_was_sent_here_does_not_wait_for_ever() -> None:
     """A is rolled back with its whole machine, which nothing in its directory tells of, to when
     nothing of a stream had left. It may transmit one message at a time: B acknowledges the whole
@@ -208,6 +230,7 @@ def said(node: Node, queue: str) -> str:
     return why(node.look(what, queue))
 
 
+@pytest.mark.unturned("public", reason="its restore is recorded in the second of a start")
 def test_why_says_that_what_waits_was_put_back_and_for_how_long(world: World) -> None:
     a = world["A"]
     world.cut("A", "B")

@@ -10,6 +10,10 @@ from onceq.packet.address import DIRECT, ON_DESTINATION
 from onceq.simulator.process.relay import Passing
 from tests.conformance.world import World, Worlds
 
+pytestmark = pytest.mark.unturned(
+    "public", "private", reason="it is about where acknowledgments of direct names go"
+)
+
 DIRECTLY = r"DIRECT=OS:B\private$\q"
 LOCAL = r"private$\q"
 
@@ -49,6 +53,7 @@ def test_refusals_of_directly_addressed_messages(world: World) -> None:
     assert len(world["A"].messages("SYSTEM$;DEADXACT")) == 1
 
 
+@pytest.mark.unturned("directory", reason="names of one queue are joined there")
 @pytest.mark.inside("the address of a private queue is known without an address book")
 def test_acknowledgments_of_messages_addressed_by_identity(world: World) -> None:
     (queue,) = [v for v in world["B"].look("queues") if v.path.endswith("\\q")]

@@ -15,7 +15,10 @@ from onceq.simulator.sim.strict import StrictManager
 from tests.conformance.over_http import answers, pair
 from tests.conformance.world import Node, World, Worlds, routed
 
-pytestmark = pytest.mark.inside("who a process is, is told by its certificate")
+pytestmark = [
+    pytest.mark.inside("who a process is, is told by its certificate"),
+    pytest.mark.unturned("identity", reason="who may do what is what it is about"),
+]
 
 Q = r"DIRECT=OS:B\private$\q"
 LOCAL, ADMIN, DEAD = r"private$\q", r"private$\adm", r"DIRECT=OS:.\SYSTEM$;DEADXACT"

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from onceq.simulator.process.relay import Passing, faithful
+from onceq.simulator.process.relay import faithful
 from onceq.simulator.sim.packets import names_end
 from onceq.simulator.sim.power import Plan
 from tests.conformance.copies import dead, image, twin_of
+from tests.conformance.policies import settling
 from tests.conformance.stranding import LOCAL, Q, forget_all, newer, stranded
 from tests.conformance.world import World, fast
 
@@ -20,20 +21,6 @@ def world() -> World:
     world = World("A", "B")
     world["B"].create("q")
     return world
-
-
-def first_questions(world: World, kept: int) -> None:
-    """So many of the packets that settle doubts get through between A and B, and no more."""
-    passed = 0
-
-    def some(passing: Passing) -> list[tuple[int, Passing]]:
-        nonlocal passed
-        if passing.kind != 3:
-            return faithful(passing)
-        passed += 1
-        return faithful(passing) if passed <= kept else []
-
-    world.link("A", "B").policy = some
 
 
 @pytest.mark.parametrize("kept", range(5))
@@ -55,7 +42,7 @@ def test_what_an_undone_life_has_sent_is_not_sent_again_after_a_crash(kept: int)
     assert b.bodies(LOCAL) == [b"1", b"N", *many]
     a.kill()
     a.files = snapshot.image(Plan((), ()))  # and nothing tells that it is not the same directory
-    first_questions(world, kept)
+    world.link("A", "B").policy = settling(kept)
     a.start()
     world.run(40)
     a.crash()
@@ -88,7 +75,7 @@ def test_what_a_copy_has_sent_is_not_sent_again_after_a_restart(kept: int) -> No
     assert b.bodies(LOCAL) == [b"0", b"1", b"2", b"3", b"4"]
     forget_all(b)
     twin.kill()
-    first_questions(world, kept)
+    world.link("A", "B").policy = settling(kept)
     a.start()
     world.run(40)
     world.cut("A", "B")
@@ -132,7 +119,7 @@ def test_what_a_later_life_sends_goes_on_behind_what_was_stranded(world: World, 
     """The life that began the new stream ends before it has moved its messages there."""
     a, b = world["A"], world["B"]
     stranded(world, b"1", b"2", b"3")
-    first_questions(world, kept)
+    world.link("A", "B").policy = settling(kept)
     world.run(100)
     a.crash()
     a.start()

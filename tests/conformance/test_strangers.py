@@ -9,6 +9,7 @@ import pytest
 
 from onceq.core.names import resolve
 from onceq.core.peers import strangers
+from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.transfer import arrival
 from onceq.model import requests
 from onceq.model.identity import guid_text
@@ -19,7 +20,13 @@ from tests.conformance.clocks import START_S
 from tests.conformance.foreign import Foreign
 from tests.conformance.world import World, Worlds, fast
 
-pytestmark = pytest.mark.inside("a stranger's packets are made in the test")
+pytestmark = [
+    pytest.mark.inside("a stranger's packets are made in the test"),
+    pytest.mark.unturned(
+        "public", "private", reason="strangers in it use direct names, and are in no directory"
+    ),
+    pytest.mark.unturned("lines", reason="it says thousands of things, and waits after each"),
+]
 TO_Q, TO_PLAIN, TO_NONE = (rf"OS:B\private$\{name}" for name in ("q", "plain", "none"))
 KB = 1 << 10
 
@@ -56,6 +63,7 @@ def comes(world: World, number: int, to: str, *bodies: bytes, at: int = 1, **mor
     return peer
 
 
+@pytest.mark.unturned("second", reason="it counts what a manager holds")
 def test_transactional_messages_to_a_plain_queue_fill_a_share_only(world: World) -> None:
     peer = comes(world, 1, TO_PLAIN, b"x" * 30_000)
     for number in range(2, 30):
@@ -104,7 +112,9 @@ def test_answers_to_strangers_are_so_many(world: World, monkeypatch: pytest.Monk
     assert world["B"].bodies(r"private$\q") == [b"welcome"]
     again = type(manager(world))(world["B"].identity, world["B"].settings)
     image = b"".join(map(bytes, manager(world).snapshot().encode()))
-    again.recover(world["B"].clock.read(), image, [], manager(world).position, entropy=b"e" * 24)
+    again.recover(
+        world["B"].clock.read(), image, [], manager(world).position, entropy=b"e" * ENTROPY_BYTES
+    )
     assert list(again.state.answering) == list(state.answering)
     assert again.state.first_heard == state.first_heard
 
@@ -138,9 +148,11 @@ def test_administration_queues_of_a_strangers_choice(
     node = world["B"]
     original = node.connect
 
-    def connect(outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+    def connect(
+        outgoing: int, protocol: str, host: str, peer: bytes, homes: tuple[str, ...] | None = None
+    ) -> None:
         tried.append(host)
-        original(outgoing, protocol, host, peer)
+        original(outgoing, protocol, host, peer, homes)
 
     node.connect = connect  # type: ignore[method-assign]
     peer = Foreign(world, guid_of(1)).call(node)
@@ -172,6 +184,7 @@ def test_administration_queues_of_a_strangers_choice(
     assert len(told) == 19, "each place is named in the log"
 
 
+@pytest.mark.unturned("directory", reason="who is in the directory is no stranger")
 def test_an_honest_manager_that_is_away_has_its_acknowledgments_after_a_tidy(world: World) -> None:
     """A has never been reached under its name, so that it is a stranger there as yet."""
     a, b = world["A"], world["B"]
@@ -243,6 +256,7 @@ def test_few_connections_are_tried_for_strangers(world: World) -> None:
     assert next(under_way) == 8
 
 
+@pytest.mark.unturned("directory", reason="who is in the directory is no stranger")
 def test_a_manager_that_is_sent_to_is_no_stranger(world: World) -> None:
     step = manager(world)._step
     a = world["A"].identity.guid

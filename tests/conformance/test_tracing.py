@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from onceq.errors import QueueNotFound
 from onceq.model import requests
 from onceq.model.identity import guid_text
@@ -10,6 +12,8 @@ from onceq.packet.headers import headers
 from onceq.simulator.process.relay import Passing, faithful
 from tests.conformance.policies import messages_twice
 from tests.conformance.world import Node, World, fast
+
+pytestmark = pytest.mark.unturned("public", reason="reports are texts with names in them")
 
 Q = "DIRECT=OS:B\\private$\\q"
 LOCAL = "private$\\q"
@@ -150,3 +154,18 @@ def test_a_router_reports_what_it_passes_on() -> None:
     world.run(30)
     assert b.bodies(LOCAL) == [b"1"]
     assert reports(a) == ["ARRIVED at: B", "FORWARDED at: R", "SENT at: A"]
+
+
+def test_reports_for_which_there_is_no_queue_now_are_counted() -> None:
+    """A report queue that only the directory knows: while that is away they were dropped, and
+    nothing but a line of the log knew."""
+    world = World("A", "B")
+    a, b = world["A"], world["B"]
+    restarted(b, report_queue="PUBLIC=5a5a5a5a-0000-0000-0000-000000000001")
+    b.create("q")
+    a.once(Q, b"1", b"2", trace=True)
+    a.once(Q, b"3")
+    world.run(5)
+    assert b.bodies(LOCAL) == [b"1", b"2", b"3"]
+    assert b.ask(requests.Look("metrics")).reports_dropped == 2
+    assert a.ask(requests.Look("metrics")).reports_dropped == 0, "it reports nowhere"

@@ -25,7 +25,7 @@ from onceq.model.identity import guid_text
 from onceq.model.manager_identity import Identity
 from onceq.model.requests import Request
 from onceq.model.run import Buffer
-from onceq.model.settings import Settings
+from onceq.model.settings import KEEP_ASKED, Settings
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
 from onceq.service.history import History
@@ -34,12 +34,14 @@ from onceq.simulator.sim.disk import SimFiles
 from onceq.store.log import LogStore
 from tests.conformance.applications import AnswerLost, Applications, item
 from tests.conformance.clocks import START_S, HostClock
-from tests.conformance.link import LATENCY_US, Link, Wire
+from tests.conformance.link import Link, Wire
 from tests.conformance.strangers import InsideStranger
+from tests.conformance.turns import Turn, chosen
 
-__all__ = ["LATENCY_US", "AnswerLost", "Link", "Node", "World", "Worlds", "fast", "item", "lookups"]
+__all__ = ["AnswerLost", "Link", "Node", "World", "Worlds", "fast", "item", "lookups"]
 
-FAST = Settings(connect_retry_s=1.0)
+FAST = Settings(connect_retry_s=1.0, xact_dead_letter=KEEP_ASKED)
+"""As MSMQ has it; what onceq keeps besides is asked for by name."""
 SEGMENT_BYTES = 1 << 16
 """Small, so that tests see segments begin and end."""
 
@@ -77,10 +79,12 @@ class _Wire(Wire):
         self.sessions = [0, 0]
         assert nodes[0].engine is not None
         self.sessions[0] = nodes[0].engine.sessions.connected(
-            outgoing, _End(self, 0), nodes[1].address
+            outgoing, _End(self, 0), nodes[1].address, world.turn.shown(nodes[1])
         )
         assert nodes[1].engine is not None
-        self.sessions[1] = nodes[1].engine.sessions.accepted(_End(self, 1), nodes[0].address)
+        self.sessions[1] = nodes[1].engine.sessions.accepted(
+            _End(self, 1), nodes[0].address, world.turn.shown(nodes[0])
+        )
         self.move()
 
     def _engine(self, side: int) -> Engine | None:
@@ -132,7 +136,7 @@ class _HttpWire:
                 engine.sessions.data(self.sessions[1 - side], data)
                 self.nodes[1 - side].pump()
 
-        self.world.after(LATENCY_US, arrive)
+        self.world.after(self.world.turn.latency_us, arrive)
 
     def break_(self, reason: str) -> None:
         if self.cut:
@@ -183,6 +187,8 @@ class Node(Applications):
         self.clock = HostClock(world)
         self.files = SimFiles()
         self.routes: dict[bytes, str] = {}
+        self.also: frozenset[str] = frozenset()
+        """More names of its computer, from the next start on."""
         host = name.lower()
         self.http = HttpNames(frozenset((host,)), f"http://{host}{ORDER_QUEUE_PATH}")
         self.engine: Engine | None = None
@@ -208,6 +214,8 @@ class Node(Applications):
 
     def start(self) -> None:
         assert self.engine is None
+        if self.life:
+            self.world.turn.starts(self)
         self.life += 1
         store = PointedStore.open("/store", self.files, segment_bytes=SEGMENT_BYTES)
         assert isinstance(store, PointedStore)
@@ -218,7 +226,7 @@ class Node(Applications):
                 self.identity,
                 self.settings,
                 routes=self.routes,
-                addresses=frozenset((self.address,) if self.world.directory else ()),
+                addresses=self.also | frozenset((self.address,) if self.world.directory else ()),
             ),
             store=store,
             clock=self.clock,
@@ -234,17 +242,23 @@ class Node(Applications):
         self.engine.start()
         self.owner = self.engine.owner(self.answers.__setitem__)
         self.pump()
+        self.world.turn.started(self)
 
     def _fatal(self, error: BaseException) -> None:
         self.failure = error
 
     def kill(self) -> None:
         """SIGKILL: what was written is still there."""
+        self.world.turn.dies(self)
+        self._killed()
+
+    def _killed(self) -> None:
         self._die()
         self.files = self.files.kill()
 
     def power_cut(self) -> None:
         """Only what was synced is there."""
+        self.world.turn.dies(self)
         self._die()
         self.files = next(iter(self.files.images()))
 
@@ -278,7 +292,10 @@ class Node(Applications):
             if self.identity.name in wire.names:
                 wire.break_("the computer is gone")
 
-    def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+    def connect(
+        self, outgoing: int, protocol: str, host: str, peer: bytes,
+        homes: tuple[str, ...] | None = None,
+    ) -> None:  # fmt: skip
         life = self.life
         if protocol.startswith("HTTP"):
             self._connect_http(outgoing, host)
@@ -288,7 +305,8 @@ class Node(Applications):
         def attempt() -> None:
             if self.engine is None or self.life != life:
                 return
-            foreign = self.world.foreigners.get(host.casefold())
+            name = host if host or target is None else target.identity.name
+            foreign = self.world.foreigners.get(name.casefold())
             if foreign is not None:
                 foreign.answer(self, outgoing)
                 self.pump()
@@ -301,7 +319,7 @@ class Node(Applications):
                 target.pump()
             self.pump()
 
-        self.world.after(LATENCY_US, attempt)
+        self.world.after(self.world.turn.latency_us, attempt)
 
     def _connect_http(self, outgoing: int, host: str) -> None:
         life, world = self.life, self.world
@@ -318,7 +336,7 @@ class Node(Applications):
                 target.pump()
             self.pump()
 
-        world.after(LATENCY_US, attempt)
+        world.after(world.turn.latency_us, attempt)
 
     def pump(self) -> None:
         if self.engine is None or self.engine.stopped:
@@ -327,10 +345,10 @@ class Node(Applications):
             while self.engine.pump():
                 pass
         except _Died:
-            self.kill()
+            self._killed()
             return
         if self.failure is not None:
-            self.kill()  # as the process would end
+            self._killed()  # as the process would end
             return
         due = self.engine.next_timer()
         if due is not None:
@@ -361,6 +379,7 @@ class Node(Applications):
         """What an application asks; its answers come where it wants them."""
         engine = self.engine
         assert engine is not None
+        request = self.world.turn.request(self, request)
         engine.submit(structs.replace(request, owner=owner, request=number))
         self.pump()
         while number not in answers and self.engine is engine and self.world.step():
@@ -370,7 +389,7 @@ class Node(Applications):
         result = answers.pop(number)
         if isinstance(result, OnceqError):
             raise result
-        return result
+        return self.world.turn.answered(self, request, result)
 
 
 class World:
@@ -385,6 +404,9 @@ class World:
         Args:
             directory: Whether they share a directory.
         """
+        self.turn = (Turn if self.processes else chosen())(self)
+        """What is turned in it (``turns.py``)."""
+        directory = self.turn.with_directory(directory)
         self.directory = self.make_directory() if directory else None
         self.now_us = 1_000_000
         self.entropy = Random(1).randbytes
@@ -396,6 +418,10 @@ class World:
         """Every HTTP connection that there was."""
         self.foreigners: dict[str, Any] = {}
         """Hosts where somebody else answers now (``tests/conformance/foreign.py``)."""
+        self.leads: dict[str, str] = {}
+        """Names of managers under which another one answers now."""
+        self.guids_known = True
+        """Whether anybody says where a manager is that is named by its GUID."""
         self.gateways: dict[str, str] = {}
         """Hosts in front of managers: what is posted there goes to these."""
         self.http_dark: set[tuple[str, str]] = set()
@@ -432,11 +458,16 @@ class World:
     def link(self, one: str, other: str) -> Link:
         return self.links.setdefault(frozenset((one, other)), Link())
 
+    def lead(self, name: str, to: str) -> None:
+        """Another computer has the name of a manager from now on."""
+        self.leads[name] = to
+
     def find(self, host: str, peer: bytes) -> Node | None:
+        host = self.leads.get(host.upper(), host)
         for node in self.nodes.values():
-            if node.identity.guid == peer or node.identity.name == host.upper():
+            if not host and node.identity.guid == peer and self.guids_known:
                 return node
-            if node.address == host:
+            if host and host.upper() in (node.identity.name, node.address):
                 return node
         return None
 
@@ -484,9 +515,13 @@ def fast(**changes: Any) -> Settings:
     return replace(FAST, **changes)
 
 
-def routed(worlds: Worlds) -> tuple[World, str]:
-    """A and B reach each other by R alone; and the name of a queue of B that is led through it."""
-    world = worlds("A", "R", "B", settings=fast(forward_messages=True))
+def routed(worlds: Worlds, **changes: Any) -> tuple[World, str]:
+    """A and B reach each other by R alone; and the name of a queue of B that is led through it.
+
+    Args:
+        changes: Of the settings of all three.
+    """
+    world = worlds("A", "R", "B", settings=fast(forward_messages=True, **changes))
     a, b = world["A"], world["B"]
     b.create("q")
     (queue,) = [q for q in b.look("queues") if q.name == "q"]

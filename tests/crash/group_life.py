@@ -41,7 +41,10 @@ IDENTITY = Identity(b"M" * 16, "M", 1_700_000_000)
 class NoNetwork:
     """Nobody to connect to."""
 
-    def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+    def connect(
+        self, outgoing: int, protocol: str, host: str, peer: bytes,
+        homes: tuple[str, ...] | None = None,
+    ) -> None:  # fmt: skip
         raise AssertionError("nothing here is sent elsewhere")
 
 
@@ -105,13 +108,17 @@ class GroupLife:
 
     def prepare(self, version: int) -> list[Xid]:
         """All tasks of a batch have prepared; the first of them twice."""
-        token = next(self.attempts).to_bytes(6, "big")
-        xids = [self._task(version, task, token) for task in range(TASKS)]
-        self._task(version, 0, next(self.attempts).to_bytes(6, "big"))
+        gtrid = self._attempt(version)
+        xids = [self._task(version, task, gtrid) for task in range(TASKS)]
+        self._task(version, 0, self._attempt(version))
         return xids
 
-    def _task(self, version: int, task: int, token: bytes) -> Xid:
-        xid = group_xid(_prefix(version), token, str(task))
+    def _attempt(self, version: int) -> bytes:
+        drawn = next(self.attempts).to_bytes(6, "big")
+        return bytes(self.ask(requests.BeginAttempt(_prefix(version), drawn=drawn)))
+
+    def _task(self, version: int, task: int, gtrid: bytes) -> Xid:
+        xid = group_xid(gtrid, str(task))
         number = next(self.numbers)
         self.ask(requests.StartBranch(number, xid))
         item = requests.SendItem(QUEUE, Properties(), Run.of(bodies_of(version, task)))

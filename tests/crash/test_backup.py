@@ -8,9 +8,10 @@ import pytest
 
 from onceq.errors import NotABackup, NotAStore, OnceqError
 from onceq.simulator.sim.disk import PowerCut, SimFiles
-from onceq.store.backup import Backup, read_manifest, verify_files
+from onceq.store.backup import Backup, verify_files, write_file
 from onceq.store.check import check
 from onceq.store.log import LogStore
+from onceq.store.manifest import read_manifest
 from onceq.store.restoring import Target
 
 STORE, BACKUP, NEW = "/store", "/backup", "/new"
@@ -204,3 +205,83 @@ def test_a_damaged_backup_leaves_the_old_store() -> None:
     with pytest.raises(OnceqError, match=f"{name} is damaged"):
         put_back(files, replace=True)
     assert found_in(files) == "old"
+
+
+# ---- backups that somebody else has written ------------------------------------------------
+
+VICTIM = "/victim"
+
+
+def with_victim(files: SimFiles) -> dict[str, bytes]:
+    """Another queue manager's store on the same computer; what its files say."""
+    store = LogStore.create(VICTIM, files, store_id=b"V" * 16, segment_bytes=SEGMENT)
+    store.append(b"of somebody else")
+    store.close()
+    return everything(files, VICTIM)
+
+
+def everything(files: SimFiles, path: str) -> dict[str, bytes]:
+    return {name: files.contents(f"{path}/{name}") for name in files.names(path)}
+
+
+def with_damage_at_the_end(files: SimFiles) -> None:
+    """The last file that is staged is not what the manifest says."""
+    last = read_manifest(files, BACKUP).files[-1].name
+    files.flip(f"{BACKUP}/{last}", 40)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("old", [False, True])
+def test_a_power_cut_while_a_damaged_one_is_refused_changes_no_store(old: bool) -> None:
+    files = with_backup(old=old)
+    with_damage_at_the_end(files)
+    with pytest.raises(OnceqError, match="damaged"):
+        put_back(files, replace=old)
+    last = files.operations
+    tried = 0
+    for stop in range(1, last + 2):
+        files = with_backup(old=old)
+        victim = with_victim(files)
+        with_damage_at_the_end(files)
+        files = next(iter(files.images(1)))
+        files.stop_at = stop
+        with pytest.raises((PowerCut, OnceqError)):
+            put_back(files, replace=old)
+        for image in files.images(IMAGES, seed=stop):
+            tried += 1
+            assert everything(image, VICTIM) == victim
+            assert found_in(next(iter(image.images(1)))) == ("old" if old else "nothing")
+            with pytest.raises(OnceqError, match="damaged"):
+                put_back(image, replace=old)
+            assert found_in(image) == ("old" if old else "nothing")
+            assert not [name for name in image.names(NEW) if name.startswith("restoring")]
+    assert tried > 5 * IMAGES
+
+
+MARKS = ("aside", "moving", "restoring.aside", "restoring.moving")
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("says", [VICTIM, "../victim", "replaced-1/../../victim", ""])
+def test_a_mark_in_the_staged_directory_is_a_file_as_any_other(mark: str, says: str) -> None:
+    """As a backup could have brought it that an earlier version has staged."""
+    files = with_backup(old=False)
+    victim = with_victim(files)
+    files.make_directory(NEW + "/restoring")
+    write_file(files, NEW + "/restoring", mark, says.encode())
+    put_back(files, replace=False)
+    assert found_in(files) == "restored"
+    assert everything(files, VICTIM) == victim
+    assert not [name for name in files.names(NEW) if name.startswith("restoring")]
+
+
+@pytest.mark.parametrize(
+    "says", [VICTIM, "../victim", "replaced-1/../../victim", "", ".", "restoring"]
+)
+def test_a_mark_leads_to_no_directory_that_no_restore_has_made(says: str) -> None:
+    files = with_backup(old=False)
+    victim = with_victim(files)
+    write_file(files, NEW, "restoring.aside", says.encode())
+    with pytest.raises(OnceqError, match="names no directory that a restore makes"):
+        put_back(files, replace=False)
+    assert everything(files, VICTIM) == victim

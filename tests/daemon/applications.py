@@ -30,7 +30,12 @@ KINDS = ("embedded", "daemon", "embedded-async", "daemon-async")
 class Daemon:
     """A queue manager in a process of its own."""
 
-    def __init__(self, path: Path, *, name: str = "ALPHA", tcp: bool = False) -> None:
+    def __init__(self, path: Path, *, name: str = "ALPHA", tcp: bool | int = False) -> None:
+        """Nothing runs yet.
+
+        Args:
+            tcp: Whether applications can connect over TCP, or the port where they can.
+        """
         self.path = path
         self._name = name
         self._tcp = tcp
@@ -48,7 +53,8 @@ class Daemon:
         """Start it and wait until it is ready."""
         command = [
             sys.executable, "-m", "onceq.service.main", "--data", str(self.path), "--create",
-            self._name, "--listen", "", "--client-listen", "127.0.0.1:0" if self._tcp else "",
+            self._name, "--listen", "", "--client-listen",
+            f"127.0.0.1:{0 if self._tcp is True else self._tcp}" if self._tcp else "",
         ]  # fmt: skip
         with open(self.path.parent / f"{self.path.name}.log", "a") as log:
             self._process = subprocess.Popen(
@@ -58,6 +64,11 @@ class Daemon:
         assert self._process.stdout is not None
         self.ready = self._process.stdout.readline()
         assert "ready" in self.ready, (self.path.parent / f"{self.path.name}.log").read_text()
+
+    def admit_nobody(self) -> None:
+        """Applications over TCP, which prove nothing here, may do everything."""
+        with onceq.connect(self.where) as qm:
+            qm.grant("nobody", "administer")
 
     @property
     def where(self) -> str:

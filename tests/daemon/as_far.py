@@ -4,9 +4,9 @@ of a network can be played on one computer then, each address a stranger of its 
 from __future__ import annotations
 
 import sys
-from typing import Any
 
-from onceq.service import admission, doors, identities, main
+from onceq.model import identification
+from onceq.service import admission, doors, main
 
 HERE = "127.0.0.1"
 
@@ -16,13 +16,7 @@ def is_loopback(host: str) -> bool:
     return host in (HERE, "localhost")
 
 
-def over_loopback(own: Any, known: Any = identities._over_loopback) -> int | None:
-    """The account of the other end, if that is on this computer."""
-    return known(own) if own.getpeername()[0] == HERE else None
-
-
 if __name__ == "__main__":
-    for one in (admission, doors):
+    for one in (admission, doors, identification):
         vars(one)["is_loopback"] = is_loopback
-    identities._over_loopback = over_loopback
     sys.exit(main.main())

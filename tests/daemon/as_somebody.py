@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 import sys
 
-from onceq.model.rights import Actor, ActorKind
+from onceq.model.identification import Account
 from onceq.service import identities, main
 
 
-def account(uid: int) -> Actor:
+def account(uid: int) -> Account:
     """In place of who it really is."""
-    return Actor(ActorKind.ACCOUNT, os.environ["ONCEQ_TEST_ACCOUNT"])
+    return Account(os.environ["ONCEQ_TEST_ACCOUNT"])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ class HttpDaemon:
 
     def __init__(self, path: Path, name: str, port: int, more: str = "", tables: str = "") -> None:
         path.mkdir()
-        self.path, self.name = path, name
+        self.path, self.name, self.port = path, name, port
         (path / "onceq.toml").write_text(
             f'name = "{name}"\nlisten = ""\nhttp_listen = "127.0.0.1:{port}"\n{more}\n'
             f"{tables}\n[settings]\norder_ack_delay_s = 0.02\nconnect_retry_s = 0.1\n"

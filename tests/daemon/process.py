@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -48,6 +49,12 @@ class Process:
     def said(self) -> str:
         """What is in its log, all lives together."""
         return self.log.read_text()
+
+    def wait_to_say(self, text: str, count: int = 1) -> None:
+        """Wait until a text is in its log, and so often; a thread of its own writes the log."""
+        until = time.monotonic() + WAIT_S
+        while self.said.count(text) < count:
+            assert time.monotonic() < until, f"{text} is not in:\n{self.said}"
 
     @property
     def peers_at(self) -> str:

@@ -46,7 +46,7 @@ def restored_of(qm: onceq.QueueManager) -> Restored:
 
 
 def restored(backup: Path, to: Path, **more: Any) -> onceq.RestoreReport:
-    return onceq.restore(str(backup), str(to), **more)
+    return onceq.restore(str(backup), str(to), **{"unsigned": True, **more})
 
 
 @pytest.mark.slow
@@ -120,11 +120,17 @@ def test_a_backup_under_load_has_what_was_committed_before_it_and_nothing_twice(
 
 @pytest.mark.slow
 def test_a_connection_over_tcp_makes_no_backup(folder: Path) -> None:
-    with Daemon(folder / "a", tcp=True) as daemon, onceq.connect(daemon.tcp) as qm:
-        with pytest.raises(errors.UnsupportedOperation, match="over TCP"):
-            qm.backup(str(folder / "b"))
-        assert not (folder / "b").exists()
-        assert qm.status()["name"] == "ALPHA", "the connection is as good as before"
+    with Daemon(folder / "a", tcp=True) as daemon:
+        daemon.admit_nobody()
+        with onceq.connect(daemon.tcp) as qm:
+            _makes_none(qm, folder)
+
+
+def _makes_none(qm: onceq.QueueManager, folder: Path) -> None:
+    with pytest.raises(errors.UnsupportedOperation, match="over TCP"):
+        qm.backup(str(folder / "b"))
+    assert not (folder / "b").exists()
+    assert qm.status()["name"] == "ALPHA", "the connection is as good as before"
 
 
 @pytest.mark.slow
@@ -264,7 +270,7 @@ def test_a_copy_with_an_identity_of_its_own_sends_nothing_again(folder: Path) ->
         qm.send(OTHER, b"t1", transactional=True)
         qm.send(OTHER, b"t2", transactional=True, journal=onceq.Journal.DEADLETTER,
                 dead_letter_queue=r"private$\own")  # fmt: skip
-        qm.send(r"DIRECT=OS:GAMMA\private$\plain", b"p")
+        qm.send(r"DIRECT=OS:GAMMA\private$\plain", b"p", transactional=False)
         qm.backup(str(folder / "b"))
         id = qm.id
     done = restored(folder / "b", folder / "c", new_identity=True, name="COPY")
@@ -305,13 +311,17 @@ def test_the_commands(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
         assert "backup of ALPHA" in text
         assert "found whole" in text
         assert "not empty" in said(capfd, "qm", "backup", b, "-q", a, code=2)
-        assert "store-locked" in said(capfd, "qm", "restore", b, "--to", a, "--replace", code=3)
+        assert "store-locked" in said(
+            capfd, "qm", "restore", b, "--unsigned", "--to", a, "--replace", code=3
+        )
         daemon.stop()
     made = json.loads(said(capfd, "qm", "backup", folder / "b2", "-q", a, "--json"))
     assert (made["queue_manager"], made["path"]) == ("ALPHA", str(folder / "b2"))
-    assert "nothing was changed" in said(capfd, "qm", "restore", b, "--to", c, "--dry-run")
-    assert "store-exists" in said(capfd, "qm", "restore", b, "--to", a, code=2)
-    text = said(capfd, "qm", "restore", b, "--to", c)
+    assert "nothing was changed" in said(
+        capfd, "qm", "restore", b, "--unsigned", "--to", c, "--dry-run"
+    )
+    assert "store-exists" in said(capfd, "qm", "restore", b, "--unsigned", "--to", a, code=2)
+    text = said(capfd, "qm", "restore", b, "--unsigned", "--to", c)
     assert "never start the original again" in text
     with Daemon(c) as daemon:
         status = said(capfd, "-q", c, "qm", "status")
@@ -324,12 +334,27 @@ def test_the_commands(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
         daemon.stop()
     log = (folder / "c.log").read_text()
     assert log.count("this queue manager was put back from a backup") == 1, "at the first start"
-    text = said(capfd, "qm", "restore", b, "--to", folder / "d", "--new-identity", "--name", "TWO")
+    text = said(
+        capfd,
+        "qm",
+        "restore",
+        b,
+        "--unsigned",
+        "--to",
+        folder / "d",
+        "--new-identity",
+        "--name",
+        "TWO",
+    )
     assert "another queue manager" in text
     assert "2 messages that waited" in text
-    done = json.loads(said(capfd, "qm", "restore", b, "--to", a, "--replace", "--json"))
+    done = json.loads(
+        said(capfd, "qm", "restore", b, "--unsigned", "--to", a, "--replace", "--json")
+    )
     assert Path(done["replaced"]).is_dir()
-    assert "not-a-backup" in said(capfd, "qm", "restore", a, "--to", folder / "e", code=2)
+    assert "not-a-backup" in said(
+        capfd, "qm", "restore", a, "--unsigned", "--to", folder / "e", code=2
+    )
 
 
 @pytest.mark.slow

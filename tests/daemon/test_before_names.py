@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,7 @@ from onceq.model.limits import (
 )
 from onceq.model.tokens import SECRET_BYTES, text_of
 from onceq.service.descriptors import budget
+from onceq.sockets.binding import bound_to
 from onceq.tls.contexts import APPLICATIONS, JOIN, PEERS, Files, client_context
 from onceq.tls.invites import Invited, Invites
 from onceq.wire.app import frames
@@ -34,6 +36,7 @@ from onceq.wire.app.frames import Code
 from tests.certificates import BETA, LONG_AGO_S, Authority
 from tests.daemon.crowd import Q, goes_on
 from tests.daemon.process import ROOT, WAIT_S, Process
+from tests.proofs import asks, hello
 
 pytestmark = pytest.mark.slow
 
@@ -123,8 +126,8 @@ class House:
             self.gone = qm.create_token("gone").token
             qm.revoke_token("gone")
         self.signs = Authority()
-        self.files = self.signs.identity(path / "alpha", guid_bytes(self.id))
-        self.beta = self.signs.identity(path / "beta", guid_bytes(beta))
+        self.files = self.signs.identity(path / "alpha", guid_bytes(self.id), "ALPHA")
+        self.beta = self.signs.identity(path / "beta", guid_bytes(beta), "BETA")
         (path / "alpha" / CONFIGURATION_FILE).write_text(
             f'client_listen = "127.0.0.1:0"\nhttp_listen = "127.0.0.1:0"\n'
             f'http_certificate = "{self.files.certificate}"\nhttp_key = "{self.files.key}"\n'
@@ -153,12 +156,6 @@ class House:
                 self.path / "beta", "--listen", "", "--peer", f"ALPHA={self.peers.where}"
             ).started()
         )
-
-    def says(self, text: str, count: int = 1) -> None:
-        """Until that stands so often in the log of ALPHA."""
-        with onceq.connect(str(self.alpha.path), timeout=WAIT_S) as qm:
-            while self.alpha.said.count(text) < count:
-                qm.status()
 
     def end(self) -> None:
         for one in self.running:
@@ -257,7 +254,7 @@ def test_who_sends_much_and_does_not_say_who_he_is_is_cut_in_the_handshake_too(
     assert sum(map(len, records)) > HANDSHAKE_BYTES_MAX
     for door in (house.peers, house.clients, house.http):
         assert heard(door.plain(), *records) == b""
-    house.says("it sent much and did not say who it is", 3)
+    house.alpha.wait_to_say("it sent much and did not say who it is", 3)
 
 
 # ---- how many -----------------------------------------------------------------------------------
@@ -327,19 +324,35 @@ def test_a_stranger_hears_the_same_whatever_certificate_he_has(
     assert "session opened" not in house.alpha.said
 
 
-def hello_of(token: str) -> bytes:
-    pieces = frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "test", token))
-    return b"".join(map(bytes, pieces))
+def frame_of(code: Code, head: object) -> bytes:
+    return b"".join(map(bytes, frames.frame(1, code, head)))
+
+
+def shown(own: socket.socket, token: str) -> bytes:
+    """What one hears in the end who shows that token."""
+    if not token:
+        return heard(own, frame_of(Code.HELLO, frames.Hello(frames.VERSION)))
+    own.sendall(frame_of(Code.PROVE, asks(token)))
+    parser = frames.Parser()
+    found: list[Any] = []
+    while not found:
+        found = list(parser.feed(own.recv(1 << 16)))
+    ((_, code, head, _),) = found
+    assert code == Code.PROVE | frames.ANSWER
+    known = frames.decode_head(head, frames.Known)
+    tls: Any = own if isinstance(own, ssl.SSLSocket) else None
+    bound = bound_to(tls, own.getpeername())
+    return heard(own, frame_of(Code.HELLO, hello(token, known, bound)))
 
 
 def test_an_application_that_proves_nothing_hears_the_same_whatever_there_is(
     house: House, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In one answer to its first frame: no token, one that never was, a wrong one of a name that
+    """In one answer: no token, one that never was, a wrong one of a name that
     there is, one that was revoked, and one of another form."""
     wrong = bytes(SECRET_BYTES)
     tokens = ("", text_of("never", wrong), text_of("billing", wrong), house.gone, "nonsense")
-    said = {heard(house.clients.inside(), hello_of(token)) for token in tokens}
+    said = {shown(house.clients.inside(), token) for token in tokens}
     assert len(said) == 1, said
     (only,) = said
     assert b"access denied" in only

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -38,11 +39,15 @@ def test_two_daemons_that_share_a_directory(
         said = one("list", "create", "shops", name, audit)
         shops = said.split()[1]
         one("list", "create", "all", shops, audit)
-        explained = one("list", "resolve", "all", "--explain")
+        explained = one("names", "explain", "all")
         assert "one copy" in explained
         assert r"-> DIRECT=OS:BETA/stock" in explained
-        resolved = one("list", "resolve", shops).split()
-        assert resolved == [r"DIRECT=OS:BETA/stock", r"DIRECT=OS:BETA/private$/audit"]
+        steps = json.loads(one("names", "explain", shops, "--json"))
+        assert [(s["depth"], s["leads_to"], s["manager"]) for s in steps] == [
+            (0, "list", ""), (1, "elsewhere", "BETA"), (1, "elsewhere", "BETA"),
+        ]  # fmt: skip
+        assert steps[1]["rule"] == "the directory says that it is on BETA"
+        assert steps[2]["address_by"] == "the directory"
         assert "shops" in other("list", "show")
         assert other("list", "show", "shops").split()[0].lower() == name.lower()
 

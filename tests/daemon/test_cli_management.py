@@ -108,14 +108,14 @@ def test_acknowledgments_for_a_stranger_are_given_up_after_a_question(
         sender.send(
             r"DIRECT=OS:DELTA\private$\q", b"1", transactional=True,
             acknowledge=onceq.Acknowledge.POSITIVE_ARRIVAL,
-            admin_queue=r"DIRECT=TCP:127.0.0.1\private$\acks",
+            admin_queue=r"DIRECT=OS:NOWHERE.invalid\private$\acks",
         )  # fmt: skip
         until(lambda: any(view["unanswered"] for view in receiver.outgoing()), receiver)
     onceq_("qm", "tidy", "--dry-run", code=2)
     assert "goes with --unanswered" in onceq_.error
     assert "0 outgoing queues forgotten" in onceq_("qm", "tidy")
     said = onceq_("qm", "tidy", "--unanswered", "--dry-run")
-    assert "DIRECT=TCP:127.0.0.1/private$/acks: 1 message;" in said.replace("\n", "")
+    assert "DIRECT=OS:NOWHERE.invalid/private$/acks: 1 message;" in said.replace("\n", "")
     assert "1 acknowledgment message would be given up" in said
     onceq_("qm", "tidy", "--unanswered", code=2)
     assert "nothing was changed" in onceq_.error

@@ -83,7 +83,7 @@ def prepared(qm: Any, face: str) -> dict[str, Operation]:
         "work": lambda: [None for _ in qm.work(N, timeout=0)],
         "tx.send": lambda: gathered.send(known, b"more"),
         "tx.commit": gathered.commit,
-        "tx.send to a new name": lambda: unknown.send(r"DIRECT=OS:.\private$\plain", b"x"),
+        "tx.send to a new name": lambda: unknown.send(r"DIRECT=OS:localhost\private$\orders", b"x"),
         "tx.send after a receive": lambda: held[0].send(known, b"more"),
         "tx.receive after a receive": lambda: held[1].receive(T, timeout=0),
         "tx.commit after a receive": begun.commit,

@@ -119,6 +119,18 @@ def test_the_body_of_work_may_end_its_transaction(qm: Any) -> None:
     assert there(qm, T) == [(b"1", 0), (b"2", 0)]
 
 
+def test_a_call_that_aborts_is_not_handled(qm: Any) -> None:
+    """The handler's own abort puts the message back; it was counted all the same (finding P6)."""
+    fill(qm, T, 2)
+
+    def handler(tx: Any, message: Any) -> None:
+        if not message.abort_count:
+            tx.abort()
+
+    assert qm.consume(T, handler, timeout=0) == 2
+    assert there(qm, T) == []
+
+
 def test_work_says_that_a_send_of_its_body_was_refused(qm: Any) -> None:
     qm.create_queue("private$/tight", transactional=True, quota_kb=1)
     fill(qm, T, 1)

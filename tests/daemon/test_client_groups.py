@@ -100,9 +100,9 @@ def test_two_attempts_never_share_a_branch(daemon: Daemon) -> None:
     with onceq.connect(daemon.where) as qm:
         made = {qm.groups.attempt("app", 7).branch("0") for _ in range(100)}
         assert len(made) == 100
-        assert len({xid.gtrid[:-12] for xid in made}) == 1
+        assert len({xid.gtrid[:-13] for xid in made}) == 1
         other = qm.groups.attempt("app", 8).branch("0")
-        assert other.gtrid[:-12] not in {xid.gtrid[:-12] for xid in made}
+        assert other.gtrid[:-13] not in {xid.gtrid[:-13] for xid in made}
 
 
 def test_bodies_that_stand_in_one_buffer_are_sent_as_they_are(daemon: Daemon) -> None:
@@ -121,7 +121,7 @@ def test_bodies_that_stand_in_one_buffer_are_sent_as_they_are(daemon: Daemon) ->
 def test_tasks_have_groups_too(daemon: Daemon) -> None:
     async def work() -> None:
         async with await aio.connect(daemon.where) as qm:
-            xid = qm.groups.attempt("aio", 0).branch("0")
+            xid = (await qm.groups.attempt("aio", 0)).branch("0")
             async with await qm.branch(xid) as branch:
                 await branch.send(Q, b"0.0")
                 await branch.prepare()

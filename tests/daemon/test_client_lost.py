@@ -317,9 +317,10 @@ def test_what_may_have_happened_is_not_asked_again(daemon: Daemon, relay: Relay,
     relay.cut(Code.PURGE, AFTER)
     with pytest.raises(errors.LinkLost):
         qm.purge(T)
+    qm.create_queue(r"private$\plain")
     relay.cut(Code.SEND, AFTER)
     with pytest.raises(errors.LinkLost):
-        qm.send(T, b"x", delivery="express")
+        qm.send(r"private$\plain", b"x", delivery="express")
 
 
 def test_an_idle_client_does_not_notice_a_restart(daemon: Daemon) -> None:

@@ -35,6 +35,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         with onceq.connect(made.where) as qm:
             qm.create_queue(T, transactional=True)
             qm.create_queue(N)
+        made.admit_nobody()
         yield made
 
 

@@ -52,10 +52,12 @@ def test_the_desk_shows_readers_and_forgets_them(daemon: Daemon) -> None:
         read(qm, "", "q1")
         place = read(qm, "orders", "q2")
     found = json.loads(spark("readers", Q, "--json"))
-    assert [(one["reader"], one["query"]) for one in found] == [("orders", "q2"), ("", "q1")]
+    assert {(one["reader"], one["query"]) for one in found} == {("orders", "q2"), ("", "q1")}
     assert f"{place}" in spark("readers")
     other = spark("forget", Q, "--subscription", "x", code=2)
-    assert "say --subscription 'orders' or no --subscription" in other
+    assert "say " in other
+    assert "--subscription 'orders'" in other
+    assert "no --subscription" in other
     assert "would be forgotten: that" in spark("forget", Q, "--dry-run")
     assert "nobody is there to be asked" in spark("forget", Q, code=2)
     assert f"up to {place} (a test)" in spark("forget", Q, "--subscription", "orders", "--yes")

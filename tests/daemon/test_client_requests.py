@@ -13,7 +13,13 @@ import pytest
 import onceq
 from onceq.client import requesting
 from onceq.client.requesting import REPLIES
-from onceq.errors import InvalidParameter, QueueNotFound, ReplyTimeout, RequestFailed
+from onceq.errors import (
+    InvalidParameter,
+    QueueNotFound,
+    ReplyTimeout,
+    RequestFailed,
+    WrongQueueKind,
+)
 from tests.daemon.applications import KINDS, WAIT_S, emptied, manager_with
 from tests.daemon.two import HERE, NOWHERE, THERE, Two
 
@@ -124,8 +130,8 @@ def test_a_queue_of_ones_own_for_replies(qm: Any) -> None:
 
 
 def test_a_request_that_ends_otherwise_fails_at_once(qm: Any) -> None:
-    with pytest.raises(RequestFailed, match="not transactional, and the queue is"):
-        qm.request(T, b"x", timeout=None)
+    with pytest.raises(WrongQueueKind):
+        qm.request(T, b"x", timeout=None, transactional=False)
     with pytest.raises(RequestFailed, match=r"purged|removed"), ThreadPoolExecutor(1) as pool:
         asked = pool.submit(ask, qm, 1, timeout=None)
         qm.peek(T, timeout=WAIT_S)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 import signal
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ import pytest
 
 from onceq.cli.main import run
 from onceq.client.opening import connect
-from onceq.console.limits import READ_S_MAX
+from onceq.console.limits import CONNECTIONS_MAX, READ_S_MAX
 from onceq.console.pages import SCREENS
 from onceq.errors import ReceiveTimeout
 from onceq.model.settings import SETTING_NAMES
@@ -217,6 +220,20 @@ def test_every_screen_reads_by_its_address(browser: httpx.Client) -> None:
     assert browser.get("/m/alpha").url.path == "/m/alpha/queues"
     assert browser.get("/m/beta/queues").status_code == 404
     assert browser.get("/nothing").status_code == 404
+
+
+@pytest.mark.parametrize("sort", ["number", "name", "messages"])
+def test_the_next_page_of_a_list_is_sorted_like_the_first(browser: httpx.Client, sort: str) -> None:
+    path, seen = f"/m/alpha/queues?sort={sort}&limit=2", []
+    for _ in range(EVENTS):
+        answer = browser.get(path)
+        assert answer.status_code == 200
+        seen += re.findall(r'<td data-label="Queue"><a [^>]*><bdi>([^<]*)', answer.text)
+        after = re.search(r'<a href="([^"]*)">Next page', answer.text)
+        if after is None:
+            break
+        path = html.unescape(after[1])
+    assert len(seen) == len(set(seen)) > 2
 
 
 def test_messages_are_browsed_by_pages_and_filters(script: httpx.Client) -> None:
@@ -538,3 +555,25 @@ def test_a_port_that_is_taken_and_a_wrong_place_are_told(
     ):
         assert run(["console", *words]) != 0
         assert said in capsys.readouterr().err
+
+
+def test_half_requests_keep_nobody_out(made: Running, script: httpx.Client) -> None:
+    """130 of them kept it at 503 for as long as they were open (finding S16)."""
+    url = httpx.URL(made.address)
+    with ExitStack() as halves:
+        for _ in range(CONNECTIONS_MAX + 30):
+            line = socket.create_connection((url.host, url.port or 80), timeout=60)
+            halves.enter_context(line)
+            line.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        for _ in range(3):
+            assert script.get("/api/managers").status_code == 200
+        assert httpx.get(made.address + "sign-in", timeout=60).status_code == 200
+
+
+def test_signing_out_ends_live_numbers(browser: httpx.Client) -> None:
+    with browser.stream("GET", "/events") as answer:
+        parts = answer.iter_text()
+        assert "event: overview" in next(parts)
+        assert form(browser, "/", "/sign-out").status_code == 200
+        # No more than what was on its way; they went on for seven seconds.
+        assert sum(part.count("event: overview") for part in parts) <= 1

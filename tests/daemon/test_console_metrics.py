@@ -37,6 +37,7 @@ def alpha(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         )
         process = Process(path, "--create", "ALPHA").started()
         with connect(str(path)) as qm:
+            qm.grant("nobody", "monitor")  # the page itself is looked at without a token
             qm.create_queue(Q, transactional=True)
             for body in ("a", "b", "c"):
                 qm.send(Q, body, transactional=True)

@@ -326,6 +326,8 @@ def test_a_small_one_from_end_to_end(place: Path) -> None:
     (kills,) = [line for line in said.splitlines() if "kills survived" in line]
     assert " 4 " in kills
     assert (place / "report" / "once-in-order.png").stat().st_size > 10_000
+    assert said.index("a PySpark job starts") < said.index("three airports commit")
+    assert "in Parquet 1,500 of 1,500" in said
     assert said.index("audit: reading ") < said.index("audit: judging ") < said.index("audit: done")
     (audited,) = [line for line in said.splitlines() if " audited " in line]
     assert "proven" in audited

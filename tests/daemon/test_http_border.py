@@ -118,7 +118,7 @@ def test_the_line_for_curl_delivers_a_message(tmp_path: Path, ends: list[HttpDae
         pytest.skip("curl is not installed: the line of docs/how-to/http.md was not run")
     port = free_port()
     page = PAGE.read_text().replace("127.0.0.1:8080", f"127.0.0.1:{port}")
-    line = re.search(r"^curl .*$", page, re.M)
+    line = re.search(r"^curl (?:.*\\\n)*.*$", page, re.M)
     envelope = re.search(r"```xml\n(<se:Envelope.*?)```", page, re.S)
     assert line is not None
     assert envelope is not None

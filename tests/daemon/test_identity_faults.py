@@ -27,13 +27,6 @@ from tests.daemon.process import WAIT_S, Process
 pytestmark = pytest.mark.slow
 
 
-def until_said(process: Process, text: str, count: int = 1) -> None:
-    """Until that stands so often in its log."""
-    with onceq.connect(str(process.path)) as qm:
-        while process.said.count(text) < count:
-            qm.status()
-
-
 # ---- certificates -------------------------------------------------------------------------------
 
 
@@ -97,7 +90,7 @@ def test_who_is_not_believed_is_named_in_the_log_and_messages_wait(
     to, of one that is believed there, and of nobody's."""
     signs = Authority()
     ids = {name: guid_bytes(mesh.shown(name)["id"]) for name in ("alpha", "beta")}
-    signs.identity(mesh.path / "alpha", ids["alpha"])
+    signs.identity(mesh.path / "alpha", ids["alpha"], "ALPHA")
     alpha = mesh.start("alpha")
     with onceq.connect(str(alpha.path)) as qm:
         qm.create_queue(Q, transactional=True)
@@ -105,16 +98,16 @@ def test_who_is_not_believed_is_named_in_the_log_and_messages_wait(
     files = made(mesh.path / "beta", signs, BETA if made is _own else ids["beta"])
     for guid in (ids["alpha"], ids["beta"], b"L" * 16):
         assert spoken(alpha.peers_at, files, guid) == b"", "nothing is said to him"
-    until_said(alpha, says, 3)
+    alpha.wait_to_say(says, 3)
     if made is _own:
-        assert guid_text(b"L" * 16) in alpha.said
+        alpha.wait_to_say(guid_text(b"L" * 16))
     assert "session opened" not in alpha.said
     if made not in (_own, _by_itself):  # those are no identity of a queue manager that starts
         beta = mesh.start("beta", "--peer", f"ALPHA={alpha.peers_at}")
         send(mesh, "kept")
-        until_said(beta, "peer not reached")
+        beta.wait_to_say("peer not reached")
         assert beta.end() == 0
-    signs.identity(mesh.path / "beta", ids["beta"])
+    signs.identity(mesh.path / "beta", ids["beta"], "BETA")
     mesh.start("beta", "--peer", f"ALPHA={alpha.peers_at}")
     if made in (_own, _by_itself):
         send(mesh, "kept")
@@ -127,11 +120,11 @@ def test_a_clock_that_is_wrong_is_named_by_whoever_joins(mesh: Mesh) -> None:
         shutil.rmtree(mesh.path / "alpha" / "tls", ignore_errors=True)
         signs = Authority("ALPHA", ago_s=ago_s)
         own = mesh.path / "alpha" / "tls"
-        signs.identity(mesh.path / "alpha", guid_bytes(mesh.shown("alpha")["id"]))
+        signs.identity(mesh.path / "alpha", guid_bytes(mesh.shown("alpha")["id"]), "ALPHA")
         folder.write(str(own / folder.AUTHORITY), signs.certificate)
         folder.write(str(own / folder.AUTHORITY_KEY), signs.key)
         alpha = mesh.start("alpha")
-        assert "nobody believes the certificate of this queue manager" in alpha.said
+        alpha.wait_to_say("nobody believes the certificate of this queue manager")
         said = mesh.tls("beta", "join", mesh.invited(), code=DENIED)
         assert says in said
         assert "or a clock is wrong" in said

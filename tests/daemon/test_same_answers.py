@@ -20,10 +20,9 @@ Q = r"private$\q"
 FAR = "DIRECT=OS:NOWHERE\\private$\\stock"
 NAMES = {
     "queue": Q, "outgoing-queue": FAR, "eod-send": FAR, "eod-receive": Q, "management": FAR,
-    "resolve": FAR, "copies": FAR, "queues-behind": "0", "outgoing-behind": "0", "consumers": Q,
-    "range": f"0 {1 << 63} 0 0 {Q}",
+    "explain-name": FAR, "copies": FAR, "consumers": Q, "range": f"0 {1 << 63} 0 0 {Q}",
 }  # fmt: skip
-NOT_HERE = {"job", "lists", "list", "trail"}
+NOT_HERE = {"job", "lists", "list", "trail", "trail-end"}
 """A job is none until one was started; lists need a directory; what a process does to the queue
 manager in it stands in no trail."""
 OWN = {
@@ -33,7 +32,7 @@ OWN = {
     "resend_at", "resend_in_s", "expires_next", "since", "stream", "xid", "gtrid",
     "format_name", "bytes", "seq_id", "stopped", "ended", "total", "counts", "total_s",
     "oldest_age_s", "in_doubt_oldest_age_s", "store_bytes", "disk_free",
-    "connection", "who", "place", "started",
+    "connection", "who", "place", "started", "oldest", "manager", "position", "at",
 }  # fmt: skip
 """What another manager, at another time, has of its own; only its class is compared."""
 

@@ -131,8 +131,9 @@ def test_who_waits_at_the_other_ends_with_the_right(pair: Pair) -> None:
             ended.append(error)
 
     waiting = threading.Thread(target=wait)
-    waiting.start()
     with onceq.connect(str(pair.paths["beta"])) as qm:
+        qm.explain_right("receive", ORDERS)  # Whoever asks about rights has them looked at.
+        waiting.start()
         while not qm.status().waiting_readers:
             assert waiting.is_alive(), ended
         pair.revoke("receive", ORDERS)
@@ -158,7 +159,7 @@ def test_a_file_that_is_damaged_or_away_changes_nothing_through_a_kill(pair: Pai
     pair.start_beta()
     assert "they are gone" in pair.trouble()
     assert pair.allowed()
-    assert "rights of the directory are not followed" in pair.beta.said
+    pair.beta.wait_to_say("rights of the directory are not followed")
     pair.revoke("send", ORDERS)
     assert pair.trouble() == "", "who knew the last change has written it again"
     assert not pair.allowed()

@@ -74,9 +74,7 @@ class Rotating:
             return
         before = self.process.said.count("configuration reloaded")
         self.process.popen.send_signal(signal.SIGHUP)
-        with onceq.connect(str(self.path)) as qm:
-            while self.process.said.count("configuration reloaded") == before:
-                qm.status()
+        self.process.wait_to_say("configuration reloaded", before + 1)
 
     def let_in(self, name: str, by: str) -> set[str]:
         """Through which doors a certificate of one authority leads, if the doors show one of

@@ -22,11 +22,13 @@ from onceq.cli.main import run
 from onceq.errors import (
     AccessDenied,
     ConfigurationError,
+    InvalidHandle,
     InvalidParameter,
     ManagerAway,
     OnceqError,
+    SharingViolation,
 )
-from onceq.model.limits import WRONG_TOKENS_AT_ONCE
+from onceq.model.limits import TRAIL_MAX, WRONG_TOKENS_AT_ONCE
 from onceq.model.rights import WHOLE, Right
 from onceq.model.tokens import SECRET_BYTES, text_of
 from tests.daemon.applications import WAIT_S, Daemon
@@ -92,6 +94,21 @@ def test_a_token_outlives_a_restart_and_so_does_its_end(daemon: Daemon) -> None:
         qm.send(Q, "x", transactional=True)
     with pytest.raises(AccessDenied, match="wrong, was revoked, or has expired"):
         onceq.connect(daemon.tcp, token=gone)
+
+
+def test_one_small_right_wipes_nothing_out_of_the_trail(daemon: Daemon) -> None:
+    """As many purges of an empty queue as the trail keeps acts, by one who may receive there."""
+    with onceq.connect(daemon.where) as admin:
+        small = admin.create_token("small", grants={Q: "receive"}).token
+        before = [act.what for act in admin.trail()]
+        with onceq.connect(daemon.tcp, token=small) as qm:
+            for _ in range(TRAIL_MAX + 10):
+                qm.purge(Q)
+        (*kept, purge) = admin.trail()
+    assert [act.what for act in kept] == before
+    assert {"create queue", "create token"} <= set(before)
+    assert (purge.what, purge.who, purge.times) == ("purge", "token:small", TRAIL_MAX + 10)
+    assert purge.last >= purge.at
 
 
 def test_wrong_tokens_learn_nothing_and_are_counted(daemon: Daemon) -> None:
@@ -297,18 +314,19 @@ def alice(tmp_path: Path) -> Iterator[Process]:
 
 
 def test_another_account_has_exactly_its_rights(alice: Process, tmp_path: Path) -> None:
+    with onceq.connect(str(alice.path)) as qm:
+        assert qm.explain_right("send", Q).who == "account:alice"
+        qm.send(Q, "x", transactional=True)
+        for name, operation in OPERATIONS.items():
+            if name != "send":
+                with pytest.raises(AccessDenied):
+                    operation(qm)
     tcp = "onceq://" + alice.ready.rpartition(" ")[2]
-    for where in (str(alice.path), tcp):
-        with onceq.connect(where) as qm:
-            assert qm.explain_right("send", Q).who == "account:alice"
-            qm.send(Q, "x", transactional=True)
-            for name, operation in OPERATIONS.items():
-                if name != "send":
-                    with pytest.raises(AccessDenied):
-                        operation(qm)
+    with pytest.raises(AccessDenied, match="does not know who this is"):
+        onceq.connect(tcp)
     with onceq.connect(str(alice.path), token_file=tmp_path / "token") as carol:
-        assert carol.queue(Q).messages == 2, "a token goes before the account"
-        assert carol.purge(Q) == 2
+        assert carol.queue(Q).messages == 1, "a token goes before the account"
+        assert carol.purge(Q) == 1
 
 
 def test_who_may_only_peek_sees_headers_and_is_told_how(
@@ -448,3 +466,64 @@ def test_a_file_has_a_token_for_each_of_several_queue_managers(
         logs = log_of(daemon) + log_of(other) + said
         assert "wrong token" not in logs
         assert not any(token.rpartition("_")[2] in logs for token in tokens)
+
+
+@pytest.mark.parametrize("name", ["*", "first*", "a'b$(x)|*"])
+def test_who_owns_a_queue_that_is_called_like_a_pattern_owns_that_one_alone(
+    shared: Daemon, table: onceq.QueueManager, tmp_path: Path, capfd: pytest.CaptureFixture[str],
+    name: str,
+) -> None:  # fmt: skip
+    """By the client and by commands."""
+    made = table.create_token(f"maker{len(name)}", grants={"private$\\*": "create"})
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    file.write_text(made.token)
+    like, pattern = f"private$\\{name}", "private$\\" + name.replace("*", "[*]")
+
+    def said(*words: str, code: int = 0) -> str:
+        capfd.readouterr()
+        assert run(["--qm", shared.tcp, "--token-file", str(file), *words]) == code
+        found = capfd.readouterr()
+        return found.out + found.err
+
+    with onceq.connect(shared.tcp, token_file=file) as own:
+        own.create_queue(like)
+        assert own.explain_right("receive", like).allowed
+        assert not own.explain_right("receive", Q).allowed
+        with pytest.raises(AccessDenied):
+            own.send(Q, "x", transactional=True)
+        with pytest.raises(AccessDenied):
+            own.grant("dora", "send", like)
+        own.grant("dora", "send", pattern)
+    said("grant", "dora", "peek", like, code=AccessDenied.exit_code)
+    assert said("grant", "dora", "peek", pattern).startswith("dora may peek")
+    for right in ("send", "peek"):
+        assert table.explain_right(right, like, who="account:dora").allowed
+        assert not table.explain_right(right, Q, who="account:dora").allowed
+    assert pattern.replace("\\", "/") in said("rights", "show")
+    table.delete_queue(like)
+
+
+def test_an_operator_ends_a_hold_by_command(
+    shared: Daemon, table: onceq.QueueManager, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made = table.create_token("holder", grants={Q: "receive"})
+    file = tmp_path / "token"
+    file.touch(mode=0o600)
+    file.write_text(made.token)
+    table.send(Q, "a", transactional=True)
+
+    def release() -> str:
+        capfd.readouterr()
+        assert run(["--qm", str(shared.path), "queue", "release", Q]) == 0
+        return capfd.readouterr().out
+
+    with onceq.connect(shared.tcp, token_file=file) as holder:
+        held = holder.open_queue(Q, share="deny-receive")
+        with pytest.raises(SharingViolation, match="held by token:holder"):
+            table.receive(Q, timeout=0)
+        assert release() == f"1 hold of {out.name(Q)} ended\n"
+        assert table.receive(Q, timeout=0).body
+        with pytest.raises(InvalidHandle):
+            held.receive(timeout=0)
+        assert release() == f"0 holds of {out.name(Q)} ended\n"

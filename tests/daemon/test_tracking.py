@@ -196,7 +196,10 @@ def test_limits_and_filters(two: Two) -> None:
 
 def test_a_plain_dead_letter_goes_home(two: Two) -> None:
     two.beta.send(PLAIN, b"1")
-    two.alpha.send(rf"DIRECT=OS:ALPHA\{Q}", b"to a transactional queue", journal=1)
+    two.beta.send(
+        rf"DIRECT=OS:ALPHA\{Q}", b"to a transactional queue", journal=1, transactional=False
+    )
+    two.alpha.peek(letters.DEAD, timeout=WAIT)
     (letter,) = letters.letters(two.alpha, [letters.DEAD], letters.ALL, 0)
     assert letter.message.message_class == 0x800A
     assert letters.give_back(two.alpha, [letters.DEAD], letters.ALL, 0).sent == 1

@@ -19,6 +19,8 @@ from tests.daemon.process import WAIT_S, Process
 pytestmark = pytest.mark.slow
 
 Q = r"private$\orders"
+TOKENS: dict[Process, str] = {}
+"""For whoever scrapes; over TCP no account is known."""
 
 
 def at(process: Process) -> tuple[str, int]:
@@ -43,7 +45,10 @@ def get(
 
 
 def metrics(process: Process, path: str = "/metrics") -> dict[tuple[str, ...], float]:
-    status, body = get(process, path)
+    with onceq.connect(str(process.path)) as qm:
+        if not any(one.name == "prometheus" for one in qm.tokens()):
+            TOKENS[process] = qm.create_token("prometheus", grants={"": "monitor"}).token
+    status, body = get(process, path, Authorization=f"Bearer {TOKENS[process]}")
     assert status == 200, body
     return {
         (sample.name, *sample.labels.values()): sample.value
@@ -84,15 +89,15 @@ def test_what_happens_is_seen_by_whoever_scrapes(alpha: Process) -> None:
     assert alpha.popen.poll() is None
     # SIGHUP leaves the listener as it is.
     alpha.popen.send_signal(signal.SIGHUP)
-    while "configuration reloaded" not in alpha.said:
-        assert get(alpha, "/health/live")[0] == 200
+    alpha.wait_to_say("configuration reloaded")
+    assert get(alpha, "/health/live")[0] == 200
     assert metrics(alpha)["onceq_log_bytes_total",] >= before
 
 
 def test_an_account_without_the_right_is_told_how_to_get_it(
     alpha: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As root everything is allowed; a token that may do less stands for another account.
+    assert get(alpha, "/metrics")[0] == 401, "over TCP an account is nobody"
     with onceq.connect(str(alpha.path)) as qm:
         sender = qm.create_token("sender")
         qm.grant("token:sender", "send", Q)

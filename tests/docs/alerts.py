@@ -165,6 +165,18 @@ def _turned_down() -> Seen:
     yield from ((minute, world["A"].ask(Look("metrics"))) for minute in (1, 2))
 
 
+def _poisoned() -> Seen:
+    core = _core()
+    policy = QueueProperties(name="p", transactional=True, poison_attempts=1)
+    core.ask(requests.CreateQueue(properties=policy, instance=b"p" * 16))
+    core.ask(Commit(0, (SendItem(r"private$\p", Properties(), Run.of([b"m"])),)))
+    yield 0, _look(core)
+    core.ask(requests.Begin(1))
+    core.ask(requests.Receive(r"private$\p", transaction=1))
+    core.ask(requests.Abort(1, "there is no customer 7"))
+    yield from _later(core, *range(1, 12))
+
+
 def _slow() -> Seen:
     view = _look(_core())
     for minute in range(0, 40, 2):
@@ -237,6 +249,20 @@ CAUSES: dict[str, Cause] = {
             value(found, "onceq_messages_ended_total", **{"class": "nack-bad-destination-queue"})
             == 1
         ),
+    ),
+    "OnceqDestinationRefuses": Cause(
+        _turned_down,
+        lambda found: (
+            value(
+                found,
+                "onceq_outgoing_refused_total",
+                **{"peer": "b", "class": "nack-bad-destination-queue"},
+            )
+            == 1
+        ),
+    ),
+    "OnceqPoisonMessages": Cause(
+        _poisoned, lambda found: value(found, "onceq_poison_messages") == 1
     ),
     "OnceqSyncSlow": Cause(
         _slow,

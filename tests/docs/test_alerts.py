@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+import onceq
 from onceq import exposition
 from onceq.model.data_directory import CONFIGURATION_FILE
 from tests.daemon.process import WAIT_S, Process
@@ -193,12 +194,18 @@ def test_one_that_is_down_is_told(tmp_path: Path) -> None:
 
 @needs_promtool
 def test_promtool_takes_the_files() -> None:
-    for what, file in (("rules", RULES), ("config", SCRAPE)):
+    # The file with the token is not there.
+    for what in (["rules", str(RULES)], ["config", "--syntax-only", str(SCRAPE)]):
         done = subprocess.run(
-            [PROMTOOL, "check", what, str(file)],
+            [PROMTOOL, "check", *what],
             capture_output=True, text=True, check=False, timeout=WAIT_S,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_server_shows_a_token_wherever_it_asks() -> None:
+    for job in yaml.safe_load(SCRAPE.read_text())["scrape_configs"]:
+        assert list(job["authorization"]) == ["credentials_file"], job["job_name"]
 
 
 @pytest.mark.tier("rest")
@@ -213,12 +220,16 @@ def test_a_real_server_scrapes_a_real_daemon(tmp_path: Path) -> None:
     shown = f"127.0.0.1:{free_port()}"
     (path / CONFIGURATION_FILE).write_text(f'listen = "127.0.0.1:0"\nmetrics_listen = "{shown}"\n')
     daemon = Process(path, "--create", "ALPHA").started()
+    token = tmp_path / "onceq.token"
+    with onceq.connect(str(path)) as qm:
+        token.write_text(qm.create_token("prometheus", grants={"": "monitor"}).token)
     where = f"127.0.0.1:{free_port()}"
     configuration = yaml.safe_load(SCRAPE.read_text())
     configuration["rule_files"] = [str(RULES)]
     configuration["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     for job in configuration["scrape_configs"]:
         job["static_configs"] = [{"targets": [shown]}]
+        job["authorization"]["credentials_file"] = str(token)
         job.pop("scrape_interval", None)
     (tmp_path / "prometheus.yml").write_text(json.dumps(configuration))
     with open(tmp_path / "prometheus.log", "w") as log:

@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from typing import Any
 import pytest
 
 from onceq.cli.console import PORT, TOKEN
+from onceq.model.patterns import queue_name
+from onceq.model.policy import Policy
 from onceq.model.requests import SetRights
-from onceq.model.rights import Actor, ActorKind, Grant, Policy, Right, queue_pattern
+from onceq.model.rights import Actor, ActorKind, Right
 from onceq.service.config import parse
 from onceq.service.supervisor import watchdog_s
 
@@ -62,6 +65,71 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     assert not said, said
 
 
+EXPOSURE_MAX = 2.0
+"""Of 10, as systemd counts what a service could do that it need not."""
+
+
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
+)
+def test_systemd_finds_the_unit_closed(tmp_path: Path) -> None:
+    shutil.copy(UNIT, tmp_path / "onceq-alpha.service")
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=yes", str(tmp_path / "onceq-alpha.service")],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    if "unrecognized option" in done.stderr:
+        pytest.skip("this systemd-analyze is older than 250")
+    (level,) = re.findall(r"exposure level for \S+: ([0-9.]+)", done.stdout)
+    assert float(level) <= EXPOSURE_MAX, done.stdout
+
+
+def test_the_unit_lets_a_socket_have_its_group_and_tells_accounts_apart() -> None:
+    allowed = re.findall(r"^SystemCallFilter=(.*)$", UNIT.read_text(), re.M)
+    assert allowed == ["@system-service", "~@privileged", "@chown"], "in this order"
+    for taken in ("PrivateUsers", "ProcSubset", "PrivateNetwork", "IPAddressDeny"):
+        assert not re.search(rf"^{taken}=", UNIT.read_text(), re.M), taken
+
+
+ALONE = """
+import ctypes, mmap, sys
+PR_SET_MDWE, REFUSE_EXEC_GAIN = 65, 1
+if ctypes.CDLL(None).prctl(PR_SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0):
+    sys.exit(77)
+try:
+    mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+except OSError:
+    pass
+else:
+    sys.exit("memory to write and run was given")
+import h11, prometheus_client, psycopg, pymysql, starlette, uvloop, zlib_ng
+import onceq
+from onceq.embedded import trusting
+SETTINGS = onceq.Settings(history=True)
+with onceq.open("alpha", name="ALPHA", create=True, listen="", settings=SETTINGS) as qm:
+    qm.create_queue("private$/q", transactional=True)
+    with qm.transaction() as tx:
+        tx.send("private$/q", b"body")
+    print(qm.receive_many("private$/q").bodies())
+trusting.init("alpha")
+with onceq.open("alpha", listen="127.0.0.1:0") as qm:
+    print(qm.name)
+"""
+
+
+@pytest.mark.slow
+def test_a_queue_manager_needs_no_memory_that_is_written_and_run(tmp_path: Path) -> None:
+    """As MemoryDenyWriteExecute lets it: with TLS, history and all that is compiled."""
+    assert setting("MemoryDenyWriteExecute") == "yes"
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE], cwd=tmp_path, capture_output=True, text=True, check=False,
+        timeout=120,
+    )  # fmt: skip
+    if done.returncode == 77:
+        pytest.skip("this kernel is older than 6.3, and cannot refuse it")
+    assert done.stdout.split("\n")[:2] == ["[b'body']", "ALPHA"], done.stdout + done.stderr
+
+
 def test_the_managers_of_the_compose_file_find_each_other() -> None:
     compose = yaml.safe_load((PACKAGING / "container" / "compose.yaml").read_text())
     configuration = parse(tomllib.loads((PACKAGING / "container" / "onceq.toml").read_text()))
@@ -76,13 +144,45 @@ def test_the_managers_of_the_compose_file_find_each_other() -> None:
     assert set(configuration.plain_peers) == set(names.values())
     watched = services["console"]
     assert set(watched["depends_on"]) == {name.lower() for name in names}
-    volumes = [volume.partition(":")[2] for volume in watched["volumes"]]
+    volumes = [volume.split(":")[1] for volume in watched["volumes"]]
     assert [one for one in watched["command"] if one.startswith("/")] == volumes
     folder = PACKAGING / "container"
     for one in services.values():
         for volume in one["volumes"]:
             source = volume.split(":")[0]
             assert source in compose["volumes"] or (folder / source).is_file(), source
+
+
+def test_no_container_may_write_or_do_more_than_it_must() -> None:
+    compose = yaml.safe_load((PACKAGING / "container" / "compose.yaml").read_text())
+    for name, one in compose["services"].items():
+        assert one["read_only"] is True, name
+        assert one["cap_drop"] == ["ALL"], name
+        assert one["security_opt"] == ["no-new-privileges:true"], name
+        assert "cap_add" not in one, name
+        assert not one.get("privileged"), name
+        if name in ("grants", "console"):
+            assert all(volume.endswith(":ro") for volume in one["volumes"]), name
+
+
+def test_images_can_be_named_by_their_digest() -> None:
+    text = (PACKAGING / "container" / "Containerfile").read_text()
+    (default,) = re.findall(r"^ARG PYTHON_IMAGE=(\S+)$", text, re.M)
+    assert set(re.findall(r"^FROM (\S+)", text, re.M)) == {"${PYTHON_IMAGE}"}
+    compose = yaml.safe_load((PACKAGING / "container" / "compose.yaml").read_text())
+    image = compose["services"]["prometheus"]["image"]
+    assert re.fullmatch(r"\$\{PROMETHEUS_IMAGE:-prom/prometheus:v[0-9.]+\}", image)
+    assert ":" in default, "a tag, until somebody names a digest"
+
+
+def test_an_image_is_made_of_files_that_the_locks_name() -> None:
+    text = (PACKAGING / "container" / "Containerfile").read_text()
+    for command in re.findall(r"pip (?:install|download|wheel)[^&]*", text):
+        exact = "--require-hashes" in command and "--only-binary :all:" in command
+        alone = "--no-deps" in command and "--no-build-isolation" in command
+        assert exact or alone or "--no-index" in command, command
+    for name in re.findall(r"packaging/\S+\.lock", text):
+        assert (ROOT / name).is_file()
 
 
 def test_what_the_compose_file_grants_lets_them_send_to_each_other() -> None:
@@ -92,11 +192,11 @@ def test_what_the_compose_file_grants_lets_them_send_to_each_other() -> None:
     request = SetRights(who, words.split(","), queue)
     request.check()
     policy = Policy()
-    policy.grant(Grant(request.who, request.rights, request.pattern))
+    policy.grant(request.grant)
     for one in compose["services"].values():
         if "ONCEQ_NAME" in one.get("environment", ()):
             address = Actor(ActorKind.ADDRESS, one["networks"]["onceq"]["ipv4_address"])
-            assert policy.allows(address, Right.SEND, queue_pattern("private$/orders"))
+            assert policy.allows(address, Right.SEND, queue_name("private$/orders"))
 
 
 def test_the_prometheus_of_the_compose_file_asks_the_console_for_each_of_them() -> None:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from pathlib import Path
 from xml.parsers import expat
 
+import matplotlib as mpl
 import pytest
 from demo import picture, report
 from demo.report import Findings
+from matplotlib.ft2font import FT2Font
 
 import pictures
 
 ROOT = Path(__file__).resolve().parents[2]
 DRAWN = sorted(pictures.PICTURES.glob("*.svg"))
+OF_GRAPHVIZ = [path.with_suffix(".svg") for path in sorted(pictures.PICTURES.glob("*.dot"))]
+WIDE = str(Path(mpl.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf")
+ROOM = 2.0
+"""Between a text and its box, at least."""
 PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 
 
@@ -31,6 +38,22 @@ def test_a_picture_needs_nothing_from_elsewhere(path: Path) -> None:
     assert "<script" not in text
 
 
+@pytest.mark.parametrize("path", OF_GRAPHVIZ, ids=[path.name for path in OF_GRAPHVIZ])
+def test_texts_have_room_in_their_boxes(path: Path) -> None:
+    """Also with the widest font that is common: the one of the drawing may be missing."""
+    text = path.read_text()
+    boxes = re.findall(r'<g id="[^"]+" class="(?:node|cluster)">\n(.*?)</g>', text, re.S)
+    assert any(" d=" in box and "<text" in box for box in boxes)
+    for box in boxes:
+        outline = "".join(re.findall(r' (?:d|points)="([^"]+)"', box))
+        if not outline:  # A text without a box, a circle without a text.
+            continue
+        begin, end = (of(map(float, re.findall(r"(-?[\d.]+),", outline))) for of in (min, max))
+        for line in map(Line, re.findall(r"<text .*?</text>", box)):
+            assert begin + ROOM <= line.begin, line
+            assert line.end <= end - ROOM, line
+
+
 def test_every_picture_is_shown_with_words_for_those_who_cannot_see_it() -> None:
     shown: dict[Path, str] = {}
     for page in PAGES:
@@ -38,6 +61,24 @@ def test_every_picture_is_shown_with_words_for_those_who_cannot_see_it() -> None
             shown[(page.parent / target).resolve()] = words
     assert set(shown) == {*DRAWN, *(pictures.PICTURES / "console").glob("*.png")}
     assert all(len(words) > 40 for words in shown.values())
+
+
+class Line:
+    """A text of a picture, and from where to where it goes in a wide font."""
+
+    def __init__(self, element: str) -> None:
+        self.words = unescape(re.sub("<[^>]+>", "", element)).replace("\u00a0", " ")
+        given = dict(re.findall(r'([\w-]+)="([^"]*)"', element))
+        font = FT2Font(WIDE)
+        font.set_size(float(given["font-size"]), 72)
+        font.set_text(self.words)
+        width = font.get_width_height()[0] / 64
+        before = {"middle": width / 2, "start": 0.0, "end": width}[given["text-anchor"]]
+        self.begin = float(given["x"]) - before
+        self.end = self.begin + width
+
+    def __repr__(self) -> str:
+        return f"{self.words!r} from {self.begin:.0f} to {self.end:.0f}"
 
 
 def found() -> Findings:

@@ -36,4 +36,4 @@ def test_the_numbers_are_those_of_the_code() -> None:
     assert f"After {WRONG_TOKENS_AT_ONCE} wrong ones" in words
     assert f"{WRONG_TOKENS_A_S:g} a second are looked at" in words
     assert f"mode {OPEN:04o}" in words
-    assert f"last {TRAIL_MAX:,} are kept" in words
+    assert f"{TRAIL_MAX:,} acts are kept" in words

@@ -125,6 +125,18 @@ def test_cases_that_are_cited_exist() -> None:
     assert not wrong
 
 
+def test_findings_that_are_cited_have_an_entry() -> None:
+    entries = set(re.findall(r"^### ([A-Z]\d+a?): ", texts()["docs/findings.md"], re.MULTILINE))
+    assert len(entries) > 40
+    wrong = [
+        f"{name}: finding {number}"
+        for name, text in texts().items()
+        for number in re.findall(r"\b[Ff]indings? ([DJKOPRSU]\d+a?)\b", text)
+        if number not in entries
+    ]
+    assert not wrong, "docs/findings.md has no such entry"
+
+
 # ---- references that lead nowhere ----------------------------------------------------------
 
 

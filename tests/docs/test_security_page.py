@@ -1,10 +1,15 @@
-"""The page about security: its numbers are those of the code, and what it names is there."""
+"""The page about security: its numbers are those of the code, and what it names is there.
+
+What the page of findings names is there, too.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
 from pathlib import Path
+
+import pytest
 
 from onceq.model import limits, tokens
 
@@ -31,8 +36,9 @@ def test_the_limits_are_those_of_the_code() -> None:
     assert f"Tokens** are {8 * tokens.SECRET_BYTES} random bits" in WORDS
 
 
-def test_what_it_names_is_there() -> None:
-    named = re.findall(r"`(tests/[^`:]+)(?:::(\w+))?`", PAGE)
+@pytest.mark.parametrize("page", ["SECURITY.md", "docs/findings.md"])
+def test_what_it_names_is_there(page: str) -> None:
+    named = re.findall(r"`(tests/[^`:]+)(?:::(\w+))?`", (ROOT / page).read_text())
     assert len(named) >= 10
     for path, test in named:
         assert (ROOT / path).exists(), path

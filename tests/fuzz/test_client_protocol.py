@@ -18,9 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onceq.client.address import Address
+from onceq.client.credentials import Credentials
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
-from onceq.errors import MalformedPacket
+from onceq.errors import MalformedPacket, OnceqError
 from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.manager_identity import Identity
@@ -30,7 +32,7 @@ from onceq.model.rights import NOBODY
 from onceq.model.run import Buffer, Run
 from onceq.model.settings import Settings
 from onceq.model.time import Now
-from onceq.model.tokens import Token, digest_of, text_of
+from onceq.model.tokens import NONCE_BYTES, SECRET_BYTES, Token, digest_of, text_of
 from onceq.model.views.looks import LOOKS
 from onceq.model.views.managers import BackupHold, Reloaded
 from onceq.packet.batch import Batch
@@ -89,7 +91,10 @@ class World:
     def read(self) -> Now:
         return Now(WALL_US + self.now_us, self.now_us)
 
-    def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+    def connect(
+        self, outgoing: int, protocol: str, host: str, peer: bytes,
+        homes: tuple[str, ...] | None = None,
+    ) -> None:  # fmt: skip
         """Nobody is there to be connected to."""
 
     def ask(self, request: requests.Request) -> None:
@@ -209,6 +214,59 @@ def test_good_frames_with_a_few_bytes_changed(
         at += size
     world.feed(bytes(raw[at:end]))
     world.leave()
+
+
+PROVEN = b"".join(
+    (
+        *frames.frame(1, Code.PROVE, frames.Prove("billing", bytes(NONCE_BYTES))),
+        *frames.frame(2, Code.HELLO, frames.Hello(frames.VERSION, "x", "00" * SECRET_BYTES)),
+    )
+)
+
+
+@FUZZ
+@given(
+    st.lists(st.tuples(st.integers(0, len(PROVEN) - 1), st.integers(0, 255)), max_size=6),
+    st.lists(st.integers(1, 60), max_size=20),
+)
+def test_nobody_is_somebody_by_what_comes_before_a_name(
+    changes: list[tuple[int, int]], cuts: list[int]
+) -> None:
+    raw = bytearray(PROVEN)
+    for at, value in changes:
+        raw[at] = value
+    world, at, transport = World(), 0, Transport()
+    stranger = ApiConnection(
+        world.engine, transport, random=random.Random(6).randbytes, actor=NOBODY
+    )
+    for size in (*cuts, len(raw)):
+        stranger.data_received(bytes(raw[at : at + size]))
+        world.pump()
+        at += size
+    assert not stranger.greeted
+    stranger.connection_lost()
+    world.leave()
+
+
+@FUZZ
+@given(
+    st.one_of(
+        st.binary(max_size=200),
+        st.lists(st.one_of(st.binary(max_size=70), st.integers(), st.none()), max_size=4).map(
+            msgspec.msgpack.encode
+        ),
+    ),
+    st.sampled_from([code | how for code in (Code.HELLO, Code.PROVE) for how in (ANSWER, FAILED)]),
+)
+def test_no_answer_gets_a_token_out_of_its_holder(head: bytes, code: int) -> None:
+    secret = bytes(range(SECRET_BYTES))
+    hello = Credentials(token=text_of("billing", secret)).greeting(Address(path="/s"), "")
+    first = b"".join(hello.first)
+    assert secret not in first
+    assert secret.hex().encode() not in first
+    with pytest.raises(OnceqError) as caught:
+        hello.heard(code, memoryview(head))
+    assert secret.hex() not in str(caught.value)
 
 
 def test_a_malformed_frame_leaves_nothing_of_itself() -> None:

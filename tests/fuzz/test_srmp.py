@@ -11,17 +11,22 @@ from hypothesis import strategies as st
 
 from onceq.errors import MalformedPacket, OnceqError
 from onceq.model.http import Arrival, HttpNames
+from onceq.model.limits import HTTP_ENTITY_BYTES_MAX
 from onceq.model.settings import Settings
 from onceq.wire.mqqb.events import Acked, Arrived, Closed, Opened
 from onceq.wire.srmp import dates, envelope, mapping, mime, xml
 from onceq.wire.srmp.convert import post_of, runs_of
 from onceq.wire.srmp.envelope import Envelope, Msmq, Receipt, StreamPart, StreamReceipt
+from onceq.wire.srmp.heads import refuse_head
 from onceq.wire.srmp.session import Posting
 from onceq.wire.srmp.taking import Taking
 
 EXAMPLES = int(os.environ.get("ONCEQ_FUZZ_EXAMPLES", "300"))
 FUZZ = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 300)
 OWN = b"O" * 16
+HEAD = (
+    b'POST /msmq/q HTTP/1.1\r\nHost: b\r\nContent-Type: text/xml\r\nSOAPAction: "MSMQMessage"\r\n'
+)
 NAMES = HttpNames(frozenset(("b",)), "http://b/msmq/private$/order_queue$")
 
 u32 = st.integers(0, (1 << 32) - 1)
@@ -124,6 +129,33 @@ def test_what_arrives_can_be_sent_on(made: Envelope, body: bytes, extension: byt
             assert envelope.read(envelope.write(post.envelope)).label == (made.label or "")
 
 
+field_names = st.binary(max_size=20).map(bytes.lower) | st.sampled_from(
+    [b"origin", b"sec-fetch-site", b"transfer-encoding", b"soapaction", b"content-type"]
+)
+
+
+@FUZZ
+@given(
+    st.sampled_from([b"POST", b"GET"]),
+    st.lists(st.tuples(field_names, st.binary(max_size=40)), max_size=8),
+    st.integers(0, 10**19),
+    st.booleans(),
+)
+def test_any_head_is_judged(
+    method: bytes, fields: list[tuple[bytes, bytes]], size: int, granted: bool
+) -> None:
+    """h11 has seen to it that a length is a number."""
+    fields.append((b"content-length", b"%d" % size))
+    refusal = refuse_head(method, fields, granted=granted)
+    names = {name for name, _ in fields}
+    if refusal is not None:
+        assert 400 <= refusal.status < 500
+        assert refusal.text.isprintable()
+    else:
+        assert size <= HTTP_ENTITY_BYTES_MAX
+        assert not names & {b"origin", b"transfer-encoding"}
+
+
 @FUZZ
 @given(st.lists(st.binary(max_size=120), max_size=8), st.booleans())
 def test_connections_take_anything(chunks: list[bytes], proper: bool) -> None:
@@ -133,9 +165,7 @@ def test_connections_take_anything(chunks: list[bytes], proper: bool) -> None:
     )
     post.start()
     assert isinstance(post.tick(10)[0], Opened)
-    starts = (
-        (b"POST /msmq/q HTTP/1.1\r\nHost: b\r\n", b"HTTP/1.1 200 OK\r\n") if proper else (b"", b"")
-    )
+    starts = (HEAD, b"HTTP/1.1 200 OK\r\n") if proper else (b"", b"")
     for session, start in ((take, starts[0]), (post, starts[1])):
         for chunk in (start, *chunks):
             for event in session.receive(chunk, 20):

@@ -250,7 +250,7 @@ def _decided(at: Attempt) -> None:
     """A decision of the administrator's, which he is telling."""
     tx = at.number()
     at.admin(r.Begin(tx))
-    at.admin(r.Enlist(tx, at.gtrid, "partner"))
+    at.enlist(tx, at.admin)
     at.admin(r.Commit(tx))
 
 
@@ -266,7 +266,7 @@ def _decides(at: Attempt) -> None:
     """A promise with no work of its own, which decides for a partner."""
     tx = at.number()
     at.admin(r.Begin(tx))
-    at.admin(r.Enlist(tx, at.gtrid, "partner"))
+    at.enlist(tx, at.admin)
     at.admin(r.Promise(tx, at.by_row()))
 
 
@@ -290,7 +290,7 @@ def _by_another_row(at: Attempt) -> r.Promise:
 
 def _anchor(at: Attempt, ask: Callable[[Request], object]) -> Xid:
     """A branch with nothing in it, which stands for those at another queue manager."""
-    at.group_branch()
+    at.group_branch(ask)
     at.xid = Xid(at.xid.format_id, at.xid.gtrid, b"group.for." + bytes(16).hex().encode())
     tx = at.number()
     ask(r.StartBranch(tx, at.xid))
@@ -388,7 +388,7 @@ BRANCHES: Final = (
         lambda at: r.Promise(0, at.by_row(), [item()]), after=_end_branch),
     Row(r.Promise, "by a row of a database whose rows decide for another",
         "send@orders & send@rows | operate", _by_another_row, _rows_decide, after=_end_branch),
-    Row(r.Enlist, "", NAMED, lambda at: r.Enlist(at.begin(), at.gtrid, "partner")),
+    Row(r.Enlist, "", NAMED, lambda at: r.Enlist(at.begin(), "partner")),
     Row(r.AskDecision, "", NAMED, lambda at: r.AskDecision(at.gtrid)),
     Row(r.AskRows, "", NAMED, lambda at: r.AskRows("sqlite:x")),
     Row(r.AskRows, "of a database whose rows decide for another", "send@rows | operate",
@@ -401,6 +401,7 @@ BRANCHES: Final = (
     Row(r.DecisionDone, "", NAMED, lambda at: r.DecisionDone(at.decides()), after=_is_done),
     Row(r.DecisionDone, "of another", "operate", lambda at: r.DecisionDone(at.gtrid), _decided,
         after=_done),
+    Row(r.BeginAttempt, "", NAMED, lambda at: at.attempt()),
     Row(r.CommitGroup, "of one's own branches, with nothing in them", NAMED,
         _own_group, after=_end_anchored),
     Row(r.CommitGroup, "of branches that others have prepared", "send@orders & operate",
@@ -493,6 +494,7 @@ def _everywhere(what: str, *, take: bool) -> Row:
 
 OPERATORS: Final = (
     *(_steer(action, BETA) for action in (Steer.PAUSE, Steer.RESUME, Steer.RESEND)),
+    _steer(Steer.RELEASE, ORDERS),
     *(_steer(action) for action in (
         Steer.DISCONNECT, Steer.CONNECT, Steer.TIDY, Steer.FORGET_UNANSWERED, Steer.RELOAD,
         Steer.DROP_DAMAGED, Steer.SCRUB, Steer.SCRUB_STOP)),
@@ -560,11 +562,10 @@ LOOKS: Final = (
     _look(looks.TOKENS, "administer"),
     *(_look(look, "monitor") for look in (
         looks.STATUS, looks.OUTGOING, looks.STREAMS, looks.PEERS, looks.DAMAGES, looks.SCRUB,
-        looks.METRICS, looks.SETTINGS)),
+        looks.METRICS, looks.SETTINGS, looks.TRAIL_END, looks.WAITING)),
     *(_look(look, "monitor", "0") for look in (
-        looks.OUTGOING_BEHIND, looks.TRAIL)),
+        looks.TRAIL,)),
     _look(looks.QUEUES, NAMED, what="those that one may look at"),
-    _look(looks.QUEUES_BEHIND, NAMED, "0", "those that one may look at"),
     _look(looks.TRANSACTIONS, NAMED, what="one's own"),
     _look(looks.JOBS, NAMED, what="one's own"),
     Row(r.Look, "job, of another one", "monitor",
@@ -579,7 +580,7 @@ LOOKS: Final = (
     _look(looks.GROUPS, NAMED, what="one's own"),
     _look(looks.LIST, NAMED, "nobody", answers="queue-not-found"),
     _look(looks.COPIES, NAMED, "public", answers="queue-not-found"),
-    _look(looks.RESOLVE, NAMED, ORDERS),
+    _look(looks.EXPLAIN_NAME, NAMED, ORDERS, what="where others are only with *monitor*"),
 )  # fmt: skip
 
 PARTS: Final = {

@@ -19,6 +19,7 @@ from onceq.model.message import PLAIN
 from onceq.model.requests import Request, SendItem
 from onceq.model.run import Run
 from onceq.packet.arrived import ArrivedRun
+from onceq.tls.authority import fingerprint
 from onceq.tls.contexts import APPLICATIONS, PEERS, Files, server_context
 from tests.certificates import LONG_AGO_S, Authority
 from tests.daemon.process import ROOT, Process
@@ -32,6 +33,8 @@ NAME: Final = "HERE"
 SOURCES: Final = {
     "plain peer without a right": "127.0.0.2",
     "plain peer with `send`": "127.0.0.3",
+    table.PLAIN_IMPOSTOR: "127.0.0.4",
+    table.PLAIN_OTHER: "127.0.0.5",
     "plainly, from another computer": ELSEWHERE,
 }
 """Addresses of those who are known by them."""
@@ -43,6 +46,8 @@ ELSEWHERE_HOST: Final = "elsewhere.example"
 """Where posts are passed on to."""
 AWAY: Final = "connection turned away"
 """In the log."""
+STATUSES: Final = 20
+"""Requests that take longer than the log is behind."""
 BEHIND, ANOTHER = "sender behind a router", "another queue manager"
 VICTIM, BARE_VICTIM = "victim", "victim without TLS"
 """Who has been sent a message that others acknowledge, by each of the two queue managers."""
@@ -67,8 +72,13 @@ class Host:
 
     def parsed(self) -> int:
         """How often bytes of other queue managers have come to the parser."""
-        self.ask(r.Look("status"))  # what came before is in the log
-        return self.process.said.count(PARSED)
+        found, before = 0, -1
+        while found != before:
+            # A thread of the daemon's own writes the log, a little behind what is done.
+            for _ in range(STATUSES):
+                self.ask(r.Look("status"))
+            found, before = self.process.said.count(PARSED), found
+        return found
 
     def close(self) -> None:
         """End it, in order."""
@@ -89,14 +99,14 @@ class Crowd:
         names = (*table.KNOWN, *ROUTERS.values(), BEHIND, ANOTHER, VICTIM, BARE_VICTIM)
         self.guids = {name: b"%016d" % at for at, name in enumerate(names, 1)}
         self.answering = {
-            name: Answering(self.guids[who], self._serving(self.guids[who]))
+            name: Answering(self.guids[who], self._serving(self.guids[who], name))
             for who, name in ROUTERS.items()
         }
         for one in self.answering.values():
             one.start()
         self.secure, self.bare = self._started(tls=True), self._started(tls=False)
         self._grants()
-        while len(self.secure.ask(r.Look("peers"))) < len(ROUTERS):
+        while len(self.secure.ask(r.Look("peers")).views) < len(ROUTERS):
             pass  # it asks its routers who they are
         # Lines about strangers are bounded, so this comes before they come in numbers.
         self.reasons = {who: self._knock(who) for who in table.STRANGERS}
@@ -118,12 +128,17 @@ class Crowd:
             trusted = self.signs.certificate + self.applications.cert_pem.bytes()
             self.signs.identity(path, guid, trusts=trusted)
             plain = [SOURCES[who] for who in SOURCES if who.startswith("plain peer")]
+            plain[-1] += f"={guid_text(self.guids[ANOTHER])}"
             http = self._file("http", self.signs, guid)
             head = f"plain_peers = {plain}\n".replace("'", '"')
             head += f'http_listen = "127.0.0.1:0"\nhttp_certificate = "{http}"\n'
             peers.append(f'"https://{ELSEWHERE_HOST}" = "127.0.0.1:9"')
+            # Those with a certificate come from loopback, where answers go if it is named here.
+            peers.append(f'"https://{ELSEWHERE}:9" = "{ELSEWHERE}:9"')
             lines = [f'"{guid_text(self.guids[n])}" = "{n}"' for n in ROUTERS.values()]
             routes = "[routes]\n" + "\n".join(lines) + "\n"
+            whose = fingerprint(self.applications.cert_pem.bytes()).hex()
+            routes += f'[authorities]\n"{whose}" = ["certificate:*"]\n'
             peers += [f'{name} = "{one.where}"' for name, one in self.answering.items()]
         (path / "onceq.toml").write_text(
             f'listen = "127.0.0.1:0"\n{head}{routes}[peers]\n' + "\n".join(peers) + f"\n{SETTINGS}"
@@ -200,8 +215,9 @@ class Crowd:
         file.write_bytes(data)
         return str(file)
 
-    def _serving(self, guid: bytes) -> ssl.SSLContext:
-        own = self._file(guid.decode(), self.signs, guid)
+    def _serving(self, guid: bytes, name: str) -> ssl.SSLContext:
+        made, key = self.signs.issue(guid, name)
+        own = self._pem(name, made + key)
         return server_context(
             Files(own, own, self._pem("authorities", self.signs.certificate)), peers=True
         )
@@ -234,8 +250,8 @@ class Crowd:
     def counts(self) -> dict[str, int]:
         """How many messages are in each queue, and on their way to each place elsewhere."""
         host = self.secure
-        found = {queue.name: queue.messages for queue in host.ask(r.Look("queues"))}
-        for queue in host.ask(r.Look("outgoing")):
+        found = {queue.name: queue.messages for queue in host.ask(r.Look("queues")).views}
+        for queue in host.ask(r.Look("outgoing")).views:
             if ELSEWHERE_HOST in queue.destination.lower():
                 found[ELSEWHERE_HOST] = queue.messages
         return found
@@ -262,7 +278,9 @@ class Crowd:
 
     def speaker(self, who: str) -> Speaker:
         """Somebody begins a session."""
-        said = self.guids[VICTIM] if who == table.IMPOSTOR else self.guid(who)
+        claims = {table.IMPOSTOR: VICTIM, table.PLAIN_IMPOSTOR: VICTIM,
+                  table.PLAIN_OTHER: "plain peer with `send`"}  # fmt: skip
+        said = self.guids[claims[who]] if who in claims else self.guid(who)
         made = Speaker(self.connected(who), said)
         made.opened()
         return made

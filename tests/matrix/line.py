@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 from collections.abc import Callable
+from typing import Any
 
 from onceq.errors import LinkLost, OnceqError
 from onceq.model.requests import Request
+from onceq.sockets.binding import bound_to
 from onceq.wire.app import frames
 from onceq.wire.app.answers import decode, kind_of
 from onceq.wire.app.frames import ANSWER, FAILED, Code, failure
 from onceq.wire.app.requests import written
+from tests.proofs import asks, hello
 
 WAIT_S = 60.0
 """Longest wait for an answer; only a defect makes a test wait so long."""
@@ -31,8 +35,14 @@ class Line:
         self._parser = frames.Parser()
         self._number = 1
         self.refused: OnceqError | None = None
-        hello = frames.Hello(frames.VERSION, "matrix", token)
-        own.sendall(b"".join(frames.frame(1, Code.HELLO, hello)))
+        said = frames.Hello(frames.VERSION, "matrix")
+        if token:
+            own.sendall(b"".join(frames.frame(1, Code.PROVE, asks(token))))
+            _, _, head, _ = self._frame()
+            tls: Any = own if isinstance(own, ssl.SSLSocket) else None
+            known = frames.decode_head(head, frames.Known)
+            said = hello(token, known, bound_to(tls, own.getpeername()))
+        own.sendall(b"".join(frames.frame(1, Code.HELLO, said)))
         _, code, head, _ = self._frame()
         if code & FAILED:
             self.refused = failure(head)

@@ -51,6 +51,6 @@ WHO: Final[Mapping[str, dict[str, str]]] = {
     "router with `forward`": _row(DENIED, TAKEN),
     "plain peer without a right": _row(DENIED, DENIED),
     "plain peer with `send`": _row(TAKEN, DENIED),
-    "same computer": _row(TAKEN, TAKEN),
+    "same computer": _UNREAD,
 }
 """Who posts, under the names of ``peers.py``, and what is answered."""

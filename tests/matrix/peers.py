@@ -11,6 +11,7 @@ from typing import Final
 
 NOT_PARSED: Final = "no byte is parsed"
 NO_SESSION: Final = "no session"
+NOT_BELIEVED: Final = "session ended at once"
 TAKEN: Final = "taken"
 DENIED: Final = "refused, 0x8004"
 NOWHERE: Final = "refused, 0x8000"
@@ -22,6 +23,8 @@ MEANING: Final[Mapping[str, str]] = {
     NOT_PARSED: "the connection is cut before anything of it comes to the parser, and nothing is "
     "answered",
     NO_SESSION: "`EstablishConnection` is read, and the connection is cut without an answer",
+    NOT_BELIEVED: "the session is set up, and ended before anything of it counts; nothing is sent "
+    "on it",
     TAKEN: "it has its effect",
     DENIED: "it ends there, with class 0x8004 (access denied) for whoever asked to be told, and "
     "its sender is told that it ended",
@@ -68,6 +71,14 @@ STRANGERS: Final[Mapping[str, str]] = {
 """Who comes, and what the log says of why he is turned away."""
 LOCAL: Final = "on this computer, where there is no identity"
 IMPOSTOR: Final = "right certificate, another one's GUID"
+PLAIN_IMPOSTOR: Final = "plain peer, the GUID of one with a certificate"
+PLAIN_OTHER: Final = "plain peer, another GUID than its address has"
+IMPOSTORS: Final[Mapping[str, tuple[str, str]]] = {
+    IMPOSTOR: (NO_SESSION, "its certificate is for"),
+    PLAIN_IMPOSTOR: (NOT_BELIEVED, "is believed over TLS alone"),
+    PLAIN_OTHER: (NOT_BELIEVED, "is the address of"),
+}
+"""Who says to be somebody else, what becomes of it, and what the log says of why."""
 
 _MESSAGES: Final = (EXPRESS, RECOVERABLE, TRANSACTIONAL)
 _OWN: Final = dict.fromkeys((ESTABLISH, PARAMETERS, SESSION_ACK, ORDER_ACK, FINAL_ACK), TAKEN)
@@ -100,6 +111,6 @@ def cell(who: str, packet: str) -> str:
     """What becomes of a packet."""
     if who in STRANGERS:
         return NOT_PARSED
-    if who == IMPOSTOR:
-        return NO_SESSION if packet == ESTABLISH else "-"
+    if who in IMPOSTORS:
+        return IMPOSTORS[who][0] if packet == ESTABLISH else "-"
     return KNOWN[who][packet]

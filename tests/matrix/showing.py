@@ -21,7 +21,8 @@ MEANING: Final[Mapping[str, str]] = {
 """What the cells say that are not names."""
 
 INTRODUCTION: Final = """\
-A token goes before a certificate, and a certificate before the account. Doors that cannot carry
+A token goes before a certificate, and an account is known at the Unix socket alone: over TCP the
+system does not say for certain whose a connection is. Doors that cannot carry
 what is shown have no cell.
 """
 
@@ -40,7 +41,7 @@ def _in_tls(here: str, elsewhere: str) -> tuple[str, ...]:
 
 
 SHOWN: Final[Mapping[str, tuple[str, ...]]] = {
-    "nothing": (ACCOUNT, ACCOUNT, ACCOUNT, REFUSED),
+    "nothing": (ACCOUNT, REFUSED, REFUSED, REFUSED),
     "a token": _everywhere(TOKEN),
     "a token that was never made": _everywhere(REFUSED),
     "a token that was revoked": _everywhere(REFUSED),
@@ -49,7 +50,7 @@ SHOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "a certificate and a token": _in_tls(TOKEN, TOKEN),
     "a certificate and a wrong token": _in_tls(REFUSED, REFUSED),
     "the certificate of a queue manager": _in_tls(PEER, PEER),
-    "a certificate for a name that is none, such as *": _in_tls(ACCOUNT, REFUSED),
+    "a certificate for a name that is none, such as *": _in_tls(REFUSED, REFUSED),
     "a certificate of a foreign authority": _in_tls(CUT, CUT),
     "a self-signed certificate": _in_tls(CUT, CUT),
     "an expired certificate": _in_tls(CUT, CUT),

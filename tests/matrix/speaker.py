@@ -47,7 +47,7 @@ class Speaker:
     def opened(self) -> bool:
         """Whether a session comes about."""
         while not (self.session.opened or self.cut or self.session.closed):
-            self._listen()
+            self.listen()
         return self.session.opened
 
     def send(self, packet: bytes, *, recoverable: bool) -> bool:
@@ -57,7 +57,7 @@ class Speaker:
         self.session.send(packet, count=1, recoverable=int(recoverable), now_us=_now_us())
         self._flush()
         while not (self.session.room or self.cut or self.session.closed):
-            self._listen()
+            self.listen()
         return self.session.opened and not self.cut
 
     def acknowledge(self) -> bool:
@@ -74,7 +74,7 @@ class Speaker:
                 if run.kind == USER:
                     return run
             assert not self.cut, "the session ended"
-            self._listen()
+            self.listen()
 
     def told(self, stream: int) -> FinalAck:
         """How a message of a stream has ended there, as the other side tells it."""
@@ -86,9 +86,10 @@ class Speaker:
                         if ack.stream == stream:
                             return ack
             assert not self.cut, "the session ended"
-            self._listen()
+            self.listen()
 
-    def _listen(self) -> None:
+    def listen(self) -> None:
+        """Hear what comes next, or that the session is over."""
         try:
             data = self._socket.recv(1 << 16)
         except (ConnectionError, ssl.SSLError):

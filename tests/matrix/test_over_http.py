@@ -18,7 +18,8 @@ from onceq.packet.acks import order_ack
 from onceq.wire.srmp import envelope, mime
 from onceq.wire.srmp.convert import post_of
 from tests.matrix import over_http as table
-from tests.matrix.crowd import ELSEWHERE_HOST, Crowd
+from tests.matrix.crowd import ELSEWHERE_HOST, SOURCES, Crowd
+from tests.matrix.daemon import ELSEWHERE
 from tests.matrix.over_http import POSTS, WHO
 from tests.matrix.speaker import message
 
@@ -55,12 +56,13 @@ def packet(crowd: Crowd, who: str, what: str) -> tuple[bytes, str]:
 def posted(crowd: Crowd, who: str, what: str) -> tuple[str, str]:
     """The status and the text of the answer; "": there is none."""
     data, url = packet(crowd, who, what)
-    back = "https://127.0.0.1:9/msmq/private$/order_queue$"
+    back = f"https://{SOURCES.get(who, ELSEWHERE)}:9/msmq/private$/order_queue$"
     post = post_of(data, url, crowd.guid(who), HttpNames(frozenset(), back))
     kind, entity = mime.write(envelope.write(post.envelope), post.body, guid_text(crowd.guid(who)))
     host, _, path = url.partition("://")[2].partition("/")
     head = (
         f"POST /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: {kind}\r\n"
+        'SOAPAction: "MSMQMessage"\r\n'
         f"Content-Length: {len(entity)}\r\nConnection: close\r\n\r\n"
     )
     with contextlib.suppress(OSError, HTTPException), crowd.https(who) as own:

@@ -43,7 +43,7 @@ class Stage:
         made = {name: str(manager.ask(r.CreateToken(name)).token) for name in (NAME, "gone")}
         manager.ask(r.RevokeToken("gone"))
         made["over"] = str(manager.ask(r.CreateToken("over", 1)).token)
-        while not any(token.expired for token in manager.ask(r.Look("tokens"))):
+        while not any(token.expired for token in manager.ask(r.Look("tokens")).views):
             pass  # asked until its second is over
         return made | {"none": text_of("none", bytes(SECRET_BYTES)), "": ""}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -20,5 +22,15 @@ def test_packages_are_built_and_the_wheel_works_alone(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert [name.endswith(kind) for name, kind in zip(names, (".whl", ".tar.gz"), strict=True)]
+    (wheel,) = tmp_path.glob("*.whl")
+    (source,) = tmp_path.glob("*.tar.gz")
+    (bill,) = tmp_path.glob("*.cdx.json")
+    sums = (tmp_path / "SHA256SUMS").read_text().splitlines()
+    told = {name: digest for digest, name in (line.split("  ") for line in sums)}
+    assert told == {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (wheel, source, bill)
+    }
+    assert {path.name for path in tmp_path.iterdir()} == {*told, "SHA256SUMS"}
+    made = json.loads(bill.read_text())
+    (said,) = made["metadata"]["component"]["hashes"]
+    assert said["content"] == told[wheel.name]

@@ -21,11 +21,13 @@ from typing import Any, Protocol
 
 import psycopg
 import pymysql
+import pytest
 
 import onceq
 from onceq.client.plans.last_agent import ByRow
 from onceq.client.recovering import ManagerPromiser
-from onceq.errors import InDoubt, OnceqError, RolledBack
+from onceq.errors import DatabaseRestored, InDoubt, OnceqError, RolledBack
+from onceq.model.requests.xa import ROWS_ACCEPTED
 from onceq.partners.deciding import What
 from onceq.partners.last_agent import Agent, LastAgent, Row
 from onceq.partners.mariadb_last import MariadbAgent, MariadbLast
@@ -34,6 +36,7 @@ from onceq.partners.sqlite_last import SqliteAgent, SqliteLast
 from tests.daemon.applications import Daemon
 from tests.partners.bases import Base
 from tests.partners.crashes import IN, OUT, PAUSE_S, ROUNDS_MAX, Gone, all_of
+from tests.partners.pair import Pair
 from tests.servers import MariaDB, Postgres
 
 POSTGRESQL, MARIADB, SQLITE = "postgresql", "mariadb", "sqlite"
@@ -117,6 +120,32 @@ class LastPostgres:
         with psycopg.connect(self.server.conninfo(), autocommit=True) as connection:
             connection.execute("SET lock_timeout = '2s'")
             connection.execute(_write(number, there=there).encode())
+
+
+class LastPair(LastPostgres):
+    """Two servers: where one would crash and start again, its standby takes its place.
+
+    The standby is synchronous, so that there is one outcome all the same.
+    """
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        super().__init__(pair.primary)
+
+    def connect(self) -> Any:
+        return psycopg.connect(self.pair.conninfo)
+
+    def restart(self) -> None:
+        if self.pair.followed:
+            self.pair.fail_over()
+            self.server = self.pair.primary
+        else:
+            self.server.restart()
+
+    def follow(self) -> None:
+        """Make a standby again, if there is none."""
+        if not self.pair.followed:
+            self.pair.follow_again()
 
 
 class LastMariadb:
@@ -304,11 +333,36 @@ class LastStage:
             other.write_at_once(number, there=self.there)
         return told
 
+    def set_back(self, base: LastPair, lost: int) -> None:
+        """Commit transactions that the standby lacks, and let it take the place of the primary:
+        each application must be told before it works there.
+
+        Args:
+            base: With a standby that is not synchronous.
+            lost: How many the standby lacks.
+        """
+        base.follow()
+        assert self.case({}, base) == "committed"
+        base.pair.catch_up()
+        base.pair.standby.crash()
+        for _ in range(lost):
+            assert self.case({}, base) == "committed"
+        base.restart()
+        for _ in range(2):
+            with onceq.connect(self.home.where) as home, base.connect() as connection:
+                last = base.last(connection)
+                with pytest.raises(DatabaseRestored), home.transaction() as tx:
+                    tx.enlist(last)
+        with onceq.connect(self.home.where) as home:
+            ManagerPromiser(home).rows(last.name, ROWS_ACCEPTED)
+        base.follow()
+        assert self.case({}, base) == "committed"
+
     def _attempt(
         self, home: Any, base: LastBase, connection: Any, number: int, messages: int,
         at: Callable[[str], None], slow: int | None, beside: tuple[Base, Any] | None,
     ) -> str:  # fmt: skip
-        home.look_after_rows = lambda last: None  # recovery is run by hand, after the crash
+        home.look_after_rows = lambda last: False  # recovery is run by hand, after the crash
         home.look_after = lambda partner: None
         home.recover_soon = lambda: None
         try:

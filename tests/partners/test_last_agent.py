@@ -229,6 +229,43 @@ def test_the_application_cannot_end_it_by_mistake(
     assert manager.queue(Q).messages == 0
 
 
+ANOTHER = ["rollback; begin", "commit; begin", "rollback and chain", "commit and chain"]
+
+
+@pytest.mark.parametrize("statement", ANOTHER)
+@pytest.mark.parametrize("messages", [0, 1])
+def test_a_statement_that_begins_another_transaction_is_noticed(
+    manager: onceq.QueueManager, postgres: Postgres, face: Threads | Tasks, statement: str,
+    messages: int,
+) -> None:  # fmt: skip
+    """Finding K15: what came after it was taken for the same transaction."""
+    with face.connected(postgres.conninfo()) as db:
+        with pytest.raises(RolledBack, match="ended by a statement"), manager.transaction() as tx:
+            tx.enlist(face.last(db))
+            face.execute(db, statement)
+            face.execute(db, "insert into kept values ('another')")
+            if messages:
+                tx.send(Q, "another")
+        assert db.info.transaction_status.name == "IDLE"
+    assert not kept(postgres, "another")
+    assert (manager.queue(Q).messages, manager.branches()) == (0, [])
+
+
+def test_a_connection_that_was_closed_has_committed_nothing(
+    manager: onceq.QueueManager, postgres: Postgres, face: Threads | Tasks
+) -> None:
+    """Finding K15: it was called in doubt, although nothing was asked."""
+    with face.connected(postgres.conninfo()) as db:
+        ended = pytest.raises(RolledBack, match="closed before the commit")
+        with ended, manager.transaction() as tx:
+            tx.enlist(face.last(db))
+            face.execute(db, "insert into kept values ('closed')")
+            tx.send(Q, "closed")
+            db.pgconn.finish()
+    assert not kept(postgres, "closed")
+    assert (manager.queue(Q).messages, manager.branches()) == (0, [])
+
+
 @pytest.mark.parametrize("statement", ["insert into checked values ('a'), ('a')", "select 1 / 0"])
 def test_a_commit_that_the_database_refuses_undoes_all(
     manager: onceq.QueueManager, postgres: Postgres, face: Threads | Tasks, statement: str

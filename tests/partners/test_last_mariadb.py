@@ -163,6 +163,20 @@ def test_a_statement_that_ends_the_transaction_is_noticed(
     assert manager.branches() == []
 
 
+def test_a_connection_that_was_closed_has_committed_nothing(
+    manager: onceq.QueueManager, mariadb: MariaDB, connect: Connect
+) -> None:
+    """Finding K15: it was called in doubt, although nothing was asked."""
+    db = connect()
+    with pytest.raises(RolledBack, match="closed before the commit"), manager.transaction() as tx:
+        tx.enlist(MariadbLast(db))
+        execute(db, "insert into kept values ('closed')")
+        tx.send(Q, "closed")
+        db.close()
+    assert not kept(mariadb, "closed")
+    assert (manager.queue(Q).messages, manager.branches()) == (0, [])
+
+
 def test_a_deadlock_undoes_all(
     manager: onceq.QueueManager, mariadb: MariaDB, connect: Connect
 ) -> None:
@@ -258,7 +272,7 @@ def test_an_answer_that_is_lost_leaves_it_to_recovery(
             super().record(row)
             raise PartnerLost("no answer")
 
-    manager.look_after_rows = lambda last: None  # type: ignore[method-assign]
+    manager.look_after_rows = lambda last: False  # type: ignore[method-assign]
     with contextlib.closing(connect()) as db:
         losing = Losing(db)
         with pytest.raises(InDoubt, match="recovery will ask"), manager.transaction() as tx:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from onceq.partners.postgresql import PostgresResource
 from onceq.partners.sqlite_last import SqliteAgent, SqliteLast
 from tests.daemon.applications import WAIT_S, Daemon
 from tests.daemon.shell import ONCEQ
+from tests.partners.waiting import until
 from tests.scratch import scratch
 from tests.servers import MariaDB, Postgres
 
@@ -43,13 +43,6 @@ class Gone(BaseException):
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with scratch(tmp_path_factory, "recovering") as made:
         yield made
-
-
-def until(true: Callable[[], object]) -> None:
-    """What another process or thread is about to do; only a defect makes that long."""
-    end = time.monotonic() + WAIT_S
-    while not true():
-        assert time.monotonic() < end, "it never came"
 
 
 def configure(path: Path, server: Postgres) -> None:
@@ -213,7 +206,7 @@ def test_a_manager_without_queues_coordinates_databases(
 
 def leave_promised(qm: Any, last: Any, insert: str, key: str, at: What) -> None:
     """Die between the promise and the end, with the row written if ``at`` is FULFIL."""
-    qm.look_after_rows = lambda last: None
+    qm.look_after_rows = lambda last: False
     qm.recover_soon = lambda: None
     with pytest.raises(Gone), qm.transaction() as tx:
         tx.enlist(last).execute(insert, (key,))

@@ -120,6 +120,24 @@ def test_a_transaction_ended_by_a_statement_is_noticed(postgres: Postgres, begun
             tx.commit()
 
 
+@pytest.mark.parametrize("statement", ["rollback; begin", "commit and chain"])
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_statement_that_begins_another_transaction_is_noticed(
+    postgres: Postgres, begun: Begun, statement: str, alone: bool
+) -> None:
+    """Finding K15: also where it is the only partner, and the commit has one phase."""
+    with psycopg.connect(postgres.conninfo()) as one, psycopg.connect(postgres.conninfo()) as two:
+        tx = begun()
+        if not alone:
+            tx.enlist(one)
+        tx.enlist(two)
+        two.execute(statement)
+        two.execute("insert into kept values ('began again')")
+        with pytest.raises(RolledBack, match="ended by a statement"):
+            tx.commit()
+    assert not postgres.sql("select key from kept where key = 'began again'")
+
+
 def test_all_slots_taken_is_a_refusal_that_names_the_line(postgres: Postgres, begun: Begun) -> None:
     with started(lambda: Postgres(prepared=1)) as server:
         assert isinstance(server, Postgres)

@@ -53,10 +53,11 @@ CONSUMER_MISTAKES: dict[str, Mistake] = {
         "sum(held.count for held", "sum(1 for held", "I19", "I20"
     ),
     "who holds messages of one priority is not told of": _one(
-        "any(lane.locked for lane", "all(lane.locked for lane", "I19", "I20", first=45
+        "any(lane.locked for lane", "all(lane.locked for lane", "I19", "I20", first=120
     ),
     "who waits is not told of": _one(
-        "for owner, _ in queue.waiting:", "for owner, _ in ():", "I19"
+        "for at, (owner, _) in enumerate(list(queue.waiting), 1):",
+        "for at, (owner, _) in enumerate((), 1):", "I19",
     ),
     "who holds messages is told of last": _one("first = 0 if", "first = 3 if", "I19"),
     "a branch is told of by a connection": _one(

@@ -11,6 +11,7 @@ from tests.planted.reader_mistakes import READER_MISTAKES
 from tests.planted.rights_mistakes import RIGHTS_MISTAKES
 from tests.planted.row_mistakes import ROW_MISTAKES
 from tests.planted.shared_mistakes import SHARED_MISTAKES
+from tests.planted.whole_mistakes import WHOLE_MISTAKES
 
 ALL = (
     MISTAKES
@@ -22,4 +23,5 @@ ALL = (
     | PAUSE_MISTAKES
     | JOB_MISTAKES
     | CONSUMER_MISTAKES
+    | WHOLE_MISTAKES
 )

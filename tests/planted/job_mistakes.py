@@ -85,8 +85,8 @@ JOB_MISTAKES: dict[str, Mistake] = {
         "I1", "I14",
     ),
     "a job passes a message over": _one(
-        edited(job_batches, "        return self._made(after, looked)\n\n",
-               "        del self._deeds[3:]\n        return self._made(after, looked)\n\n"),
+        edited(job_batches, "deeds = tuple(self._deeds(done, parts))",
+               "deeds = tuple(self._deeds(done, parts))[:3]"),
         "I22", "I26",
     ),
     "a job returns what is in doubt": _one(

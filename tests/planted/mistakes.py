@@ -196,9 +196,8 @@ def two_dead_letters(patch: pytest.MonkeyPatch) -> None:
 def told_twice(patch: pytest.MonkeyPatch) -> None:
     """An acknowledgment message is made twice for one end."""
 
-    def twice(mail: Any, packet: Any, reason: Any) -> None:
-        original(mail, packet, reason)
-        original(mail, packet, reason)
+    def twice(mail: Any, packet: Any, reason: Any) -> bool:
+        return original(mail, packet, reason) and original(mail, packet, reason)
 
     original = acknowledgments._acknowledge
     patch.setattr(acknowledgments, "_acknowledge", twice)
@@ -270,7 +269,9 @@ def moved_for_nothing(patch: pytest.MonkeyPatch) -> None:
 def poison_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A message that failed too often is dropped instead of moved aside."""
 
-    def shift(build: ChangeBuilder, queue: Any, index: int, counter: int, sub: str) -> bool:
+    def shift(
+        build: ChangeBuilder, queue: Any, index: int, counter: int, sub: str, **given: Any
+    ) -> bool:
         build.move(RangeChange(Op.REMOVE, queue.number, index, counter, 1))
         return True
 
@@ -418,8 +419,8 @@ def promises_unlocked(patch: pytest.MonkeyPatch) -> None:
     """21: what a prepared branch has received is free again after a restart."""
     restore = xa_branch.restore
 
-    def loose(step: Step) -> None:
-        restore(step)
+    def loose(step: Step, key: bytes) -> None:
+        restore(step, key)
         for tx in step.units.branches.values():
             tx.receives = []
 
@@ -455,7 +456,7 @@ MISTAKES: dict[str, Mistake] = {
         0, poison_forgotten, frozenset({"I1", "I1 or I12", "I12", "I14", "I13", "I26"})
     ),
     "list cut short": Mistake(0, list_cut_short, frozenset({"I1", "I12"})),
-    "commit in parts": Mistake(13, commit_in_parts, frozenset({"I2", "I3", "I3a"}), first=60),
+    "commit in parts": Mistake(13, commit_in_parts, frozenset({"I2", "I3", "I3a"}), first=95),
     "wrong order": Mistake(14, backwards, frozenset({"I5"})),
     "given back uncounted": Mistake(15, given_back_uncounted, frozenset({"I17"})),
     # What it took stays locked: it is neither removed nor ever given back.
@@ -463,5 +464,5 @@ MISTAKES: dict[str, Mistake] = {
     # What is lost may be what would have made a queue move, or what the books have of a purge.
     "sync tried again": Mistake(18, sync_tried_again, UNTRUE | {"I13", "I26", ASSERTED}, first=145),
     "all passed over": Mistake(0, all_passed_over, frozenset({"I11", "I13"})),
-    "outcome forgotten": Mistake(0, outcome_forgotten, frozenset({"I3a", "I3"})),
+    "outcome forgotten": Mistake(0, outcome_forgotten, frozenset({"I3a", "I3", "I21"})),
 }

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onceq.core.management import operations
-from onceq.core.receive import paused, receive
+from onceq.core.receive import entrance, receive
 from onceq.core.state import snapshot
 from onceq.core.state.queue_properties import dump_properties
 from onceq.model.queue import QueueProperties
@@ -96,7 +96,7 @@ PAUSE_MISTAKES: dict[str, Mistake] = {
         "I26",
     ),
     "a pause is not told of": _one(
-        edited(paused, "    if paused(item, queue):\n", "    if False:\n"), "I16"
+        edited(entrance, "    if paused(item, queue):\n", "    if False:\n"), "I16"
     ),
     "who names a message of a paused queue gets none": _one(
         edited(receive, CHECKED, CHECKED_PAUSED), "I16"

@@ -55,7 +55,7 @@ def hold_outlives_its_manager(patch: pytest.MonkeyPatch) -> None:
         process, before = known.get(key, (step.readers, None))
         if before is not None and process is not step.readers:
             if before.until_us > step.now.mono_us:
-                raise handles.denied(queue, before)  # type: ignore[arg-type]
+                raise handles._denied(step, queue, before)  # type: ignore[arg-type]
             del known[key]
         found = original(step, item)
         if item.share is Share.DENY_RECEIVE:
@@ -121,7 +121,7 @@ READER_MISTAKES: dict[str, Mistake] = {
         expected="I16",
     ),
     "a hold is given to two": _one(
-        replaced(handles, "_check_sharing", lambda queue, access, share: None), expected="I16"
+        replaced(handles, "_check_sharing", lambda *asked: None), expected="I16"
     ),
     "a hold outlives its manager": _one(hold_outlives_its_manager, expected="I16"),
     "a receive asks no holder": _one(
@@ -134,7 +134,7 @@ READER_MISTAKES: dict[str, Mistake] = {
     ),
     "a reader that was replaced removes": _one(
         edited(reading, "    if item.handle:\n", "    if False:\n"),
-        replaced(reading, "check_sharing", lambda step, queue, owner: None),
+        replaced(reading, "check_taking", lambda *args, **more: None),
         expected="I16",
     ),
 }

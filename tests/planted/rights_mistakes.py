@@ -14,6 +14,7 @@ from onceq.core.management import rights, shared_rights, tokens
 from onceq.core.rights import demands, judge
 from onceq.core.state import setup_effects, snapshot
 from onceq.core.transfer import admission
+from onceq.model import patterns, policy
 from onceq.model import rights as model
 from onceq.model import tokens as token_model
 from onceq.service import naming
@@ -54,23 +55,24 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
                "    yield from work_of(step, step.units.transactions.get((item.owner, "
                "item.transaction)))\n\n\ndef _starts",
                "    yield from sends(step, item.items)\n\n\ndef _starts"),
-        first=255,
+        "I28", "I3", first=300,
     ),
     "a refused send does not doom": _named(
         edited(judge, "        if tx.doomed is None:\n", "        if False:\n"), DOOMED, "I28", "I3"
     ),
     "who waits keeps his right": _named(
         edited(rights, "            look_again(step)\n", "            pass\n"),
+        first=495,
     ),
     "what is taken away comes back with a checkpoint": _named(
         edited(snapshot, '("rights", state.policy.dump(), list)',
-               '("rights", [[w, r, p, o] for w, r, p, o in state.policy.dump() '
+               '("rights", [[w, r, p, o, *more] for w, r, p, o, *more in state.policy.dump() '
                'if not w.startswith("account")], list)'),
         "I28", "I22",
     ),
     "rights that are taken stay": _named(
-        edited(model, "left = before.rights - rights if", "left = before.rights if"),
-        "I28", "I22",
+        edited(policy, "self._put(replace(one, rights=one.rights - rights))", "pass"),
+        "I28", "I22", first=50,
     ),
     "other managers need no right": _named(
         edited(admission, "    if not peer.actor.free and _no_right(",
@@ -94,7 +96,10 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
                "        else:\n", "            pass\n        else:\n"),
     ),
     "what was granted to a token outlives it": _named(
-        edited(setup_effects, "        state.policy.forget_actor(token.actor)\n", "        pass\n"),
+        edited(setup_effects,
+               "        state.policy.forget_actor(ActorPattern.exactly(token.actor))\n",
+               "        pass\n"),
+        first=140,
     ),
     "a checkpoint forgets tokens": _named(
         edited(snapshot, '("tokens", state.tokens.dump(), list)', '("tokens", [], list)'),
@@ -120,7 +125,7 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
                "            self._learn_rights(now, rights)\n"),
     ),
     "a pattern covers nothing": _named(
-        edited(model, "    first, *others = pattern.split(ANYWHERE)\n",
-               "    first, *others = [pattern]\n"),
+        edited(patterns, "        first, *others = self.parts\n",
+               "        first, *others = [str(self)]\n"),
     ),
 }  # fmt: skip

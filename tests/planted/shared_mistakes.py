@@ -160,8 +160,8 @@ SHARED_MISTAKES: dict[str, Mistake] = {
     "branch committed in passing": Mistake(
         0, branch_committed_in_passing, frozenset({"I21", "I20"}) | UNTRUE, first=195
     ),
-    "decision forgotten early": Mistake(22, forgotten_early, frozenset({"I21"}), first=70),
-    "decision forgotten unseen": Mistake(22, forgotten_unseen, frozenset({"I21"}), first=850),
+    "decision forgotten early": Mistake(22, forgotten_early, frozenset({"I21"}), first=155),
+    "decision forgotten unseen": Mistake(22, forgotten_unseen, frozenset({"I21"}), first=970),
     "committed before the decision": Mistake(0, committed_before_decision, frozenset({"I21"})),
     "undone in doubt": Mistake(0, undone_in_doubt, frozenset({"I21"})),
     "open taken for aborted": Mistake(0, open_taken_for_aborted, frozenset({"I21"})),

@@ -144,7 +144,7 @@ class World(Core):
         """Acknowledgments of ends are made from the packets of what has ended."""
         while (found := self.manager.owed(1 << 20)) is not None:
             data = self.bytes_of(found.extents)
-            self.step(inputs.Compose(found.counters, Run(data, found.lengths)))
+            self.step(inputs.Compose(found.lane, found.counters, Run(data, found.lengths)))
 
     def in_queue(self, number: int) -> list[int]:
         """The numbers of the sender's messages that lie in a queue."""
@@ -221,7 +221,7 @@ def at_source(case: Case, settings: Settings) -> frozenset[str]:
 @cache
 def _at_source(queue: str, journal: int, reason: int, quiet: bool) -> frozenset[str]:
     core = Core()
-    core.manager = Manager(IDENTITY, Settings(quiet_system_queues=quiet))
+    core.manager = Manager(IDENTITY, Settings(quiet_system_queues=quiet, xact_dead_letter="asked"))
     core.kept(core.manager.recover(core.now(), None, [], 0, entropy=bytes(ENTROPY_BYTES)))
     name = rf"DIRECT=OS:B\private$\{queue}"
     item = SendItem(name, Properties(journal=Journal(journal)), Run.of([b"x"]))

@@ -196,7 +196,8 @@ class Histories(RuleBasedStateMachine):
     def group(self, app: str) -> None:
         self.count += 1
         prefix = group_prefix(self.a.identity.guid, self.count.to_bytes(6, "big"))
-        xids = [group_xid(prefix, b"\0" * 5 + b"\1", f"{n}") for n in range(2)]
+        gtrid = self.a.attempt(prefix)
+        xids = [group_xid(gtrid, f"{n}") for n in range(2)]
         try:
             for xid in xids:
                 self.a.promise(xid, item(r"private$\in", *self.texts(1)))
@@ -208,13 +209,13 @@ class Histories(RuleBasedStateMachine):
     def enlist(self) -> None:
         self.count += 1
         tx = self.a.begin()
-        self.a.enlist(tx, b"g%d" % self.count)
+        self.a.enlist(tx)
         self.ask(self.a, requests.Commit(tx, (item(FAR, b"d"),)))
 
     @rule()
     def somebody_decides(self) -> None:
         self.count += 1
-        somebody_decides(self.a, b"by %d" % self.count)
+        somebody_decides(self.a)
 
     # ---- operators ------------------------------------------------------------------------
 
@@ -288,7 +289,7 @@ def test_a_checkpoint_and_its_log_are_the_whole_log() -> None:
 def test_decisions_and_promises_are_of_the_same_one_after_a_checkpoint() -> None:
     """Also where a record behind the checkpoint ends what stands in it."""
     node = World("A")["A"]
-    somebody_decides(node, b"one")
+    somebody_decides(node)
     whole = compare(node, [])
     restored = replayed(node.identity, b"".join(snapshot.snapshot(whole)), [])
     assert not differences(whole, restored)
@@ -298,7 +299,7 @@ def test_decisions_and_promises_are_of_the_same_one_after_a_checkpoint() -> None
 
 def test_a_checkpoint_of_an_older_version_says_of_no_decision_whose_it_is() -> None:
     node = World("A")["A"]
-    somebody_decides(node, b"one")
+    somebody_decides(node)
     made = b"".join(snapshot.snapshot(compare(node, [])))
     version, size = struct.unpack_from("<II", made)
     head = json.loads(made[8 : 8 + size])
@@ -335,14 +336,14 @@ def somebody_has_rights(node: Node) -> None:
           expires_s=START_S + 60, grants=[[["send"], "private$\\in"]])  # fmt: skip
 
 
-def somebody_decides(node: Node, name: bytes = b"alice's") -> None:
+def somebody_decides(node: Node) -> None:
     """A decision, and a promise, of an application that is not who runs the manager."""
     assert node.engine is not None
     node.engine.submit(OwnerCame(node.owner, Actor(ActorKind.ACCOUNT, "alice")))
-    node.enlist(tx := node.begin(), name)
+    node.enlist(tx := node.begin())
     node.ask(requests.Commit(tx))
-    token = name.rjust(TAG_BYTES, b"-")[-TAG_BYTES:]
-    node.promise(anchor_xid(group_prefix(node.identity.guid, token), token, bytes(range(16))))
+    prefix = group_prefix(node.identity.guid, b"-" * TAG_BYTES)
+    node.promise(anchor_xid(node.attempt(prefix), bytes(range(16))))
     node.engine.submit(OwnerCame(node.owner, Actor(ActorKind.ACCOUNT, free=True)))
 
 
@@ -363,6 +364,21 @@ def somebody_has_jobs(node: Node, inside: str, loose: str) -> None:
         job.check()
     node.ask(requests.CancelJob(node.ask(moves).number))
     node.ask(returns)
+
+
+def others_are_known(a: Node) -> None:
+    """What is remembered of other managers, and of the outgoing queue to one."""
+    assert a.engine is not None
+    number = next(iter(a.engine.manager.state.outgoing.values())).number
+    setup(a, "bound", name="os:b", guid=bytes(15).hex() + "07", since_s=START_S, by_hand=True)
+    setup(a, "clock-ahead", source=(b"C" * 16).hex(), until_s=START_S, at_s=START_S, reason="why")
+    setup(a, "restored", at_s=START_S, taken_s=START_S - 9, position=5, told=True)
+    setup(a, "undone", manager=(b"U" * 16).hex(), knows="a later stream", at_s=START_S)
+    setup(a, "elsewhere", number=number, lanes=[[8, 2]])
+    setup(a, "refused-late", number=number, message_class=0x8000, id="", stream=1, place=1,
+          at_s=START_S)  # fmt: skip
+    setup(a, "alias", number=number, name=r"DIRECT=OS:C\private$\far")
+    setup(a, "receipts", source=bytes(16).hex(), stream=5, name="DIRECT=HTTP://b/x", left=0)
 
 
 def busy() -> Node:
@@ -390,8 +406,10 @@ def busy() -> Node:
     world.run(10)
     world.mend("A", "B")
     world.run(10)
-    # A stream that was left while a message of it awaits its end; doubts; what waits; a queue that
-    # was paused; another of its names.
+    # A stream that has drained; one that was left while a message of it awaits its end; doubts;
+    # what waits; a queue that was paused; another of its names; a refusal that came late.
+    a.once(FAR, b"drains")
+    world.run(5)
     a.once(FAR, b"awaits its end", journal=1)
     world.run(5)
     world.link("A", "B").policy = no_order_acks
@@ -401,15 +419,7 @@ def busy() -> Node:
     world.run(20)
     a.once(FAR, b"waits", journal=2, id=TransactionId(SESSION, 7))
     a.steer(FAR, "pause")
-    assert a.engine is not None
-    number = next(iter(a.engine.manager.state.outgoing.values())).number
-    setup(a, "bound", name="os:b", guid=bytes(15).hex() + "07", since_s=START_S, by_hand=True)
-    setup(a, "clock-ahead", source=(b"C" * 16).hex(), until_s=START_S, at_s=START_S, reason="why")
-    setup(a, "restored", at_s=START_S, taken_s=START_S - 9, position=5, told=True)
-    setup(a, "undone", manager=(b"U" * 16).hex(), knows="a later stream", at_s=START_S)
-    setup(a, "elsewhere", number=number, lanes=[[8, 2]])
-    setup(a, "alias", number=number, name=r"DIRECT=OS:C\private$\far")
-    setup(a, "receipts", source=bytes(16).hex(), stream=5, name="DIRECT=HTTP://b/x", left=0)
+    others_are_known(a)
     # What was moved, given back, rejected, is held, is express.
     a.once(inside, *(b"%d" % n for n in range(5)))
     at = a.messages(inside).lookup_ids[0]
@@ -425,9 +435,9 @@ def busy() -> Node:
     a.promise(Xid(1, b"by hand"), item(inside, b"by hand"))
     a.commit_branch(Xid(1, b"by hand"), by_hand=True)
     prefix = group_prefix(a.identity.guid, b"123456")
-    a.promise(xid := group_xid(prefix, b"654321", "t"), item(inside, b"grouped"))
+    a.promise(xid := group_xid(a.attempt(prefix), "t"), item(inside, b"grouped"))
     a.commit_group("app", 1, prefix, xid, query="q")
-    a.enlist(tx := a.begin(), b"shared")
+    a.enlist(tx := a.begin())
     a.ask(requests.Commit(tx, (item(inside, b"shared"),)))
     somebody_decides(a)
     somebody_has_jobs(a, inside, loose)

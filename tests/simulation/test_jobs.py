@@ -8,8 +8,9 @@ from onceq.simulator.apps import jobs
 from onceq.simulator.sim import marks
 from onceq.simulator.simulate import describe, run_seed
 
-KEPT = (*range(9000000, 9000024), 9500003, 9500012, 9500031)
-"""In the last three somebody takes messages before their turn."""
+KEPT = (*range(9000000, 9000024), 9500003, 9500012, 9500031, 9500036)
+"""Of the last four, three have somebody who takes messages before their turn, and one has messages
+that a job cannot do."""
 
 
 @pytest.mark.slow

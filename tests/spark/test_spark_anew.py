@@ -252,9 +252,9 @@ def test_a_driver_that_died_with_its_computer_is_replaced(
         patch.setattr("onceq.spark.access.pause", wait)
         new = readers(queue, subscription="s")
         assert new.bodies(new.first(), end) == ["a", "b"]
-    assert "held by a Spark stream of subscription 's', process" in caplog.text
+    assert "a Spark stream of subscription 's', process" in caplog.text
     new.after(end)
-    with monkeypatch.context() as patch, pytest.raises(SharingViolation, match="held by a Spark"):
+    with monkeypatch.context() as patch, pytest.raises(SharingViolation, match="a Spark stream"):
         patch.setattr("onceq.spark.access.HOLD_S_MAX", 0.0)
         dead.after(end)
     new.reader.stop()
@@ -308,6 +308,47 @@ def test_a_living_driver_renews_its_hold(
     one.first()
     for _ in range(5):
         assert beats.acquire(timeout=60)
+
+
+def test_who_holds_a_queue_of_the_same_application_is_told(
+    daemon: Any, queue: str, readers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A join of a stream with itself, which Spark reads twice (finding P6)."""
+    monkeypatch.setattr("onceq.spark.access.HOLD_S_MAX", 0.0)
+    one, two = readers(queue), readers(queue)
+    one.first()
+    with pytest.raises(
+        SharingViolation, match=r"stream of this Spark application.*join with itsel"
+    ):
+        two.first()
+    monkeypatch.setattr("os.getppid", lambda: -1)
+    with pytest.raises(SharingViolation) as told:
+        two.first()
+    assert "this Spark application" not in told.value.text
+
+
+# ---- who only meant to look ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"subscription": "job"}, {"readMode": "peek"}, {"afterRead": "journal"}],
+    ids=str,
+)
+def test_a_new_query_without_a_name_says_that_it_removes(
+    daemon: Any, queue: str, readers: Any, options: dict[str, str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """Finding P4."""
+    send(daemon, queue, "a")
+    driver = readers(queue, **options)
+    end = driver.after(driver.first())
+    assert ("set the option readMode to peek" in caplog.text) == (not options)
+    assert (queue in caplog.text) == (not options)
+    driver.reader.stop()
+    caplog.clear()
+    readers(queue, **options).after(end)
+    assert "readMode" not in caplog.text, "one that goes on is no new query"
 
 
 # ---- with Spark ---------------------------------------------------------------------------------

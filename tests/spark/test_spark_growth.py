@@ -119,6 +119,7 @@ def test_a_queue_that_leaves_with_unread_messages_is_told(
     end = both.after(both.first(), ReadMaxRows(2))
     both.reader.stop()
     one = drivers(daemon.path, queue=queue)
+    caplog.clear()
     with caplog.at_level(logging.WARNING, "onceq.spark"):
         one.after(one.after(end))
     (told,) = [record.getMessage() for record in caplog.records]

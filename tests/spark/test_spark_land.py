@@ -311,7 +311,10 @@ def test_a_run_that_is_given_up_says_what_is_true(
 
     monkeypatch.setattr("onceq.spark.land.run.run", given_up)
     assert cli(["--qm", "hub", "spark", *words, str(tmp_path / "to")]) == 130
-    assert capsys.readouterr().err == "interrupted; the same command goes on where it was\n"
+    assert capsys.readouterr().err == (
+        "0 messages in 0 batches landed before this\n"
+        "interrupted; the same command goes on where it was\n"
+    )
 
 
 def test_messages_behind_an_open_transaction_are_not_passed_over_in_silence(

@@ -17,6 +17,7 @@ import trustme
 
 import onceq
 from onceq.model.identity import guid_bytes
+from onceq.tls.authority import fingerprint
 from tests.certificates import Authority
 from tests.scratch import scratch
 from tests.spark.conftest import Daemon
@@ -32,7 +33,9 @@ def with_identity(path: Path, name: str, signs: Authority, trusts: bytes) -> Dae
     """A queue manager that runs with an identity."""
     with onceq.open(path, name=name, create=True) as qm:
         guid = guid_bytes(qm.status().id)
-    signs.identity(path, guid, trusts=trusts)
+    signs.identity(path, guid, trusts=signs.certificate + trusts)
+    whose = fingerprint(trusts).hex()
+    (path / "onceq.toml").write_text(f'[authorities]\n"{whose}" = ["certificate:*"]\n')
     return Daemon(path, name)
 
 
@@ -47,8 +50,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Daemon, Dae
         own = applications.issue_cert("1.example", common_name="billing")
         (folder / "own.pem").write_bytes(own.cert_chain_pems[0].bytes())
         (folder / "own.key").write_bytes(own.private_key_pem.bytes())
-        made = with_identity(folder / "data", "HUB", signs, signs.certificate + known)
-        second = with_identity(folder / "spoke", "SPOKE", spokes, spokes.certificate + known)
+        made = with_identity(folder / "data", "HUB", signs, known)
+        second = with_identity(folder / "spoke", "SPOKE", spokes, known)
         yield made, second
         second.stop()
         made.stop()
@@ -167,7 +170,7 @@ def _told(found: dict[str, Any], names: dict[str, str]) -> None:
     assert f"the token in {names['GONE_FILE']} cannot be read" in again
     _, again, code = found["revoked"]
     assert code == "access-denied"
-    assert f"does not take the token in {names['REVOKED_FILE']}" in again
+    assert f"does not know, and was not told, the token in {names['REVOKED_FILE']}" in again
     _, again, code = found["lacking"]
     assert code == "configuration"
     assert "has no line for onceq://" in again

@@ -102,9 +102,20 @@ def faults(path: Path, text: str, root: Path) -> Iterator[str]:
         yield from _headings(name, text)
 
 
+_REAL = tuple(f"tests/{folder}/" for folder in ("daemon", "docs", "hosts", "partners", "spark"))
+"""Folders whose queue managers have real sockets."""
+_ADDRESS = re.compile(r"DIRECT=(?:TCP:|HTTPS?://(?:localhost|\d))(?!\{)", re.IGNORECASE)
+"""A destination that some program may listen at, whoever started it."""
+
+
+_DIGITS = re.compile(r"\.is(digit|decimal|numeric)\(")
+_READS_NUMBERS = PRODUCT + "model/numbers.py"
+
+
 def _lines(name: str, text: str) -> Iterator[str]:
     if name.startswith("tests/tidy/"):
         return
+    counts = name.startswith(PRODUCT) and name != _READS_NUMBERS
     for number, line in enumerate(text.splitlines(), 1):
         if _MARKS.search(line):
             yield f"{name}:{number}: a leftover mark; do it or file it"
@@ -112,6 +123,13 @@ def _lines(name: str, text: str) -> Iterator[str]:
             yield f"{name}:{number}: a path of one machine"
         if _INDEXES.search(line):
             yield f"{name}:{number}: the address of a package index; that is each machine's matter"
+        if counts and _DIGITS.search(line):
+            yield f"{name}:{number}: int may fail on what this lets through; read_number does not"
+        if name.startswith(_REAL) and _ADDRESS.search(line):
+            yield (
+                f"{name}:{number}: a destination that this test has not started; name a host in "
+                ".invalid, or a port of its own in the address book"
+            )
 
 
 def _sizes(name: str, text: str, source: Source) -> Iterator[str]:

@@ -87,6 +87,7 @@ OFFENCES = [
     (CORE, "print('hello')\n", "prints"),
     (CORE, "# TO" + "DO later\n", "mark"),
     (CORE, "try:\n    pass\nexcept:\n    pass\n", "bare except"),
+    (CORE, "good = text.isdecimal() and int(text)\n", "read_number"),
     (CORE, "x = 1\n" * 500, "lines, more than 450"),
     (CORE, "def f():\n" + "    x = 1\n" * 80, "has 81 lines"),
     (CORE, "PLACE = '/ro" + "ot/store'\n", "path of one machine"),
@@ -97,6 +98,8 @@ OFFENCES = [
      "import pytest\n@pytest.mark.skip\ndef test() -> None: ...\n", "saying why"),
     ("tests/unit/test_planted.py",
      "import pytest\n@pytest.mark.skipif(True)\ndef test() -> None: ...\n", "saying why"),
+    ("tests/daemon/test_planted.py", 'Q = r"DIRECT=' + r'TCP:127.0.0.1\q"' + "\n", "not started"),
+    ("tests/spark/test_planted.py", 'Q = "DIRECT=' + 'http://localhost/msmq/q"\n', "not started"),
     ("docs/planted.md", "no title\n", "begin with its title"),
     ("docs/planted.md", "# A\n\n# B\n", "second title"),
     ("docs/planted.md", "# A\n\n### B\n", "level 3 below one of level 1"),
@@ -125,6 +128,7 @@ def test_offenders_are_found(name: str, text: str, said: str) -> None:
         ("src/onceq/store/files.py", "import os\nos.fdatasync(1)\n"),
         ("src/onceq/testing/planted.py", "import random\n"),
         ("src/onceq/cli/planted.py", "print('hello')\n"),
+        ("src/onceq/model/numbers.py", "good = text.isdigit() and int(text)\n"),
         ("tests/unit/test_planted.py", "import pytest\npytest.skip('no loop device')\n"),
         ("tests/unit/test_planted.py",
          "import pytest\n@pytest.mark.skip(reason='x')\ndef test() -> None: ...\n"),
@@ -167,8 +171,9 @@ def test_a_module_that_nobody_imports_is_found(tmp_path: Path) -> None:
 
 def test_a_unit_test_of_nothing_is_found(tmp_path: Path) -> None:
     for name in (
-        "src/onceq/store/log.py", "src/onceq/spark/audit/__init__.py", "src/onceq/errors.py",
-        "src/onceq/core/ending/table.py", "tools/check.py", "tests/tiers.py",
+        "src/onceq/store/log.py", "src/onceq/spark/audit/__init__.py",
+        "src/onceq/errors/__init__.py", "src/onceq/core/ending/table.py", "tools/check.py",
+        "tests/tiers.py",
         "tests/unit/store/test_log.py", "tests/unit/store/test_log_again.py",
         "tests/unit/spark/test_audit.py", "tests/unit/test_errors.py", "tests/unit/test_tiers.py",
         "tests/unit/tools/test_check.py", "tests/unit/store/helper.py",

@@ -9,7 +9,7 @@ from onceq.model.identity import guid_text
 from onceq.model.message import Acknowledge, Delivery, Journal, Properties
 from onceq.model.requests import SendItem
 from onceq.model.run import Run
-from onceq.model.xid import ONCEQ_FORMAT, TAG_BYTES, Xid, group_prefix
+from onceq.model.xid import ONCEQ_FORMAT, TAG_BYTES, Xid, attempt_of, group_prefix
 from tests.traces.world import World
 
 _LINK: Final = re.compile(r"([\w']+)->([\w']+)")
@@ -100,8 +100,11 @@ def xid(world: World, at: str, name: str) -> Xid:
     batch, _, branch = name.partition("/")
     if not branch:
         return Xid(1, name.encode(), b"onceq")
-    attempt = sum(branch.encode()).to_bytes(TAG_BYTES, "big").hex()
-    gtrid = prefix(world, at, batch) + attempt.encode()
+    token, step = sum(branch.encode()).to_bytes(TAG_BYTES, "big"), world.nodes[at].manager._step
+    # Its identifier was made in the life in which it was begun.
+    gtrid = world.attempts.setdefault(
+        (at, name), attempt_of(prefix(world, at, batch), token, step.known_by(1), step.units.key)
+    )
     return Xid(ONCEQ_FORMAT, gtrid, b"group." + branch.encode())
 
 

@@ -22,6 +22,7 @@ from onceq.model.branch import Join, Leave
 from onceq.model.classes import MessageClass
 from onceq.model.queue import QueueProperties
 from onceq.model.requests import Claim, MoveMessage, OpenCursor, Reject, Seek, Steer
+from onceq.model.views.pages import Page
 from onceq.packet.acks import final_ack, order_ack
 from tests.traces import telling
 from tests.traces.arguments import (
@@ -345,7 +346,7 @@ def _spoil(world: World, at: str, message: str, queue: str) -> None:
 SHOWN: Final = {
     "outgoing": ("destination", "state", "messages", "unacknowledged", "awaiting_final", "stream",
                  "first_unacked", "last_unacked", "next_number", "last_ack", "resend_count",
-                 "in_doubt", "given_up", "turned_away", "clash", "trouble"),
+                 "in_doubt", "turned_away", "clash", "trouble"),
     "streams": ("queue", "source", "stream", "number", "duplicates", "gaps", "stale", "conflicts",
                 "clash"),
     "branches": ("xid", "phase", "messages", "received", "destinations"),
@@ -367,7 +368,8 @@ def _show(world: World, at: str, what: str) -> None:
     answer = node.ask(requests.Look(what))
     if isinstance(answer, OnceqError):
         raise UnknownCommand(str(answer))
-    views = answer if isinstance(answer, list) else [answer]
+    views = answer.views if isinstance(answer, Page) else answer
+    views = views if isinstance(views, (list, tuple)) else [views]
     if not views:
         world.say("none")
     for view in views:

@@ -32,7 +32,7 @@ _PRIVATE = re.compile(r"\b(?:private\$|system\$;)[\\]?", re.IGNORECASE)
 _LONG = re.compile(r"\b\d{15,}\b")
 _SECOND = re.compile(r"\b17000\d{5}\b")
 _BRANCH = re.compile(r"\b1:(\w+):onceq\b")
-_GROUPED = re.compile(r"\b\d+:onceq-[\w']+-([0-9a-f]{12})[0-9a-f]{12}:group\.(\w+)")
+_GROUPED = re.compile(r"\b\d+:onceq-[\w']+-([0-9a-f]{12})[\w-]{12,13}:group\.(\w+)")
 SHOWN_BYTES = 32
 """Of a body; what is longer is cut, and its size said."""
 

@@ -165,4 +165,5 @@ class Node(Core):
         found = self.manager.owed(1 << 20)
         if found is None:
             return None
-        return inputs.Compose(found.counters, Run(self.bytes_of(found.extents), found.lengths))
+        packets = Run(self.bytes_of(found.extents), found.lengths)
+        return inputs.Compose(found.lane, found.counters, packets)

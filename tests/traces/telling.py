@@ -23,6 +23,7 @@ from onceq.core.decision import (
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.records import (
     PUT_EXPRESS,
+    SET_ASIDE,
     Change,
     Op,
     Put,
@@ -115,6 +116,8 @@ def _change(node: Node, names: Names, change: Change) -> Iterator[str]:
     for seen in change.seen:
         numbers = ", ".join(names.message(seen.source, number) for number in seen.numbers)
         yield f"seen: {numbers} to {seen.key}"
+    for stream, number in change.refused:
+        yield f"refusal taken: {names.place(stream, number)}"
     for move in change.moves:
         yield _move(node, move)
     for put in change.puts:
@@ -122,7 +125,7 @@ def _change(node: Node, names: Names, change: Change) -> Iterator[str]:
     for moved in change.moved:
         yield f"rewritten: {len(moved.counters)} of {node.title(moved.queue)}"
     if not (change.moves or change.puts or change.advances or change.seen or change.moved
-            or marks or change.outcome):  # fmt: skip
+            or change.refused or marks or change.outcome):  # fmt: skip
         yield "counters"
 
 
@@ -131,6 +134,8 @@ def _move(node: Node, move: RangeChange) -> str:
     text = f"{OPS[Op(move.op)]}: {what} of {node.title(move.queue)}"
     if move.op == Op.SETTLE and move.reason == MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER:
         text += ", it had arrived, its end is not known"
+    elif move.op == Op.SHIFT and move.reason == SET_ASIDE:
+        text += ", its time does not count any more"
     elif move.reason:
         text += f", {class_name(move.reason)}"
     if move.to:

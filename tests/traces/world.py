@@ -68,6 +68,8 @@ class World:
         self.lines: list[str] = []
         self.numbers = itertools.count(1)
         self.http: dict[int, HttpLink] = {}
+        self.attempts: dict[tuple[str, str], bytes] = {}
+        """Identifiers of branches of groups, by manager and name."""
         self.saved: dict[str, tuple[list[Any], list[int], int]] = {}
 
     def say(self, text: str) -> None:
@@ -185,7 +187,7 @@ class World:
             self.happen(one, inputs.SessionOpened(number, NO_GUID, address, wanted, http=True))
             return
         for node, peer, outgoing in ((*nodes, wanted), (*nodes[::-1], 0)):
-            life, stamp = peer.manager.life
+            life, stamp, *_ = peer.manager.life
             if number in node.sessions:
                 self.happen(
                     node.name,

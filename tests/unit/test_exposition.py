@@ -30,7 +30,9 @@ VIEW = MetricsView(
     dead_letters=1,
     transactional_dead_letters=5,
     outgoing=(
-        OutgoingMetrics("beta", {"CONNECTED": 2, "ONHOLD": 1}, 9, 8, 900, 60),
+        OutgoingMetrics(
+            "beta", {"CONNECTED": 2, "ONHOLD": 1}, 9, 8, 900, 60, {"nack-access-denied": 2}
+        ),
     ),
     certificate_ends=1_800_000_000,
     commits=Durations((0.001, 0.01), (3, 2, 1), 0.5),

@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from onceq.audit.copies import path_of
 from onceq.audit.files import Coverage, told_if_damaged
 from onceq.audit.numbering import Told
 from onceq.history.columns import ACT, ACT_COLUMNS, Span, span_of
 from onceq.history.events import SCHEMA
+from onceq.model.spelling import local
 
 LAST_MAX: Final = 50
 """Acts that are shown one by one, and as many that were refused; all of them are counted."""
@@ -191,5 +191,4 @@ def _said(act: Told) -> str:
 
 def _plain(name: str) -> str:
     """A queue as one calls it: ``./private$/Q`` and ``DIRECT=OS:here\\private$\\q`` are one."""
-    path = path_of(name.replace("/", "\\"))
-    return path.removeprefix(".\\").casefold()
+    return local(name.split(";")[0])

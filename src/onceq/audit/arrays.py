@@ -280,3 +280,8 @@ def small(values: Column) -> Ints:
     """A small number for each different value, in the order in which they come first."""
     codes: Ints = pa.array(values).dictionary_encode().indices.to_numpy()
     return codes
+
+
+def lane_of(lookup: Ints) -> Ints:
+    """In which lane of its queue a place is; places rise within one."""
+    return np.where(lookup == NONE, NONE, lookup >> 56)

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow.parquet as pq
 
-from onceq.audit import acts, files, kept, measure, proof, story, sums, tables
+from onceq.audit import acts, files, kept, measure, proof, story, sums, tables, waiting
 from onceq.audit import events as events_of
 from onceq.audit.arrays import NONE, coded
 from onceq.audit.copies import Copies, ledger
@@ -31,6 +31,9 @@ from onceq.model.limits import AUDIT_EVENTS_MAX, AUDIT_PROOF_EVENTS_MAX
 from onceq.model.wording import plural
 
 COUNTING: Final = "counting ends, latencies, resends and stuck streams"
+
+WAITING_TOLD_MAX: Final = 20
+"""Queues that are told in a sentence each; all are in ``waiting``."""
 
 Begin = Callable[[str], None]
 
@@ -46,6 +49,7 @@ class Wish:
         stuck_s: A stream waits too long for its acknowledgment after so many seconds.
         proof: Folder of the proof that is gone on with, and kept; "" for none.
         landed: Tables that landings have written from queues of these managers.
+        asked: What living managers among these have counted.
     """
 
     settled: bool = False
@@ -54,6 +58,7 @@ class Wish:
     stuck_s: float = 300.0
     proof: str = ""
     landed: Sequence[Landed] = ()
+    asked: Sequence[waiting.Asked] = ()
 
 
 def run(folders: Sequence[str], wish: Wish, say: Say) -> dict[str, Any]:
@@ -76,8 +81,9 @@ def run(folders: Sequence[str], wish: Wish, say: Say) -> dict[str, Any]:
     def begin(stage: str) -> None:
         say(StageProgress(stage, time.monotonic() - begun))
 
-    histories = files.find(folders)
     check(wish)
+    histories = files.find(folders)
+    waiting.tell_enough(histories, wish.asked)
     if not wish.proof:
         return _run(histories, None, wish, begin)
     with proof.held(wish.proof) as before:
@@ -128,6 +134,11 @@ def check(wish: Wish) -> None:
             "--landed needs whole histories, and --proof leaves out what was judged before; give "
             "one of them"
         )
+    if wish.asked and wish.proof:
+        raise ConfigurationError(
+            "--ask needs whole histories, and --proof leaves out what was judged before; give one "
+            "of them"
+        )
     if wish.to and os.path.exists(wish.to):
         raise ConfigurationError(f"--out {wish.to} is there already; name a folder that is not")
     if wish.html and not Path(wish.html).resolve().parent.is_dir():
@@ -165,8 +176,25 @@ def audit(
     )
     acts.add(said, histories)
     _add_landed(said, told)
+    if wish.asked:
+        begin("comparing what waits")
+        _add_waiting(said, waiting.compared(events, histories, wish.asked))
     _written(said, found, verdicts, counted, wish, begin)
     return said
+
+
+def _add_waiting(said: dict[str, Any], found: waiting.Counted) -> None:
+    """What living managers have counted otherwise than their histories."""
+    said["waiting"] = found.differ
+    said["notes"] += [*map(waiting.sentence, found.differ[:WAITING_TOLD_MAX]), *found.notes]
+    said["violations"] += len(found.differ)
+    said["checked"].append(
+        {"invariant": waiting.DIFFERS[0], "fault": waiting.DIFFERS[1],
+         "violations": len(found.differ), "looked_at": found.looked_at,
+         "looks_at": "messages that wait in each queue, beside those that its manager counts"}
+    )  # fmt: skip
+    said["checked"].sort(key=lambda one: int(one["invariant"].rstrip("a")[1:]))
+    said["verdict"] = verdict(said)
 
 
 def _add_landed(said: dict[str, Any], tables: Sequence[Found]) -> None:

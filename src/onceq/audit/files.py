@@ -145,7 +145,7 @@ def find(folders: Sequence[str]) -> list[Coverage]:
     """
     found: dict[str, Path] = {}
     for given in folders:
-        places = [Path(p) for p in glob.glob(given, recursive=True)] or [Path(given)]
+        places = _places(given)
         try:
             here = [folder for place in places for folder in _folders(place)]
         except OSError as error:
@@ -165,6 +165,20 @@ def find(folders: Sequence[str]) -> list[Coverage]:
                 f"{one.folder} and {other.folder} are both histories of {one.manager}: name one"
             )
     return sorted(known.values(), key=lambda one: (one.manager, one.id))
+
+
+def is_to_come(folders: Sequence[str]) -> bool:
+    """Whether one of them is there, and has no history yet."""
+    with contextlib.suppress(OSError):  # ``find`` says so
+        for given in folders:
+            there = [place for place in _places(given) if place.is_dir()]
+            if there and not any(_folders(place) for place in there):
+                return True
+    return False
+
+
+def _places(given: str) -> list[Path]:
+    return [Path(p) for p in glob.glob(given, recursive=True)] or [Path(given)]
 
 
 def _nothing(given: str, places: Sequence[Path]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from onceq.audit.arrays import NONE, Ints, mixed
 from onceq.audit.copies import Copies
 from onceq.audit.events import ABSENT, Events
+from onceq.audit.home_rules import RULES as HOME
 from onceq.audit.letters import Finding, letters, told
 from onceq.audit.rules import LANE, MESSAGE, QUEUE, RULES, Certain, Rule, certain
 
@@ -63,7 +64,7 @@ def judge(events: Events, copies: Copies, *, settled: bool) -> list[Verdicts]:
 def by_rules(copies: Copies, within: Sequence[str], *, settled: bool) -> list[Verdicts]:
     """The rules that look at these things together."""
     sure = certain(copies, settled=settled)
-    return [_by_rule(rule, copies, sure) for rule in RULES if rule.within in within]
+    return [_by_rule(rule, copies, sure) for rule in (*RULES, *HOME) if rule.within in within]
 
 
 def _by_rule(rule: Rule, copies: Copies, sure: Certain) -> Verdicts:

@@ -7,7 +7,6 @@ named to the landing, the place in it and the identifier.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -23,14 +22,16 @@ from onceq.audit.files import Coverage
 from onceq.errors import ConfigurationError
 from onceq.model.identity import GUID_BYTES, guid_text
 from onceq.model.limits import AUDIT_ROWS_MAX
+from onceq.model.spelling import local
 
 IDENTIFIED: Final = ("queueManager", "queue", "lookupId", "messageId")
 """What tells a message from all others: its identifier where it stood."""
+SUM: Final = "bodyCrc"
+"""Of the body that a row says; DIFFERENT if it says two."""
+DIFFERENT: Final = -2
 ID_BYTES: Final = GUID_BYTES + 4
 UNTOLD: Final = ABSENT - 1
 """The reader of a row whose file was written before readers were told."""
-_DIRECT: Final = re.compile(r"direct=(os|tcp|https?):")
-_PRIVATE: Final = "private$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,8 @@ class Landed:
         queues: Names of the queues that it lands.
         committed: Messages of its batches that are done.
         library: What reads the rows.
-        rows, bad: The columns of ``IDENTIFIED`` of the table, and of the table of bad rows.
+        rows, bad: The columns of ``IDENTIFIED`` of the table, and of the table of bad rows; behind
+            them ``SUM`` where they tell it.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Rows:
         lookup: As histories have it, a signed number.
         source: Number of the party.
         message: Number of the message.
+        crc: CRC-32 of the body that the row says; NONE where it says none.
         all, bad: How many rows both tables have, and how many the one of bad rows has.
         strange: Rows that say no message: others have added them.
         unknown: Names of managers whose history is not here.
@@ -79,6 +82,7 @@ class Rows:
     lookup: Ints
     source: Ints
     message: Ints
+    crc: Ints
     all: int
     bad: int
     strange: int
@@ -101,21 +105,11 @@ class Names:
 
     def number(self, name: str) -> int:
         """The same number for all names of a queue."""
-        return self._numbers.setdefault(folded(name), len(self._numbers))
+        return self._numbers.setdefault(local(name), len(self._numbers))
 
     def numbers(self, names: Sequence[str]) -> Ints:
         """Those of many; behind them what ABSENT finds."""
         return np.array([*(self.number(name) for name in names), ABSENT], np.int64)
-
-
-def folded(name: str) -> str:
-    """A name of a queue at its own manager: without the manager, and whatever the capitals."""
-    path = _DIRECT.sub("", name.lower(), count=1)
-    machine, separator, rest = path.partition("\\")
-    if separator and machine != _PRIVATE:
-        path = rest
-    # Queues of the system are the same with it and without.
-    return path.removeprefix(f"{_PRIVATE}\\") if "system$" in path else path
 
 
 def taken(table: Landed, events: Events, histories: Sequence[Coverage], names: Names) -> Rows:
@@ -127,7 +121,7 @@ def taken(table: Landed, events: Events, histories: Sequence[Coverage], names: N
     managers = {one.manager.lower(): events.parties.index(one.id) for one in histories
                 if one.id in events.parties}  # fmt: skip
     known = {party: at for at, party in enumerate(events.parties)}
-    parts: list[tuple[Ints, ...]] = [(np.zeros(0, np.int64),) * 5]
+    parts: list[tuple[Ints, ...]] = [(np.zeros(0, np.int64),) * 6]
     unknown: list[str] = []
     counts = [0, 0]
     for at, batches in enumerate((table.rows, table.bad)):
@@ -143,9 +137,9 @@ def taken(table: Landed, events: Events, histories: Sequence[Coverage], names: N
                 continue
             here = _coded(ours.column(IDENTIFIED[0]), managers, unknown)
             parts.append((here, *_numbers(ours, names, known, events.parties)))
-    manager, queue, lookup, source, message = map(np.concatenate, zip(*parts, strict=True))
+    manager, queue, lookup, source, message, crc = map(np.concatenate, zip(*parts, strict=True))
     made = Rows(
-        manager, queue, lookup, source, message, all=sum(counts), bad=counts[1],
+        manager, queue, lookup, source, message, crc, all=sum(counts), bad=counts[1],
         strange=sum(counts) - len(message), unknown=unknown,
     )  # fmt: skip
     if len(made) and not made.here.any():
@@ -182,7 +176,7 @@ def _coded(column: pa.Array, numbers: dict[str, int], unknown: list[str]) -> Int
 def _numbers(
     batch: pa.RecordBatch, names: Names, known: dict[str, int], parties: list[str]
 ) -> tuple[Ints, ...]:
-    """Queue, place, source and number of the message of each row."""
+    """Queue, place, source, number of the message and sum of the body of each row."""
     encoded = batch.column("queue").cast(pa.string()).dictionary_encode()
     queue = names.numbers(encoded.dictionary.to_pylist())[encoded.indices.to_numpy()]
     lookup = batch.column("lookupId").cast(pa.int64()).to_numpy()
@@ -200,7 +194,13 @@ def _numbers(
         sources.append(known[text])
     source = np.array([*sources, ABSENT], np.int64)[each.ravel()]
     message = np.ascontiguousarray(raw[:, GUID_BYTES:]).view("<u4")[:, 0].astype(np.int64)
-    return queue, lookup, source, message
+    return queue, lookup, source, message, _sums(batch)
+
+
+def _sums(batch: pa.RecordBatch) -> Ints:
+    if SUM not in batch.schema.names:
+        return np.full(batch.num_rows, NONE, np.int64)
+    return np.asarray(pc.fill_null(batch.column(SUM), NONE).to_numpy(), np.int64)
 
 
 def readers(histories: Sequence[Coverage]) -> tuple[list[str], Column]:
@@ -223,8 +223,3 @@ def readers(histories: Sequence[Coverage]) -> tuple[list[str], Column]:
         )
         parts.append(table[codes])
     return list(names), np.concatenate(parts)
-
-
-def lane_of(lookup: Ints) -> Ints:
-    """In which lane of its queue a place is; places rise within one."""
-    return np.where(lookup == NONE, NONE, lookup >> 56)

@@ -17,19 +17,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from onceq.audit.arrays import NONE, Ints, Mask, coded, grouped
+from onceq.audit.arrays import NONE, Ints, Mask, coded, grouped, lane_of
 from onceq.audit.copies import ENDED_IN_QUEUE, Copies
 from onceq.audit.events import ABSENT, NOBODY, Events
 from onceq.audit.files import Coverage
 from onceq.audit.judge import Verdicts, of_events
-from onceq.audit.landed import UNTOLD, Landed, Names, Rows, lane_of, readers, taken
+from onceq.audit.landed import UNTOLD, Landed, Names, Rows, readers, taken
 from onceq.audit.letters import Finding
 from onceq.model.wording import plural
 
 LOST, TWICE = ("I6", "landed-lost"), ("I4", "landed-twice")
 NOWHERE, ELSEWHERE = ("I3", "landed-from-nowhere"), ("I3", "landed-elsewhere")
+ALTERED: Final = ("I3", "landed-altered")
 MISSING: Final = ("I6", "landed-missing")
-FAULTS: Final = (LOST, TWICE, NOWHERE, ELSEWHERE, MISSING)
+FAULTS: Final = (LOST, TWICE, NOWHERE, ELSEWHERE, ALTERED, MISSING)
 _CAME: Final = ("committed", "sent", "accepted", "dead-lettered", "journaled")
 _HERE: Final = ("queue", "dead-letter", "journal")
 
@@ -186,7 +187,13 @@ class Tables:
             places = {"lookup": rows.lookup}
             return Finding(*fault, looks_at, said, of, np.flatnonzero(wrong), places)
 
+        told = beside.event_of(_with_sum(beside), beside.row_code)
+        sums = np.where(told == ABSENT, NONE, self._events.numbers("crc")[np.maximum(told, 0)])
+        summed = (sums != NONE) & (rows.crc != NONE)
         by_rows = (
+            (rule(ALTERED, f"sums (CRC-32) of bodies in rows of {table.name} with those of their "
+                  "messages", f"{its} the row says another body",
+                  summed & (sums != rows.crc), int(summed.sum())), told),
             (rule(TWICE, f"rows of {table.name}", f"{its} another one", twice, len(rows)), came),
             (rule(NOWHERE, f"rows of {table.name} with what came into its queues",
                   f"{its} it was never in that queue", nowhere, int(judged.sum())), came),
@@ -230,6 +237,11 @@ class Tables:
             joined(found.number, rows.message[rest]), joined(found.message, rows.message[rest]),
             one.said, {name: each[order] for name, each in one.counts.items()},
         )  # fmt: skip
+
+
+def _with_sum(beside: Beside) -> Mask:
+    """Which of the events tell the sum of the body."""
+    return np.asarray(beside.events.numbers("crc")[beside.at] != NONE)
 
 
 def _twice(beside: Beside) -> Mask:

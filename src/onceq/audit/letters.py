@@ -16,6 +16,7 @@ import numpy as np
 from onceq.audit.arrays import NONE, Column, Groups, Ints, Mask, alike, grouped, row_numbers
 from onceq.audit.copies import OWN_GRAVES_FROM, Copies, Known
 from onceq.audit.events import Events
+from onceq.model.classes import REFUSALS
 
 NEGATIVE: Final = ("not-delivered", "in-doubt", "not-received")
 NEGATIVE_WITH_CLASS: Final = ("purged", "expired", "rejected", "deleted")
@@ -46,15 +47,23 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Letters:
-    """Counts for each message in a queue that left a dead letter or a journal copy, or should."""
+    """Counts for each message in a queue that left a dead letter or a journal copy, or should.
+
+    Attributes:
+        reason, ended: The class of its only dead letter, and of its only end; else NONE.
+        Others: How often something was said about it, or whether its sender asked for it.
+    """
 
     committed: Ints
     wanted: Mask
+    refused: Mask
     journaled: Mask
     negative: Ints
     positive: Ints
     dead: Ints
     graves: Ints
+    reason: Ints
+    ended: Ints
     copied: Ints
     own: Ints
     journals: Ints
@@ -82,11 +91,14 @@ def letters(events: Events, known: Known) -> list[Finding]:
     found = _Letters(
         committed=groups.counted(committed),
         wanted=groups.some(committed & there.dead_letter),
+        refused=groups.some(buried & np.isin(there.klass, _REFUSALS)),
         journaled=groups.some(committed & there.journal),
         negative=groups.counted(negative & ~moved),
         positive=groups.counted(there.are(*POSITIVE) & ~moved),
         dead=groups.counted(buried & moved),
         graves=groups.distinct(there.place, buried),
+        reason=_class_of(there, groups, buried & moved),
+        ended=_class_of(there, groups, negative & ~moved),
         copied=groups.counted(copied & moved),
         own=groups.counted(copied & moved & (there.place < OWN_GRAVES_FROM)),
         journals=groups.distinct(there.place, copied),
@@ -102,6 +114,13 @@ def letters(events: Events, known: Known) -> list[Finding]:
     return made
 
 
+def _class_of(events: Events, groups: Groups, mask: Mask) -> Ints:
+    """The message class that the only one of these events of each message has; else NONE."""
+    first = groups.first(mask)
+    only = (first >= 0) & (groups.counted(mask) == 1)
+    return np.where(only, events.klass[np.maximum(first, 0)], NONE)
+
+
 def _origins(events: Events) -> tuple[Column, Ints, Ints]:
     """The place that each event is about, or that its message came from."""
     place, lookup = events.from_place, events.from_lookup
@@ -111,6 +130,8 @@ def _origins(events: Events) -> tuple[Column, Ints, Ints]:
     )  # fmt: skip
 
 
+_REFUSALS: Final = np.array(sorted(REFUSALS), np.int64)
+"""What is kept although nobody asked for it (``xact_dead_letter``)."""
 _Test = Callable[[_Letters], Mask]
 _LETTERS: Final[tuple[tuple[tuple[str, str], str, _Test, _Test, str], ...]] = (
     (("I12", "dead-letter-missing"), "ends that their senders asked a dead letter for",
@@ -121,9 +142,12 @@ _LETTERS: Final[tuple[tuple[tuple[str, str], str, _Test, _Test, str], ...]] = (
     (("I12", "dead-letter-unfounded"), "dead letters with the ends of their messages",
      lambda m: (m.committed > 0) & (m.dead > 0), lambda m: m.negative == 0,
      "there is a dead letter of it, and it has not ended"),
+    (("I12", "dead-letter-misnamed"), "reasons of dead letters with the ends of their messages",
+     lambda m: (m.reason != NONE) & (m.ended != NONE), lambda m: m.reason != m.ended,
+     "its dead letter names another reason than the one that it ended for"),
     (("I12", "dead-letter-unasked"), "dead letters with what their senders asked for",
-     lambda m: (m.committed > 0) & (m.dead > 0), lambda m: ~m.wanted,
-     "there is a dead letter of it, and its sender asked for none"),
+     lambda m: (m.committed > 0) & (m.dead > 0), lambda m: ~m.wanted & ~m.refused,
+     "there is a dead letter of it, its sender asked for none, and its destination took it"),
     (("I14", "journal-unasked"), "journal copies at senders with what those asked for",
      lambda m: (m.committed > 0) & (m.own > 0), lambda m: ~m.journaled,
      "a journal has a copy of it, and its sender asked for none"),

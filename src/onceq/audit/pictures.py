@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from onceq.audit import plots
-from onceq.audit.pieces import figure, plain, route, table, text
+from onceq.audit.pieces import figure, route, table, text
 from onceq.audit.plots import Mark
+from onceq.hidden import show_hidden
 
 SECOND_US: Final = 1_000_000
 PICTURES: Final = {
@@ -46,7 +47,7 @@ def _marks(
     if not grid:
         return [], 0
     every = [
-        Mark(start["at_us"] / SECOND_US, plain(one["manager"]), start["orderly"])
+        Mark(start["at_us"] / SECOND_US, show_hidden(one["manager"]), start["orderly"])
         for one in managers for start in one["starts"]
     ]  # fmt: skip
     inside = [mark for mark in every if grid[0] <= mark.second <= grid[-1]]
@@ -91,7 +92,7 @@ def latencies(found: Mapping[str, Any]) -> str:
     ]
     head = ("#:n", "route", "from → to:wide", "messages:n wide", "50 %:n", "90 %:n wide",
             "99 %:n", "most:n wide")  # fmt: skip
-    named = [{**row, "route": plain(row["route"])} for row in listed]
+    named = [{**row, "route": show_hidden(row["route"])} for row in listed]
     drawn = [plots.latency(named, narrow=narrow) for narrow in (False, True)]
     shown = min(len(listed), plots.LATENCIES_MAX)
     which = "each row" if shown == len(listed) else f"the first {shown} rows"

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from onceq.hidden import show_hidden
+
 STYLE: Final = """
 :root{--bg:#f5f7fa;--card:#fff;--ink:#18202b;--soft:#5b6573;--line:#dfe4ea;--good:#17794a;
 --good-bg:#e3f5ea;--bad:#b3261e;--bad-bg:#fdeceb;--accent:#2f6fde;--bar:#2f6fde}
@@ -127,10 +129,5 @@ def route(value: str) -> str:
 
 
 def text(value: str) -> str:
-    """Safe inside HTML; control characters are shown, not sent."""
-    return html.escape(plain(value))
-
-
-def plain(value: str) -> str:
-    """Without control characters: these are shown."""
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda m: f"\\x{ord(m.group()):02x}", value)
+    """Safe inside HTML; hidden characters are shown."""
+    return html.escape(show_hidden(value))

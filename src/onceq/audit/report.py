@@ -13,6 +13,7 @@ from onceq.audit import measure, pictures
 from onceq.audit.pieces import STYLE, moment, route, table, text
 
 INVARIANTS: Final = {
+    "I1": "Nothing that was committed is lost",
     "I2": "All or none of a transaction",
     "I3": "Nothing that was not committed, and as it was committed",
     "I4": "At most once",

@@ -27,6 +27,7 @@ from onceq.audit.arrays import (
 from onceq.audit.copies import Copies, path_of
 from onceq.audit.events import ABSENT
 from onceq.audit.facts import Facts
+from onceq.model.spelling import local
 from onceq.model.traced import TRAILER_BYTES
 
 SLACK_US: Final = 300 * 1_000_000
@@ -181,7 +182,7 @@ def _misled(copies: Copies, _: Certain) -> Mask:
     """
     queues = copies.queues
     paths: dict[str, int] = {}
-    path = np.array([*(paths.setdefault(path_of(q).lower(), len(paths)) for q in queues), ABSENT])
+    path = np.array([*(paths.setdefault(local(path_of(q)), len(paths)) for q in queues), ABSENT])
     there = path[copies.taken.queue]
     meant = path[copies.put.queue]
     taken = copies.taken.there
@@ -229,7 +230,7 @@ def _again(copies: Copies, _: Certain) -> Mask:
     """
     rows = np.flatnonzero(copies.taken.there & (copies.message != NONE))
     taken = copies.taken.take(rows)
-    return _later(copies, rows, taken.manager, taken.place, copies.source[rows],
+    return later(copies, rows, taken.manager, taken.place, copies.source[rows],
                   copies.message[rows], *_ways(copies, rows))  # fmt: skip
 
 
@@ -260,10 +261,10 @@ def _shared(copies: Copies, _: Certain) -> Mask:
     """Whether another message was accepted at the same place."""
     rows = np.flatnonzero(copies.taken.there)
     taken = copies.taken.take(rows)
-    return _later(copies, rows, taken.manager, taken.place, taken.lookup)
+    return later(copies, rows, taken.manager, taken.place, taken.lookup)
 
 
-def _later(copies: Copies, rows: Ints, *columns: Column) -> Mask:
+def later(copies: Copies, rows: Ints, *columns: Column) -> Mask:
     """Which of these rows are not the first with their values in the columns."""
     wrong = np.zeros(len(copies), np.bool_)
     order, groups = grouped(*columns)

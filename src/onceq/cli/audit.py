@@ -6,15 +6,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
 from onceq.cli import out
-from onceq.cli.common import Json, dumped
+from onceq.cli.common import Json, asking, dumped
 from onceq.cli.interrupt import Interruptible
 from onceq.cli.parameters import Argument, Exit, Option
 from onceq.cli.spark_loading import INTERRUPTED, Missing
+from onceq.client.pause import pause
+from onceq.hidden import show_hidden
 from onceq.model.wording import plural
 
 VIOLATED = 8
@@ -64,9 +66,16 @@ Tables = Annotated[
 ]  # fmt: skip
 
 
+Ask = Annotated[
+    list[str] | None, Option("--ask", metavar="QM", show_default=False,
+                            help="Also ask this living queue manager, one of these, how many "
+                            "messages wait in its queues, and compare; may be repeated.")
+]  # fmt: skip
+
+
 def audit(
     folders: Folders, settled: Settled = False, html: Html = "", to: To = "",
-    stuck: Stuck = 300.0, proof: Proof = "", landed: Tables = None,
+    stuck: Stuck = 300.0, proof: Proof = "", landed: Tables = None, ask: Ask = None,
     json: Json = False,
 ) -> int:  # fmt: skip
     """Prove or refute from queue managers' own histories that each committed message met exactly
@@ -83,14 +92,29 @@ def audit(
             if html:
                 import_module("onceq.audit.report")
             tables = import_module("onceq.spark.land.reading") if landed else None
+        asked = _asked(folders, ask or ())
         wish = command.Wish(
             settled=settled, html=html, to=to, stuck_s=stuck, proof=proof,
             landed=() if tables is None else tuple(map(tables.opened, landed or ())),
+            asked=asked,
         )  # fmt: skip
         found: dict[str, Any] = command.run(folders, wish, say)
         return found
 
     return told(work, json=json)
+
+
+def _asked(folders: list[str], places: Sequence[str]) -> tuple[Any, ...]:
+    """What living queue managers count, when their histories tell of it; raises
+    UnsupportedOperation for an older one."""
+    waiting, found = import_module("onceq.audit.waiting"), {}
+    for place in places:
+        with asking(place) as qm:
+            if qm.id not in found:  # it may be named twice, in two ways
+                found[qm.id] = waiting.Asked(place, qm.waiting())
+    asked = tuple(found.values())
+    waiting.until_told(folders, asked, pause)
+    return asked
 
 
 def told(work: Callable[[Teller], dict[str, Any]], *, json: bool) -> int:
@@ -130,7 +154,7 @@ class Teller:
         """See ``onceq.audit.progress.StageProgress``."""
         far = f"{told.done:,} of {told.tasks:,} tasks" if told.tasks else "Spark plans it"
         what = told.stage if told.begins else f"  {far}"
-        line = f"{told.seconds:6.1f} s  {out.clean(what)}"
+        line = f"{told.seconds:6.1f} s  {show_hidden(what)}"
         if self._live:
             sys.stderr.write(f"\r\x1b[K{line}" + ("\n" if told.begins else ""))
         elif told.begins or told.seconds - self._said_s >= LINE_S:

@@ -12,6 +12,7 @@ from onceq.cli.common import DryRun, Json, Where, connected, dumped, where
 from onceq.cli.parameters import Argument, Option
 from onceq.client.address import is_data_directory
 from onceq.errors import ServiceNotAvailable
+from onceq.hidden import quote_word
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:
@@ -40,6 +41,21 @@ Name = Annotated[
     Option("--name", metavar="NAME", help="Its name, with --new-identity [the same].",
                  show_default=False),
 ]  # fmt: skip
+Trust = Annotated[
+    str,
+    Option("--trust", metavar="FILE", show_default=False,
+           help="Certificates (PEM) to believe: of the queue manager, or of its authority "
+           "[those of the identity in DIR]."),
+]  # fmt: skip
+Unsigned = Annotated[
+    bool,
+    Option("--unsigned", help="Do not verify who made the backup."),
+]
+WithoutConfiguration = Annotated[
+    bool,
+    Option("--without-configuration",
+           help="Leave out onceq.toml, in which passwords of databases may stand."),
+]  # fmt: skip
 
 
 class _Told:
@@ -55,38 +71,49 @@ class _Told:
             out.note(f"{self._what}: {out.size(done)} of {out.size(total)}")
 
 
-def backup_command(directory: Target, qm: Where = None, json: Json = False) -> None:
+def backup_command(
+    directory: Target, without_configuration: WithoutConfiguration = False, qm: Where = None,
+    json: Json = False,
+) -> None:  # fmt: skip
     """Make a backup of a queue manager, while it runs or stopped, and read it back.
 
     It is whole when this ends with 0. What was committed before it began is in it.
     """
-    made = _made(directory, where(qm))
+    made = _made(directory, where(qm), configuration=not without_configuration)
     if dumped(asdict(made), json):
         return
     out.line(
         f"backup of {made.queue_manager} in {made.path}: {plural(made.files, 'file')}, "
         f"{out.size(made.bytes)}, log position {made.position}; read back and found whole"
     )
+    if made.signed_by:
+        out.line(f"it is signed with the certificate {made.signed_by}")
+    else:
+        out.line("it is not signed: the queue manager has no identity, or the library for it is "
+                 "missing (onceq tls init; pip install 'onceq[tls]')")  # fmt: skip
 
 
-def _made(directory: str, qm: str) -> BackupReport:
+def _made(directory: str, qm: str, *, configuration: bool) -> BackupReport:
     told = _Told("copied")
     try:
         with connected(qm) as connection:
-            return connection.backup(directory, progress=told)
+            return connection.backup(directory, configuration=configuration, progress=told)
     except ServiceNotAvailable:
         if not is_data_directory(qm):
             raise
     from onceq.embedded import data_directory
 
-    return data_directory.backup(qm, directory, progress=told)
+    return data_directory.backup(qm, directory, configuration=configuration, progress=told)
 
 
 def restore_command(
     backup: Source, to: To, replace: Replace = False, new_identity: NewIdentity = False,
-    name: Name = "", dry_run: DryRun = False, json: Json = False,
+    name: Name = "", trust: Trust = "", unsigned: Unsigned = False,
+    dry_run: DryRun = False, json: Json = False,
 ) -> None:  # fmt: skip
     """Make a data directory of a backup. What was done after the backup is undone there.
+
+    It must be signed by its queue manager (--trust, --unsigned).
 
     With the same identity it is the queue manager of the backup at an earlier time: the original
     must never be started again.
@@ -94,8 +121,8 @@ def restore_command(
     from onceq.embedded import data_directory
 
     done = data_directory.restore(
-        backup, to, replace=replace, new_identity=new_identity, name=name, dry_run=dry_run,
-        progress=_Told("read" if dry_run else "copied"),
+        backup, to, replace=replace, new_identity=new_identity, name=name, trust=trust,
+        unsigned=unsigned, dry_run=dry_run, progress=_Told("read" if dry_run else "copied"),
     )  # fmt: skip
     if dumped(asdict(done), json):
         return
@@ -118,11 +145,13 @@ def _said(done: RestoreReport) -> list[str]:
                 f"{plural(done.set_aside, 'message')} that waited for other queue managers "
                 "are dead letters here; the original sends them"
             )
+        said.append("jobs, promises and tokens of the original have ended here: 'onceq qm status' "
+                    "says how many")  # fmt: skip
     else:
         said.append(f"it is the same queue manager, {done.id}: never start the original again")
     if done.replaced:
         said.append(f"what was there is kept in {done.replaced}; remove it when all is well")
     if done.configuration == "kept":
         said.append("onceq.toml was there already and stays as it is")
-    said.append(f"start it with: onceq qm run {os.path.relpath(done.path)}")
+    said.append(f"start it with: onceq qm run {quote_word(os.path.relpath(done.path))}")
     return said

@@ -66,7 +66,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One; None if there is no such."""
         path = f"{self._group} {cmd_name}".strip()
-        if path in commands.COMMANDS and " " not in cmd_name:
+        if path in commands.COMMANDS and cmd_name in commands.below(self._group):
             return command(path, function_of(path))
         if not self._group and cmd_name in commands.GROUPS:
             return Commands(cmd_name, help=commands.GROUPS[cmd_name], context_settings=HELP)
@@ -77,6 +77,12 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that was typed; an error says which are like it."""
         name = args[0]
+        more = " ".join(args[:2])
+        if len(args) > 1 and not self._group and name not in commands.GROUPS:
+            # One that stands alone may have others behind it: onceq trail, onceq trail verify.
+            found = self.get_command(ctx, more)
+            if found is not None:
+                return more, found, args[2:]
         if (found := self.get_command(ctx, name)) is not None:
             return name, found, args[1:]
         if ctx.resilient_parsing or name.startswith("-"):

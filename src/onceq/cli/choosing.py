@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
+from onceq.cli.out import note
 from onceq.cli.parameters import Option
-from onceq.errors import ConfigurationError, ReceiveTimeout
+from onceq.errors import ConfigurationError, OnceqError, ReceiveTimeout
+from onceq.model.wording import plural
 
 if TYPE_CHECKING:
     from onceq.client.threads.manager import QueueManager
@@ -70,8 +72,12 @@ def take_some(
     if reject and move_to is not None:
         raise ConfigurationError("say one of --reject and --move-to")
     if not qm.queue(queue).transactional and not reject and move_to is None:
-        for _ in range(count):
-            write([qm.receive(queue, timeout=timeout, **choice)])
+        for done in range(count):
+            try:
+                _take_one(qm, queue, choice, timeout, write)
+            except (OnceqError, KeyboardInterrupt, BrokenPipeError):
+                note(f"{plural(done, 'message')} received before this")
+                raise
         return
     taken: list[Message] = []
     with qm.transaction() as tx:
@@ -88,3 +94,26 @@ def take_some(
         write(taken)
     if len(taken) < count:
         raise ReceiveTimeout(f"{queue}: {len(taken)} of {count} messages came in time")
+
+
+def _take_one(
+    qm: QueueManager, queue: str, choice: dict[str, Any], timeout: float,
+    write: Callable[[list[Message]], None],
+) -> None:  # fmt: skip
+    """Take one message out of a queue that is not transactional, and put it out."""
+    from onceq.client.plans.selection import which
+
+    if choice.keys() != {"lookup_id"}:
+        with qm.transaction() as tx:
+            write(list(tx._hold(queue, 1, timeout=timeout, wanted=which(**choice))))
+        return
+    # A pause of the queue does not keep a message that is named, but from those that hold it.
+    message = qm.receive(queue, timeout=timeout, **choice)
+    try:
+        write([message])
+    except BaseException:
+        note(
+            f"message {message.id} ({plural(len(message.body), 'byte')}, label "
+            f"{message.label!r}) is not in {queue} any more, and may not be in the output"
+        )
+        raise

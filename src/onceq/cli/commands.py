@@ -27,6 +27,7 @@ GROUPS: Final = {
     "mapping": "Mapping files: names of queues over HTTP outside and inside.",
     "damage": "Damaged messages: what was set aside because its stored bytes have changed.",
     "context": "Contexts: short names of queue managers, for -q.",
+    "names": "Names: what they mean, and why.",
     "list": "Distribution lists: one name that stands for many queues.",
     "directory": "The directory: public queues, distribution lists, computers.",
     "spark": "Jobs on Apache Spark: queues into files and back, audits of histories.",
@@ -39,7 +40,9 @@ COMMANDS: Final = {
     "outcome": "onceq.cli.streams:outcome",
     "grant": "onceq.cli.rights:grant",
     "revoke": "onceq.cli.rights:revoke",
-    "trail": "onceq.cli.rights:trail",
+    "trail": "onceq.cli.trails:trail",
+    "trail verify": "onceq.cli.trails:verify",
+    "trail heads": "onceq.cli.trails:heads",
     "bench": "onceq.cli.bench:bench",
     "audit": "onceq.cli.audit:audit",
     "console": "onceq.cli.console:console",
@@ -67,6 +70,7 @@ COMMANDS: Final = {
     "queue purge": "onceq.cli.queues:purge",
     "queue pause": "onceq.cli.pausing:pause",
     "queue resume": "onceq.cli.pausing:resume",
+    "queue release": "onceq.cli.pausing:release",
     "outgoing list": "onceq.cli.outgoing:list_",
     "outgoing show": "onceq.cli.outgoing:show",
     "outgoing why": "onceq.cli.outgoing:why_",
@@ -91,6 +95,8 @@ COMMANDS: Final = {
     "tls join": "onceq.cli.tls:join",
     "tls show": "onceq.cli.tls:show",
     "tls renew": "onceq.cli.tls:renew",
+    "tls remove": "onceq.cli.tls:remove",
+    "tls rotate": "onceq.cli.tls:rotate",
     "tx list": "onceq.cli.transaction_lists:list_transactions",
     "tx show": "onceq.cli.transactions:show_transaction",
     "tx commit": "onceq.cli.transactions:commit_branch",
@@ -121,12 +127,12 @@ COMMANDS: Final = {
     "context list": "onceq.cli.context_commands:list_",
     "context use": "onceq.cli.context_commands:use",
     "context remove": "onceq.cli.context_commands:remove",
+    "names explain": "onceq.cli.explaining:explain",
     "list create": "onceq.cli.lists:create_list",
     "list add": "onceq.cli.lists:add",
     "list remove": "onceq.cli.lists:remove",
     "list drop": "onceq.cli.lists:drop",
     "list show": "onceq.cli.lists:show",
-    "list resolve": "onceq.cli.lists:resolve",
     "directory init": "onceq.cli.lists:init",
     "directory show": "onceq.cli.lists:show_directory",
     "spark land": "onceq.cli.spark_land:land",
@@ -145,7 +151,7 @@ TABLES: Final = frozenset(
         "outgoing list", "outgoing show",
         "peek", "peer list", "qm check", "qm status", "queue list", "queue show", "rights list",
         "rights show", "spark audit", "spark readers", "stream list", "stream show", "tls show",
-        "token list", "top", "trail", "tx groups", "tx list", "tx show",
+        "token list", "top", "trail", "trail heads", "tx groups", "tx list", "tx show",
     )
 )  # fmt: skip
 """Those that print tables or facts: it can be said how."""
@@ -155,4 +161,4 @@ def below(group: str) -> list[str]:
     """The words that may follow a group; of "" those that stand first, groups at the end."""
     if group:
         return [path.partition(" ")[2] for path in COMMANDS if path.startswith(f"{group} ")]
-    return [*(path for path in COMMANDS if " " not in path), *GROUPS]
+    return [*(path for path in COMMANDS if path.partition(" ")[0] not in GROUPS), *GROUPS]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from onceq.cli import out
 from onceq.cli.parameters import Argument, Option
 from onceq.errors import ConfigurationError, InvalidParameter, OnceqError, QueueNotFound, UsageError
+from onceq.permission import account_name
 
 if TYPE_CHECKING:
     from onceq.client.asking import Asking
@@ -23,6 +24,8 @@ CONNECT_S_MAX = 10.0
 COMPLETION_S_MAX = 0.5
 """A shell waits no longer for names."""
 SUGGESTIONS_MAX = 3
+SUGGESTED_FROM_MAX = 1_000
+"""Queues and outgoing queues that are all looked at to find a name like another one."""
 
 
 def complete_where(incomplete: str) -> list[str]:
@@ -115,6 +118,7 @@ def where(option: str | None) -> str:
     elif name := os.environ.get(contexts.VARIABLE):
         chosen = contexts.read().get(name)
     elif is_data_directory("."):
+        check_whose(".")
         return "."
     elif (used := contexts.in_use()) is not None:
         chosen = used
@@ -125,6 +129,17 @@ def where(option: str | None) -> str:
         )
     TOP.token_file = TOP.token_file or chosen.token_file or None
     return chosen.where
+
+
+def check_whose(directory: str) -> None:
+    """A directory that nobody has named is this account's, or root's: another one may have made it
+    to be taken for a queue manager; raises ConfigurationError."""
+    owner = os.stat(directory).st_uid
+    if owner not in (0, os.geteuid()):
+        raise ConfigurationError(
+            f"this directory belongs to account {account_name(owner)}, and nothing says that its "
+            "queue manager is meant: say --qm . if it is, or go to another directory"
+        )
 
 
 def connected(option: str | None) -> QueueManager:
@@ -180,8 +195,12 @@ def core_of(name: str) -> str:
 def suggestions(qm: QueueManager | Asking, name: str) -> list[str]:
     """Names of queues and destinations like a name that does not exist, in a form for shells."""
     try:
-        known = [queue.path for queue in qm.queues()]
-        known += [outgoing.destination for outgoing in qm.outgoing()]
+        view = qm.status()
+        # Of very many only those that begin alike somewhere: a slip of the fingers is not worth
+        # more.
+        part = core_of(name)[:3] if view.queues + view.outgoing > SUGGESTED_FROM_MAX else ""
+        known = [queue.path for queue in qm.queues(part=part)]
+        known += [outgoing.destination for outgoing in qm.outgoing(part=part)]
     except OnceqError:
         return []
     from difflib import get_close_matches
@@ -195,12 +214,14 @@ def suggestions(qm: QueueManager | Asking, name: str) -> list[str]:
 
 def complete_queue(incomplete: str) -> list[str]:
     """Names of queues for the shell's completion; nothing if no manager answers."""
-    return _complete(incomplete, lambda qm: [queue.path for queue in qm.queues()])
+    return _complete(incomplete, lambda qm: [one.path for one in qm.queues(part=incomplete)])
 
 
 def complete_destination(incomplete: str) -> list[str]:
     """Destinations that have an outgoing queue, for the shell's completion."""
-    return _complete(incomplete, lambda qm: [one.destination for one in qm.outgoing()])
+    return _complete(
+        incomplete, lambda qm: [one.destination for one in qm.outgoing(part=incomplete)]
+    )
 
 
 def complete_branch(incomplete: str) -> list[str]:

@@ -7,7 +7,6 @@ one that is elsewhere, there are the acts of its audit trail, and it is said tha
 from __future__ import annotations
 
 import datetime
-import json as jsons
 import os
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -18,6 +17,7 @@ from onceq.cli.common import Json, Where, as_json, asking, where
 from onceq.cli.parameters import Option
 from onceq.client.pause import pause
 from onceq.errors import ServiceNotAvailable, UsageError
+from onceq.hidden import show_hidden
 
 if TYPE_CHECKING:
     from onceq.model.views.trail import ActView
@@ -148,11 +148,11 @@ def _json(row: Row) -> None:
         name: value.isoformat() if isinstance(value, datetime.datetime) else value
         for name, value in row.items() if value is not None
     }  # fmt: skip
-    print(jsons.dumps(said, ensure_ascii=False), flush=True)
+    print(out.render_json(said), flush=True)
 
 
 def _line(row: Row) -> None:
-    print(out.clean("  ".join(_parts(row))), flush=True)
+    print(show_hidden("  ".join(_parts(row))), flush=True)
 
 
 def _parts(row: Row) -> Iterator[str]:

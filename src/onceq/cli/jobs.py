@@ -6,6 +6,7 @@ A command that follows a job is a spectator: Ctrl-C ends the command, and the jo
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 from onceq.cli import out
@@ -88,10 +89,11 @@ def start(
         younger_s=age(younger),
     )  # fmt: skip
     with manager(qm, name=queues[0]) as connection:
-        stand = sum(connection.queue(queue).messages for queue in queues)
+        stand, held = count_standing(connection, queues)
         if dry_run:
-            if not dumped({"messages": stand, "dry_run": True}, json):
+            if not dumped({"messages": stand, "held": held, "dry_run": True}, json):
                 out.line(f"would look at {plural(stand, 'message')}; nothing was changed")
+                say_held(held, queues)
             return
         if action == JobAction.PURGE.value and stand:
             agreed(f"remove what fits of {plural(stand, 'message')} for good?", yes=yes)
@@ -193,6 +195,11 @@ def told(
                   json):  # fmt: skip
         out.line(f"{plural(job.done, noun)} {DONE[job.action]}")
         _stays(job)
+    if job.torn:
+        out.note(
+            f"{job.torn:,} went without others of the transaction that had sent them: who receives "
+            "whole transactions is not given them as complete"
+        )
     for one in job.failures[:NAMED_MAX]:
         out.note(f"failed: {one.id}: {one.text}")
     if job.failed > NAMED_MAX:
@@ -233,11 +240,28 @@ def _followed(connection: QueueManager, job: JobView) -> JobView:
         raise
 
 
+def count_standing(connection: QueueManager, queues: Sequence[str]) -> tuple[int, int]:
+    """How many messages of some queues a job would look at, and how many transactions hold."""
+    found = [connection.queue(queue) for queue in queues]
+    held = sum(queue.locked for queue in found)
+    return sum(queue.messages for queue in found) - held, held
+
+
+def say_held(held: int, queues: Sequence[str]) -> None:
+    """Print what a job passes over, if there is any of it."""
+    if held:
+        out.line(
+            f"{plural(held, 'message')} in {' or '.join(map(out.name, queues))} "
+            f"{'is' if held == 1 else 'are'} held by transactions now, and passed over"
+        )
+
+
 def _stays(job: JobView) -> None:
     for why, count in sorted(job.kept.items()):
         out.line(f"{count:,} stay{'s' if count == 1 else ''}: {why}")
     if job.gone:
         out.line(f"{plural(job.gone, 'message')} had gone before")
+    say_held(job.held, job.queues)
     if job.more:
         out.line(f"there are more; --limit {job.limit} stopped it")
 
@@ -265,6 +289,8 @@ def _facts(job: JobView) -> None:
             ("ended", out.when(job.ended)),
             ("looked at", f"{job.looked:,} of {job.total:,}"),
             ("done", job.done),
+            *([("torn", f"{job.torn:,} went without others of their transaction")]
+              if job.torn else []),
             ("failed", job.failed),
         ]
     )  # fmt: skip

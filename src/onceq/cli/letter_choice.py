@@ -10,16 +10,27 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
 from onceq.cli import out
 from onceq.cli.common import COMPLETION_S_MAX, TOP, age, where
 from onceq.cli.parameters import Argument, Option
 from onceq.errors import InvalidParameter, OnceqError, ReceiveTimeout
 from onceq.model.identity import MessageId, guid_text
-from onceq.model.letters import DEAD, DEAD_XACT, JOURNAL, REASONS, Filter, Letter, filter_of
+from onceq.model.letters import (
+    DEAD,
+    DEAD_XACT,
+    JOURNAL,
+    REASONS,
+    Filter,
+    Letter,
+    filter_of,
+)
 from onceq.model.record import field
 from onceq.model.record import names as field_names
+
+if TYPE_CHECKING:
+    from onceq.model.views.queues import QueueView
 
 OFFERED_MAX: Final = 200
 """Identifiers of each queue that a shell is told of."""
@@ -191,9 +202,18 @@ To = Annotated[
 Limit = Annotated[int, Option("--limit", "-n", metavar="N", min=1, help="At most so many.")]
 
 
-def dead_queues(queue: str) -> list[str]:
-    """Where dead letters are looked for: a queue that is named, else both of the system's."""
-    return [queue] if queue else [DEAD_XACT, DEAD]
+class Looked(Protocol):
+    """A queue manager as far as it is looked at here."""
+
+    def queues(self, *, only: str = "", part: str = "") -> list[QueueView]: ...
+
+
+def dead_queues(connection: Looked, queue: str) -> list[str]:
+    """Where dead letters are looked for: a queue that is named, else both of the system's, and what
+    policies have moved aside."""
+    if queue:
+        return [queue]
+    return [DEAD_XACT, DEAD, *(one.path for one in connection.queues(only="poison"))]
 
 
 def journal_queues(queue: str) -> list[str]:

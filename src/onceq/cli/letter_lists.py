@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from onceq.cli import out
@@ -17,6 +19,7 @@ from onceq.cli.letter_choice import (
     JournalOf,
     Label,
     Limit,
+    Looked,
     Older,
     Origin,
     Queue,
@@ -51,7 +54,7 @@ def list_dead(
 ) -> None:  # fmt: skip
     """List dead letters: why each could not be delivered, how old it is, where it came from."""
     which = filter_from(reason, destination, label, origin, older, younger, id)
-    _list(dead_queues(queue), which, limit, qm, json, dead=True)
+    _list(partial(dead_queues, queue=queue), which, limit, qm, json, dead=True)
 
 
 def show_dead(
@@ -61,7 +64,7 @@ def show_dead(
     json: Json = False,
 ) -> None:
     """Show one dead letter: every property, the reason in a sentence, and its body."""
-    _show(dead_queues(queue), id, qm, json)
+    _show(partial(dead_queues, queue=queue), id, qm, json)
 
 
 def list_journal(
@@ -71,7 +74,7 @@ def list_journal(
 ) -> None:  # fmt: skip
     """List the copies in a journal."""
     which = filter_from("", destination, label, "", older, younger, id)
-    _list(journal_queues(queue), which, limit, qm, json, dead=False)
+    _list(lambda _: journal_queues(queue), which, limit, qm, json, dead=False)
 
 
 def show_journal(
@@ -81,11 +84,17 @@ def show_journal(
     json: Json = False,
 ) -> None:
     """Show one copy: every property, and its body."""
-    _show(journal_queues(queue), id, qm, json)
+    _show(lambda _: journal_queues(queue), id, qm, json)
 
 
 def _list(
-    queues: list[str], which: Filter, limit: int, qm: str | None, json: bool, *, dead: bool
+    of: Callable[[Looked], list[str]],
+    which: Filter,
+    limit: int,
+    qm: str | None,
+    json: bool,
+    *,
+    dead: bool,
 ) -> None:
     from onceq.cli.message_map import as_map
     from onceq.client.letter_search import letters
@@ -94,7 +103,7 @@ def _list(
     found: list[Letter] = []
     more = False
     with asking(qm) as connection:
-        for letter in letters(connection, queues, which, now_s):
+        for letter in letters(connection, of(connection), which, now_s):
             if len(found) == limit:
                 more = True
                 break
@@ -137,11 +146,12 @@ def _list(
         out.line(f"there are more; --limit {limit} stopped it")
 
 
-def _show(queues: list[str], id: str, qm: str | None, json: bool) -> None:
+def _show(of: Callable[[Looked], list[str]], id: str, qm: str | None, json: bool) -> None:
     from onceq.cli.message_map import as_map
     from onceq.client.letter_search import letters
 
     with asking(qm) as connection:
+        queues = of(connection)
         found = list(letters(connection, queues, chosen([id], ALL), int(time.time())))
     if not found:
         raise QueueNotFound(f"there is no message {id} in {' or '.join(queues)}")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
-from onceq.cli.jobs import NoWait, told
+from onceq.cli.jobs import NoWait, count_standing, say_held, told
 from onceq.cli.letter_choice import (
     Copies,
     Destination,
@@ -16,6 +19,7 @@ from onceq.cli.letter_choice import (
     JournalOf,
     Label,
     Limit,
+    Looked,
     Older,
     Origin,
     Queue,
@@ -28,7 +32,7 @@ from onceq.cli.letter_choice import (
     missing,
 )
 from onceq.cli.parameters import Option
-from onceq.errors import UnsupportedOperation
+from onceq.errors import OnceqError, UnsupportedOperation
 from onceq.model.letters import ALL, Filter, filter_of
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
 from onceq.model.wording import plural
@@ -72,19 +76,24 @@ def return_dead(
     with manager(qm) as connection:
         if to and (dry_run or id):
             connection.open_queue(to, access="send").close()  # one that is not there is told now
+        queues = dead_queues(connection, queue)
         job = None if dry_run or id else _started(
-            connection, "return", *dead_queues(queue), which=which, to=to, limit=limit,
+            connection, "return", *queues, which=which, to=to, limit=limit,
             returns_max=max_returns, in_doubt=in_doubt, second=second,
         )  # fmt: skip
         if job is not None:
             told(connection, job, no_wait=no_wait, json=json, noun="dead letter")
             return
-        found = give_back(
-            connection, dead_queues(queue), which, int(time.time()), to=to, limit=limit,
-            returns_max=max_returns, in_doubt=in_doubt, second=second, dry_run=dry_run,
-        )  # fmt: skip
-    kept = Counter(reason for _, reason in found.kept)
-    said = {"returned": found.sent, "kept": dict(kept), "more": found.more, "dry_run": dry_run}
+        with _counting("dead letter", "returned") as progress:
+            found = give_back(
+                connection, queues, which, int(time.time()), to=to, limit=limit,
+                returns_max=max_returns, in_doubt=in_doubt, second=second, dry_run=dry_run,
+                progress=progress,
+            )  # fmt: skip
+        kept = Counter(reason for _, reason in found.kept)
+        held = count_standing(connection, queues)[1] if dry_run else 0
+    said = {"returned": found.sent, "kept": dict(kept), "more": found.more, "held": held,
+            "dry_run": dry_run}  # fmt: skip
     if to:
         said["were_for"] = {out.name(name): count for name, count in found.were_for.items()}
     if dumped(said, json):
@@ -97,12 +106,29 @@ def return_dead(
         out.line(f"{count} stay{'s' if count == 1 else ''}: {why}")
     if found.more:
         out.line(f"there are more; --limit {limit} stopped it")
+    say_held(held, queues)
     _note_missing(which)
+
+
+@contextmanager
+def _counting(noun: str, done: str) -> Iterator[Callable[[int], None]]:
+    """Say how many are done where something ends in the middle; it is told each time."""
+    count = 0
+
+    def progress(now: int) -> None:
+        nonlocal count
+        count = now
+
+    try:
+        yield progress
+    except (OnceqError, KeyboardInterrupt):
+        out.note(f"{plural(count, noun)} {done} before this")
+        raise
 
 
 def _note_missing(which: Filter) -> None:
     for name in missing(which):
-        out.note(f"there is no message {name} here")
+        out.note(f"there is no message {name} here, or a transaction holds it")
 
 
 def _started(connection: QueueManager, action: str, *queues: str, **how: Any) -> JobView | None:
@@ -129,20 +155,22 @@ def send_dead_as_new(
     Each is a new message that was never returned; the letter stands as it stood, until it is
     purged. It is a job of the queue manager: Ctrl-C ends the command, and the job goes on.
     """
+    from onceq.client.threads.letters import letters
+
     which = filter_from(reason, destination, label, origin, older, younger, id)
     with manager(qm) as connection:
+        queues = dead_queues(connection, queue)
         if dry_run:
             if to:
                 connection.open_queue(to, access="send").close()
-            now_s = int(time.time())
-            count = _removed(connection, dead_queues(queue), which, now_s, dry_run=True)
-            count = min(count, limit)
+            found = letters(connection, queues, which, int(time.time()))
+            count = min(sum(in_doubt or not one.in_doubt for one in found), limit)
             if not dumped({"sent_as_new": 0, "would_be": count, "dry_run": True}, json):
                 out.line(f"{plural(count, 'dead letter')} would be sent as new")
             return
-        for one in _each(connection, dead_queues(queue), which) if id else [which]:
+        for one in _each(connection, queues, which) if id else [which]:
             job = connection.start_job(
-                "send-as-new", *dead_queues(queue), which=one, to=to, limit=limit, in_doubt=in_doubt
+                "send-as-new", *queues, which=one, to=to, limit=limit, in_doubt=in_doubt
             )
             told(connection, job, no_wait=no_wait, json=json, noun="dead letter")
 
@@ -163,7 +191,7 @@ def purge_dead(
     """Remove dead letters for good, as a job of the queue manager. It asks first."""
     which = filter_from(reason, destination, label, origin, older, younger, id)
     _purge(
-        dead_queues(queue),
+        partial(dead_queues, queue=queue),
         which,
         qm,
         yes,
@@ -183,16 +211,27 @@ def purge_journal(
     """Remove copies for good. It asks first; nothing else empties a journal."""
     which = filter_from("", destination, label, "", older, younger, id)
     _purge(
-        journal_queues(queue), which, qm, yes, dry_run, json, "copy", no_wait=no_wait, one=bool(id)
+        lambda _: journal_queues(queue),
+        which,
+        qm,
+        yes,
+        dry_run,
+        json,
+        "copy",
+        no_wait=no_wait,
+        one=bool(id),
     )
 
 
 def _purge(
-    queues: list[str], which: Filter, qm: str | None, yes: bool, dry_run: bool, json: bool,
-    noun: str, *, no_wait: bool, one: bool,
+    of: Callable[[Looked], list[str]], which: Filter, qm: str | None, yes: bool, dry_run: bool,
+    json: bool, noun: str, *, no_wait: bool, one: bool,
 ) -> None:  # fmt: skip
+    from onceq.client.threads.letters import discard
+
     now_s = int(time.time())
     with manager(qm) as connection:
+        queues = of(connection)
         if dry_run or not yes:
             count = _count(connection, queues, which, now_s)
             if not dry_run and count:
@@ -202,7 +241,8 @@ def _purge(
             told(connection, job, no_wait=no_wait, json=json, noun=noun)
             return
         if not dry_run:
-            count = _removed(connection, queues, which, now_s, dry_run=False)
+            with _counting(noun, "removed") as progress:
+                count = discard(connection, queues, which, now_s, progress=progress)
     if dumped({"removed": 0 if dry_run else count, "would_be": count, "dry_run": dry_run}, json):
         return
     out.line(f"{plural(count, noun)} {'would be' if dry_run else ''} removed".replace("  ", " "))
@@ -211,14 +251,7 @@ def _purge(
 
 def _count(connection: QueueManager, queues: list[str], which: Filter, now_s: int) -> int:
     if which == ALL:
-        return sum(connection.queue(queue).messages for queue in queues)
-    return _removed(connection, queues, which, now_s, dry_run=True)
-
-
-def _removed(
-    connection: QueueManager, queues: list[str], which: Filter, now_s: int, *, dry_run: bool
-) -> int:
-    """Remove letters, or count those that would be."""
+        return count_standing(connection, queues)[0]
     from onceq.client.threads.letters import discard
 
-    return discard(connection, queues, which, now_s, dry_run=dry_run)
+    return discard(connection, queues, which, now_s, dry_run=True)

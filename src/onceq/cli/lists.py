@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, Yes, agreed, asking, dumped, manager
-from onceq.cli.parameters import Argument, Option
+from onceq.cli.parameters import Argument
 from onceq.errors import DirectoryError
 from onceq.model.identity import guid_text
 from onceq.model.wording import plural
@@ -87,30 +87,6 @@ def show(
         ("list", "format name", "members"),
         [(one.name, one.format_name, len(one.members)) for one in found],
     )
-
-
-def resolve(
-    name: Annotated[str, Argument(metavar="NAME", help="A list, or any name that can be sent to.")],
-    explain: Annotated[
-        bool, Option("--explain", help="Every step, and why a queue gets one copy only.")
-    ] = False,
-    qm: Where = None,
-    json: Json = False,
-) -> None:
-    """Show which queues a message to this name goes to."""
-    with asking(qm) as connection:
-        steps = connection.resolve(name)
-    if dumped(steps, json):
-        return
-    refused = [step for step in steps if step.becomes.endswith("refused")]
-    for step in steps:
-        if explain:
-            becomes = f"  -> {step.becomes}" if step.becomes else ""
-            out.line(f"{'  ' * step.depth}{step.name}{becomes}")
-        elif not refused and not step.becomes.endswith(("copy", "before", "member", "members")):
-            out.line(step.becomes or step.name)
-    if refused:
-        raise DirectoryError(f"{refused[0].name}: {refused[0].becomes}")
 
 
 def _said(made: ListView, json: bool) -> None:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from onceq.cli.common import TOP, Json, TokenFile, Where
 from onceq.cli.out import failure, line
 from onceq.cli.parameters import Exit
-from onceq.errors import InDoubt, OnceqError
+from onceq.cli.standard import forget_output, open_streams
+from onceq.errors import InDoubt, LinkLost, OnceqError, OutputLost
 from onceq.version import __version__
 
 if TYPE_CHECKING:
@@ -63,6 +64,22 @@ def _version(context: Any, parameter: Any, wanted: bool) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Carry out one command line; returns the exit code."""
+    code = 0
+    try:
+        code = _perform(arguments)
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # the library ends with 1 when a pipe breaks
+        forget_output()
+        return INTERRUPTED
+    except OutputLost as error:
+        failure(error.code, error.text, error.exit_code, as_json="--json" in arguments)
+        forget_output()
+        return code or error.exit_code
+    return code
+
+
+def _perform(arguments: Sequence[str]) -> int:
+    """The same; raises BrokenPipeError and OutputLost where its output is not taken."""
     if list(arguments) == ["--version"]:
         line(f"onceq {__version__}")
         return 0
@@ -72,10 +89,10 @@ def run(arguments: Sequence[str]) -> int:
     as_json = "--json" in arguments
     try:
         result = app().main(args=list(arguments), prog_name="onceq", standalone_mode=False)
-        sys.stdout.flush()
     except Exit as ended:
-        sys.stdout.flush()
         return ended.exit_code
+    except OutputLost:
+        raise
     except InDoubt as error:
         failure(error.code, error.text, error.exit_code, as_json=as_json,
                 transaction=error.transaction)  # fmt: skip
@@ -84,14 +101,13 @@ def run(arguments: Sequence[str]) -> int:
         more = {"hresult": f"{error.hresult:#010x}"} if error.hresult else {}
         # Errors that may go through Spark have their code in their text.
         text = error.text.removeprefix(f"[{error.code}] ")
+        if isinstance(error, LinkLost) and "may have happened" not in text:
+            text += "; what was asked last may have happened"
         failure(error.code, text, error.exit_code, as_json=as_json, **more)
         return error.exit_code
     except click.ClickException as complaint:
         return _complain(complaint, as_json=as_json)
     except (KeyboardInterrupt, click.Abort):
-        return INTERRUPTED
-    except (BrokenPipeError, SystemExit):  # the library ends with 1 when a pipe breaks
-        _forget_stdout()
         return INTERRUPTED
     finally:
         TOP.forget()
@@ -112,11 +128,6 @@ def _complain(complaint: Any, *, as_json: bool) -> int:
     return int(complaint.exit_code)
 
 
-def _forget_stdout() -> None:
-    """Keep the interpreter from complaining at its end that nobody reads its output."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def main() -> None:
     """The entry point."""
     if instruction := os.environ.get("_ONCEQ_COMPLETE"):
@@ -124,6 +135,11 @@ def main() -> None:
 
         answer(app(), instruction)
         return
+    try:
+        open_streams()
+    except OutputLost as error:
+        failure(error.code, error.text, error.exit_code, as_json="--json" in sys.argv)
+        sys.exit(error.exit_code)
     code = run(sys.argv[1:])
     # At its end the interpreter looks through all that was loaded for circles to free: 20 ms, a
     # tenth of a short command. The system takes everything anyway.

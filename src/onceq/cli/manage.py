@@ -9,6 +9,8 @@ from onceq.cli import out
 from onceq.cli.common import Json, dumped
 from onceq.cli.parameters import Argument, Option
 from onceq.errors import ConfigurationError, DamagedRecord
+from onceq.hidden import quote_word
+from onceq.model.numbers import read_number
 
 Directory = Annotated[str, Argument(metavar="DIR", help="Data directory.")]
 Listen = Annotated[
@@ -67,7 +69,10 @@ def init(
     if dumped(made, json):
         return
     out.line(f"made queue manager {made.name} in {made.path} (id {made.id})")
-    out.line(f"configure it in {made.configuration}, start it with: onceq qm run {directory}")
+    out.line(
+        f"configure it in {made.configuration}, start it with: "
+        f"onceq qm run {quote_word(str(directory))}"
+    )
 
 
 def run(
@@ -99,7 +104,7 @@ def _check_endpoint(text: str, *, option: str) -> str:
     if not text:
         return text
     host, separator, port = text.rpartition(":")
-    if not separator or not host or not port.isdigit() or int(port) > 65535:
+    if not separator or not host or read_number(port, 65535) is None:
         raise ConfigurationError(
             f"{option} {text!r}: write a host and a port, such as 127.0.0.1:1801"
         )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from onceq.errors import UsageError
+from typing import TYPE_CHECKING
+
+from onceq.errors import NoDirectory, QueueNotFound, UnsupportedOperation, UsageError
 from onceq.model.limits import QUEUE_NAME_CHARS_MAX
 from onceq.model.queue import name_fault
+
+if TYPE_CHECKING:
+    from onceq.client.threads.manager import QueueManager
 
 
 def check_dollar(destination: str) -> None:
@@ -37,3 +42,16 @@ def proposed(name: str) -> str:
     if not wanted or name_fault(wanted, what="queue", chars_max=QUEUE_NAME_CHARS_MAX):
         return "a private one is written private$/NAME; "
     return f"write private$/{wanted}, "
+
+
+def meant(qm: QueueManager, destination: str) -> str:
+    """A destination; the name of a distribution list alone is its format name."""
+    from onceq.client.plans.plan import look
+    from onceq.model.views import looks
+
+    if set(destination) & set("=\\/"):
+        return destination
+    try:
+        return qm._run(look(looks.LIST, destination)).format_name
+    except (QueueNotFound, UnsupportedOperation, NoDirectory):
+        return destination  # a public queue of this queue manager, or none: the send says so

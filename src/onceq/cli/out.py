@@ -3,7 +3,8 @@
 A table that goes into a pipe is as wide as it needs to be and has no decoration, so that ``grep``
 and ``awk`` work; one on a terminal fits it (``table``). Numbers have no separators and names are
 written with a slash, so that both can be pasted into any shell. Text that came from outside
-(labels, names, bodies) cannot steer the terminal: control characters are shown, not sent.
+(labels, names, bodies) cannot steer the terminal, nor hide what it says: characters that do are
+shown as escapes (finding K16).
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from onceq.cli.table import GAP, Table, width_of
+from onceq.hidden import HIDDEN, show_hidden
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _NAMES = re.compile(
     r"(?<=private\$)\\{1,2}|\\{1,2}(?=(?:private|system)\$)|(?<=OS:)([\w.-]+)\\{1,2}"
     r"|(?<=[0-9a-f]{12})\\{1,2}(?=\d)|(?<=[0-9a-f]{12}\})\\{1,2}(?=\d)",
@@ -48,9 +49,18 @@ class Shape:
 SHAPE = Shape()
 
 
-def clean(text: str) -> str:
-    """Text without control characters: they are shown as ``\\x1b``."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
+def escape_json(text: str) -> str:
+    """Characters as JSON escapes them: ``\\u202e``."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def render_json(value: object, *, indent: int | None = None) -> str:
+    """JSON of which no character steers a terminal or is not seen there."""
+    import json
+
+    said = json.dumps(value, indent=indent, ensure_ascii=False)
+    return HIDDEN.sub(lambda match: escape_json(match.group()), said)
 
 
 def name(text: str) -> str:
@@ -71,7 +81,7 @@ def cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
-    return clean(str(value)).replace("\n", "\\n").replace("\t", " ")
+    return show_hidden(str(value)).replace("\n", "\\n").replace("\t", " ")
 
 
 def table(
@@ -141,27 +151,25 @@ def terminal() -> bool:
 
 def dump(value: object) -> None:
     """Print JSON; views become maps."""
-    import json
-
     from onceq.model.views.view import plain
 
-    print(json.dumps(plain(value), indent=2, ensure_ascii=False))
+    print(render_json(plain(value), indent=2))
 
 
 def line(text: str) -> None:
     """Print a line of the result: a sentence of ours."""
-    print(clean(sentence(text)))
+    print(show_hidden(sentence(text)))
 
 
 def body(text: str) -> None:
     """Print what came from outside, as it is."""
-    print(clean(text))
+    print(show_hidden(text))
 
 
 def note(text: str) -> None:
     """Say something to the person at the terminal, beside the result."""
     # In one piece: threads of one command say things beside each other.
-    sys.stderr.write(f"{clean(sentence(text))}\n")
+    sys.stderr.write(f"{show_hidden(sentence(text))}\n")
     sys.stderr.flush()
 
 
@@ -185,9 +193,7 @@ def size(count: int) -> str:
 def failure(code: str, text: str, exit_code: int, *, as_json: bool, **more: Any) -> None:
     """Print an error on stderr."""
     if as_json:
-        import json
-
         said = {"code": code, "text": text, "exit_code": exit_code, **more}
-        print(json.dumps({"error": said}, ensure_ascii=False), file=sys.stderr)
+        print(render_json({"error": said}), file=sys.stderr)
     else:
         note(f"onceq: error ({code}): {text}")

@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from onceq.cli import out
 from onceq.cli.common import Destination, DryRun, Json, Where, Yes, agreed, asking, dumped, manager
+from onceq.cli.listing import Limit, Part, Sort, listed, tell_others
 from onceq.cli.parameters import Argument
-from onceq.client.why import why
-from onceq.errors import MessageNotFound
+from onceq.client.notes import notes_of_outgoing
+from onceq.client.why import clock, why
+from onceq.errors import MessageNotFound, QueueNotFound
+from onceq.hidden import quote_word
+from onceq.model.classes import class_name
+from onceq.model.views.queues import OutgoingView, QueueView
 from onceq.model.wording import duration
 
-if TYPE_CHECKING:
-    from onceq.model.views.queues import OutgoingView
 
-
-def list_(qm: Where = None, json: Json = False) -> None:
+def list_(
+    sort: Sort = "", part: Part = "", limit: Limit = 0, qm: Where = None, json: Json = False
+) -> None:
     """List the outgoing queues."""
     with asking(qm) as connection:
-        found = connection.outgoing()
-    found.sort(key=lambda o: o.destination.casefold())
+        found, of = listed(
+            connection.outgoing, connection.outgoing_page, sort=sort, only="", part=part,
+            limit=limit,
+        )  # fmt: skip
+    if not (sort or limit):
+        found.sort(key=lambda o: o.destination.casefold())
     if dumped(found, json):
         return
     out.table(
-        ("destination", "state", "messages", "unacknowledged", "bytes", "trouble"),
+        ("destination", "state", "messages", "unacknowledged", "bytes", "note"),
         [
             (
                 out.name(o.destination), o.state, o.messages, o.unacknowledged,
-                out.size(o.bytes), out.sentence(o.trouble) or "-",
+                out.size(o.bytes), out.sentence("; ".join(notes_of_outgoing(o))) or "-",
             )
             for o in found
         ],
-        texts=("trouble",),
-        give=("bytes", "unacknowledged", "trouble", "state"),
+        texts=("note",),
+        give=("bytes", "unacknowledged", "note", "state"),
     )  # fmt: skip
+    tell_others(len(found), of, "outgoing queue")
 
 
 def show(destination: Destination, qm: Where = None, json: Json = False) -> None:
@@ -82,6 +91,15 @@ def _facts(o: OutgoingView) -> list[tuple[str, object]]:
         ("next resend", out.when(o.resend_at)),
         ("resends without answer", o.resend_count),
     ]
+    facts += [
+        (
+            "otherwise ended",
+            f"{one.messages:,} {class_name(one.message_class) if one.message_class else 'other'}, "
+            f"the last at {clock(one.last)}, {one.dead_letters:,} kept as dead letters"
+            + (f", {one.late:,} refused after they were acknowledged" if one.late else ""),
+        )
+        for one in o.endings
+    ]
     if o.trouble:
         retry = o.retry_in_s
         facts += [
@@ -103,9 +121,18 @@ def _facts(o: OutgoingView) -> list[tuple[str, object]]:
 
 def why_(destination: Destination, qm: Where = None, json: Json = False) -> None:
     """Say in one sentence why messages for a destination do or do not move."""
+    view: OutgoingView | QueueView
     with asking(qm, name=destination) as connection:
-        view = connection.outgoing_queue(destination)
-    if dumped({"destination": view.destination, "state": view.state, "why": why(view)}, json):
+        try:
+            view = connection.outgoing_queue(destination)
+        except QueueNotFound as unused:
+            # As ``why`` of a queue manager: a queue of its own has a sentence, too.
+            try:
+                view = connection.queue(destination)
+            except QueueNotFound:
+                raise unused from None
+    name = view.destination if isinstance(view, OutgoingView) else view.path
+    if dumped({"destination": name, "state": view.state, "why": why(view)}, json):
         return
     out.line(why(view))
 
@@ -156,8 +183,8 @@ def remove(
         found = connection.peek_tops(name, 1, after=lookup - 1, size=0)
         if not len(found) or found.lookup_ids[0] != lookup:
             raise MessageNotFound(
-                f"there is no message {lookup} in {out.name(name)}; 'onceq peek {out.name(name)}' "
-                "shows what there is"
+                f"there is no message {lookup} in {out.name(name)}; what there is shows onceq peek "
+                f"{quote_word(out.name(name))}"
             )
         if not dry_run:
             agreed(f"take message {lookup} out of {out.name(name)} for good?", yes=yes)

@@ -1,10 +1,11 @@
-"""``onceq queue pause`` and ``resume``: whether messages of a queue are received."""
+"""``onceq queue pause`` ``resume`` and ``release``: whether messages of a queue are received."""
 
 from __future__ import annotations
 
 from onceq.cli import out
 from onceq.cli.common import Json, QueueName, Where, dumped, manager
 from onceq.client.why import why
+from onceq.model.wording import plural
 
 
 def pause(name: QueueName, qm: Where = None, json: Json = False) -> None:
@@ -20,6 +21,18 @@ def pause(name: QueueName, qm: Where = None, json: Json = False) -> None:
 def resume(name: QueueName, qm: Where = None, json: Json = False) -> None:
     """Let messages of a queue be received again."""
     _steer(name, qm, paused=False, json=json)
+
+
+def release(name: QueueName, qm: Where = None, json: Json = False) -> None:
+    """End the holds that keep others from receiving from a queue.
+
+    The refusal of the others (sharing-violation) says who holds it. Who held it may open it again:
+    take the right away first, or end that application, if it should not.
+    """
+    with manager(qm, name=name) as connection:
+        count = connection.release_queue(name)
+    if not dumped({"queue": name, "released": count}, json):
+        out.line(f"{plural(count, 'hold')} of {out.name(name)} ended")
 
 
 def _steer(name: str, qm: str | None, *, paused: bool, json: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsons
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
@@ -125,7 +124,7 @@ def _without_bodies(pages: Iterator[Sequence[MessageHeaders]], *, as_lines: bool
         for seen in page:
             shown = {**as_map(seen.message), "body_bytes": seen.body_bytes}
             del shown["body"]
-            out.line(jsons.dumps(shown, ensure_ascii=False))
+            print(out.render_json(shown))
     if not as_lines:
         out.table(COLUMNS, rows, texts=("label",), give=GIVE[1:])
     return done

@@ -1,4 +1,7 @@
-"""``onceq queue``: make, list, show, set, purge and delete queues."""
+"""``onceq queue``: make, list, show, set, purge and delete queues.
+
+LONG: what is asked about a queue, and what is done with it, uses the same words.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, asking, dumped, manager
+from onceq.cli.listing import Limit, Part, Sort, listed, tell_others
 from onceq.cli.names import proposed
 from onceq.cli.parameters import Argument, Option
+from onceq.client.notes import notes_of_queue
 from onceq.client.why import why
 from onceq.errors import (
     AccessDenied,
@@ -146,28 +151,38 @@ def list_(
     system: Annotated[
         bool, Option("--system", help="Dead-letter queues and the journal too.")
     ] = False,
+    sort: Sort = "",
+    part: Part = "",
+    limit: Limit = 0,
     qm: Where = None,
     json: Json = False,
 ) -> None:
     """List the queues. System queues are listed when something is in them, or with --system."""
     with asking(qm) as connection:
-        found = connection.queues()
-    found = [q for q in found if system or not q.system or q.messages]
-    found.sort(key=lambda q: (q.system, q.path.casefold()))
+        found, of = listed(
+            connection.queues, connection.queue_page, sort=sort, only="" if system else "used",
+            part=part, limit=limit,
+        )  # fmt: skip
+    if not (sort or limit):
+        found.sort(key=lambda q: (q.system, q.path.casefold()))
     if dumped(found, json):
         return
     out.table(
-        ("queue", "transactional", "messages", "locked", "bytes", "readers waiting", "label"),
+        (
+            "queue", "transactional", "messages", "locked", "bytes", "readers waiting", "note",
+            "label",
+        ),
         [
             (
                 out.name(q.path), q.transactional, q.messages, q.locked, out.size(q.bytes),
-                q.readers_waiting, q.label,
+                q.readers_waiting, "; ".join(notes_of_queue(q)) or "-", q.label,
             )
             for q in found
         ],
-        texts=("label",),
+        texts=("note", "label"),
         give=("label", "readers waiting", "bytes", "locked", "transactional"),
     )  # fmt: skip
+    tell_others(len(found), of, "queue")
 
 
 def set_(
@@ -258,6 +273,10 @@ def _quota(kb: int) -> str:
     return "none" if kb == NO_QUOTA else f"{kb} KiB"
 
 
+def _used(view: QueueView) -> str:
+    return f"; {100 * view.quota_used:.0f} % of its quota is used" if view.quota_used else ""
+
+
 def _delayed(view: QueueView) -> str:
     if not view.delayed:
         return "0"
@@ -269,7 +288,7 @@ def _properties(view: QueueView) -> list[tuple[str, object]]:
         ("queue", out.name(view.path)),
         ("transactional", view.transactional),
         ("label", view.label or "-"),
-        ("quota", _quota(view.quota_kb)),
+        ("quota", _quota(view.quota_kb) + _used(view)),
         ("journal", view.journal),
         ("journal quota", _quota(view.journal_quota_kb)),
         ("type", "-" if not view.type.strip("0-") else view.type),
@@ -301,6 +320,7 @@ def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
             ("available", view.available),
             ("locked", f"{view.locked} (held by transactions)"),
             ("delayed", _delayed(view)),
+            *([("received in vain", f"{view.poison}: onceq dead list")] if view.poison else []),
             ("bytes", out.size(view.bytes)),
             ("readers waiting", view.readers_waiting),
             ("first lookup id", str(view.first_lookup or "-")),
@@ -359,7 +379,8 @@ def _there(
 
     Args:
         counted: How much is in it has to be known; else whoever may not look at it goes on.
-        whole: With what is in its subqueues: delayed and poison messages, and others.
+        whole: With what is in its subqueues (delayed and poison messages, and others), and with the
+            copies in its journal, which go with it.
     """
     try:
         view = connection.queue(name)
@@ -376,28 +397,48 @@ def _there(
             raise
         return {"name": outgoing.destination, "messages": outgoing.messages, "locked": 0,
                 "bytes": outgoing.bytes, "system": False, "outgoing": True}  # fmt: skip
-    messages, size = view.messages, view.bytes
-    if whole:
-        messages, size = messages + view.in_subqueues, size + view.bytes_in_subqueues
-    return {"name": view.path, "messages": messages, "locked": view.locked, "bytes": size,
-            "system": view.system, "outgoing": False}  # fmt: skip
+    there = {"name": view.path, "messages": view.messages, "locked": view.locked,
+             "bytes": view.bytes, "system": view.system, "outgoing": False}  # fmt: skip
+    if whole and not view.system:
+        journal = connection.queue(f"{view.path};journal")
+        there |= {
+            "messages": view.messages + view.in_subqueues,
+            "bytes": view.bytes + view.bytes_in_subqueues,
+            "copies": journal.messages,
+            "journal_bytes": journal.bytes,
+        }
+    return there
 
 
 def _done(verb: str, count: int, there: dict[str, Any], *, dry: bool, json: bool) -> None:
     told = {"queue": there["name"], "messages": count, "bytes": there["bytes"], "dry_run": dry}
+    if "copies" in there:
+        told |= {"journal_messages": there["copies"], "journal_bytes": there["journal_bytes"]}
+    held = there.get("held", 0)
+    if "held" in there:
+        told |= {"held": held}
     if dumped(told, json):
         return
+    if held:
+        out.note(
+            f"{plural(held, 'message')} {'is' if held == 1 else 'are'} held by transactions: what "
+            f"these give back is {verb}d when they end"
+        )
     if dry:
         out.line(f"would {verb} {_what(there)}; nothing was changed")
     else:
-        out.line(f"{verb}d {out.name(there['name'])} with {plural(count, 'message')}")
+        gone = plural(count, "message") + _copies(there)
+        out.line(f"{verb}d {out.name(there['name'])} with {gone}")
 
 
 def delete(
     name: QueueName, yes: Yes = False, dry_run: DryRun = False, qm: Where = None,
     json: Json = False,
 ) -> None:  # fmt: skip
-    """Delete a queue and every message in it and its subqueues, delayed ones too. It asks first."""
+    """Delete a queue with its messages, subqueues and journal. It asks first.
+
+    Delayed messages are in a subqueue, and go, too.
+    """
     with manager(qm, name=name) as connection:
         there = _there(connection, name, counted=dry_run, whole=True)
         if there["outgoing"] or there["system"]:
@@ -423,14 +464,28 @@ def purge(
     """
     with manager(qm, name=name) as connection:
         there = _there(connection, name, counted=dry_run)
+        held = there.get("locked", 0)
+        if there["messages"] is not None:
+            there["messages"] -= held
         if there["messages"] != 0 and not dry_run:
             agreed(f"remove every message of {_what(there)} for good?", yes=yes)
         count = there["messages"] if dry_run else connection.purge(name)
-    _done("purge", count, there, dry=dry_run, json=json)
+        if not dry_run and there["messages"] is not None:
+            held = _there(connection, name, counted=False).get("locked", 0)
+    _done("purge", count, {**there, "held": held}, dry=dry_run, json=json)
 
 
 def _what(there: dict[str, Any]) -> str:
     if there["messages"] is None:
         return f"{out.name(there['name'])} with all of its messages (how many you may not see)"
     count = plural(there["messages"], "message")
-    return f"{out.name(there['name'])} with {count} ({out.size(there['bytes'])})"
+    return f"{out.name(there['name'])} with {count} ({out.size(there['bytes'])}){_copies(there)}"
+
+
+def _copies(there: dict[str, Any]) -> str:
+    """What goes with a queue besides its messages (finding U4)."""
+    if not there.get("copies"):
+        return ""
+    count = there["copies"]
+    copies = "copy" if count == 1 else f"{count:,} copies"
+    return f", and the {copies} in its journal ({out.size(there['journal_bytes'])})"

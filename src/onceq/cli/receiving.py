@@ -7,8 +7,6 @@ go one by one: what stands in it unread is lost when its reader goes, as ``head`
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
@@ -26,14 +24,17 @@ from onceq.cli.common import Json, QueueName, Where, as_json, manager
 from onceq.cli.draining import Drain
 from onceq.cli.interrupt import Interruptible, in_doubt
 from onceq.cli.parameters import Exit, Option
+from onceq.cli.standard import write_some
 from onceq.errors import (
     ConfigurationError,
     InDoubt,
     ManagerAway,
     OnceqError,
+    OutputLost,
     ReceiveTimeout,
     ServiceNotAvailable,
 )
+from onceq.hidden import show_hidden
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:
@@ -77,21 +78,23 @@ class Writer:
         """So many messages can be put out together without any of them being lost unread."""
 
     def write(self, batch: Batch | list[Message]) -> None:
-        """Put messages out, as far as the system that reads our output; raises BrokenPipeError."""
+        """Put messages out, as far as the system that reads our output; raises BrokenPipeError and
+        OutputLost."""
         if self._json:
             from onceq.cli.message_map import as_map
 
-            lines = (json.dumps(as_map(message), ensure_ascii=False) for message in batch)
+            lines = (out.render_json(as_map(message)) for message in batch)
             data = "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass")
         elif self._safe:
             data = b"".join(body + self._end for body in _bodies(batch))
         else:
-            bodies = (out.clean(body.decode("utf-8", "replace")) for body in _bodies(batch))
-            data = "".join(body + "\n" for body in bodies).encode()
+            bodies = (show_hidden(body.decode("utf-8", "replace")) for body in _bodies(batch))
+            text = "".join(body + "\n" for body in bodies)
+            data = text.encode(sys.stdout.encoding, sys.stdout.errors or "strict")
         sys.stdout.flush()
         view = memoryview(data)
         while view:
-            view = view[os.write(sys.stdout.fileno(), view) :]
+            view = view[write_some(sys.stdout.fileno(), view) :]
         self._drain.wait()
 
 
@@ -109,6 +112,7 @@ class Receiver:
         self._guard = guard
         self.taken = 0
         self.given_back = 0
+        self.in_doubt = 0
 
     def take(self, count: int, timeout: float | None) -> int:
         """Receive up to ``count`` messages, put them out, and only then remove them.
@@ -134,6 +138,9 @@ class Receiver:
         except ReceiveTimeout:
             _undo(tx)
             return 0
+        except InDoubt:
+            self.in_doubt = held
+            raise
         except BaseException:
             self.given_back = held
             _undo(tx)
@@ -216,8 +223,8 @@ def receive(
         except KeyboardInterrupt:
             _say(receiver, "interrupted")
             raise Exit(130) from None
-        except BrokenPipeError:
-            _say(receiver, "nobody reads the output any more")
+        except (BrokenPipeError, OnceqError) as error:
+            _say_ended(receiver, error)
             raise
     wanted = count if count is not None else 1 if timeout else 0
     if receiver.taken < wanted:
@@ -227,7 +234,19 @@ def receive(
         )
 
 
-def _say(receiver: Receiver, what: str) -> None:
+def _say_ended(receiver: Receiver, error: Exception) -> None:
+    """Beside an error: what has become of the messages."""
+    if isinstance(error, BrokenPipeError):
+        _say(receiver, "nobody reads the output any more")
+    elif isinstance(error, OutputLost):
+        _say(receiver, "the output takes no more", ", where a part of them may stand")
+    elif receiver.taken or receiver.given_back or receiver.in_doubt:
+        _say(receiver, "it ends with an error", ", and stand in the output")
+
+
+def _say(receiver: Receiver, what: str, where: str = "") -> None:
     back = receiver.given_back
-    more = f", {back:,} given back to the queue" if back else ""
+    more = f", {back:,} given back to the queue{where}" if back else ""
+    if receiver.in_doubt:
+        more = f", {receiver.in_doubt:,} in doubt, which stand in the output"
     out.note(f"{what}: {plural(receiver.taken, 'message')} received{more}")

@@ -1,4 +1,4 @@
-"""``onceq grant``, ``revoke``, ``rights`` and ``trail``: who may do what, and who did."""
+"""``onceq grant``, ``revoke`` and ``rights``: who may do what."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from onceq.cli import out
 from onceq.cli.common import Json, Where, asking, dumped, manager
 from onceq.cli.parameters import Argument, Option
-from onceq.errors import AccessDenied
+from onceq.errors import AccessDenied, InvalidParameter
 
 if TYPE_CHECKING:
     from onceq.client.threads.manager import QueueManager
@@ -50,7 +50,11 @@ def grant(
     """Let somebody do something from now on."""
     with manager(qm) as connection:
         connection.grant(who, rights, queue, everywhere=everywhere)
+        known = _is_known(connection, who, rights, queue)
     out.line(f"{who} may {rights}{_at(queue)}{_where(everywhere)}")
+    if not known:
+        out.note(f"nobody has come here as {who} yet: if that is no slip, it holds from the first "
+                 "time; 'onceq revoke' takes it back")  # fmt: skip
 
 
 def revoke(
@@ -83,7 +87,7 @@ def show(queue: Place = "", qm: Where = None, json: Json = False) -> None:
         ("who", "rights", "queues", "why"),
         [
             (g.who, ",".join(g.rights), out.name(g.pattern) or "(queue manager)",
-             "has made it" if g.owner else f"granted{_where(bool(g.origin))}")
+             _why(g))
             for g in sorted(found, key=lambda g: (g.who, g.pattern))
         ],
     )  # fmt: skip
@@ -113,43 +117,14 @@ def list_rights(json: Json = False) -> None:
     out.table(("right", "allows"), [(r.value, text) for r, text in MEANING.items()])
 
 
-def trail(
-    last: Annotated[
-        int, Option("--last", metavar="N", min=0, help="Only the last so many; 0: all.")
-    ] = 50,
-    after: Annotated[
-        int, Option("--after", metavar="NUMBER", min=0, help="Only those behind this one.")
-    ] = 0,
-    qm: Where = None,
-    json: Json = False,
-) -> None:
-    """List who did what to the queue manager, when, from where, and with what result.
-
-    Acts of administration: rights, queues, purges, branches decided by hand, pauses, backups. What
-    was refused for want of a right stands there, too, once an hour for each kind.
-    """
-    with asking(qm) as connection:
-        found = connection.trail(after)
-    found = found[-last:] if last else found
-    if dumped(found, json):
-        return
-    out.table(
-        ("number", "when", "who", "from", "what", "about", "result"),
-        [
-            (
-                a.number,
-                out.when(a.at),
-                a.who,
-                a.where or "-",
-                a.what,
-                out.name(a.about),
-                a.result or "done",
-            )
-            for a in found
-        ],
-        texts=("about", "result"),
-        give=("from", "result", "when"),
-    )
+def _is_known(connection: QueueManager, who: str, rights: str, queue: str) -> bool:
+    """Whether somebody of a name was ever there; patterns mean whoever comes."""
+    if "*" in who:
+        return True
+    try:
+        return connection.explain_right(rights.partition(",")[0], queue, who=who).known
+    except (AccessDenied, InvalidParameter):
+        return True  # who asks may not know, or a word stands for several rights
 
 
 def _seen(connection: QueueManager, queue: str) -> list[GrantView] | None:
@@ -158,6 +133,14 @@ def _seen(connection: QueueManager, queue: str) -> list[GrantView] | None:
         return sorted(connection.rights(queue), key=repr)
     except AccessDenied:
         return None
+
+
+def _why(grant: GrantView) -> str:
+    if grant.owner:
+        return "has made it"
+    by = f" by {grant.by}" if grant.by else ""
+    goes = ", goes with the queue" if grant.of_one_queue else ""
+    return f"granted{_where(bool(grant.origin))}{by}{goes}"
 
 
 def _where(everywhere: bool) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from onceq.cli import options, out, times
 from onceq.cli.common import Json, Where, as_json, manager
 from onceq.cli.interrupt import Interruptible, in_doubt
-from onceq.cli.names import check_dollar
+from onceq.cli.names import check_dollar, meant
 from onceq.cli.parameters import Exit
 from onceq.errors import (
     BodyTooLarge,
@@ -30,7 +30,6 @@ from onceq.errors import (
     InvalidParameter,
     OnceqError,
     ServiceNotAvailable,
-    TransactionUsage,
 )
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.wording import plural
@@ -74,20 +73,22 @@ def pieces(descriptor: int, separator: bytes) -> Iterator[list[bytes]]:
 
 
 def checked_json(found: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
-    """The same, as far as each is JSON; raises InvalidParameter, which says which is not."""
+    """The same, as far as each is JSON; raises InvalidParameter, which says which is not, when
+    those before it were taken."""
     import msgspec
 
     done = 0
     for some in found:
-        for body in some:
-            done += 1
+        for at, body in enumerate(some):
             try:
                 msgspec.json.decode(body)
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                yield some[:at]
                 raise InvalidParameter(
-                    f"message {done} of the input is not JSON: {error}; neither it nor what "
-                    "follows was sent"
+                    f"message {done + at + 1} of the input is not JSON: {error}; neither it nor "
+                    "what follows was sent"
                 ) from None
+        done += len(some)
         yield some
 
 
@@ -106,7 +107,16 @@ class Batches:
     def __iter__(self) -> Iterator[list[bytes]]:
         waiting: list[bytes] = []
         waiting_bytes = 0
-        for some in self._found:
+        wrong: OnceqError | None = None
+        found = iter(self._found)
+        while True:
+            try:
+                some = next(found)
+            except StopIteration:
+                break
+            except OnceqError as error:
+                wrong = error  # what was read before it is sent first (finding U3)
+                break
             self.read += len(some)
             if not some and waiting:
                 yield waiting
@@ -122,6 +132,8 @@ class Batches:
                     waiting, waiting_bytes = [], 0
         if waiting:
             yield waiting
+        if wrong is not None:
+            raise wrong
 
 
 @dataclass(slots=True)
@@ -163,7 +175,9 @@ class Sender:
             OnceqError: Nothing of it was sent.
         """
         if not self._transactional:
-            sent = self._qm.send_many(self._destination, bodies, **self._values)
+            sent = self._qm.send_many(
+                self._destination, bodies, transactional=False, **self._values
+            )
         else:
             sent = self._commit(bodies)
         tally = self.tally
@@ -260,22 +274,15 @@ def _endings(dead_letter: bool, journal: bool, dead_letter_queue: str) -> dict[s
 def _mode(
     qm: QueueManager, destination: str, *, transactional: bool, recoverable: bool, express: bool
 ) -> tuple[bool, str | None]:
-    """(in transactions?, delivery): as asked, or as the destination needs it.
+    """(in transactions?, delivery): as asked, or as every send chooses it (``kind_of_send``)."""
+    from onceq.client.plans.send import kind_of_send
 
-    A queue that does not take such messages would discard them on arrival (Q-4). Where the queue
-    is on this manager that can be said before, so it is.
-    """
     if transactional + recoverable + express > 1:
         raise ConfigurationError("say one of --transactional, --recoverable and --express")
-    with qm.open_queue(destination, access="send") as opened:
-        kind = opened.transactional
-    if not (transactional or recoverable or express):
-        return kind is not False, None
-    if kind is not None and kind != transactional:
-        what = "transactional: it takes" if kind else "not transactional: it takes"
-        only = "nothing outside transactions" if kind else "nothing in transactions"
-        raise TransactionUsage(f"{destination} is {what} {only}; leave the option out")
-    return transactional, "express" if express else "recoverable" if recoverable else None
+    delivery = "express" if express else "recoverable" if recoverable else None
+    if transactional or delivery:
+        return transactional, delivery
+    return qm._run(kind_of_send(qm._state, destination, {})), None
 
 
 def send(
@@ -310,8 +317,8 @@ def send(
 ) -> None:
     """Send messages: each line of the input, a whole file, or the texts given.
 
-    Without a mode, messages go in transactions, unless the destination is a queue of this manager
-    that is not transactional. Input that pauses is sent as far as it is there. Ctrl-C waits for
+    Without a mode, messages are sent as a queue of this manager takes them, and in transactions to
+    others. Input that pauses is sent as far as it is there. Ctrl-C waits for
     the commit under way, then says what was committed. A delay counts from when each is sent.
     """
     from onceq.client.plans.tracking import wishes
@@ -323,6 +330,7 @@ def send(
         trailer(traceparent)  # one that is none is refused before anything is read
     check_dollar(destination)
     with manager(qm, name=destination) as connection:
+        destination = meant(connection, destination)
         in_transactions, delivery = _mode(
             connection, destination, transactional=transactional, recoverable=recoverable,
             express=express,
@@ -392,6 +400,7 @@ def _carry_out(sender: Sender, found: Batches, guard: Interruptible, *, json: bo
         for waiting in found:
             with guard.step():
                 sender.send(waiting)
+            waiting = []
     except KeyboardInterrupt:
         sender.end()
         _summary(tally, json=json, interrupted=True)

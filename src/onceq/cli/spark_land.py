@@ -11,6 +11,7 @@ from onceq.cli.common import Json, Where, dumped, where
 from onceq.cli.parameters import Argument, Exit, Option
 from onceq.cli.spark_loading import INTERRUPTED, credential_files, interrupted, loaded, said
 from onceq.errors import ConfigurationError
+from onceq.model.wording import plural
 
 BATCH_MESSAGES_MAX = 2_000_000
 """One transaction removes no more."""
@@ -187,7 +188,11 @@ def drain(
 def _done(work: Any, master: str, plan: Any) -> Any:
     """Carry a plan out."""
 
+    batches, messages = 0, 0
+
     def say(step: Any) -> None:
+        nonlocal batches, messages
+        batches, messages = batches + 1, messages + step.messages
         mib = step.bytes / (1 << 20)
         bad = f", {step.bad:,} of them bad rows" if step.bad else ""
         out.note(f"batch {step.batch}: {step.messages:,} messages{bad}, {mib:,.1f} MiB")
@@ -195,9 +200,18 @@ def _done(work: Any, master: str, plan: Any) -> Any:
     try:
         return work.run(master, plan, say, out.note)
     except KeyboardInterrupt:
+        _note_landed(messages, batches)
         raise interrupted() from None
     except Exception as error:
+        if batches:
+            _note_landed(messages, batches)
         raise said(error) from error
+
+
+def _note_landed(messages: int, batches: int) -> None:
+    """Say what is in the table, where a landing ends in the middle."""
+    count = f"{batches:,} batch{'' if batches == 1 else 'es'}"
+    out.note(f"{plural(messages, 'message')} in {count} landed before this")
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -79,7 +79,8 @@ def _readers(connection: QueueManager, queue: str) -> list[ReaderView]:
 
     if not reading.remembers(connection._state):
         raise UnsupportedOperation("this queue manager is older than 0.3, and remembers no readers")
-    return connection._run(reading.readers(connection._state, queue))
+    found = connection._run(reading.readers(connection._state, queue))
+    return sorted(found, key=lambda one: -one.since)  # who has read last comes first
 
 
 def _known(connection: QueueManager, queue: str, subscription: str) -> ReaderView:

@@ -80,7 +80,7 @@ def tidy(
         _action("tidy", qm, json)
         return
     with manager(qm) as connection:
-        views = [v for v in connection.outgoing() if v.unanswered and v.messages]
+        views = connection.outgoing(only="unanswered")
         count = sum(view.messages for view in views)
         for view in () if as_json(json) else views:
             out.line(f"{view.destination}: {plural(view.messages, 'message')}; "

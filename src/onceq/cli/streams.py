@@ -41,12 +41,15 @@ def list_peers(qm: Where = None, json: Json = False) -> None:
         return
     out.table(
         ("name", "queue manager", "since", "connected"),
-        [(p.name, p.id, out.when(p.since), p.connected) for p in found],
+        [(p.title, p.id, out.when(p.since), p.connected) for p in found],
     )
 
 
 def forget_peer(
     name: Annotated[str, Argument(metavar="NAME", help="As 'peer list' shows it.")],
+    to: Annotated[
+        str, Option("--to", metavar="GUID", help="The one that it is; else whichever answers next.")
+    ] = "",
     yes: Yes = False,
     dry_run: DryRun = False,
     qm: Where = None,
@@ -54,11 +57,12 @@ def forget_peer(
 ) -> None:
     """Let another queue manager answer under a name; what waits for it goes to that one."""
     with manager(qm) as connection:
-        found = connection.forget_peer(name, dry_run=True)
-        text = f"{found.name} is not bound to {found.id} any more"
+        found = connection.forget_peer(name, to=to, dry_run=True)
+        text = f"{found.title} is {to}" if to else f"{found.title} is not {found.id} any more"
         if not dry_run:
-            agreed(f"let whoever answers next be {found.name}?", yes=yes)
-            found = connection.forget_peer(name)
+            whom = to or "whichever queue manager answers next"
+            agreed(f"let {whom} be {found.title}?", yes=yes)
+            found = connection.forget_peer(name, to=to)
     if dumped({**found.as_dict(), "dry_run": dry_run}, json):
         return
     out.line(f"would be done: {text}" if dry_run else text)
@@ -115,8 +119,8 @@ def list_streams(qm: Where = None, json: Json = False) -> None:
         ("queue", "source", "last number", "last accepted", "duplicates", "gaps", "refused",
          "connected"),
         [
-            (out.name(s.queue), names.get(s.source, s.source), s.number, out.when(s.last_access),
-             s.duplicates, s.gaps, s.rejects, s.connected)
+            (out.name(s.name or s.queue), names.get(s.source, s.source), s.number,
+             out.when(s.last_access), s.duplicates, s.gaps, s.rejects, s.connected)
             for s in found
         ],
         give=("source", "last accepted", "last number", "gaps", "duplicates", "connected",
@@ -162,7 +166,7 @@ def show_stream(
         streams = connection.streams()
         names = _names(connection, streams)
         listed = out.name(queue).casefold()
-        found = [s for s in streams if out.name(s.queue).casefold() == listed]
+        found = [s for s in streams if listed in (_told(s.queue), _told(s.name))]
         try:
             path = connection.queue(queue if not found else rf"private$\{core_of(queue)}").path
         except QueueNotFound:
@@ -193,6 +197,10 @@ def show_stream(
         out.line(stream_why(s))
 
 
+def _told(name: str) -> str:
+    return out.name(name).casefold()
+
+
 def _is_from(s: StreamView, source: str, names: Mapping[str, str]) -> bool:
     """Whether a stream comes from the sender that is meant; "" means every one."""
     said = source.casefold()
@@ -201,7 +209,7 @@ def _is_from(s: StreamView, source: str, names: Mapping[str, str]) -> bool:
 
 def _facts(s: StreamView, sender: str) -> list[tuple[str, object]]:
     return [
-        ("queue", out.name(s.queue)),
+        ("queue", out.name(s.name or s.queue)),
         ("source", f"{sender} {s.source}" if sender else s.source),
         ("stream", f"{s.stream:#018x}"),
         ("last number accepted", str(s.number)),

@@ -20,6 +20,8 @@ SUMMARIES: Final = {
     "grant": "Let somebody do something from now on.",
     "revoke": "Take rights away that were given by these words.",
     "trail": "List who did what to the queue manager, when, from where, and with what result.",
+    "trail verify": "Say whether acts of administration were removed, changed or put in.",
+    "trail heads": "List what this queue manager holds of the trails of others.",
     "bench": "Measure durable transactional send and receive against the disk's own rate of syncs.",
     "audit": (
         "Prove or refute from queue managers' own histories that each committed message met "
@@ -60,10 +62,11 @@ SUMMARIES: Final = {
     "queue set": "Change properties of a queue: all that are given, or none.",
     "queue poison": "Say what becomes of a message whose receives are undone again and again.",
     "queue show": "Show everything about one queue, and who works on it now.",
-    "queue delete": "Delete a queue and every message in it and its subqueues, delayed ones too.",
+    "queue delete": "Delete a queue with its messages, subqueues and journal.",
     "queue purge": "Remove every message of a queue, or of an outgoing queue.",
     "queue pause": "Let nobody receive the next message of a queue until 'queue resume'.",
     "queue resume": "Let messages of a queue be received again.",
+    "queue release": "End the holds that keep others from receiving from a queue.",
     "outgoing list": "List the outgoing queues.",
     "outgoing show": "Show everything about one outgoing queue.",
     "outgoing why": "Say in one sentence why messages for a destination do or do not move.",
@@ -102,6 +105,10 @@ SUMMARIES: Final = {
         "Show the identity of a queue manager, until when it is good, and who has joined it."
     ),
     "tls renew": "Have another certificate made in the place of the one that is there.",
+    "tls remove": "Remove a member: no certificate that it has counts any more.",
+    "tls rotate": (
+        "Let another authority take the place of this one, in three steps: say it three times."
+    ),
     "tx list": "List transactions at work, branches, decisions, and what is prepared in databases.",
     "tx show": (
         "Show one branch: what it does here, what is prepared of it elsewhere, and the decision."
@@ -161,6 +168,7 @@ SUMMARIES: Final = {
         "Take a context from now on where nothing else says which queue manager is meant."
     ),
     "context remove": "Forget a context; the queue manager stays as it is.",
+    "names explain": "Say who a name is and why: which queue a message to it goes to, and how.",
     "list create": (
         "Make a distribution list; its format name, which is printed, is what you send to."
     ),
@@ -168,7 +176,6 @@ SUMMARIES: Final = {
     "list remove": "Take members out; what was sent before goes to them all the same.",
     "list drop": "Remove a list from the directory.",
     "list show": "Show the lists of the directory, or the members of one.",
-    "list resolve": "Show which queues a message to this name goes to.",
     "directory init": (
         'Make an empty directory; queue managers share it by `directory = "FILE"` in onceq.toml.'
     ),

@@ -6,12 +6,13 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Json, dumped
+from onceq.cli.common import Json, dumped, manager
 from onceq.cli.parameters import Argument, Option
-from onceq.errors import ConfigurationError, UsageError
+from onceq.errors import ConfigurationError, ServiceNotAvailable, UsageError
+from onceq.model.numbers import read_number
 
 if TYPE_CHECKING:
-    from onceq.embedded.results import ShownIdentity
+    from onceq.embedded.results import Joined, ShownIdentity
 
 UNITS = {"m": 60, "h": 3_600, "d": 86_400}
 RELOAD = "if this queue manager runs: onceq qm reload; else it is used from its next start on"
@@ -48,21 +49,30 @@ def init(directory: Directory = ".", host: Host = None, json: Json = False) -> N
 
 def invite(
     name: Annotated[
-        str, Argument(metavar="NAME", help="Whom, as 'tls show' lists him later.")
+        str,
+        Argument(metavar="NAME", help="Whom: its computer name, which its certificate is for."),
     ],
+    guid: Annotated[
+        str,
+        Option(
+            "--guid", metavar="GUID", show_default=False,
+            help="The only queue manager that may come with it. Needed for a GUID that rights, the "
+            "directory or another name mean here already.",
+        ),
+    ] = "",
     address: Annotated[
         str,
         Option(
             metavar="HOST:PORT", show_default=False,
-            help="Where he reaches this queue manager [its listen address].",
+            help="Where it reaches this queue manager [its listen address].",
         ),
     ] = "",
     host: Annotated[
         list[str] | None,
         Option(
             "--host", metavar="NAME", show_default=False,
-            help="A further name or address that may stand in his certificate, for applications; "
-            "may be repeated. NAME and the address that he comes from always may.",
+            help="A further name or address that stands in its certificate, for applications; may "
+            "be repeated. Each is for one queue manager only, and none for this computer alone.",
         ),
     ] = None,
     good: Annotated[
@@ -80,7 +90,7 @@ def invite(
     from onceq.embedded import trusting
 
     found = trusting.invite(
-        directory, name, address=address, hosts=host or [], seconds=_seconds(good)
+        directory, name, guid=guid, address=address, hosts=host or [], seconds=_seconds(good)
     )
     if dumped(found, json):
         return
@@ -151,6 +161,73 @@ def renew(directory: Directory = ".", host: Host = None, json: Json = False) -> 
     out.note(RELOAD)
 
 
+def remove(
+    member: Annotated[
+        str,
+        Argument(metavar="MEMBER", help="Its name, or its GUID, as 'tls show' lists it."),
+    ],
+    directory: Directory = ".",
+    json: Json = False,
+) -> None:
+    """Remove a member: no certificate that it has counts any more.
+
+    Its connections end, and it gets no other certificate. Other members are told when they ask,
+    once a minute. Nothing undoes it: who shall come back is invited again. What waits for it stays.
+    """
+    from onceq.embedded import trusting
+
+    found = trusting.remove(directory, member)
+    holds = _reloaded(directory)
+    if dumped(found, json):
+        return
+    out.line(f"removed {found.name or found.id}: no certificate made until now counts")
+    out.note("it holds here at once" if holds else "this queue manager does not run")
+    if not found.told:
+        out.note("at this queue manager alone: it has no authority, so nobody else is told")
+
+
+def rotate(
+    anyway: Annotated[
+        bool,
+        Option("--anyway", help="Also if members are behind; they have to join again."),
+    ] = False,
+    directory: Directory = ".",
+    json: Json = False,
+) -> None:
+    """Let another authority take the place of this one, in three steps: say it three times.
+
+    First members are told to believe both; then the new one signs, and each gets a certificate of
+    it by its next renewal; then the old one is forgotten. A step that waits for members names them.
+    """
+    from onceq.embedded import rotating
+
+    found = rotating.rotate(directory, anyway=anyway)
+    holds = _reloaded(directory)
+    if dumped(found, json):
+        return
+    out.line(_ROTATION[found.rotation])
+    if not holds:
+        out.note("this queue manager does not run: members are told once it does")
+
+
+_ROTATION = {
+    "begun": "the next authority is made; once all members believe it: onceq tls rotate",
+    "signing": "the next authority signs; once all members have renewed: onceq tls rotate",
+    "": "the old authority is forgotten",
+}
+"""What is said of each step."""
+
+
+def _reloaded(directory: str) -> bool:
+    """Let the queue manager of a directory, if it runs, look at its files; whether it does."""
+    try:
+        with manager(directory) as qm:
+            qm.reload()
+    except ServiceNotAvailable:
+        return False
+    return True
+
+
 def _print(found: ShownIdentity) -> None:
     if not found.identity:
         out.facts([("queue manager", f"{found.name}  {found.id}"), ("identity", "none")])
@@ -166,6 +243,7 @@ def _print(found: ShownIdentity) -> None:
             ("signed by", signed.get(found.signed_by, found.signed_by)),
             ("trusts", found.authorities),
             *([("fingerprint", found.fingerprint)] if found.fingerprint else []),
+            *([("rotation", found.rotation)] if found.rotation else []),
             *(("invitation open until", out.when(at)) for at in found.invitations),
             *([("plain peers", ", ".join(found.plain_peers))] if found.plain_peers else []),
         ]
@@ -173,14 +251,29 @@ def _print(found: ShownIdentity) -> None:
     if found.joined:
         print()
         out.table(
-            ("joined", "id", "hosts", "signed"),
-            [(one.name, one.id, ", ".join(one.hosts), out.when(one.at_s)) for one in found.joined],
-        )
+            ("member", "id", "hosts", "good until", "asked last", "serial", "state"),
+            [
+                (
+                    one.name or "-", one.id, ", ".join(one.hosts),
+                    out.when(one.ends_s) if one.ends_s else "-",
+                    out.when(one.seen_s) if one.seen_s else "never", one.serial or "-",
+                    _state(one),
+                )
+                for one in found.joined
+            ],
+        )  # fmt: skip
+
+
+def _state(one: Joined) -> str:
+    """What is to be said of a member beside its facts."""
+    if one.removed_s:
+        return f"removed {out.when(one.removed_s)}"
+    return "the rotation waits for it" if one.behind else ""
 
 
 def _seconds(text: str) -> int:
     """A length of time such as 30m; raises UsageError."""
-    number, unit = text[:-1], UNITS.get(text[-1:])
-    if unit is None or not number.isdecimal() or len(number) > 6:
+    number, unit = read_number(text[:-1], 999_999), UNITS.get(text[-1:])
+    if unit is None or number is None:
         raise UsageError(f"--for {text!r}: write a number and m, h or d, such as 30m, 2h or 1d")
-    return int(number) * unit
+    return number * unit

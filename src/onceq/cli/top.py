@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from onceq.cli import out
 from onceq.cli.common import Json, Where, as_json, connected
+from onceq.cli.listing import listed
 from onceq.cli.parameters import Option
 from onceq.cli.table import Table
+from onceq.client.notes import OFFLINE, notes_of_outgoing, notes_of_queue
 from onceq.client.pause import pause
-from onceq.errors import AccessDenied, OnceqError, ServiceNotAvailable, UsageError
+from onceq.errors import AccessDenied, ServiceNotAvailable, UsageError
 from onceq.model.limits import PLACES_AHEAD_MIN
 from onceq.model.queue import TRACKING_QUEUE
 from onceq.model.wording import duration, plural
@@ -30,10 +32,11 @@ if TYPE_CHECKING:
 
 ROWS_MAX: Final = 20
 """Of each table where nothing says how high the terminal is."""
+QUEUES_MAX: Final = 500
+"""Queues, and outgoing queues, that are looked at each time, those with the most messages first;
+with --all every one is."""
 ONCE_S_MAX: Final = 60
 """Nobody waits longer for a single answer."""
-AGES_MAX: Final = 50
-"""Outgoing queues of which the first message is looked at, each time."""
 _LANE_BITS: Final = 56
 """Below them a lookup identifier has the place in its lane; above, its priority."""
 
@@ -52,17 +55,18 @@ class Seen:
 
     Attributes:
         at_s: By the clock of this process that only goes on.
+        now_s: By the clock of the day.
         in_doubt: Prepared branches; None: this account may not look at them.
-        ages: How many seconds the oldest message of a queue, or the first one of an outgoing queue,
-            has been there, by its name; as far as one may look.
+        left_out: How many queues and outgoing queues with messages were not looked at.
     """
 
     at_s: float
+    now_s: int
     status: StatusView
     queues: list[QueueView]
     outgoing: list[OutgoingView]
     in_doubt: int | None
-    ages: dict[str, int]
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,7 @@ def top(
             try:
                 with connected(qm) as connection:
                     while True:
-                        seen = _look(connection)
+                        seen = _look(connection, everything=everything)
                         if before is not None or not once:
                             screen.show(before, seen)
                             if once:
@@ -124,23 +128,24 @@ def top(
             print()
 
 
-def _look(connection: QueueManager) -> Seen:
-    at_s = time.monotonic()
-    status, queues, outgoing = connection.status(), connection.queues(), connection.outgoing()
+def _look(connection: QueueManager, *, everything: bool) -> Seen:
+    at_s, now_s, status = time.monotonic(), int(time.time()), connection.status()
+    sort, limit = ("", 0) if everything else ("messages", QUEUES_MAX)
+    queues, of = listed(
+        connection.queues, connection.queue_page, sort=sort, only="" if everything else "busy",
+        part="", limit=limit,
+    )  # fmt: skip
+    outgoing, of_outgoing = listed(
+        connection.outgoing, connection.outgoing_page, sort=sort,
+        only="" if everything else "noted", part="", limit=limit,
+    )  # fmt: skip
     try:
         in_doubt = sum(branch.phase == "prepared" for branch in connection.branches())
     except AccessDenied:
         in_doubt = None
-    seen = connection.metrics(queues=True).per_queue
-    ages = {one.name: one.oldest_age_s for one in seen if one.messages}
-    # Metrics tell of the peers that outgoing queues lead to, and not of each.
-    for name in [one.destination for one in outgoing if one.messages][:AGES_MAX]:
-        try:
-            first_at = connection.peek_tops(name, 1, size=0).arrived_times[0]
-        except OnceqError:  # nothing is there any more, or this account may not look
-            continue
-        ages[name] = max(int(time.time()) - first_at, 0)
-    return Seen(at_s, status, queues, outgoing, in_doubt, ages)
+    # Both are counted: by number, where nobody counts, they are never sorted here.
+    left_out = (of or 0) - len(queues) + (of_outgoing or 0) - len(outgoing)
+    return Seen(at_s, now_s, status, queues, outgoing, in_doubt, left_out)
 
 
 def lines_of(before: Seen | None, now: Seen) -> tuple[list[Line], list[Line]]:
@@ -153,12 +158,17 @@ def lines_of(before: Seen | None, now: Seen) -> tuple[list[Line], list[Line]]:
         before = None
     span = now.at_s - before.at_s if before is not None else 0.0
     old = {one.path: one for one in before.queues} if before is not None else {}
-    queues = [_queue(old.get(one.path), one, span, now.ages.get(one.path)) for one in now.queues]
-    sent = {one.destination: one for one in before.outgoing} if before is not None else {}
-    outgoing = [
-        _outgoing(sent.get(one.destination), one, span, now.ages.get(one.destination))
-        for one in now.outgoing
+    # Those that were empty at a look at all others were not told of.
+    complete = before is not None and not before.left_out
+    queues = [
+        _queue(old.get(one.path, _empty(one) if complete else None), one, span, now.now_s)
+        for one in now.queues
     ]
+    sent = {one.destination: one for one in before.outgoing} if before is not None else {}
+    outgoing = [_outgoing(sent.get(one.destination), one, span, now.now_s) for one in now.outgoing]
+    if before is not None and not now.left_out:
+        # What was there, and is not told of any more, is empty now.
+        queues += _emptied(old, {one.path for one in now.queues}, span)
     for lines in (queues, outgoing):
         lines.sort(key=_order)
     return queues, outgoing
@@ -175,25 +185,40 @@ def log_rate(before: Seen | None, now: Seen) -> float | None:
     return (now.status.log_position - before.status.log_position) / (now.at_s - before.at_s)
 
 
-def _queue(old: QueueView | None, now: QueueView, span: float, age_s: int | None) -> Line:
+def _emptied(old: dict[str, QueueView], there: set[str], span: float) -> list[Line]:
+    return [
+        Line(path, 0, 0, None, one.messages / span if span > 0 else None, None, "")
+        for path, one in old.items()
+        if path not in there and one.messages
+    ]
+
+
+def _empty(one: QueueView) -> QueueView:
+    """A queue as it was before the first of its messages came."""
+    return replace(one, messages=0, bytes=0, locked=0, last_lookup=0)
+
+
+def _age(oldest: int, now_s: int) -> int | None:
+    return max(now_s - oldest, 0) if oldest else None
+
+
+def _queue(old: QueueView | None, now: QueueView, span: float, now_s: int) -> Line:
     came = left = None
     if old is not None and old.instance != now.instance:
         old = None  # it was deleted, and made again
     if old is not None and span > 0 and (old.messages or now.messages):
         new = _new(old, now)
         came, left = new / span, (old.messages + new - now.messages) / span
-    notes = []
+    notes = notes_of_queue(now)
     if now.locked:
         notes.append(f"{now.locked} in transactions")
+    delayed = bool(now.parent) and now.path.casefold().endswith(";delayed")
     taken = now.readers_waiting or now.locked or left
-    if now.path.endswith(";delayed"):
-        notes.append("received later")
-    elif now.path == f"private$\\{TRACKING_QUEUE}":
+    if now.path == f"private$\\{TRACKING_QUEUE}":
         notes.append("what became of tracked messages")
-    elif now.paused_since:
-        notes.append("paused")
-    elif old is not None and now.messages and not taken:
+    elif old is not None and now.messages and not (taken or now.paused_since or delayed):
         notes.append("nobody takes them")
+    age_s = _age(now.oldest, now_s)
     return Line(now.path, now.messages, now.bytes, came, left, age_s, ", ".join(notes))
 
 
@@ -209,16 +234,18 @@ def _new(old: QueueView, now: QueueView) -> int:
     return max(came, more) if came < PLACES_AHEAD_MIN else more
 
 
-def _outgoing(old: OutgoingView | None, now: OutgoingView, span: float, age_s: int | None) -> Line:
+def _outgoing(old: OutgoingView | None, now: OutgoingView, span: float, now_s: int) -> Line:
     left = None
     if old is not None and span > 0:
         left = max(now.transmitted - old.transmitted, 0) / span
-    note = now.trouble or ("paused" if now.paused_since else "")
-    if now.trouble_since and now.trouble:
-        note += f" (for {duration(max(int(time.time()) - now.trouble_since, 0))})"
-    if now.in_doubt:
-        note = f"{now.in_doubt} in doubt" + (f"; {note}" if note else "")
-    return Line(now.destination, now.messages, now.bytes, None, left, age_s, note)
+    notes = [
+        f"{text} (for {duration(max(now_s - now.trouble_since, 0))})"
+        if text == now.trouble
+        else text
+        for text in notes_of_outgoing(now)
+    ]
+    age_s = _age(now.oldest, now_s)
+    return Line(now.destination, now.messages, now.bytes, None, left, age_s, "; ".join(notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,9 +268,7 @@ class _Screen:
             for some in lines_of(before, seen)
         )  # fmt: skip
         if self.json:
-            import json as jsons
-
-            print(jsons.dumps(_as_map(queues, outgoing, seen), ensure_ascii=False), flush=True)
+            print(out.render_json(_as_map(queues, outgoing, seen)), flush=True)
             return
         if self.live:
             sys.stdout.write("\x1b[H\x1b[2J")
@@ -252,6 +277,10 @@ class _Screen:
         _table("queue", "in/s", queues, room)
         if outgoing:
             _table("outgoing to", "", outgoing, room)
+        if seen.left_out:
+            out.line(
+                f"... {plural(seen.left_out, 'other')} with messages; --all looks at every one"
+            )
         sys.stdout.flush()
 
 
@@ -262,7 +291,7 @@ def summary(seen: Seen, grows: float | None) -> str:
         grows: Bytes a second by which the log grows; None: not known.
     """
     status = seen.status
-    dead = status.dead_letters + status.transactional_dead_letters
+    dead = status.dead_letters + status.transactional_dead_letters + status.poison_messages
     parts = [
         f"{status.name}  {time.strftime('%H:%M:%S')}  {plural(status.messages, 'message')}",
         f"{status.outgoing_messages} outgoing",
@@ -273,7 +302,7 @@ def summary(seen: Seen, grows: float | None) -> str:
     if grows is not None:
         parts.append(f"log {out.size(round(grows))}/s")
     if status.offline_since:
-        parts.append("disconnected by an operator")
+        parts.append(OFFLINE)
     if status.space_low:
         parts.append("the disk is nearly full")
     return ", ".join(parts)

@@ -128,8 +128,8 @@ def _advice_there(id: str, xid: Xid, decided: Callable[[bytes], Decision] | None
     decider = decider_of(xid.gtrid)
     if decider is None:
         return "not ours: leave it to its owner"
-    if decider[0] != guid_bytes(id):
-        return f"queue manager {guid_text(decider[0])} decides: ask there"
+    if decider != guid_bytes(id):
+        return f"queue manager {guid_text(decider)} decides: ask there"
     assert decided is not None
     decision = decided(xid.gtrid)
     if decision is Decision.OPEN:

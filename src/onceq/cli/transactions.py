@@ -8,6 +8,7 @@ forgotten (XTX-8). The list is in ``transaction_lists``.
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -78,7 +79,7 @@ def show_transaction(
         found = gathered(connection, resources_of(database), connection.decision)
         decider = decider_of(xid.gtrid)
         decision = "not this manager's"
-        if decider is not None and decider[0] == guid_bytes(connection.id):
+        if decider == guid_bytes(connection.id):
             decision = connection.decision(xid.gtrid).value
     same = [
         b for b in (*found["branches"], *found["prepared"])
@@ -169,7 +170,7 @@ def _as_decided(xid: Xid, where: str, *, commit: bool) -> None:
     """Refuse what the deciding manager has not decided."""
     found = decider_of(xid.gtrid)
     with _connected(where) as other:
-        if found is None or found[0] != guid_bytes(other.id):
+        if found != guid_bytes(other.id):
             raise InvalidParameter(f"{other.name} does not decide {xid}")
         decision = other.decision(xid.gtrid)
     wanted = Decision.COMMITTED if commit else Decision.ABORTED
@@ -278,6 +279,7 @@ def _watch(qm: QueueManager, others: list[str], databases: list[str]) -> NoRetur
                 wait_s = recovery.next_s(now_s, report)
                 for line in _done(report, ""):
                     out.line(line)
+                sys.stdout.flush()  # also into a pipe, where somebody watches
                 trouble = set(_troubles(report))
             for line in sorted(trouble - said):
                 out.note(line)

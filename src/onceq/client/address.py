@@ -13,7 +13,9 @@ from onceq.errors import (
     ServiceNotAvailable,
     WrongAddress,
 )
+from onceq.hidden import quote_word
 from onceq.model.data_directory import SOCKET_FILE, STORE_FILE
+from onceq.model.numbers import read_number
 from onceq.model.record import Record
 from onceq.permission import denied, there
 
@@ -97,6 +99,13 @@ class Address(Record, frozen=True):
             f"{self} speaks TLS, but not as a queue manager does with applications{self._doubt}"
         )
 
+    def speaks_http(self) -> ServiceNotAvailable:
+        """An HTTP server is there."""
+        return WrongAddress(
+            f"what answers at {self} is an HTTP server (http_listen, metrics_listen, or no queue "
+            "manager at all); applications connect to the port that client_listen names"
+        )
+
     def closed_at_once(self) -> ServiceNotAvailable:
         """The connection was made, and closed before a greeting."""
         return WrongAddress(f"{self} closed the connection at once{self._doubt}")
@@ -106,7 +115,7 @@ class Address(Record, frozen=True):
         return ManagerAway(f"{self} broke the connection at once ({error}){self._doubt}")
 
 
-def parse(where: str) -> Address:
+def parse(where: str | os.PathLike[str]) -> Address:
     """Read ``onceq://host:port``, ``tls://host:port``, ``unix:///path``, ``host:port``, a socket or
     a directory.
 
@@ -114,12 +123,20 @@ def parse(where: str) -> Address:
         ConfigurationError: It is none of these.
         ServiceNotAvailable: It is the directory of a queue manager that does not run.
     """
+    where = _text(where)
     if where.startswith(UNIX_SCHEME):
         return Address(path=where.removeprefix(UNIX_SCHEME).replace("//", "", 1))
     if where.startswith(SCHEME):
         return _tcp(where.removeprefix(SCHEME).rstrip("/"), where)
     if where.startswith(TLS_SCHEME):
         return _tcp(where.removeprefix(TLS_SCHEME).rstrip("/"), where, tls=True)
+    scheme, separator, _ = where.partition("://")
+    if separator:
+        raise ConfigurationError(
+            f"{where!r} begins with {scheme}://, which is not spoken between applications and a "
+            f"queue manager; connect with {SCHEME}host:port, {TLS_SCHEME}host:port, unix:///path, "
+            "or its data directory"
+        )
     if os.path.isdir(where):
         path = os.path.join(where, SOCKET_FILE)
         if not there(path, instead=_LET_IN):
@@ -128,12 +145,26 @@ def parse(where: str) -> Address:
                     f"{where} is not the directory of a queue manager; 'onceq qm init' makes one"
                 )
             raise ManagerAway(
-                f"the queue manager in {where} is not running; start it with 'onceq qm run {where}'"
+                f"the queue manager in {where} is not running; start it with: onceq qm run "
+                f"{quote_word(where)}"
             )
         return Address(path=path)
     if there(where):
         return Address(path=where)
     return _tcp(where, where)
+
+
+def _text(where: object) -> str:
+    """An address as text; raises ConfigurationError."""
+    try:
+        found = os.fspath(where)  # type: ignore[call-overload]
+    except TypeError:
+        found = where
+    if not isinstance(found, str):
+        raise ConfigurationError(
+            f"{where!r} is neither a directory nor an address such as onceq://host:1802"
+        )
+    return found
 
 
 def is_data_directory(path: str) -> bool:
@@ -143,8 +174,9 @@ def is_data_directory(path: str) -> bool:
 
 def _tcp(text: str, where: str, *, tls: bool = False) -> Address:
     host, separator, port = text.rpartition(":")
-    if not separator or not port.isdigit() or not host or int(port) > 65535:
+    number = read_number(port, 65535)
+    if not separator or number is None or not host:
         raise ConfigurationError(
             f"{where!r} is neither a directory nor an address such as onceq://host:1802"
         )
-    return Address(host=host.strip("[]"), port=int(port), tls=tls)
+    return Address(host=host.strip("[]"), port=number, tls=tls)

@@ -12,13 +12,13 @@ Upholds: I3a (a commit in doubt is not repeated blindly), I4.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from onceq.client.current import entered, innermost, left
 from onceq.client.enlisting import AnyTransaction, leave
+from onceq.client.handlers import check_done
 from onceq.client.logs import log
 from onceq.client.plans.outcome import outcome
 from onceq.client.plans.plan import Plan
@@ -100,11 +100,13 @@ def run(
         wait: Waits so many seconds.
     """
     left = Tries(tries)
+    failed: Exception | None
     while True:
-        tx = qm.transaction()
+        tx, failed = qm.transaction(), None
         try:
             return (yield from _once(qm, tx, work, wait))
         except Exception as error:
+            failed = error
             pause_s = left.wait_s() if safe(tx, error, also) else None
             if pause_s is None:
                 if left.failed > 1:
@@ -115,7 +117,7 @@ def run(
                 left.failed + 1, type(error).__name__, error,
             )  # fmt: skip
         finally:
-            yield from leave(tx)
+            yield from leave(tx, failed)
         yield partial(wait, pause_s)
 
 
@@ -141,17 +143,6 @@ def inside(qm: Manager, tx: Transaction, work: Callable[..., object], *given: ob
         return (yield partial(work, tx, *given))
     finally:
         left(around)
-
-
-def check_done(result: object) -> None:
-    """Raises InvalidParameter if work for threads is to be awaited: nothing of it was done."""
-    if inspect.isawaitable(result):
-        if inspect.iscoroutine(result):
-            result.close()
-        raise InvalidParameter(
-            "an async function was given to a queue manager for threads, which awaits nothing; "
-            "take one of onceq.aio"
-        )
 
 
 def settle(

@@ -9,14 +9,14 @@ Upholds: what is seen is what ``QueueManager`` sees: the same requests, views an
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+import time
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from onceq.client.address import parse
 from onceq.client.connecting import READ_BYTES_MIN, connected, greet
 from onceq.client.credentials import Credentials
-from onceq.client.greetings import check_jobs
-from onceq.errors import InvalidParameter, LinkLost
+from onceq.client.greetings import check_jobs, check_pages
+from onceq.errors import LinkLost, UnsupportedOperation
 from onceq.model.identity import guid_text
 from onceq.model.limits import RECEIVE_BYTES, RECEIVE_MESSAGES_MAX
 from onceq.wire.app import frames
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from onceq.model.views.managers import (
         DamageView,
         ListView,
-        NameStep,
+        NameView,
         PeerView,
         StatusView,
         TransactionView,
     )
     from onceq.model.views.metrics import MetricsView
     from onceq.model.views.msmq import ReceiveInfo, SendInfo
+    from onceq.model.views.pages import Page
     from onceq.model.views.queues import (
         ConsumerView,
         OutgoingView,
@@ -45,10 +46,14 @@ if TYPE_CHECKING:
     from onceq.model.views.rights import GrantView
     from onceq.model.views.settings import SettingView
     from onceq.model.views.tokens import TokenView
-    from onceq.model.views.trail import ActView
+    from onceq.model.views.trail import ActView, TrailView
+    from onceq.model.views.waiting import WaitingView
     from onceq.packet.batch import Batch
 
 T = TypeVar("T")
+
+PAGE: Final = ("after", "limit", "sort", "only", "part")
+"""Fields of ``model/requests`` ``Look`` about a page, in their order."""
 
 
 class Asking:
@@ -65,9 +70,13 @@ class Asking:
         shown = Credentials(token_file=token_file)
         self._parser = frames.Parser()
         self._number = 1
+        since = time.monotonic()
         self._socket = connected(self._address, timeout, shown)
         try:
-            said = greet(self._socket, self._address, self._parser, shown)
+            said = greet(
+                self._socket, self._address, self._parser, shown, since=since, timeout=timeout
+            )
+            self._socket.settimeout(timeout)
         except BaseException:
             self._socket.close()
             raise
@@ -135,27 +144,30 @@ class Asking:
     def _broken(self, why: object) -> LinkLost:
         return LinkLost(f"the connection to {self._address} broke: {why}")
 
-    def look_on(
-        self, what: tuple[str, str], kind: type[list[T]], mark: Callable[[T], int]
-    ) -> list[T]:
-        """A list that may be long, some of it at a time (``client/plans/plan.py``).
+    def look_at_page(self, what: str, kind: type[T], name: str = "", **asked: Any) -> Page[T]:
+        """A page of a list (``client/plans/plan.py``).
 
         Args:
-            what: The word for the whole list, for a queue manager that does not tell of some at a
-                time, and the one for those behind a number.
-            mark: The number of one; those with 0 belong to the one before.
+            kind: Of the views on it.
         """
-        found: list[Any] = []
-        after = 0
+        from onceq.model.views.pages import Page
+
+        check_pages(self.revision)
+        said = tuple(asked.get(one, 0 if one == "limit" else "") for one in PAGE)
+        head, _ = self._ask(Code.LOOK, (what, name, *said))
+        page: Page[T] = frames.decode_head(head, Page[kind])  # type: ignore[valid-type]
+        return page
+
+    def look_at_all(self, what: str, kind: type[T], name: str = "", **asked: Any) -> list[T]:
+        """All pages of a list (``client/plans/plan.py``)."""
+        found: list[T] = []
+        after = ""
         while True:
-            try:
-                some = self.look(what[1], kind, str(after))
-            except InvalidParameter:
-                return self.look(what[0], kind)
-            if not some:
+            page = self.look_at_page(what, kind, name, after=after, **asked)
+            found += page.views
+            after = page.next
+            if not after:
                 return found
-            found += some
-            after = next(number for number in map(mark, reversed(some)) if number)
 
     # ---- what can be looked at, as QueueManager has it -----------------------------------------
 
@@ -199,13 +211,13 @@ class Asking:
         """See QueueManager."""
         from onceq.model.views.queues import StreamView
 
-        return self.look("streams", list[StreamView])
+        return self.look_at_all("streams", StreamView)
 
     def peers(self) -> list[PeerView]:
         """See QueueManager."""
         from onceq.model.views.managers import PeerView
 
-        return self.look("peers", list[PeerView])
+        return self.look_at_all("peers", PeerView)
 
     def eod_send_info(self, destination: str) -> SendInfo:
         """See QueueManager."""
@@ -223,25 +235,25 @@ class Asking:
         """See QueueManager."""
         from onceq.model.views.managers import ListView
 
-        return self.look("lists", list[ListView])
+        return self.look_at_all("lists", ListView)
 
-    def resolve(self, name: str) -> list[NameStep]:
+    def explain_name(self, name: str) -> list[NameView]:
         """See QueueManager."""
-        from onceq.model.views.managers import NameStep
+        from onceq.model.views.managers import NameView
 
-        return self.look("resolve", list[NameStep], name)
+        return self.look("explain-name", list[NameView], name)
 
     def damages(self) -> list[DamageView]:
         """See QueueManager."""
         from onceq.model.views.managers import DamageView
 
-        return self.look("damages", list[DamageView])
+        return self.look_at_all("damages", DamageView)
 
     def transactions(self) -> list[TransactionView]:
         """See QueueManager."""
         from onceq.model.views.managers import TransactionView
 
-        return self.look("transactions", list[TransactionView])
+        return self.look_at_all("transactions", TransactionView)
 
     def branches(self) -> list[BranchView]:
         """See QueueManager."""
@@ -259,7 +271,7 @@ class Asking:
         """See QueueManager."""
         from onceq.model.views.branches import GroupView
 
-        return self.look("groups", list[GroupView])
+        return sorted(self.look_at_all("groups", GroupView), key=lambda one: -one.since)
 
     def jobs(self) -> list[JobView]:
         """See QueueManager."""
@@ -279,39 +291,79 @@ class Asking:
         """See QueueManager."""
         from onceq.model.views.rights import GrantView
 
-        return self.look("rights", list[GrantView], queue)
+        return self.look_at_all("rights", GrantView, queue)
 
     def tokens(self) -> list[TokenView]:
         """See QueueManager."""
         from onceq.model.views.tokens import TokenView
 
-        return self.look("tokens", list[TokenView])
+        return self.look_at_all("tokens", TokenView)
 
     def readers(self, queue: str = "") -> list[ReaderView]:
         """See QueueManager."""
         from onceq.model.views.queues import ReaderView
 
-        return self.look("readers", list[ReaderView], queue)
+        return sorted(self.look_at_all("readers", ReaderView, queue), key=lambda one: -one.since)
 
-    def queues(self) -> list[QueueView]:
+    def queues(self, *, only: str = "", part: str = "") -> list[QueueView]:
         """See QueueManager."""
         from onceq.model.views.queues import QueueView
 
-        words = ("queues", "queues-behind")
-        return self.look_on(words, list[QueueView], lambda one: 0 if one.parent else one.number)
+        return self.look_at_all("queues", QueueView, only=only, part=part)
 
-    def outgoing(self) -> list[OutgoingView]:
+    def queue_page(
+        self, *, sort: str = "", only: str = "", part: str = "", after: str = "", limit: int = 0
+    ) -> Page[QueueView]:  # fmt: skip
+        """See QueueManager."""
+        from onceq.model.views.queues import QueueView
+
+        return self.look_at_page(
+            "queues", QueueView, sort=sort, only=only, part=part, after=after, limit=limit
+        )
+
+    def outgoing(self, *, only: str = "", part: str = "") -> list[OutgoingView]:
         """See QueueManager."""
         from onceq.model.views.queues import OutgoingView
 
-        words = ("outgoing", "outgoing-behind")
-        return self.look_on(words, list[OutgoingView], lambda one: one.number)
+        return self.look_at_all("outgoing", OutgoingView, only=only, part=part)
+
+    def outgoing_page(
+        self, *, sort: str = "", only: str = "", part: str = "", after: str = "", limit: int = 0
+    ) -> Page[OutgoingView]:  # fmt: skip
+        """See QueueManager."""
+        from onceq.model.views.queues import OutgoingView
+
+        return self.look_at_page(
+            "outgoing", OutgoingView, sort=sort, only=only, part=part, after=after, limit=limit
+        )
 
     def list_members(self, name: str) -> list[str]:
         """See QueueManager."""
         from onceq.model.views.managers import ListView
 
         return list(self.look("list", ListView, name).members)
+
+    def waiting(self) -> list[WaitingView]:
+        """How many messages wait in each queue, and at which place of the log that is true; some
+        queues at a time. Raises UnsupportedOperation if the queue manager is older."""
+        from onceq.model.views.waiting import WaitingView
+        from onceq.wire.app.frames import REVISION_PAGES
+
+        if self.revision < REVISION_PAGES:
+            raise UnsupportedOperation(
+                "this queue manager is older, and does not tell how much waits at one place of its "
+                "log: update it"
+            )
+        found = [self.look("waiting", WaitingView)]
+        while found[-1].more:
+            found.append(self.look("waiting", WaitingView, str(found[-1].rows[-1].number)))
+        return found
+
+    def trail_end(self) -> TrailView:
+        """See ``QueueManager.trail_end``."""
+        from onceq.model.views.trail import TrailView
+
+        return self.look("trail-end", TrailView)
 
     def trail(self, after: int = 0) -> list[ActView]:
         """See QueueManager."""

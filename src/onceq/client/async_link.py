@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import select
 import socket
 import ssl
+import time
+from functools import partial
 from typing import cast
 
 from onceq.client.address import Address
+from onceq.client.connecting import UNGREETED, check_timeout, judge_ungreeted, kept_s
 from onceq.client.credentials import Credentials, Hello, check_protocol
-from onceq.client.greetings import Greeting, greeting
-from onceq.client.link import Request
+from onceq.client.greetings import Greeting
+from onceq.client.handing import Handover, in_thread
+from onceq.client.link import Request, overdue
+from onceq.client.owners import drop_descriptor, of_parent, own
 from onceq.errors import (
+    AnswerOverdue,
     LinkLost,
     ManagerAway,
     OnceqError,
     ServiceNotAvailable,
-    UnknownVersion,
+    WrongLoop,
+    WrongProcess,
 )
 from onceq.model import requests
 from onceq.model.run import Buffer
+from onceq.sockets import silence
 from onceq.wire.app import frames
 from onceq.wire.app.answers import decode
-from onceq.wire.app.frames import ANSWER, FAILED, Code, failure
+from onceq.wire.app.frames import Code, failure
 from onceq.wire.app.requests import written
 
 CANCEL_S_MAX = 1.0
@@ -34,6 +43,21 @@ WRITE_BYTES_MAX = 4 << 20
 """Requests waiting in the transport; calls wait above."""
 
 
+def _loop_here() -> asyncio.AbstractEventLoop:
+    """The running loop. A child that was forked inside of one has none: that one is the parent's.
+
+    Raises:
+        WrongProcess: There is none.
+    """
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise WrongProcess(
+            "this process was forked inside of a running event loop, which goes on in the parent "
+            "alone; fork before asyncio.run, and connect in what the child runs with it"
+        ) from None
+
+
 class AsyncLink(asyncio.Protocol):
     """See the module. Belongs to the loop that made it."""
 
@@ -41,18 +65,37 @@ class AsyncLink(asyncio.Protocol):
         self._address = address
         self._shown = credentials or Credentials()
         self._hello: Hello | None = None
-        self._loop = asyncio.get_running_loop()
+        self._loop = _loop_here()
         self._parser = frames.Parser()
         self._transport: asyncio.Transport | None = None
-        self._waiting: dict[int, tuple[asyncio.Future[object], Request]] = {}
+        self._plain: socket.socket | None = None
+        """What the transport writes to; it may have been closed there."""
+        self._waiting: dict[int, tuple[Handover, Request, float | None]] = {}
         self._held: list[Buffer] = []
         self._number = 0
         self._lost: OnceqError | None = None
         self._poll = select.poll()
+        self._watch: asyncio.TimerHandle | None = None
+        """Looks when the next answer is overdue, or the manager silent for long."""
+        self._heard_s = 0.0
+        """When something has come last while an answer was awaited, by the loop's clock."""
         self._writable = asyncio.Event()
         self._writable.set()
         self._greeted: asyncio.Future[Greeting | OnceqError] = self._loop.create_future()
         self.greeting = Greeting("", b"", 0)
+        own(self)
+
+    def forked(self) -> None:
+        """See Owned. The loop is the parent's as well: what it watches is not touched."""
+        self._transport = None
+        self._lost = of_parent("this call")
+        self._poll = select.poll()
+        if self._plain is not None:
+            drop_descriptor(self._plain.fileno())
+        waiting, self._waiting = self._waiting, {}
+        for place, _, _ in waiting.values():
+            with contextlib.suppress(RuntimeError):  # the loop is over, or another thread's
+                place.put_here(of_parent("this call"))
 
     @classmethod
     async def connect(
@@ -63,10 +106,12 @@ class AsyncLink(asyncio.Protocol):
         Args:
             credentials: What it shows; None: what the environment says.
         """
+        check_timeout(timeout)
         link = cls(address, credentials)
+        until = time.monotonic() + timeout
         try:
             context = link._shown.context() if address.tls else None
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout - kept_s(address, timeout)):
                 if address.path:
                     await link._loop.create_unix_connection(lambda: link, address.path)
                 else:
@@ -75,19 +120,39 @@ class AsyncLink(asyncio.Protocol):
                     )
                 said = await link._greeted
         except (OSError, TimeoutError) as error:
+            there = link._transport is not None
             link.close()
             why = "no answer" if isinstance(error, TimeoutError) else ""
-            raise address.unreachable(error, why) from error
+            found = address.unreachable(error, why)
+            if there:
+                found = await in_thread(partial(judge_ungreeted, address, found, until))
+            raise found from error
         except BaseException:
             link.close()
             raise
         if isinstance(said, OnceqError):
             link.close()
+            if isinstance(said, UNGREETED):
+                said = await in_thread(partial(judge_ungreeted, address, said, until))
             raise said
         link.greeting = said
         return link
 
     # ---- whether it lives -----------------------------------------------------------------
+
+    def check_loop(self, *, leaving: bool = False) -> None:
+        """See AsyncAsking."""
+        if self._of_parent or (leaving and self._loop.is_closed()):
+            return
+        if asyncio.get_running_loop() is not self._loop:
+            raise WrongLoop(
+                f"this connection to {self._address} belongs to {_said(self._loop)}, and this is "
+                "another event loop; connect in each, inside what asyncio.run runs"
+            )
+
+    @property
+    def _of_parent(self) -> bool:
+        return isinstance(self._lost, WrongProcess)
 
     @property
     def alive(self) -> bool:
@@ -107,11 +172,12 @@ class AsyncLink(asyncio.Protocol):
         if self._lost is None:
             self._lost = kind(text)
         self._poll = select.poll()  # its descriptor may be another connection's soon
+        if self._watch is not None:
+            self._watch.cancel()
         self._writable.set()
         waiting, self._waiting = self._waiting, {}
-        for future, _ in waiting.values():
-            if not future.done():
-                future.set_result(kind(text))
+        for place, _, _ in waiting.values():
+            place.put_here(kind(text))
         if not self._greeted.done():
             self._greeted.set_result(ManagerAway(text))
         if self._transport is not None:
@@ -130,26 +196,42 @@ class AsyncLink(asyncio.Protocol):
 
     def close(self) -> None:
         """See Link."""
-        self._lose("this side closed the connection")
+        if not self._loop.is_closed():
+            self._lose("this side closed the connection")
+            return
+        # Nothing can be done through its loop any more, but to end the connection.
+        self._lost = self._lost or LinkLost("the event loop of this connection was closed")
+        self._transport = None
+        if self._plain is not None:
+            with contextlib.suppress(OSError):
+                self._plain.shutdown(socket.SHUT_RDWR)
 
     # ---- calling --------------------------------------------------------------------------
 
     async def call(self, request: Request) -> object:
         """See Link."""
         if request.ticket is None:
-            await self._writable.wait()
+            if not self._writable.is_set():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(silence.SILENT_S):
+                        await self._writable.wait()
+                if not self._writable.is_set():
+                    self._lose(f"the queue manager at {self._address} takes nothing any more")
+            if self._of_parent:
+                raise of_parent("this call")
             if self._lost is not None or self._transport is None:
                 raise ManagerAway(str(self._lost))
             self._write(request)
             if not request.waits:
                 return None
-        future: asyncio.Future[object] = request.ticket[1]
-        given_up = request.to_give_up
+        place: Handover = request.ticket[1]
         try:
-            # Shielded: the answer may bring messages, which must not be lost with the task.
-            result = await (asyncio.shield(future) if given_up is request else future)
-        except asyncio.CancelledError:
-            if given_up is not None:
+            result = await place.take()
+        except GeneratorExit:
+            raise  # The loop is over.
+        except BaseException:
+            # The answer may bring messages, which must not be lost with the task.
+            if (given_up := request.to_give_up) is not None:
                 await self._give_up(given_up)
             raise
         finally:
@@ -173,10 +255,52 @@ class AsyncLink(asyncio.Protocol):
             return written(0, request.asked)
         number = self._number = self._number % 0xFFFF_FFFF + 1
         pieces = written(number, request.asked)
-        future: asyncio.Future[object] = self._loop.create_future()
-        request.ticket = number, future
-        self._waiting[number] = (future, request)
+        place = Handover(request.missed)
+        request.ticket = number, place
+        now = self._loop.time()
+        if not self._waiting:
+            self._heard_s = now
+        due = request.due(now)
+        self._waiting[number] = (place, request, due)
+        look = now + silence.SILENT_S / 2 if due is None else due
+        if self._watch is None or self._watch.when() > look:
+            self._look_at(look)
         return pieces
+
+    # ---- a manager that is silent ---------------------------------------------------------
+
+    def _look_at(self, when: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = self._loop.call_at(when, self._look_after)
+
+    def _look_after(self) -> None:
+        """Give up what is overdue; ask for a sign of life, and give up the connection without."""
+        self._watch, now = None, self._loop.time()
+        if self._lost is not None or not self._waiting:
+            return
+        for place, request, due in list(self._waiting.values()):
+            if due is not None and now >= due and place.awaited:
+                # Messages that it brings at last are kept for the next receive.
+                place.put_here(AnswerOverdue(overdue(self._address)))
+                if request.late is None:
+                    self._lose(overdue(self._address))
+                    return
+        pause_s = silence.SILENT_S / 2
+        if self.greeting.revision < frames.REVISION_LIFE:
+            self._heard_s = now
+        if now >= self._heard_s + 2 * pause_s:
+            self._lose(f"the queue manager at {self._address} gave no answer in time")
+            return
+        if now >= self._heard_s + pause_s and self._transport is not None:
+            number = self._number = self._number % 0xFFFF_FFFF + 1
+            self._transport.writelines(frames.frame(number, Code.LIFE, ()))
+            looks = [self._heard_s + 2 * pause_s]
+        else:
+            looks = [self._heard_s + pause_s]
+        looks += [due for place, _, due in self._waiting.values()
+                  if due is not None and place.awaited]  # fmt: skip
+        self._look_at(min(looks))
 
     async def _give_up(self, request: Request) -> None:
         """The task that receives was cancelled: end the wait at the manager too.
@@ -184,16 +308,12 @@ class AsyncLink(asyncio.Protocol):
         It is awaited, so that what had been taken by then is back in reach of the next receive
         when the cancelling is over. A manager that does not answer is not waited for.
         """
-        number, future = request.ticket
-        try:
-            if not future.done() and self._lost is None:
-                self._write(Request(requests.CancelReceive(number), waits=False))
-                await asyncio.wait([future], timeout=CANCEL_S_MAX)
-        finally:
-            if future.done():
-                request.missed(future.result())
-            else:
-                future.cancel()  # The answer will find nobody, and be kept when it comes.
+        number, place = request.ticket
+
+        def cancel() -> None:
+            self._write(Request(requests.CancelReceive(number), waits=False))
+
+        await place.give_up(cancel, CANCEL_S_MAX)
 
     # ---- asyncio --------------------------------------------------------------------------
 
@@ -204,40 +324,45 @@ class AsyncLink(asyncio.Protocol):
             own.abort()
             return
         own.set_write_buffer_limits(high=WRITE_BYTES_MAX)
-        plain = own.get_extra_info("socket")
+        plain = self._plain = own.get_extra_info("socket")
         self._poll.register(plain.fileno(), select.POLLIN)
         if not self._address.path:
-            plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            silence.watch(plain)
         try:
             self._hello = self._greets(own)
         except OnceqError as error:
             self._greeted.set_result(error)
             own.abort()
             return
-        own.writelines(frames.frame(1, Code.HELLO, self._hello.head))
+        except OSError as error:
+            self._greeted.set_result(self._address.broke_at_once(error))
+            own.abort()
+            return
+        own.writelines(self._hello.first)
 
     def _greets(self, own: asyncio.Transport) -> Hello:
         """What to say first; raises OnceqError."""
         tls = own.get_extra_info("ssl_object")
         if tls is not None:
             check_protocol(self._address, tls.selected_alpn_protocol())
-        proof = tls.getpeercert() if tls is not None else None
-        peer = own.get_extra_info("peername")
-        where = str(peer[0]) if isinstance(peer, tuple) else ""
-        return self._shown.greeting(self._address, where, proof)
+        return self._shown.hello(self._address, own.get_extra_info("socket"), tls)
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
+        self._heard_s = self._loop.time()
         try:
             for number, code, head, rest in self._parser.feed(data):
                 self._take(number, code, head, rest)
         except OnceqError as error:
             self._lose(f"the connection to {self._address} broke: {error}")
+        except BaseException:
+            # Of a signal handler. The loop goes on, and nobody else will hear of this answer.
+            self._lose("the taking of an answer on this connection was interrupted")
+            raise
 
     def _take(self, number: int, code: int, head: memoryview, rest: memoryview) -> None:
         if not self._greeted.done():
-            if code & FAILED or code == Code.HELLO | ANSWER:
-                self._greeted.set_result(self._heard(code, head))
+            self._hear(code, head)
             return
         if number == 0:
             error = failure(head)
@@ -246,27 +371,32 @@ class AsyncLink(asyncio.Protocol):
             else:
                 self._lose(f"the queue manager ended the connection: {error}")
             return
-        future, request = self._waiting.pop(number, (None, None))
-        if future is None or request is None:
+        place, request, _ = self._waiting.get(number, (None, None, None))
+        if place is None or request is None:
             return
         try:
             result = decode(request.kind, code, head, rest)
         except OnceqError as error:
             result = error
-        if future.done():
-            request.missed(result)
+        if place.awaited:
+            place.put_here(result)
         else:
-            future.set_result(result)
+            request.missed(result)
+        self._waiting.pop(number, None)  # Last: whatever comes between, its caller hears of it.
 
-    def _heard(self, code: int, head: memoryview) -> Greeting | OnceqError:
-        """What answers the hello; raises MalformedPacket."""
+    def _hear(self, code: int, head: memoryview) -> None:
+        """What answers the hello, or what comes before it."""
         assert self._hello is not None, "it was said"
-        if code & FAILED:
-            return self._hello.refused(failure(head))
+        assert self._transport is not None, "it was said there"
         try:
-            return self._hello.accepted(greeting(head))
-        except UnknownVersion as error:
-            return error
+            said = self._hello.heard(code, head)
+        except OnceqError as error:
+            self._greeted.set_result(error)
+            return
+        if isinstance(said, Greeting):
+            self._greeted.set_result(said)
+        else:
+            self._transport.writelines(said)
 
     def pause_writing(self) -> None:
         """See asyncio."""
@@ -285,3 +415,9 @@ class AsyncLink(asyncio.Protocol):
         """See asyncio."""
         self._ungreeted(exc)
         self._lose(f"the connection to {self._address} broke" + (f": {exc}" if exc else ""))
+
+
+def _said(loop: asyncio.AbstractEventLoop) -> str:
+    """A loop, for those who look for it."""
+    how = "is closed" if loop.is_closed() else "runs" if loop.is_running() else "does not run now"
+    return f"the event loop that it was made in ({type(loop).__name__}, which {how})"

@@ -27,6 +27,7 @@ from onceq.version import __version__
 if TYPE_CHECKING:
     from onceq.store.backup import Backup
     from onceq.store.files import Files
+    from onceq.tls.signing import Signer
 
 KEEP_SHARE = 10
 """The queue manager is told so many times more often than it wants to be."""
@@ -47,20 +48,23 @@ class Making:
 
     def __init__(
         self, path: str, held: BackupHold, session: Session, progress: Progress | None,
-        *, clock: Callable[[], float] = time.monotonic,
+        *, configuration: bool = True, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         """Begin.
 
         Args:
             held: What the queue manager has answered.
+            configuration: Whether ``onceq.toml`` is copied, too.
 
         Raises:
             ConfigurationError: The directory cannot be used.
             NoSpace: There is no room.
             UnsupportedOperation: Its data directory cannot be seen from here.
+            AccessDenied: The private key of its identity cannot be read.
         """
         from onceq.store.backup import Backup
         from onceq.store.files import RealFiles
+        from onceq.tls.signing import signer_of
 
         self._name, self._id = session.name, guid_text(session.source)
         self._now_s = session.now_s()
@@ -70,7 +74,9 @@ class Making:
         self._asked = clock()
         files = RealFiles()
         _check_readable(files, held.cut.path, self._id)
-        self._backup = Backup(files, held.cut, path, beside=(CONFIGURATION_FILE,))
+        self._signer = signer_of(held.cut.path)
+        beside = (CONFIGURATION_FILE,) if configuration else ()
+        self._backup = Backup(files, held.cut, path, beside=beside)
 
     @property
     def due(self) -> bool:
@@ -89,7 +95,7 @@ class Making:
 
     def finish(self) -> BackupReport:
         """Read it back, and make it a backup."""
-        return finish(self._backup, name=self._name, id=self._id, taken_s=self._now_s)
+        return finish(self._backup, self._signer, name=self._name, id=self._id, taken_s=self._now_s)
 
 
 def _check_readable(files: Files, path: str, id: str) -> None:
@@ -104,9 +110,15 @@ def _check_readable(files: Files, path: str, id: str) -> None:
         )
 
 
-def finish(backup: Backup, *, name: str, id: str, taken_s: int) -> BackupReport:
-    """Make a backup of what was copied; see ``store.backup.Backup.finish``."""
-    made = backup.finish(manager=name, id=id, taken_s=taken_s, made_by=__version__)
+def finish(
+    backup: Backup, signer: Signer | None, *, name: str, id: str, taken_s: int
+) -> BackupReport:
+    """Make a backup of what was copied, and sign it; see ``store.backup.Backup.finish``."""
+    made = backup.finish(
+        manager=name, id=id, taken_s=taken_s, made_by=__version__,
+        sign=signer.sign if signer else None,
+    )  # fmt: skip
     return BackupReport(
-        backup.target, name, id, made.position, taken_s, len(made.files), made.bytes
-    )
+        backup.target, name, id, made.position, taken_s, len(made.files), made.bytes,
+        signer.fingerprint if signer else "",
+    )  # fmt: skip

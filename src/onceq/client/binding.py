@@ -13,6 +13,7 @@ becomes a function or method by ``in_threads`` and ``in_tasks`` of ``partners/dr
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from onceq.client.plans.plan import Plan
@@ -46,6 +47,26 @@ class TasksFace(Protocol[State]):
         """Carry a plan out."""
 
 
+class Debts(Protocol):
+    """A unit of work.
+
+    Attributes:
+        owed: What was called in it and has not been awaited to its end.
+    """
+
+    owed: list[str]
+
+
+class HasDebts(Protocol):
+    """A transaction for tasks."""
+
+    @property
+    def _state(self) -> Debts: ...
+
+
+Owing = TypeVar("Owing", bound=HasDebts)
+
+
 def threads(
     operation: Callable[Concatenate[S, P], Plan[T]],
 ) -> Callable[Concatenate[ThreadsFace[S], P], T]:
@@ -67,4 +88,26 @@ def tasks(
         return await self._run(operation(self._state, *args, **kwargs))
 
     describe(call, operation)
+    return call
+
+
+def counted(
+    method: Callable[Concatenate[Owing, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Owing, P], Coroutine[Any, Any, T]]:
+    """A method of a transaction for tasks, which is owed from its call until it was awaited."""
+    name = method.__name__
+
+    async def carry_out(self: Owing, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await method(self, *args, **kwargs)
+        finally:
+            self._state.owed.remove(name)
+
+    carry_out.__qualname__ = method.__qualname__  # Python names it where it is never awaited.
+
+    @wraps(method)
+    def call(self: Owing, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        self._state.owed.append(name)
+        return carry_out(self, *args, **kwargs)
+
     return call

@@ -1,9 +1,10 @@
 """How an application proves who it is, and whom it believes: tokens, and files for TLS.
 
 What stands in a file or in the environment is read anew for each connection, so that it can be
-replaced without a restart. A token leaves this process in one place, the hello of a connection,
-and only where nobody on the way can read it: over TLS, to a Unix socket, and over loopback. It
-stands in no text of ours: errors name where it was found.
+replaced without a restart. A token does not leave this process: whoever answers first proves that
+it knows the digest of the secret, and is told that covered by it (``model/tokens.py``). That is
+done over TLS, at a Unix socket, and over loopback. It stands in no text of ours: errors name where
+it was found.
 """
 
 from __future__ import annotations
@@ -14,12 +15,23 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.client.address import Address
-from onceq.client.greetings import Greeting
-from onceq.errors import AccessDenied, ConfigurationError, OnceqError, UnknownVersion
+from onceq.client.greetings import Greeting, greeting
+from onceq.errors import (
+    AccessDenied,
+    ConfigurationError,
+    MalformedPacket,
+    OnceqError,
+    UnknownVersion,
+    WrongAddress,
+)
 from onceq.model.loopback import is_loopback
 from onceq.model.record import Record
+from onceq.model.run import Buffer
+from onceq.permission import account_name
+from onceq.sockets.binding import bound_to, listener
 from onceq.tls.identity import guid_of
 from onceq.wire.app import frames
+from onceq.wire.app.frames import ANSWER, FAILED, Code, failure
 
 if TYPE_CHECKING:
     import ssl
@@ -99,26 +111,46 @@ class Credentials:
         self._kept()
 
     def greeting(
-        self, address: Address, peer: str, certificate: Mapping[str, Any] | None = None
-    ) -> Hello:
+        self, address: Address, peer: Any, certificate: Mapping[str, Any] | None = None, *,
+        bound: bytes = b"",
+    ) -> Hello:  # fmt: skip
         """What to say first on a connection.
 
         Args:
             peer: IP address of the other side; "" at a Unix socket.
             certificate: What it has proven itself with, as ``getpeercert()`` returns it.
+            bound: What the connection is (``sockets/binding.py``).
 
         Raises:
-            ConfigurationError: There is a token, and others could read it on its way; or what
-                should hold one for this queue manager does not.
+            ConfigurationError: There is a token, and others could read what is said with it; or
+                what should hold one for this queue manager does not.
             AccessDenied: The file with the token cannot be read, or others can.
         """
         found = self._found(address, guid_of(certificate))
         if found is not None and not (address.path or address.tls or is_loopback(peer)):
             raise ConfigurationError(
-                f"{found.where} is not shown to {address}, because it would cross the network as "
-                "it is: connect by tls://host:port"
+                f"{found.where} is not shown to {address}, because what is said with it would "
+                "cross the network as it is: connect by tls://host:port"
             )
-        return Hello(address, found)
+        return Hello(address, found, bound)
+
+    def hello(self, address: Address, own: Any, tls: ssl.SSLObject | None) -> Hello:
+        """The same, with all that is known of a connection.
+
+        Args:
+            own: Its socket.
+            tls: TLS of the connection; None: it has none.
+
+        Raises:
+            ServiceNotAvailable: Another account than the directory's listens at the socket.
+            OSError: The connection is gone.
+        """
+        if address.path:
+            check_listener(address, own)
+            return self.greeting(address, "", bound=bound_to(None, ""))
+        peer = own.getpeername()
+        proof = tls.getpeercert() if tls is not None else None
+        return self.greeting(address, str(peer[0]), proof, bound=bound_to(tls, peer))
 
     def _found(self, address: Address, guid: bytes) -> Found | None:
         """What the queue manager there is shown."""
@@ -148,40 +180,80 @@ class Credentials:
 
 
 class Hello:
-    """The first frame of one connection, and what its answer means."""
+    """What is said first on one connection, and what its answers mean."""
 
-    def __init__(self, address: Address, found: Found | None) -> None:
+    def __init__(self, address: Address, found: Found | None, bound: bytes) -> None:
         self._address = address
         self._found = found
+        self._bound = bound
+        self._nonce = b""
 
     @property
-    def head(self) -> frames.Hello:
-        """The head of the frame."""
-        return frames.Hello(frames.VERSION, PROGRAM, self._found.text if self._found else "")
+    def first(self) -> list[Buffer]:
+        """The first frame: of whoever has a token the question who knows it."""
+        if self._found is None:
+            return self._hello("")
+        from onceq.model.tokens import NONCE_BYTES, read
 
-    def refused(self, error: OnceqError) -> OnceqError:
+        name, _ = read(self._found.text) or ("", b"")
+        self._nonce = os.urandom(NONCE_BYTES)
+        return frames.frame(1, Code.PROVE, frames.Prove(name, self._nonce))
+
+    def heard(self, code: int, head: Any) -> Greeting | list[Buffer]:
+        """Who answers; or what is to be said next.
+
+        Raises:
+            OnceqError: It does not let this application in, or is not who has made the token.
+        """
+        if code & FAILED:
+            raise self._refused(failure(head))
+        if code == Code.HELLO | ANSWER and not self._nonce:
+            return greeting(head)
+        if code == Code.PROVE | ANSWER and self._nonce and self._found is not None:
+            return self._proven(frames.decode_head(head, frames.Known), self._found)
+        raise MalformedPacket(f"{self._address} answers what was not asked (code {code})")
+
+    def _hello(self, proof: str) -> list[Buffer]:
+        self._nonce = b""
+        return frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, PROGRAM, proof))
+
+    def _proven(self, said: frames.Known, found: Found) -> list[Buffer]:
+        """The token, covered, for whoever knows its digest; raises AccessDenied."""
+        from hmac import compare_digest
+
+        from onceq.model.tokens import TokenExchange, digest_of, read
+
+        _, secret = read(found.text) or ("", b"")
+        digest = digest_of(said.salt, secret)
+        talk = TokenExchange(self._nonce, said.nonce, self._bound)
+        if not compare_digest(talk.known(digest), said.proof):
+            raise AccessDenied(
+                f"what answers at {self._address} does not know, and was not told, {found.where}: "
+                "it is wrong, was revoked, or has expired ('onceq token list' there shows "
+                "those that are good); or this is not the queue manager that has made it; or the "
+                "connection goes through a tunnel that begins at another address or port"
+            )
+        return self._hello(talk.covered(digest, secret).hex())
+
+    def _refused(self, error: OnceqError) -> OnceqError:
         """What the queue manager answered instead of its name, with what to do."""
+        if self._found is not None and type(error) is MalformedPacket:
+            return UnknownVersion(
+                f"the queue manager at {self._address} is of a version to which tokens were said "
+                f"as they are, and was not told {self._found.where}: update it, or connect without "
+                "a token"
+            )
         if type(error) is not AccessDenied:
             return error
         if self._found is not None:
             return AccessDenied(
-                f"the queue manager at {self._address} does not take {self._found.where}: it is "
-                "wrong, was revoked, or has expired; 'onceq token list' there shows those that are "
-                "good"
+                f"the queue manager at {self._address} does not take {self._found.where}: it was "
+                "revoked, or has expired; 'onceq token list' there shows those that are good"
             )
         return AccessDenied(
             f"the queue manager at {self._address} does not know who this is; show a token "
             f"(token_file=, or {TOKEN_FILE}) or a certificate (tls=, or {CERTIFICATE})"
         )
-
-    def accepted(self, said: Greeting) -> Greeting:
-        """The greeting, if what was shown was looked at; raises UnknownVersion."""
-        if self._found is not None and said.revision < frames.REVISION_TOKENS:
-            raise UnknownVersion(
-                f"the queue manager at {self._address} is of a version that knows no tokens, and "
-                f"has not looked at {self._found.where}: update it, or connect without a token"
-            )
-        return said
 
 
 def environment_files() -> Tls:
@@ -212,6 +284,25 @@ def is_secret(text: str) -> bool:
     from onceq.model.tokens import PREFIX
 
     return text.strip().startswith(f"{PREFIX}_")
+
+
+def check_listener(address: Address, own: Any) -> None:
+    """Whether it is the queue manager whose directory it is that listens at a Unix socket, or root,
+    or this account itself; raises WrongAddress."""
+    account = listener(own)
+    if account is None or account in (0, os.geteuid()):
+        return
+    folder = os.path.dirname(os.path.realpath(address.path))
+    try:
+        if os.stat(folder).st_uid == account:
+            return
+    except OSError:
+        pass  # it cannot be seen whose it is
+    raise WrongAddress(
+        f"account {account_name(account)} listens at {address.path}, and the directory is not "
+        "its own: that is no queue manager of this directory. See who has put the socket there, "
+        "and start the queue manager as the account that the directory belongs to"
+    )
 
 
 def check_protocol(address: Address, chosen: str | None) -> None:

@@ -22,7 +22,14 @@ from typing import Final, Protocol, Unpack
 from onceq.client.enlisting import AnyTransaction, leave
 from onceq.client.letter_search import Peekable, Search
 from onceq.client.properties import SendProperties
-from onceq.errors import InvalidParameter, OnceqError
+from onceq.errors import (
+    InvalidParameter,
+    LinkLost,
+    MessageAlreadyReceived,
+    MessageLocked,
+    MessageNotFound,
+    OnceqError,
+)
 from onceq.model import letters
 from onceq.model.classes import MessageClass
 from onceq.model.letters import (
@@ -49,6 +56,8 @@ __all__ = [
 
 BATCH: Final = 100
 """Dead letters that go home in one transaction."""
+FASTER: Final = (MessageNotFound, MessageAlreadyReceived, MessageLocked)
+"""Somebody else has a message that was found."""
 
 
 class Manager(Peekable, Protocol):
@@ -129,14 +138,14 @@ def give_back(
         in_doubt: Also those that may have been received.
         second: Also those of which their sender has another dead letter.
         dry_run: Only say what would happen.
-        progress: Called with the number of those that went, after each transaction.
+        progress: Called with the number of those that went, whenever it grows.
 
     Raises:
         OnceqError: A destination cannot be sent to any more; what went before has gone.
     """
     if limit < 1 or returns_max < 1:
         raise InvalidParameter("a limit is a number from 1")
-    found = Returned(0, [])
+    found, tell = Returned(0, []), progress or (lambda count: None)
     # All of them are found first: what goes home and dies again at once must not go round.
     wanted: list[Letter] = []
     search = Search(queues, which, now_s)
@@ -158,10 +167,15 @@ def give_back(
         return found
     for queue, of_queue in groupby(wanted, lambda letter: letter.queue):
         while batch := list(islice(of_queue, BATCH)):
-            yield from _send_plain(qm, batch, to) if queue == DEAD else _send(qm, batch, to)
-            found.sent += len(batch)
-            if progress is not None:
-                progress(found.sent)
+            if queue != DEAD:
+                yield from _send(qm, batch, to)
+                found.sent += len(batch)
+                tell(found.sent)
+                continue
+            for letter in batch:
+                yield from _send_plain(qm, letter, to)
+                found.sent += 1
+                tell(found.sent)
     return found
 
 
@@ -179,27 +193,40 @@ def _send(qm: Manager, batch: list[Letter], to: str) -> Calls[None]:
         raise
 
 
-def _send_plain(qm: Manager, batch: list[Letter], to: str) -> Calls[None]:
+def _send_plain(qm: Manager, letter: Letter, to: str) -> Calls[None]:
     """Not transactional: sent, and then removed. What died because its queue is transactional
     goes in a transaction of its own."""
-    for letter in batch:
-        message, (destination, values) = letter.message, home(letter, to)
-        in_transaction = message.message_class == MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
-        if in_transaction:
-            values.pop("priority", None)
-            values.pop("delivery", None)
+    message, (destination, values) = letter.message, home(letter, to)
+    in_transaction = message.message_class == MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
+    if in_transaction:
+        values.pop("priority", None)
+        values.pop("delivery", None)
+    what = "may have been sent, and stands"
+    try:
         yield partial(qm.send, destination, message.body, transactional=in_transaction, **values)
+        what = "was sent, and may stand"
         yield partial(qm.receive, letter.queue, lookup_id=message.lookup_id)
+    except OnceqError as error:
+        if isinstance(error, LinkLost) or what.startswith("was"):
+            said = f"{error.text}; dead letter {message.id} {what} here all the same"
+            error.args = (said, *error.args[1:])
+        raise
 
 
 def discard(
-    qm: Manager, queues: Sequence[str], which: Filter, now_s: int, *, dry_run: bool = False
-) -> Calls[int]:
-    """Remove messages for good; how many."""
-    count = 0
+    qm: Manager, queues: Sequence[str], which: Filter, now_s: int, *, dry_run: bool = False,
+    progress: Callable[[int], object] | None = None,
+) -> Calls[int]:  # fmt: skip
+    """Remove messages for good; how many.
+
+    Args:
+        progress: Called with the number of those that are removed, whenever it grows.
+    """
+    count, tell = 0, progress or (lambda count: None)
     if which == ALL and not dry_run:
         for queue in queues:
             count += yield from call(qm.purge, queue)
+            tell(count)
         return count
     search, wanted = Search(queues, which, now_s), list[Letter]()
     while not search.over:
@@ -208,7 +235,8 @@ def discard(
         if not dry_run:
             try:
                 yield partial(qm.receive, letter.queue, lookup_id=letter.message.lookup_id)
-            except OnceqError:
-                continue  # Somebody else was faster.
+            except FASTER:
+                continue
         count += 1
+        tell(count)
     return count

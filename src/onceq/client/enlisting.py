@@ -13,18 +13,20 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from onceq.client.plans.last_agent import ByRow
+from onceq.client.plans.last_agent import ByRow, rows
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.plans.xa import Deciding
 from onceq.client.results import MessageIds
-from onceq.errors import EnlistRefused, InDoubt, OnceqError, RolledBack
+from onceq.errors import CallInCall, EnlistRefused, InDoubt, OnceqError, RolledBack
 from onceq.model.branch import Vote
+from onceq.model.requests.request import kept_failure
 from onceq.model.xid import Xid
 from onceq.partners.contract import AnyPartner
 from onceq.partners.deciding import Made, Step, Steps, What, committing, undoing
 from onceq.partners.driving import Call, Calls, call, translated
 from onceq.partners.last_agent import LastAgent, committing_by_row, is_last_agent
+from onceq.partners.last_recovery import look_before_work
 
 T = TypeVar("T")
 
@@ -125,8 +127,9 @@ class AnyHome(Protocol):
     def partner_for(self, connection: object, /) -> AnyPartner:
         """What takes part for a connection."""
 
-    def look_after_rows(self, last: LastAgent, /) -> None:
-        """Recover branches that rows in the database of a last agent decide from now on."""
+    def look_after_rows(self, last: LastAgent, /) -> bool:
+        """Recover branches that rows in the database of a last agent decide from now on; returns
+        whether recovery has found that the database was set back."""
 
     def look_after(self, partner: AnyPartner, /) -> None:
         """Recover the resource of a partner from now on."""
@@ -163,7 +166,7 @@ class AnyTransaction(Protocol):
     def _run(self, plan: Plan[T], /) -> Awaitable[T] | T:
         """Carry a plan out on its connection."""
 
-    def abort(self) -> Awaitable[None] | None:
+    def abort(self, why: str = "") -> Awaitable[None] | None:
         """Undo all of it."""
 
 
@@ -186,22 +189,23 @@ def enlist(tx: AnyTransaction, connection: Any) -> Calls[Any]:
         TwoPhaseForbidden: The server does not allow it; the text says which line to change.
         EnlistRefused: It cannot take part; the text says why.
         NoCoordinator: This manager takes no part in external transactions.
+        DatabaseRestored: A last agent was set back to an earlier state.
     """
     partner = tx._manager.partner_for(connection)
     tx._state.check_open()
-    yield partner.check
-    if tx._partners is None:
-        tx._partners = Partners(Deciding(tx._state))
-    partners = tx._partners
     last = is_last_agent(partner)
-    if last and partners.by_row is not None:
+    if last and tx._partners is not None and tx._partners.by_row is not None:
         raise EnlistRefused(
             "a transaction has one last agent, and there is one; enlist a connection that takes "
             "part in two-phase commit"
         )
+    yield partner.check
+    if tx._partners is None:
+        tx._partners = Partners(Deciding(tx._state))
+    partners = tx._partners
     if last:
         by_row = ByRow(tx._state, partner.name)
-        tx._manager.look_after_rows(partner)
+        yield from _look_before_work(tx, partner)
         yield partial(partner.begin, by_row.xid)
         partners.by_row = by_row
         partners.add(partner, by_row.xid)
@@ -213,10 +217,36 @@ def enlist(tx: AnyTransaction, connection: Any) -> Calls[Any]:
     return getattr(partner, "work", connection)
 
 
+class _Asking:
+    """The rows that the queue manager of a transaction has seen; see ``last_recovery.Rows``."""
+
+    def __init__(self, tx: AnyTransaction) -> None:
+        self._tx = tx
+
+    def rows(self, agent: str, found: int = 0) -> object:
+        """See ``last_recovery.Rows``."""
+        return self._tx._manager._run(rows(self._tx._state.session, agent, found))
+
+
+def _look_before_work(tx: AnyTransaction, last: LastAgent) -> Calls[None]:
+    """See that the database of a last agent was not set back; on a new connection it is asked."""
+    manager = tx._state.session.source.hex()
+    if not tx._manager.look_after_rows(last) and not last.is_new(manager):
+        return
+    try:
+        yield from look_before_work(_Asking(tx), manager, last, last.name)
+    except BaseException:
+        yield last.withdraw
+        raise
+    last.set_looked(manager)
+
+
 def commit(tx: AnyTransaction, partners: Partners) -> Calls[MessageIds]:
     """Make all of it happen, here and at every partner; see ``Transaction.commit``."""
     unit = tx._state
     unit.check_open()
+    if unit.owed:
+        unit.check_awaited()
     if unit.doomed is not None:
         return _commit_doomed(tx, partners)
     if partners.by_row is not None:
@@ -283,21 +313,52 @@ def _commit_by_row(tx: AnyTransaction, partners: Partners, by_row: ByRow) -> Cal
     return unit.sent if unit.sent is not None else MessageIds(unit.session.source)
 
 
-def abort(tx: AnyTransaction) -> Calls[None]:
-    """Undo all of it: nothing is sent, what was received goes back, partners roll back."""
+def failure_of(error: BaseException) -> str:
+    """What is kept of an error with the messages that it gives back."""
+    said = str(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def abort(tx: AnyTransaction, why: str = "") -> Calls[None]:
+    """Undo all of it: nothing is sent, what was received goes back, partners roll back.
+
+    Args:
+        why: What is kept with each message that goes back, of at most ``FAILURE_CHARS_MAX``
+            characters; what is longer is cut (``Message.failure``).
+
+    Raises:
+        WrongProcess: It is the parent's, and so are the connections of its partners.
+    """
+    if tx._state.life is not tx._state.session.life:
+        tx._state.check_process()
     if tx._partners is not None:
         yield from tx._partners.roll_back()
     if tx._state.begun and tx._on.alive:
-        yield partial(tx._manager._run, tx._state.abort(), tx._on)
+        unit = tx._state
+        kept = kept_failure(why, unit.session.revision)
+        yield partial(tx._manager._run, unit.abort(kept), tx._on)
     else:
         tx._state.drop()
 
 
-def leave(tx: AnyTransaction) -> Calls[None]:
-    """Leave a block without a commit: undo what is open. Whoever leaves so has other news than an
-    error of this."""
-    if not tx._state.over:
-        with contextlib.suppress(OnceqError):
-            yield tx.abort
-    elif tx._partners is not None and not tx._state.decided:
+def leave(tx: AnyTransaction, error: BaseException | None = None) -> Calls[None]:
+    """Leave a block without a commit: undo what is open. In a forked child the parent goes on.
+
+    Args:
+        error: What it is left with; what was received goes back with that.
+
+    Raises:
+        CallInCall: It is still to be undone, when the call is over in which this came.
+    """
+    unit = tx._state
+    if unit.life is not unit.session.life:
+        return
+    if not unit.over:
+        try:
+            yield partial(tx.abort, failure_of(error)) if error is not None else tx.abort
+        except CallInCall:
+            raise
+        except OnceqError:
+            pass  # The error that has ended the block is told.
+    elif tx._partners is not None and not unit.decided:
         yield from tx._partners.roll_back()

@@ -29,8 +29,23 @@ def greeting(head: Any) -> Greeting:
 
 def check_jobs(revision: int) -> None:
     """Raises UnsupportedOperation if a queue manager that knows so much has no jobs."""
-    if revision < frames.REVISION_JOBS:
+    _check(revision, frames.REVISION_JOBS, "has no jobs")
+
+
+def check_pages(revision: int) -> None:
+    """Raises UnsupportedOperation if a queue manager that knows so much tells no list in pages."""
+    _check(revision, frames.REVISION_PAGES, "does not tell a list in pages")
+
+
+def check_identifiers(revision: int) -> None:
+    """Raises UnsupportedOperation if a queue manager that knows so much wants the identifiers of
+    transactions made for it."""
+    _check(revision, frames.REVISION_IDENTIFIERS, "makes no identifiers of transactions")
+
+
+def _check(revision: int, needed: int, why: str) -> None:
+    if revision < needed:
         raise UnsupportedOperation(
-            "this queue manager is older than its client and has no jobs; bring it to the same "
-            "version of onceq"
+            f"this queue manager is older than its client and {why}; bring it to the same version "
+            "of onceq"
         )

@@ -11,12 +11,20 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from onceq.client.greetings import Greeting as Greeting
-from onceq.errors import LinkLost, ServiceNotAvailable
+from onceq.errors import AnswerOverdue, LinkLost, ServiceNotAvailable
 from onceq.model import requests
 from onceq.model.record import MutableRecord
-from onceq.model.requests import AskOutcome, CommitGroup, Look, Receive, RollbackGroup
+from onceq.model.requests import (
+    AskOutcome,
+    BeginAttempt,
+    CommitGroup,
+    Look,
+    Receive,
+    RollbackGroup,
+)
 from onceq.model.requests.types import check_types
 from onceq.packet.batch import Batch
+from onceq.sockets import silence
 from onceq.wire.app.answers import kind_of
 
 
@@ -34,6 +42,8 @@ class Request(MutableRecord):
         behind: A request that goes out with it, right behind. Whoever asked calls the link with
             that next, and waits only for its answer.
         ticket: Of the link that has sent it: how its answer is found, until the caller has it.
+        until: When the time of the call is over that it is a part of, by ``time.monotonic``; None:
+            as the request itself says.
     """
 
     asked: requests.Request
@@ -41,28 +51,43 @@ class Request(MutableRecord):
     lazy: bool = False
     unhurried: bool = False
     shows: bool = False
-    late: Callable[[Batch], None] | None = None
+    late: Callable[[Batch | None], None] | None = None
     behind: Request | None = None
     ticket: Any = None
+    until: float | None = None
 
     def __post_init__(self) -> None:
         check_types(self.asked)
 
     def repeatable(self, error: ServiceNotAvailable) -> bool:
         """Whether it does no harm to ask again on another connection after that error."""
+        if isinstance(error, AnswerOverdue):
+            return False  # Its time is over.
         if not isinstance(error, LinkLost):
             return True  # It was never sent.
         asked = self.asked
         if isinstance(asked, Receive):
             return asked.peek and not (asked.handle or asked.cursor)
         # The version of a group takes effect once, however often it is asked for.
-        return isinstance(asked, (CommitGroup, RollbackGroup, Look, AskOutcome))
+        return isinstance(asked, (BeginAttempt, CommitGroup, RollbackGroup, Look, AskOutcome))
 
     @property
     def to_give_up(self) -> Request | None:
         """The receive whose wait is to end at the manager if the caller does not wait: itself, or
         the one behind it."""
         return self if isinstance(self.asked, Receive) else self.behind
+
+    def due(self, now: float) -> float | None:
+        """When its answer is overdue, by ``time.monotonic``; None: it may come whenever it comes.
+
+        Args:
+            now: It is sent.
+        """
+        asked, until = self.asked, self.until
+        if isinstance(asked, Receive) and asked.wait_ms >= 0:
+            own = now + asked.wait_ms / 1000
+            until = own if until is None else min(own, until)
+        return None if until is None else max(until, now) + silence.GRACE_S
 
     @property
     def kind(self) -> object:
@@ -71,8 +96,8 @@ class Request(MutableRecord):
 
     def missed(self, result: object) -> None:
         """The answer came too late for the one who asked."""
-        if self.late is not None and isinstance(result, Batch):
-            self.late(result)
+        if self.late is not None:
+            self.late(result if isinstance(result, Batch) else None)
 
 
 class Link(Protocol):
@@ -95,6 +120,9 @@ class Link(Protocol):
             ServiceNotAvailable: It was never sent.
         """
 
+    def interrupt(self) -> None:
+        """Begin to leave, in the middle of a call of this thread: that ends, and then leaves."""
+
     def close(self) -> None:
         """Leave."""
 
@@ -108,6 +136,13 @@ class AsyncAsking(Protocol):
     def alive(self) -> bool:
         """Whether requests can be made, as far as is known."""
 
+    def check_loop(self, *, leaving: bool = False) -> None:
+        """Raises WrongLoop where it cannot be used from the loop that runs (finding K6).
+
+        Args:
+            leaving: To be closed, which any may do when its own loop is over.
+        """
+
     async def look(self) -> bool:
         """See Link."""
 
@@ -116,3 +151,11 @@ class AsyncAsking(Protocol):
 
     def close(self) -> None:
         """Leave."""
+
+
+def overdue(address: object) -> str:
+    """What is said of an answer that did not come."""
+    return (
+        f"the queue manager at {address} gave no answer, {silence.GRACE_S:g} s behind the "
+        "time-out; what was asked may have happened"
+    )

@@ -16,40 +16,51 @@ Upholds: I4 (at most one committed receive), I17 (who is lost gives everything b
 from __future__ import annotations
 
 import contextlib
+import math
 from array import array
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from onceq.client.again import (
     TRIES,
     Manager,
     Transaction,
     Tries,
-    check_done,
     gone,
     inside,
     settle,
 )
-from onceq.client.enlisting import leave
+from onceq.client.breaker import Breaker
+from onceq.client.enlisting import AnyTransaction, leave
+from onceq.client.handlers import check_done
 from onceq.client.logs import log
-from onceq.client.plans import queues
+from onceq.client.loop_database import Database, Unworkable
+from onceq.client.plans import handles, queues
 from onceq.client.plans.ahead import ahead
-from onceq.client.plans.selection import wait_ms
+from onceq.client.plans.selection import some, wait_ms
 from onceq.errors import (
+    AccessDenied,
     InDoubt,
     InvalidParameter,
+    MessageAlreadyReceived,
+    MessageLocked,
+    MessageNotFound,
+    NotCarriedOut,
     OnceqError,
     PartnerLost,
     ReceiveTimeout,
     Retryable,
+    RolledBackByTime,
     ServiceNotAvailable,
+    WrongProcess,
 )
+from onceq.model.requests.transactions import IDLE_S_MAX
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.batch import Batch
 from onceq.partners.driving import Calls, call
-from onceq.partners.last_agent import is_last_agent
 
+TransactionT = TypeVar("TransactionT", bound=AnyTransaction)
 Wait = Callable[[float], Awaitable[bool] | bool]
 """Waits so many seconds, or until the loop is to stop; whether it is."""
 
@@ -57,6 +68,8 @@ LOOK_S: Final = 0.5
 """Where a stop may come, a wait for a message is asked for in slices of so many seconds."""
 AWAY_S: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 """Waits of ``consume`` while the queue manager or a database is away; the last one is repeated."""
+TIMED_OUT_S: Final = 1.0
+"""Wait after a transaction that was rolled back by time."""
 
 NOTHING: Final = Batch(Run(b"", array(LENGTH_TYPE)), array("Q"), array("I"), array("I"))
 
@@ -87,65 +100,6 @@ class Absence:
             log().warning("queue=%s: going on", self._queue)
 
 
-class Database:
-    """The database connection of one worker: opened when it is first needed, and after each failure
-    anew, so that nothing of what has failed is on it.
-
-    Attributes:
-        connection: What the application's function has opened; None: nothing yet.
-    """
-
-    def __init__(self, connect: Callable[[], object] | None) -> None:
-        self._connect = connect
-        self._opened = False
-        self.connection: Any = None
-
-    def ready(self) -> Calls[None]:
-        """Have a connection, where one is wanted.
-
-        Raises:
-            PartnerLost: The database cannot be reached any more. The first time its own error
-                leaves as it is: the address may be wrong.
-        """
-        if self._connect is None or self.connection is not None:
-            return
-        try:
-            self.connection = yield self._connect
-        except Exception as error:
-            if not self._opened:
-                raise
-            raise PartnerLost(f"the database cannot be reached: {error}") from error
-        self._opened = True
-
-    def arguments(self, tx: Transaction) -> Calls[tuple[object, ...]]:
-        """What a handler gets besides the message: what is enlisted in its transaction."""
-        if self.connection is None:
-            return ()
-        return ((yield partial(tx.enlist, self.connection)),)
-
-    @property
-    def broken(self) -> bool:
-        """Whether the connection says that it is lost."""
-        raw = self._raw()
-        return bool(
-            getattr(raw, "broken", False) is True
-            or getattr(raw, "closed", False) not in (False, 0)
-            or getattr(raw, "open", True) is False
-        )
-
-    def drop(self) -> Calls[None]:
-        """Close it."""
-        raw, self.connection = self._raw(), None
-        close = getattr(raw, "close", None)
-        if callable(close):
-            with contextlib.suppress(Exception):
-                yield close
-
-    def _raw(self) -> object:
-        made = self.connection
-        return made.connection if made is not None and is_last_agent(made) else made
-
-
 class Course:
     """How one loop, or one worker of it, goes on.
 
@@ -153,17 +107,22 @@ class Course:
         batch: Messages of one transaction, at most.
         handled: Messages that were handed on and committed.
         database: The database that takes part, if one does.
+        breaker: What all workers of the loop know of failures.
+        idle_s: How long a handler may take; 0: as long as it needs.
     """
 
     def __init__(
         self, queue: str, timeout: float | None, batch: int, *, stoppable: bool,
         connect: Callable[[], object] | None = None, absence: Absence | None = None,
+        breaker: Breaker | None = None, limit: float | None = None,
     ) -> None:  # fmt: skip
         if batch < 1:
             raise InvalidParameter(f"a batch has at least one message, not {batch}")
         wait_ms(timeout)  # raises InvalidParameter
         self.queue = queue
         self.batch = batch
+        self.breaker = breaker if breaker is not None else Breaker(queue)
+        self.idle_s = limit_s(limit)
         self.handled = 0
         self.database = Database(connect)
         self._absence = absence if absence is not None else Absence(queue)
@@ -171,6 +130,11 @@ class Course:
         self._stoppable = stoppable
         self._failed = 0
         self._tries: dict[int, Tries] = {}
+
+    def limited(self, tx: TransactionT) -> TransactionT:
+        """A transaction that is not forgotten while it is worked in."""
+        tx._state.idle_s = self.idle_s
+        return tx
 
     def slice_s(self, *, anew: bool = False) -> float | None:
         """How long to wait for a message now; or, anew, once the one at hand is done."""
@@ -192,6 +156,11 @@ class Course:
         """A message came: the time begins anew."""
         self._left = self._timeout
 
+    def given_back(self, taken: Batch) -> None:
+        """A handler has aborted its transaction by itself: it has not handled what it was given."""
+        self.came()
+        self.answered()
+
     def argument(self, taken: Batch) -> Any:
         """What a handler is called with."""
         return taken if self.batch > 1 else taken[0]
@@ -204,6 +173,7 @@ class Course:
     def done(self, taken: Batch) -> None:
         """Messages are committed."""
         self.handled += len(taken)
+        self.breaker.handled()
         self.came()
         self._tries.pop(taken.lookup_ids[0], None)
         self.answered()
@@ -231,7 +201,7 @@ class Course:
             raise error
         log().warning(
             "queue=%s: a handler failed, what it was given goes back: %s: %s", self.queue,
-            type(error).__name__, error,
+            type(error).__name__, error, exc_info=error,
         )  # fmt: skip
         return wait
 
@@ -246,19 +216,19 @@ def consume(
     qm: Manager, course: Course, handler: Callable[..., object], stop: Stop, wait: Wait
 ) -> Calls[int]:
     """Call a handler for each message, or for batches; see ``QueueManager.consume``."""
-    tx = qm.transaction()
+    attempt, tx = Attempt(qm, course, handler, wait), course.limited(qm.transaction())
     try:
         while goes_on(tx, stop):
-            now, tx = tx, qm.transaction()
-            attempt = Attempt(qm, course, handler, wait)
+            now, tx = tx, course.limited(qm.transaction())
             following = partial(_following, tx, stop)
-            if (yield from attempt.carry_out(now, take(now, course), following)) is None:
+            taking = take_another(qm, now, course) if course.breaker.says else take(now, course)
+            if (yield from attempt.carry_out(now, taking, following)) is None:
                 break
     except BaseException:
         yield from leave(tx)
         raise
     finally:
-        yield from course.database.drop()
+        yield from attempt.finish()
     return course.handled
 
 
@@ -276,6 +246,8 @@ class Attempt:
         self._course = course
         self._handler = handler
         self._wait = wait
+        self._said = ("", 0)
+        self._shown: handles.Handle | None = None
 
     def carry_out(
         self, tx: Transaction, taking: Calls[Batch | None],
@@ -290,14 +262,19 @@ class Attempt:
             What was taken and committed; none: nothing was, go on; None: the time is over.
         """
         course, taken = self._course, None
+        if not course.breaker.enter(self):
+            taking.close()
+            yield partial(self._wait, LOOK_S)
+            return NOTHING
         try:
-            yield from course.database.ready()
+            yield from course.database.ready(tx)
             taken = yield from taking
             if taken:
                 course.answered()
                 yield from self._handle(tx, course.argument(taken))
                 yield from finish(self._qm, tx, course, following(), self._wait)
-                course.done(taken)
+                (course.done if tx._state.decided else course.given_back)(taken)
+                yield from self._say(course.breaker.says)
                 if tx.pending:
                     yield from course.database.drop()  # It was cut, or may be.
             return taken
@@ -305,12 +282,18 @@ class Attempt:
             if isinstance(error, ServiceNotAvailable) and gone(error):
                 raise
             yield from self._away(tx, error, at_hand=bool(taken))
+        except (NotCarriedOut, Unworkable, WrongProcess) as error:
+            tx._state.blameless = True
+            if isinstance(error, Unworkable) and error.__cause__ is not None:
+                raise error.__cause__ from None
+            raise
         except Exception as error:
             if not taken or (isinstance(error, InDoubt) and error.transaction in ("", tx.id)):
                 raise
             yield from self._failed(tx, error, taken)
         finally:
             yield from leave(tx)
+            course.breaker.leave(self)
         return NOTHING
 
     def _handle(self, tx: Transaction, argument: Any) -> Calls[None]:
@@ -318,6 +301,7 @@ class Attempt:
         check_done((yield from inside(self._qm, tx, self._handler, argument, *given)))
 
     def _away(self, tx: Transaction, error: OnceqError, *, at_hand: bool) -> Calls[None]:
+        tx._state.blameless = True
         yield from leave(tx)
         yield from self._course.database.drop()
         yield partial(self._wait, self._course.away_s(error, at_hand=at_hand))
@@ -328,11 +312,41 @@ class Attempt:
             lost = PartnerLost(f"the connection to the database broke: {error}")
             yield from self._away(tx, lost, at_hand=True)
             return
-        yield from leave(tx)
+        policy = yield from _policy(self._qm, course.queue)
+        wait_s: float | None = None
+        if isinstance(error, RolledBackByTime):
+            wait_s = TIMED_OUT_S  # That is no failure of the message.
+            log().warning("queue=%s: a handler took too long: %s", course.queue, error)
+        elif policy or course.breaker.names(error):
+            wait_s = course.breaker.failed_s(taken.lookup_ids[0], error)
+        tx._state.blameless = wait_s is not None
+        yield from leave(tx, error)
         yield from course.database.drop()
-        wait_s = course.failed_s(error, taken, (yield from _policy(self._qm, course.queue)))
+        yield from self._say(course.breaker.says)
+        if wait_s is None:
+            wait_s = course.failed_s(error, taken, policy)
         if wait_s:
             yield partial(self._wait, wait_s)
+
+    def finish(self) -> Calls[None]:
+        """The loop is over: nothing is said of it any more."""
+        yield from self._say("")
+        yield from self._course.database.drop()
+
+    def _say(self, says: str) -> Calls[None]:
+        """Let operators see, beside who works on the queue, that everything fails; or not any
+        more."""
+        qm, shown, before = self._qm, self._shown, self._said
+        on = qm._state.connections  # With a connection what was shown on it is gone.
+        if before == (says, on) or not (says or before[0]):
+            return
+        self._said, self._shown = (says, on), None
+        with contextlib.suppress(OnceqError):
+            if shown is not None and before[1] == on:
+                yield from call(qm._run, handles.close(shown))
+            if says:
+                opening = handles.open_queue(qm._state, self._course.queue, note=says)
+                self._shown = yield from call(qm._run, opening)
 
 
 def goes_on(tx: Transaction, stop: Stop | None) -> bool:
@@ -351,6 +365,40 @@ def take(tx: Transaction, course: Course) -> Calls[Batch | None]:
         return (yield from call(tx._hold, course.queue, course.batch, timeout=course.slice_s()))
     except ReceiveTimeout:
         return None if course.nothing_came() else NOTHING
+
+
+def take_another(qm: Manager, tx: Transaction, course: Course) -> Calls[Batch | None]:
+    """One message behind the one that failed last, while everything fails; where there is none, or
+    nobody may look, the first one."""
+    behind = course.breaker.behind
+    asked = some(qm._state, course.queue, count=1, timeout=0.0, peek=True, after=behind)
+    try:
+        found = yield from call(qm._run, asked)
+        place = found.lookup_ids[0]
+        return (yield from call(tx._hold, course.queue, 1, timeout=0.0, lookup_id=place))
+    except ServiceNotAvailable:
+        raise
+    except (ReceiveTimeout, AccessDenied, MessageNotFound, MessageAlreadyReceived, MessageLocked):
+        course.breaker.behind = 0
+    try:
+        return (yield from call(tx._hold, course.queue, 1, timeout=course.slice_s()))
+    except ReceiveTimeout:
+        return None if course.nothing_came() else NOTHING
+
+
+def limit_s(limit: float | None) -> int:
+    """How long a transaction of a loop may be left alone, in whole seconds; 0: without end.
+
+    Raises:
+        InvalidParameter: It is no number of seconds.
+    """
+    if limit is None:
+        return 0
+    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < IDLE_S_MAX:
+        raise InvalidParameter(
+            f"limit is how many seconds a handler may take, or None, not {limit!r}"
+        )
+    return math.ceil(limit)
 
 
 def finish(

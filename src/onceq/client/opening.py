@@ -11,7 +11,7 @@ from onceq.client.threads.manager import QueueManager
 
 
 def connect(
-    where: str = ".",
+    where: str | PathLike[str] = ".",
     *,
     timeout: float = 10.0,
     token: str | None = None,
@@ -23,7 +23,7 @@ def connect(
     Args:
         where: ``onceq://host:port``, ``tls://host:port``, ``unix:///path``, or its data directory.
         timeout: Seconds for connecting.
-        token: What ``onceq token create`` has printed: it says who the application is. It is shown
+        token: What ``onceq token create`` has printed: it says who the application is. It is proven
             over TLS, at a Unix socket and over loopback, and nowhere else. None: the environment
             is asked (``ONCEQ_TOKEN``, ``ONCEQ_TOKEN_FILE``); "": none is shown.
         token_file: File with the token, or with a line for each of several queue managers

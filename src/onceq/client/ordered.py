@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, Literal, Protocol, TypedDict
 
 from onceq.client.again import Manager, Transaction, gone
+from onceq.client.breaker import Breaker, Pauses
 from onceq.client.key_order import AHEAD, Key, KeyOrder, of_stream
 from onceq.client.logs import log
 from onceq.client.loops import Absence, Attempt, Course, Stop, Wait
@@ -59,6 +60,8 @@ class Wish(Record, frozen=True):
     batch: int = 1
     order: Order = None
     database: Callable[[], object] | None = None
+    limit: float | None = None
+    pauses: Pauses | None = None
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "batch"):
@@ -85,26 +88,42 @@ class Wish(Record, frozen=True):
         self.course(Absence(self.queue), self.timeout)  # raises InvalidParameter
 
     @property
+    def given(self) -> int:
+        """With how many values its handler is called."""
+        return 3 if self.database is not None else 2
+
+    @property
     def key(self) -> Key | None:
         """What several workers keep the order by; None: they need not, or it is one worker."""
         if self.concurrency == 1 or self.order is None:
             return None
         return self.order if callable(self.order) else of_stream
 
-    def course(self, absence: Absence, timeout: float | None) -> Course:
+    def course(
+        self, absence: Absence, timeout: float | None, breaker: Breaker | None = None
+    ) -> Course:  # fmt: skip
         """For a worker."""
+        if breaker is None:
+            breaker = Breaker(self.queue, self.pauses)
         return Course(
             self.queue, timeout, self.batch, stoppable=True, connect=self.database,
-            absence=absence,
+            absence=absence, breaker=breaker, limit=self.limit,
         )  # fmt: skip
 
 
-class Options(TypedDict, total=False):
-    """What a decorated consumer may ask for; see ``QueueManager.consume``."""
+class Shared(TypedDict, total=False):
+    """What every consumer may ask for, whatever its handler gets; see ``QueueManager.consume``."""
 
     concurrency: int
-    batch: int
     order: Order
+    limit: float | None
+    pauses: Pauses | None
+
+
+class Options(Shared, total=False):
+    """What a decorated consumer may ask for; see ``QueueManager.consume``."""
+
+    batch: int
     database: Callable[[], object] | None
 
 
@@ -223,7 +242,7 @@ def in_order(
             finally:
                 workers.tell(partial(turns.done, turn, gone=left))
     finally:
-        yield from course.database.drop()
+        yield from attempt.finish()
 
 
 def _look(qm: Manager, course: Course, turns: Turns, workers: Workers, wait: Wait) -> Calls[None]:
@@ -248,7 +267,7 @@ def _look(qm: Manager, course: Course, turns: Turns, workers: Workers, wait: Wai
 
 def _work(qm: Manager, course: Course, attempt: Attempt, place: int, wait: Wait) -> Calls[bool]:
     """Let the handler have the message at a place; whether it is gone from there."""
-    tx = qm.transaction()
+    tx = course.limited(qm.transaction())
     try:
         taken = yield from attempt.carry_out(tx, _take(tx, course, place))
     except (MessageNotFound, MessageAlreadyReceived, MessageLocked):

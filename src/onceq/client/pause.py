@@ -46,10 +46,16 @@ def wait_readable(file: int | None, seconds: float | None) -> bool:
         return _waited(file, wake, seconds)
 
 
-def acquire(lock: threading.Lock) -> None:
-    """Acquire a lock, however long that takes; a signal is heard within LOCK_SLICE_S."""
-    while not lock.acquire(timeout=LOCK_SLICE_S):
-        pass
+def acquire(lock: threading.Lock, until: float | None = None) -> None:
+    """Acquire a lock, however long that takes; a signal is heard within LOCK_SLICE_S.
+
+    Args:
+        until: Give up then, by ``time.monotonic``.
+    """
+    while True:
+        left = LOCK_SLICE_S if until is None else min(LOCK_SLICE_S, until - time.monotonic())
+        if lock.acquire(timeout=max(left, 0.0)) or left <= 0:
+            return
 
 
 def _waited(file: int | None, wake: socket.socket | None, seconds: float | None) -> bool:

@@ -233,7 +233,8 @@ def _checked(name: str, value: Any) -> Any:
         value = _seconds(name, value)
     most = _RANGES[name]
     if not isinstance(value, int) or not 0 <= value <= most:
-        raise IllegalPropertyValue(f"{name} is a number from 0 to {most}, not {value!r}")
+        of = " of seconds" if name.startswith("time_to_") else ""
+        raise IllegalPropertyValue(f"{name} is a whole number{of} from 0 to {most}, not {value!r}")
     return int(value)
 
 

@@ -12,6 +12,8 @@ statement. So the thread closes all of it, when its last round is over.
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -131,35 +133,47 @@ class RecoveryThread:
         self._make = recovery
         self._recovery: Recovery | None = None
         self._lock = threading.Lock()
-        self._soon = threading.Event()
+        self._soon: queue.SimpleQueue[None] = queue.SimpleQueue()
+        """Of what may be used in a signal handler, unlike an event."""
         self._over = False
+        self._parents: Recovery | None = None
+        """Of the process that this one was forked from. It is kept: a connection that nobody knows
+        any more would be closed, and with it the parent's."""
+
+    def forked(self) -> None:
+        """This is a child now: its thread is the parent's, and so are the databases' connections;
+        what is enlisted here begins another one."""
+        self._lock, self._soon = threading.Lock(), queue.SimpleQueue()
+        self._parents, self._recovery = self._recovery or self._parents, None
 
     def look_after(self, partner: AnyPartner) -> None:
-        """Look after the resource of a partner from now on."""
+        """Look after the resource of a partner from now on, at the address that it shows."""
+        address = getattr(partner, "address", "")
         with self._lock:
-            if self._recovery is not None and self._recovery.knows(partner.name):
+            if self._recovery is not None and self._recovery.knows(partner.name, address):
                 return
             resource = partner.resource()
             recovery = self._recovery or self._make()
             if resource is not None:
-                recovery.add(resource, partner.name)
+                recovery.add(resource, partner.name, address)
             self._look_with(recovery)
 
-    def look_after_rows(self, last: LastAgent, promiser: ManagerPromiser) -> None:
-        """Look after branches that rows in that database decide.
+    def look_after_rows(self, last: LastAgent, promiser: ManagerPromiser) -> bool:
+        """Look after branches that rows in that database decide, at the address that it shows.
 
-        Raises:
-            DatabaseRestored: It was set back.
+        Returns:
+            Whether recovery has found that the database was set back.
         """
         with self._lock:
-            if self._recovery is not None and self._recovery.knows_agent(last.name):
-                self._recovery.check_restored(last.name)
-                return
+            known = self._recovery
+            if known is not None and known.knows_agent(last.name, last.address):
+                return last.name in known.restored
             agent = last.agent()
-            recovery = self._recovery or self._make()
+            recovery = known or self._make()
             if agent is not None:
-                recovery.add_agent(agent, promiser, last.name)
+                recovery.add_agent(agent, promiser, last.name, last.address)
             self._look_with(recovery)
+            return last.name in recovery.restored
 
     def _look_with(self, recovery: Recovery) -> None:
         first = self._recovery is None
@@ -168,22 +182,24 @@ class RecoveryThread:
             threading.Thread(
                 target=self._run, args=(recovery,), name=self._name, daemon=True
             ).start()
-        self._soon.set()
+        self._soon.put(None)
 
     def soon(self) -> None:
         """Look now."""
-        self._soon.set()
+        self._soon.put(None)
 
     def stop(self) -> None:
         """No further round begins; one that is under way is not waited for."""
         self._over = True
-        self._soon.set()
+        self._soon.put(None)
 
     def _run(self, recovery: Recovery) -> None:
         wait_s = 0.0
         while not self._over:
-            self._soon.wait(wait_s)
-            self._soon.clear()
+            with contextlib.suppress(queue.Empty):
+                self._soon.get(timeout=wait_s)
+                while True:
+                    self._soon.get_nowait()
             if self._over:
                 break
             now_s = time.monotonic()

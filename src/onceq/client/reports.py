@@ -19,6 +19,7 @@ class BackupReport(Record, frozen=True):
         position: Up to where its log goes.
         taken_at: When that was, in seconds since 1970 by the queue manager's clock.
         files, bytes: How many files it has, and their size.
+        signed_by: SHA-256 of the certificate that has signed it, hexadecimal; "": it is not signed.
     """
 
     path: str
@@ -28,6 +29,7 @@ class BackupReport(Record, frozen=True):
     taken_at: int
     files: int
     bytes: int
+    signed_by: str = ""
 
 
 class RestoreReport(Record, frozen=True):
@@ -45,6 +47,8 @@ class RestoreReport(Record, frozen=True):
         replaced: Directory in which the files of the queue manager that was there are kept; "" if
             there was none.
         configuration: "restored", "kept" (there was an ``onceq.toml``) or "none".
+        signed_by: SHA-256 of the certificate that has signed the backup, hexadecimal; "": that was
+            not asked (``unsigned``).
     """
 
     path: str
@@ -59,4 +63,5 @@ class RestoreReport(Record, frozen=True):
     set_aside: int = 0
     replaced: str = ""
     configuration: str = "none"
+    signed_by: str = ""
     dry_run: bool = False

@@ -20,7 +20,7 @@ import math
 from typing import Any, Final, Unpack
 
 from onceq.client.bodies import NOTHING, Body, Nothing, json_body
-from onceq.client.plans.plan import Plan, ask, do, look
+from onceq.client.plans.plan import Plan, ask, do, look, within
 from onceq.client.plans.receive import peek
 from onceq.client.plans.selection import wait_ms
 from onceq.client.plans.send import send
@@ -66,8 +66,8 @@ _OWN: Final = ("response_queue", "admin_queue", "acknowledge")
 
 def request(
     session: Session, /, queue: str, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
-    reply_to: str | None = None, timeout: float | None = TIMEOUT_S, transactional: bool = False,
-    **properties: Unpack[SendProperties],
+    reply_to: str | None = None, timeout: float | None = TIMEOUT_S,
+    transactional: bool | None = None, **properties: Unpack[SendProperties],
 ) -> Plan[Message]:  # fmt: skip
     """Send a request now, also inside the block of a transaction, and wait for its reply.
 
@@ -102,7 +102,8 @@ def request(
         values["time_to_be_received"] = math.ceil(min(max(timeout, 0), 1 << 31)) + REQUEST_GRACE_S
     id = yield from send(session, queue, body, transactional=transactional, **values)
     try:
-        return (yield from _wait(session, queue, id, reply_to or REPLIES, timeout))
+        until = None if timeout is None else session.clock() + timeout
+        return (yield from within(_wait(session, queue, id, reply_to or REPLIES, until), until))
     except ServiceNotAvailable as error:
         # Also where the error says that nothing has happened: the request has.
         raise LinkLost(f"request {id} to {queue} was sent, and then: {error.text}") from error
@@ -145,10 +146,9 @@ def _replies(session: Session, reply_to: str | None) -> Plan[str]:
 
 
 def _wait(
-    session: Session, queue: str, id: MessageId, replies: str, timeout: float | None
+    session: Session, queue: str, id: MessageId, replies: str, until: float | None
 ) -> Plan[Message]:
     """Wait for what answers a message."""
-    until = None if timeout is None else session.clock() + timeout
     rounds = 0
     while True:
         slice_s = LOOK_S[min(rounds, len(LOOK_S) - 1)]
@@ -188,7 +188,7 @@ def _known(session: Session, queue: str, id: MessageId) -> Plan[str]:
     """What is known of a request that nobody has answered, as far as the application may see it."""
     unseen = ""
     try:
-        for ending in (yield from endings(id, ())):
+        for ending in (yield from endings(session, id, ())):
             if ending.state == "waiting":
                 return f"it has not left this computer ({ending.text})"
             return ending.text
@@ -218,14 +218,13 @@ def _known(session: Session, queue: str, id: MessageId) -> Plan[str]:
 
 def reply(
     session: Session, /, message: Message, body: Body | Nothing = NOTHING, *,
-    json: object = NOTHING, transactional: bool = True, **properties: Unpack[SendProperties],
+    json: object = NOTHING, transactional: bool | None = None, **properties: Unpack[SendProperties],
 ) -> Plan[MessageId]:  # fmt: skip
     """Answer a request now. ``Transaction.reply`` does it together with receiving the request.
 
     Args:
         message: The request, as it was received.
-        body, json, properties: As in ``send``.
-        transactional: As in ``send``; the queue for replies of ``request`` is transactional.
+        body, json, transactional, properties: As in ``send``.
 
     Raises:
         InvalidParameter: The message wants no reply.

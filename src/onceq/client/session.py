@@ -19,6 +19,7 @@ from itertools import count
 from typing import Final
 
 from onceq.client.greetings import Greeting
+from onceq.client.owners import of_parent
 from onceq.errors import InvalidParameter, ServiceNotAvailable
 from onceq.model.identity import GUID_BYTES, TransactionId
 from onceq.packet.batch import Batch
@@ -38,11 +39,14 @@ class Session:
         source: GUID of the queue manager.
         name: Its computer name.
         revision: What the queue manager knows of the client protocol (``frames.REVISION``).
-        destinations: Names that were found good to send to before.
+        destinations: Names that were found good to send to before, and whether the queues of this
+            manager among theirs are transactional; None: none of them is of this manager.
         elsewhere: Managers (by GUID) and computers of which a queue was found to be another
             manager's.
         used: When a commit was last answered (by ``clock``): from then on the manager knows the
             present identifier. Before the first one: when that was made up.
+        connections: How many there were until now; what is open belongs to one of them.
+        life: What is begun belongs to it; a forked child has another one (finding K4).
     """
 
     def __init__(
@@ -54,7 +58,7 @@ class Session:
     ) -> None:
         self.source = greeting.id
         self.name = greeting.name
-        self.destinations: set[str] = set()
+        self.destinations: dict[str, bool | None] = {}
         self.elsewhere: set[str | bytes] = set()
         self.tracking = ""
         """Name of the queue for acknowledgments of tracked messages, once it is known."""
@@ -65,8 +69,14 @@ class Session:
         self._lock = threading.Lock()
         self.late: dict[str, deque[Batch]] = {}
         """By queue: messages that came when nobody waited any more."""
+        self.owed: dict[str, int] = {}
+        """By queue: receives on this connection that were given up and may still be answered."""
+        self.connections = 0
         self._transactions = count(1)
         self._globals = count(1)
+        self.life = object()
+        self._parents: set[bytes] = set()
+        """Identifiers under which the processes have committed that this one was forked from."""
         self.heard(greeting)
         self._begin()
 
@@ -77,6 +87,8 @@ class Session:
                 f"another queue manager ({greeting.name}) now answers where {self.name} did; "
                 "connect anew to talk to it"
             )
+        self.owed = {}
+        self.connections += 1
         self._ahead = greeting.now_s - self.clock()
         self._outcome_age_s = greeting.outcome_age_s
         self.revision = greeting.revision
@@ -87,13 +99,18 @@ class Session:
         self._id = began.to_bytes(4, "little") + self._random(GUID_BYTES - 4)
         self._commits = 0
 
+    def forked(self) -> None:
+        """This is a child now: commit under another identifier, and leave to the parent what came
+        for it. A thread that is not here any more may have held the lock."""
+        self._lock = threading.Lock()
+        self._parents.add(self._id)
+        self.life = object()
+        self.late = {}
+        self._begin()
+
     def next_global(self) -> int:
         """A number for an external transaction that nobody else uses: 96 bits."""
         return int.from_bytes(self._random(8), "big") << 32 | next(self._globals)
-
-    def token(self, size: int) -> bytes:
-        """Random bytes that nobody else has."""
-        return self._random(size)
 
     def now_s(self) -> int:
         """Seconds since 1970 by the manager's clock, about."""
@@ -121,16 +138,22 @@ class Session:
     def check(self, id: TransactionId) -> None:
         """Refuse to ask for commits of this session that were never begun.
 
-        To be told "aborted" would bar every commit up to that number (see ``AskOutcome``).
+        To be told "aborted" would bar every commit up to that number (see ``AskOutcome``), also of
+        the parent of a forked process, which may be at it.
+
+        Raises:
+            InvalidParameter, WrongProcess.
         """
+        if id.session in self._parents:
+            raise of_parent(f"commit {id}")
         if id.session == self._id and id.number > self._commits:
             raise InvalidParameter(f"{id} has not been committed yet")
 
-    def learn(self, destination: str) -> None:
-        """That name can be sent to."""
+    def learn(self, destination: str, kind: bool | None) -> None:
+        """That name can be sent to, and its queues here are of that kind."""
         if len(self.destinations) >= DESTINATIONS_MAX:
             self.destinations.clear()
-        self.destinations.add(destination)
+        self.destinations[destination] = kind
 
     def met(self, place: str | bytes) -> None:
         """What is there belongs to another manager."""
@@ -140,9 +163,19 @@ class Session:
 
     # ---- messages that came when nobody waited any more -------------------------------------
 
-    def keep(self, queue: str, batch: Batch) -> None:
-        """Received for a call that had been given up: the next receive gets them."""
+    def owe(self, queue: str) -> None:
+        """A receive was given up."""
         with self._lock:
+            self.owed[queue] = self.owed.get(queue, 0) + 1
+
+    def keep(self, queue: str, batch: Batch | None) -> None:
+        """Received for a call that had been given up: the next receive gets them. None: nothing
+        was, or it was refused."""
+        with self._lock:
+            if self.owed.get(queue):
+                self.owed[queue] -= 1
+            if batch is None:
+                return
             self.late.setdefault(queue, deque()).append(batch)
 
     def take(self, queue: str, count: int) -> Batch | None:

@@ -9,6 +9,7 @@ on itself.
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
 import struct
 import threading
@@ -18,29 +19,43 @@ from collections.abc import Collection, Iterable, Sequence
 from onceq.client.address import Address
 from onceq.client.connecting import READ_BYTES_MIN, Socket, connected, greet
 from onceq.client.credentials import Credentials
-from onceq.client.link import Request
+from onceq.client.link import Request, overdue
+from onceq.client.owners import drop_descriptor, of_parent, own
 from onceq.client.partly_written import PartlyWritten
 from onceq.client.pause import acquire, wait_readable
-from onceq.errors import LinkLost, ManagerAway, OnceqError, ServiceNotAvailable
+from onceq.errors import (
+    AnswerOverdue,
+    LinkLost,
+    ManagerAway,
+    OnceqError,
+    ServiceNotAvailable,
+    WrongProcess,
+)
+from onceq.model.requests import Receive
 from onceq.model.run import Buffer
+from onceq.sockets import silence
 from onceq.wire.app import frames
 from onceq.wire.app.answers import decode
-from onceq.wire.app.frames import failure
+from onceq.wire.app.frames import Code, failure
 from onceq.wire.app.requests import written
 
 READ_BYTES_MAX = 1 << 20
 PIECES_MAX = 64
+CLOSE_S = 1.0
+"""A connection that somebody still uses then is ended, and its descriptor goes with the object."""
 
 
 class _Slot:
     """Where one caller waits for its answer."""
 
-    __slots__ = ("done", "lock", "request", "result", "waits")
+    __slots__ = ("done", "due", "given_up", "lock", "request", "result", "waits")
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.done = False
         self.waits = False
+        self.given_up = False
+        self.due: float | None = None
         self.result: object = None
         self.lock = threading.Lock()
         self.lock.acquire()
@@ -51,7 +66,11 @@ class _Slot:
             self.lock.release()
 
     def put(self, result: object) -> None:
-        """The answer."""
+        """The answer, unless there is one."""
+        if self.done:
+            return
+        if self.given_up:
+            self.request.missed(result)
         self.result = result
         self.done = True
         self.nudge()
@@ -78,6 +97,7 @@ class SocketLink:
         self._address = address
         self._answer_timeout = answer_timeout
         shown = credentials or Credentials()
+        since = time.monotonic()
         self._socket: Socket = connected(address, timeout, shown)
         self._parser = frames.Parser()
         self._writing = threading.Lock()
@@ -85,18 +105,33 @@ class SocketLink:
         self._slots: dict[int, _Slot] = {}
         self._held: list[Buffer] = []
         self._number = 0
-        self._lost: ServiceNotAvailable | None = None
+        self._lost: OnceqError | None = None
         try:
-            self.greeting = greet(self._socket, address, self._parser, shown)
+            self.greeting = greet(
+                self._socket, address, self._parser, shown, since=since, timeout=timeout
+            )
             self._socket.settimeout(None)
-            if answer_timeout is not None:
-                # By the kernel: a timeout of Python's would let ``look`` wait as well. (What is
-                # read is waited for in ``_received``.)
-                span = struct.pack("@ll", *divmod(round(answer_timeout * 1_000_000), 1_000_000))
-                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, span)
+            # By the kernel: a timeout of Python's would let ``look`` wait as well. (What is read is
+            # waited for in ``_received``.)
+            seconds = silence.SILENT_S if answer_timeout is None else answer_timeout
+            span = struct.pack("@ll", *divmod(round(seconds * 1_000_000), 1_000_000))
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, span)
         except BaseException:
             self._socket.close()
             raise
+        own(self)
+
+    def forked(self) -> None:
+        """See Owned. A call that is under way in this thread hears whose its answer is."""
+        self._lost = of_parent("this call")
+        if isinstance(self._socket, socket.socket):
+            drop_descriptor(self._socket.fileno())
+        else:
+            self._socket.forked()
+        self._writing, self._reading = threading.Lock(), threading.Lock()
+        slots, self._slots = self._slots, {}
+        for slot in slots.values():
+            slot.put(of_parent("this call"))
 
     # ---- whether it lives -----------------------------------------------------------------
 
@@ -118,17 +153,19 @@ class SocketLink:
             else:
                 if not data:
                     self._lose(f"the queue manager at {self._address} closed the connection")
-                elif not self._slots:
+                elif all(slot.given_up for slot in list(self._slots.values())):
                     self._overhear()
         return self._lost is None
 
     def _overhear(self) -> None:
-        """Something came although nobody waits: the queue manager says that it stops."""
-        if self._reading.acquire(blocking=False):
+        """Something came although nobody waits: the queue manager says that it stops, or answers
+        what was given up."""
+        reading = self._reading
+        if reading.acquire(blocking=False):
             try:
                 self._read(wait=False)
             finally:
-                self._reading.release()
+                reading.release()
                 self._hand_on()
 
     def _lose(self, text: str, kind: type[ServiceNotAvailable] = LinkLost) -> None:
@@ -145,13 +182,24 @@ class SocketLink:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def close(self) -> None:
+    def interrupt(self) -> None:
         """See Link."""
         self._lose("this side closed the connection")
+
+    def close(self) -> None:
+        """See Link."""
+        self.interrupt()
         # When nobody uses it any more: the number of a closed descriptor may be another file's at
-        # once.
-        with self._writing, self._reading:
-            self._socket.close()
+        # once. Everybody has been woken; but this thread may itself be in the middle of a look.
+        if self._writing.acquire(timeout=CLOSE_S):
+            try:
+                if self._reading.acquire(timeout=CLOSE_S):
+                    try:
+                        self._socket.close()
+                    finally:
+                        self._reading.release()
+            finally:
+                self._writing.release()
 
     # ---- calling --------------------------------------------------------------------------
 
@@ -164,12 +212,15 @@ class SocketLink:
             if not request.waits:
                 return None
             self._wait(slot)
+            if not slot.done:
+                raise self._overdue(slot)
         except OnceqError:
             raise
-        except BaseException:
+        except BaseException as error:
             # Interrupted anywhere between the first byte written and the last one read: what
             # stands in the connection is no longer known.
             self._lose("a call on this connection was interrupted")
+            error.add_note("onceq: this came in the middle of a call, which may have happened")
             raise
         finally:
             request.ticket = None  # Asked again, it is sent again.
@@ -177,11 +228,19 @@ class SocketLink:
             raise slot.result
         return slot.result
 
+    def _check(self) -> None:
+        """Raises ManagerAway if the connection is lost, WrongProcess if it is the parent's."""
+        if isinstance(self._lost, WrongProcess):
+            raise of_parent("this call")
+        if self._lost is not None:
+            raise ManagerAway(str(self._lost))
+
     def _send(self, slot: _Slot) -> None:
         request = slot.request
+        if self._lost is not None:  # A call that was interrupted may have kept the lock.
+            self._check()
         with self._writing:
-            if self._lost is not None:
-                raise ManagerAway(str(self._lost))
+            self._check()
             slots: dict[int, _Slot] = {}
             pieces = self._numbered(slot, slots)
             if request.behind is not None:
@@ -196,7 +255,7 @@ class SocketLink:
                 self._slots |= slots
                 if self._lost is not None:  # It broke before the slot could be seen.
                     self._forget(slots)
-                    raise ManagerAway(str(self._lost))
+                    self._check()
             pieces = _few(pieces)
             try:
                 done = self._socket.sendmsg(pieces)
@@ -217,6 +276,9 @@ class SocketLink:
         if slot.request.waits:
             number = self._number = self._number % 0xFFFF_FFFF + 1
             slots[number] = slot
+            request = slot.request
+            if request.until is not None or isinstance(request.asked, Receive):
+                slot.due = request.due(time.monotonic())
         return written(number, slot.request.asked)
 
     def _forget(self, slots: Iterable[int]) -> None:
@@ -248,17 +310,30 @@ class SocketLink:
     # ---- reading --------------------------------------------------------------------------
 
     def _wait(self, slot: _Slot) -> None:
+        """Until its answer is there, or overdue."""
         slot.waits = True
-        while not slot.done:
-            if self._reading.acquire(blocking=False):
+        while not slot.done and (slot.due is None or time.monotonic() < slot.due):
+            reading = self._reading
+            if reading.acquire(blocking=False):
                 try:
-                    while not slot.done:
-                        self._read()
+                    while not slot.done and (slot.due is None or time.monotonic() < slot.due):
+                        self._read(until=slot.due)
                 finally:
-                    self._reading.release()
+                    reading.release()
                     self._hand_on()
             else:
-                acquire(slot.lock)
+                acquire(slot.lock, slot.due)
+
+    def _overdue(self, slot: _Slot) -> AnswerOverdue:
+        """An answer did not come in time. Messages that it brings at last are kept for the next
+        receive; whatever else it says finds nobody, and the connection is given up, so that the
+        manager undoes what is open there."""
+        slot.waits = False
+        slot.given_up = True
+        text = overdue(self._address)
+        if slot.request.late is None:
+            self._lose(text)
+        return AnswerOverdue(text)
 
     def _hand_on(self) -> None:
         """Let another waiting thread read."""
@@ -277,11 +352,15 @@ class SocketLink:
         else:
             self._lose(f"the queue manager at {self._address} ended the connection: {error}")
 
-    def _read(self, *, wait: bool = True) -> None:
-        """Hand out what has come; if nothing has, wait for it."""
+    def _read(self, *, wait: bool = True, until: float | None = None) -> None:
+        """Hand out what has come; if nothing has, wait for it, until then at most."""
         size = min(max(self._parser.wanted, READ_BYTES_MIN), READ_BYTES_MAX)
         try:
-            data = self._received(size) if wait else self._socket.recv(size, socket.MSG_DONTWAIT)
+            data = (
+                self._received(size, until)
+                if wait
+                else self._socket.recv(size, socket.MSG_DONTWAIT)
+            )
             if not data:
                 raise ConnectionError("the queue manager closed it")
             answers = self._parser.feed(data)
@@ -289,30 +368,49 @@ class SocketLink:
                 if number == 0:
                     self._told(failure(head))
                     return
-                slot = self._slots.pop(number, None)
+                slot = self._slots.get(number)
                 if slot is not None:
                     slot.put(_result(slot.request, code, head, rest))
+                    self._slots.pop(number, None)  # Last: what comes between tells its caller.
         except BlockingIOError:
-            if wait:
+            if wait and not (until is not None and time.monotonic() >= until):
                 self._lose(f"the queue manager at {self._address} gave no answer in time")
         except (OSError, OnceqError) as error:
             self._lose(f"the connection to {self._address} broke: {error}")
 
-    def _received(self, size: int) -> bytes:
+    def _received(self, size: int, until: float | None) -> bytes:
         """What has come, or comes; raises BlockingIOError if nothing comes in time."""
         with contextlib.suppress(BlockingIOError):
             return self._socket.recv(size, socket.MSG_DONTWAIT)
-        until = None
-        if self._answer_timeout is not None:
-            until = time.monotonic() + self._answer_timeout
+        now = time.monotonic()
+        lost = now + (self._answer_timeout or math.inf)
+        ask = now + silence.SILENT_S / 2 if self._shows_life else math.inf
         while True:
-            left = None if until is None else until - time.monotonic()
-            if left is not None and left <= 0:
+            left = min(lost, ask, math.inf if until is None else until) - time.monotonic()
+            if left <= 0 and ask > time.monotonic():
                 raise BlockingIOError
-            if wait_readable(self._socket.fileno(), left):
+            if left <= 0:
+                self._ask_for_life()
+                lost, ask = min(lost, ask + silence.SILENT_S / 2), math.inf
+            elif wait_readable(self._socket.fileno(), None if left == math.inf else left):
                 # What has come over TLS may be TLS's own.
                 with contextlib.suppress(BlockingIOError):
                     return self._socket.recv(size, socket.MSG_DONTWAIT)
+
+    @property
+    def _shows_life(self) -> bool:
+        return self.greeting.revision >= frames.REVISION_LIFE
+
+    def _ask_for_life(self) -> None:
+        """Let the manager say anything at all; a call that is still writing notices by itself."""
+        writing = self._writing
+        if writing.acquire(blocking=False):
+            try:
+                number = self._number = self._number % 0xFFFF_FFFF + 1
+                with contextlib.suppress(OSError):
+                    self._socket.sendall(b"".join(frames.frame(number, Code.LIFE, ())))
+            finally:
+                writing.release()
 
 
 def _few(pieces: list[Buffer]) -> list[Buffer]:

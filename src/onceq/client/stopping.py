@@ -1,20 +1,81 @@
-"""Stopping in order when the system asks for it: SIGTERM and Ctrl-C as an event."""
+"""Stopping in order when the system asks for it: SIGTERM and Ctrl-C as an event.
+
+A signal handler may run at any line of what its thread does, also of an event that is waited for.
+So what it does here takes no lock: it sets a mark and writes into a pipe, and a thread of its own
+tells the log (finding K5).
+"""
 
 from __future__ import annotations
 
+import _thread
+import contextlib
+import math
+import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from onceq.client.logs import log
+from onceq.client.pause import SLICE_S, wait_readable
 
 if TYPE_CHECKING:
     import asyncio
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopEvent(threading.Event):
+    """An event that may be set in a signal handler, whatever its thread is doing with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked = False
+        self._process = os.getpid()
+        self._reads, self._writes = os.pipe()
+        os.set_blocking(self._reads, False)
+        os.set_blocking(self._writes, False)
+
+    def __del__(self) -> None:
+        for end in (self._reads, self._writes):
+            os.close(end)
+
+    def is_set(self) -> bool:
+        """See Event."""
+        return self._asked
+
+    def set(self) -> None:
+        """See Event."""
+        self._asked = True
+        if self._own:
+            with contextlib.suppress(BlockingIOError):  # It is full: everybody is awake.
+                os.write(self._writes, b"\0")
+
+    def clear(self) -> None:
+        """See Event."""
+        self._asked = False
+        if self._own:
+            with contextlib.suppress(BlockingIOError):
+                while os.read(self._reads, 4096):
+                    pass
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """See Event."""
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        while not self._asked and (left := until - time.monotonic()) > 0:
+            if self._own:
+                wait_readable(self._reads, None if left == math.inf else left)
+            else:
+                wait_readable(None, min(left, SLICE_S))
+        return self._asked
+
+    @property
+    def _own(self) -> bool:
+        """Whether the pipe is of this process, and not of the one that it was forked from."""
+        return self._process == os.getpid()
 
 
 @contextmanager
@@ -24,7 +85,7 @@ def stopping() -> Iterator[threading.Event]:
     What is under way is finished; a second signal does what it would have done without this. In
     the main thread only, as Python wants it.
     """
-    event = threading.Event()
+    event = StopEvent()
     with _heard(NUMBERS, event.set):
         yield event
 
@@ -33,7 +94,7 @@ def stopping() -> Iterator[threading.Event]:
 def asked_to_stop() -> Iterator[threading.Event]:
     """The same for a call that was given no event: where it can be, and for those signals only that
     the application does not handle by itself."""
-    event = threading.Event()
+    event = StopEvent()
     with _heard(_free(), event.set):
         yield event
 
@@ -44,7 +105,13 @@ def asked_to_stop_in_task() -> Iterator[asyncio.Event]:
     import asyncio  # which takes 25 ms to load, and threads need nothing of it
 
     event, loop = asyncio.Event(), asyncio.get_running_loop()
-    with _heard(_free(), lambda: loop.call_soon_threadsafe(event.set)):
+
+    def tell() -> None:
+        # Twice: the handler of another signal may raise at the first line of one of them.
+        for _ in range(2):
+            loop.call_soon_threadsafe(event.set)
+
+    with _heard(_free(), tell):
         yield event
 
 
@@ -69,7 +136,8 @@ def _heard(numbers: Iterable[signal.Signals], tell: Callable[[], object]) -> Ite
 
     def heard(number: int, frame: FrameType | None) -> None:
         tell()
-        log().info("%s: what is at hand is finished", signal.Signals(number).name)
+        with contextlib.suppress(RuntimeError):  # The interpreter ends, and can begin no thread.
+            _thread.start_new_thread(_say, (signal.Signals(number).name,))
         signal.signal(number, before[signal.Signals(number)])
 
     for number in before:
@@ -79,3 +147,7 @@ def _heard(numbers: Iterable[signal.Signals], tell: Callable[[], object]) -> Ite
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _say(name: str) -> None:
+    log().info("%s: what is at hand is finished", name)

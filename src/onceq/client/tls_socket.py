@@ -14,10 +14,14 @@ import socket
 import ssl
 import threading
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
+from onceq.client.owners import drop_descriptor
 from onceq.client.partly_written import PartlyWritten
 from onceq.model.run import Buffer
+
+if TYPE_CHECKING:
+    from onceq.client.green_socket import GreenSocket
 
 WRITE_BYTES: Final = 1 << 18
 """Encrypted at once: nobody reads meanwhile."""
@@ -26,9 +30,15 @@ READ_BYTES_MIN: Final = 1 << 15
 
 
 class TlsSocket:
-    """See the module. It belongs to one reader and one writer at a time."""
+    """See the module. It belongs to one reader and one writer at a time.
 
-    def __init__(self, plain: socket.socket, context: ssl.SSLContext, host: str) -> None:
+    Attributes:
+        tls: What is spoken, and with whom.
+    """
+
+    def __init__(
+        self, plain: socket.socket | GreenSocket, context: ssl.SSLContext, host: str
+    ) -> None:
         """Shake hands, within the timeout of the socket, which belongs to this one if that works.
 
         Raises:
@@ -36,14 +46,14 @@ class TlsSocket:
         """
         self._plain = plain
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._in, self._out, server_hostname=host)
+        self.tls = context.wrap_bio(self._in, self._out, server_hostname=host)
         self._lock = threading.Lock()
         self._sending = threading.Lock()
         self._broken: ssl.SSLError | None = None
         """What was wrong with what came behind the last that was whole."""
         while True:
             try:
-                self._tls.do_handshake()
+                self.tls.do_handshake()
             except ssl.SSLWantReadError:
                 self._flush()
                 self._feed(plain.recv(READ_BYTES_MIN))
@@ -57,11 +67,7 @@ class TlsSocket:
 
     def protocol(self) -> str | None:
         """What is spoken in it, as both sides have agreed."""
-        return self._tls.selected_alpn_protocol()
-
-    def certificate(self) -> dict[str, Any] | None:
-        """What the other side has proven itself with."""
-        return self._tls.getpeercert()
+        return self.tls.selected_alpn_protocol()
 
     # ---- as a plain socket has them ---------------------------------------------------------
 
@@ -90,6 +96,11 @@ class TlsSocket:
         """Give it up."""
         self._plain.close()
 
+    def forked(self) -> None:
+        """This is a child now: nothing more is said on it, and nobody else holds its locks."""
+        drop_descriptor(self._plain.fileno())
+        self._lock, self._sending = threading.Lock(), threading.Lock()
+
     def sendall(self, data: Buffer) -> None:
         """Write all of it; raises OSError."""
         self.sendmsg((data,))
@@ -107,7 +118,7 @@ class TlsSocket:
                 view = memoryview(piece).cast("B")
                 for at in range(0, len(view), WRITE_BYTES):
                     with self._lock:
-                        self._tls.write(view[at : at + WRITE_BYTES])
+                        self.tls.write(view[at : at + WRITE_BYTES])
                         raw = self._out.read()
                     try:
                         done = 0 if begun else self._plain.send(raw)
@@ -129,8 +140,13 @@ class TlsSocket:
                 one byte says that something is there, though maybe nothing for the reader.
         """
         if flags & socket.MSG_PEEK:
-            with self._lock:
-                there = self._tls.pending() or self._in.pending
+            lock = self._lock
+            if not lock.acquire(blocking=False):  # maybe by this thread, in the middle of a call
+                raise BlockingIOError
+            try:
+                there = self.tls.pending() or self._in.pending
+            finally:
+                lock.release()
             return b"\0" if there else self._plain.recv(1, flags)
         while True:
             with contextlib.suppress(ssl.SSLWantReadError):
@@ -146,7 +162,7 @@ class TlsSocket:
             with self._lock:
                 while size > 0:
                     try:
-                        piece = self._tls.read(size)
+                        piece = self.tls.read(size)
                     except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
                         break
                     except ssl.SSLWantReadError:
@@ -166,12 +182,13 @@ class TlsSocket:
         finally:
             # An answer to the other side's TLS; who writes takes it along, and hears of it if that
             # does not work.
-            if self._out.pending and self._sending.acquire(blocking=False):
+            sending = self._sending
+            if self._out.pending and sending.acquire(blocking=False):
                 try:
                     with contextlib.suppress(OSError):
                         self._flush()
                 finally:
-                    self._sending.release()
+                    sending.release()
 
     def _feed(self, raw: bytes) -> None:
         with self._lock:

@@ -4,28 +4,50 @@ what can safely be done about a branch."""
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Final
 
-from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY, MessageClass
+from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY, MessageClass, is_refused_there
 from onceq.model.identity import guid_text
 from onceq.model.views.branches import BranchView
-from onceq.model.views.queues import OutgoingView, PutBackView, QueueView, StreamView
+from onceq.model.views.pages import Page
+from onceq.model.views.queues import EndingView, OutgoingView, PutBackView, QueueView, StreamView
 from onceq.model.wording import duration, plural
 from onceq.model.xid import Xid, decider_of, group_of
 
 CLASH = "Another queue manager has the identity of this one"
-_GIVEN_UP = {
+_GIVEN_UP: Final[Mapping[int, str]] = {
     MessageClass.NACK_REACH_QUEUE_TIMEOUT: "its time was over",
     MessageClass.NACK_RECEIVE_TIMEOUT_AT_SENDER: "its time was over",
     MessageClass.NACK_DELETED: "an operator removed it",
-    MessageClass.NACK_BAD_DESTINATION_QUEUE: "its queue has left the directory",
     MessageClass.NACK_DELAY_NOT_SUPPORTED: "it was delayed, and its receiver does not know of "
     "delays",
     FORGOTTEN_THERE: "its receiver had acknowledged it and does not know any more how it ended: it "
     "was put back to an earlier moment",
+    MessageClass.NACK_SOURCE_COMPUTER_GUID_CHANGED: "it was set aside when this queue manager was "
+    "put back as another one",
     TOLD_ALREADY: "its receiver has told how it ended, and this queue manager was put back to an "
     "earlier moment",
 }
 """Why the wait for an acknowledgment ended, for people."""
+_REFUSED: Final[Mapping[int, str]] = {
+    MessageClass.NACK_BAD_DESTINATION_QUEUE: "no such queue there",
+    MessageClass.NACK_QUEUE_EXCEED_QUOTA: "the quota of the queue is used up there",
+    MessageClass.NACK_ACCESS_DENIED: "access denied there",
+    MessageClass.NACK_HOP_COUNT_EXCEEDED: "too many queue managers passed it on",
+    MessageClass.NACK_BAD_ENCRYPTION: "it is encrypted",
+    MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE: "the queue there is not transactional",
+    MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE: "the queue there is transactional",
+    MessageClass.NACK_MESSAGE_TOO_LARGE: "it is too large there",
+}
+"""Why a destination does not take a message, for people."""
+_ENDED_THERE: Final[Mapping[int, str]] = {
+    MessageClass.NACK_QUEUE_DELETED: "its queue was deleted",
+    MessageClass.NACK_QUEUE_PURGED: "its queue was purged",
+    MessageClass.NACK_RECEIVE_TIMEOUT: "its time was over",
+    MessageClass.NACK_RECEIVE_REJECTED: "the application there rejected it",
+}
+"""How a message has ended in its queue, for people."""
 _ACKNOWLEDGED = (FORGOTTEN_THERE, TOLD_ALREADY)
 """Of these only the news of the end is missing."""
 
@@ -46,11 +68,17 @@ def why(view: OutgoingView | QueueView) -> str:
     put_back = view.put_back
     if isinstance(view, QueueView):
         return _local(view) + (_put_back(put_back, _HERE) if put_back else "")
-    text = _why(view, view.state, view.messages - view.awaiting_final)
+    waiting = view.messages - view.awaiting_final
+    text = _why(view, view.state, waiting)
+    if waiting or view.awaiting_final:
+        # Where nothing waits, the sentence is about what has ended.
+        text = "; ".join((text, *refusals(view)))
     if 0 < view.awaiting_final < view.messages:
         text += f"; {view.awaiting_final} more have arrived and are not received yet"
     if view.clash:
         text += f". {CLASH}: {view.clash}"
+    if view.answered_by:
+        text += f". {view.answered_by}"
     if view.elsewhere:
         some = plural(view.elsewhere, "message")
         text += f". {some} here {_ELSEWHERE}"
@@ -115,17 +143,19 @@ def _why(view: OutgoingView, state: str, waiting: int) -> str:
 
 def _ended(view: OutgoingView) -> str:
     """What became of what has waited here; nothing is called acknowledged that was not."""
-    told = []
-    given_up, doubt = view.given_up, view.in_doubt
-    if given_up:
-        some = plural(given_up, "message")
-        value = view.given_up_class
-        reason = _GIVEN_UP.get(value, f"class {value:#06x}")
-        missing = "being told its end" if value in _ACKNOWLEDGED else "an acknowledgment"
-        told.append(
-            f"{some} ended here without {missing} since the start, the last at "
-            f"{clock(view.given_up_at)} ({reason})"
-        )
+    told = [*refusals(view)]
+    for one in view.endings:
+        some = plural(one.messages, "message")
+        last = f"the last at {clock(one.last)}"
+        there = _ENDED_THERE.get(one.message_class)
+        if there:
+            told.append(f"{some} had arrived and ended there unreceived, {last} ({there})")
+        elif not is_refusal(one):
+            value = one.cause or one.message_class
+            reason = _GIVEN_UP.get(value, f"class {value:#06x}")
+            missing = "being told its end" if value in _ACKNOWLEDGED else "an acknowledgment"
+            told.append(f"{some} ended here without {missing}, {last} ({reason})")
+    doubt = view.in_doubt
     if doubt:
         some = plural(doubt, "message")
         told.append(
@@ -133,6 +163,70 @@ def _ended(view: OutgoingView) -> str:
             "of the receiver"
         )
     return "; ".join(told) or "everything sent since the start was acknowledged"
+
+
+def is_refusal(one: EndingView) -> bool:
+    """Whether the destination did not take these messages."""
+    return is_refused_there(one.message_class)
+
+
+def refusals(view: OutgoingView) -> list[str]:
+    """What its destination has refused, a sentence for each reason (finding U1)."""
+    return [_refusal(one) + _late(view, one) for one in view.endings if is_refusal(one)]
+
+
+def recent_refusals(page: Page[OutgoingView]) -> list[str]:
+    """What destinations have refused within a week, for an overview: each destination in one
+    sentence; and how many others there are.
+
+    Args:
+        page: Of the outgoing queues with "refused", those of the last refusals first.
+    """
+    told = [f"{view.destination}: {'; '.join(refusals(view))}" for view in page.views]
+    return told + _others(page, "refused messages")
+
+
+def stuck(page: Page[OutgoingView]) -> list[str]:
+    """Why outgoing queues do not move, for an overview: each in one sentence; and how many others
+    there are.
+
+    Args:
+        page: Of the outgoing queues with "stuck".
+    """
+    return [why(view) for view in page.views] + _others(page, "wait or are paused: 'outgoing list'")
+
+
+def _others(page: Page[OutgoingView], what: str) -> list[str]:
+    left = (page.of or 0) - len(page.views)
+    return [f"{plural(left, 'other destination')} {what}"] if left > 0 else []
+
+
+def _refusal(one: EndingView) -> str:
+    count, kept = one.messages, one.dead_letters
+    reason = _REFUSED.get(one.message_class, f"class {one.message_class:#06x}")
+    were = "was" if count == 1 else "were"
+    they = "it" if count == 1 else "they"
+    text = f"{plural(count, 'message')} {were} refused ({reason}), the last at {clock(one.last)}"
+    if kept >= count:
+        return f"{text}; {they} became {'a dead letter' if count == 1 else 'dead letters'}"
+    if one.late >= count:
+        return text
+    if not kept:
+        return f"{text}; {they} asked for no dead letter"
+    others = "did not" if one.late else "asked for none"
+    return f"{text}; {kept:,} became dead letters, the others {others}"
+
+
+def _late(view: OutgoingView, one: EndingView) -> str:
+    """Those that were refused when this manager had let go of them, the last ones by name."""
+    if not one.late:
+        return ""
+    some = "it" if one.messages == 1 else f"{one.late:,} of them"
+    was, is_ = ("was", "is") if one.late == 1 else ("were", "are")
+    told = f"; {some} {was} refused after it was acknowledged, and {is_} in no dead-letter queue"
+    same = [late for late in view.late_refusals if late.message_class == one.message_class]
+    named = ", ".join(f"{late.id} at {clock(late.at)}" for late in reversed(same))
+    return f"{told}: {named}" if len(same) == one.late else f"{told}; the last: {named}"
 
 
 def _waiting(view: OutgoingView, state: str, name: str, some: str, they_wait: str) -> str:
@@ -233,7 +327,7 @@ def _turned_away(view: OutgoingView, some: str) -> str:
 
 def stream_why(view: StreamView) -> str:
     """One sentence about an incoming stream, as ``streams`` gives it."""
-    name = f"{view.queue} from {view.sender or view.source}"
+    name = f"{view.name or view.queue} from {view.sender or view.source}"
     if not view.number and not view.reset_at:
         return f"{name}: a stream was announced, and nothing of it was accepted yet"
     where = f"accepted up to number {view.number} at {clock(view.last_access)}"
@@ -284,9 +378,9 @@ def branch_advice(branch: BranchView, here: bytes) -> str:
     decider = decider_of(xid.gtrid)
     if decider is None:
         return "its coordinator decides; by hand only if that never comes back"
-    if group_of(xid) and decider[0] == here:
+    if group_of(xid) and decider == here:
         return "of a group (tx groups): its application commits it, or it is undone by time"
     return (
-        f"in doubt: queue manager {guid_text(decider[0])} decides; ask it (tx commit --decider "
+        f"in doubt: queue manager {guid_text(decider)} decides; ask it (tx commit --decider "
         "WHERE), and do not decide by hand while it can be reached"
     )

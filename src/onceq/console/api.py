@@ -55,6 +55,7 @@ def overview(watched: Watched, desk: Desk) -> dict[str, Any]:
         "where": watched.where,
         "name": watched.name,
         "away": watched.away,
+        "slow": watched.slow,
         "away_s": int(desk.monotonic() - watched.away_since) if watched.away else 0,
         "age_s": int(desk.monotonic() - last.at) if last else None,
         "numbers": last.shown if last else None,

@@ -16,6 +16,7 @@ from onceq.console.reading import Read, Told, numbers
 from onceq.errors import (
     AccessDenied,
     InvalidParameter,
+    ManagerSlow,
     MessageNotFound,
     OnceqError,
     QueueNotFound,
@@ -32,6 +33,7 @@ STATUS: Final[tuple[tuple[type[OnceqError], int], ...]] = (
     (UnknownBranch, 404),
     (InvalidParameter, 400),
     (ServiceNotAvailable, 503),
+    (ManagerSlow, 503),
     (UsageError, 400),
     (Refused, 409),
 )

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 
 from onceq.console.limits import FIELD_CHARS_MAX, FIELDS_MAX
 from onceq.errors import InvalidParameter
+from onceq.model.numbers import read_number
 
 FLAGS = {"": False, "0": False, "no": False, "false": False, "1": True, "yes": True, "on": True,
          "true": True}  # fmt: skip
@@ -78,9 +79,9 @@ class Given:
         text = self.text(name)
         if not text:
             return default
-        if not (text.isascii() and text.isdigit() and len(text) < 20):
+        found = read_number(text)
+        if found is None:
             raise InvalidParameter(f"{name} is a whole number, and not {text[:40]!r}")
-        found = int(text)
         if not least <= found <= most:
             raise InvalidParameter(f"{name} is a number from {least} to {most}, and not {found}")
         return found
@@ -97,9 +98,9 @@ class Given:
         InvalidParameter."""
         text = self.text(name)
         unit = UNITS.get(text[-1:], 0)
-        digits = text[:-1] if unit else text
         if not text:
             return 0
-        if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+        number = read_number(text[:-1] if unit else text, 10**9 - 1)
+        if number is None:
             raise InvalidParameter(f"{name} is an age such as 30s, 5m, 2h or 1d, not {text[:40]!r}")
-        return int(digits) * (unit or 1)
+        return number * (unit or 1)

@@ -3,8 +3,9 @@
 * Its ``Host`` is a name of this console: a page of another site cannot reach it under a name of its
   own that leads to this computer.
 * It is signed in: by the cookie of a session, or by ``Authorization: Bearer`` and the token.
-* It changes something only if its ``Origin`` is this console, and with a cookie only if the form
-  token of the session comes along. A token in a header is no browser's doing and needs neither.
+* Its ``Origin`` is this console, if it has one: what is shown is for its own pages.
+* It changes something with a cookie only if the form token of the session comes along. A token in a
+  header is no browser's doing and does not need it.
 * It is not larger than ``limits`` allow, whether it says its length or not.
 
 Answers carry a content policy that runs and loads nothing but what the console ships, and are kept
@@ -24,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from onceq.console.keys import Keys, Session
 from onceq.console.limits import BODY_BYTES_MAX, FIELDS_MAX, HEADER_BYTES_MAX
+from onceq.model.numbers import read_number
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -92,6 +94,9 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
+                # A connection is for those who have signed in: others come again.
+                if not scope.get("state", {}).get("signed"):
+                    headers["connection"] = "close"
             await send(message)
 
         try:
@@ -112,17 +117,20 @@ class Guard:
             )
         changes = scope["method"] not in SAFE
         origin = headers.get("origin")
-        if changes and origin is not None and urlsplit(origin).netloc.casefold() != host:
+        if origin is not None and urlsplit(origin).netloc.casefold() != host:
             raise Refusal(403, "wrong-origin", "the request comes from a page of another site")
         body = await _whole(headers, receive) if changes else b""
-        scope["state"] = {**scope.get("state", {}), "session": None, "cookie": ""}
+        scope["state"] = {
+            **scope.get("state", {}), "session": None, "cookie": "", "signed": False
+        }  # fmt: skip
         shown, bearer = _bearer(headers)
         if shown:
             if not self._keys.is_token(bearer):
                 raise Refusal(401, "wrong-token", "the token is not that of this console")
+            scope["state"].update(signed=True)
             return body
         session, cookie = self._session(headers)
-        scope["state"].update(session=session, cookie=cookie)
+        scope["state"].update(session=session, cookie=cookie, signed=session is not None)
         if session is None:
             if scope["path"].startswith(OPEN):
                 return body
@@ -172,7 +180,7 @@ async def _whole(headers: Headers, receive: Receive) -> bytes:
     """The body of a request; raises Refusal if it is too large."""
     refusal = Refusal(413, "too-large", f"a request has at most {BODY_BYTES_MAX} bytes")
     told = headers.get("content-length", "0")
-    if not told.isascii() or not told.isdigit() or int(told[:12]) > BODY_BYTES_MAX:
+    if read_number(told, BODY_BYTES_MAX) is None:
         raise refusal
     found = b""
     while True:

@@ -10,6 +10,7 @@ Upholds: secrets are compared in constant time, and only their digests are kept.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
@@ -33,6 +34,8 @@ class Session:
     form_token: str
     until: float
     notices: list[str] = field(default_factory=list)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it ends before its time."""
 
     def tell(self, text: str) -> None:
         """Say something at the top of the next page."""
@@ -88,7 +91,7 @@ class Keys:
         made = Session(secrets.token_urlsafe(32), self._now() + SESSION_S)
         self._sessions[_digest(cookie)] = made
         while len(self._sessions) > SESSIONS_MAX:
-            self._sessions.popitem(last=False)
+            self._sessions.popitem(last=False)[1].over.set()
         return cookie
 
     def session(self, cookie: str) -> Session | None:
@@ -105,7 +108,9 @@ class Keys:
 
     def sign_out(self, cookie: str) -> None:
         """End the session of a cookie."""
-        self._sessions.pop(_digest(cookie), None)
+        ended = self._sessions.pop(_digest(cookie), None)
+        if ended is not None:
+            ended.over.set()
 
 
 def _digest(secret: str) -> bytes:

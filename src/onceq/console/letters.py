@@ -27,10 +27,13 @@ from onceq.model.rights import Right
 FILTER = ("reason", "destination", "label", "origin", "older_than", "younger_than", "id")
 
 
-def queues_of(given: Given) -> list[str]:
-    """The dead-letter queue that is meant, or both of the system's."""
+async def queues_of(qm: AsyncQueueManager, given: Given) -> list[str]:
+    """The dead-letter queue that is meant, or both of the system's and what policies have moved
+    aside."""
     named = given.text("queue")
-    return [named] if named else [DEAD_XACT, DEAD]
+    if named:
+        return [named]
+    return [DEAD_XACT, DEAD, *(one.path for one in await qm.queues(only="poison"))]
 
 
 def which(given: Given) -> Filter:
@@ -51,7 +54,7 @@ async def dead(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     oldest: dict[str, int] = {}
     rows: list[tuple[int, Letter, int]] = []
     looked, more = 0, False
-    for queue in queues_of(given):
+    for queue in await queues_of(qm, given):
         after = 0
         while not more:
             try:
@@ -96,6 +99,8 @@ def _row(letter: Letter, body_bytes: int, age_s: int) -> Told:
         "second": letter.second,
         "in_doubt": letter.in_doubt,
         "returned": message.returned,
+        "attempts": message.attempts,
+        "failure": message.failure,
         "destination": message.destination,
         "label": message.label,
         "body_bytes": body_bytes,
@@ -106,7 +111,7 @@ def _row(letter: Letter, body_bytes: int, age_s: int) -> Told:
 async def give(qm: AsyncQueueManager, given: Given, now_s: int, *, dry_run: bool) -> Told:
     """Send dead letters home, or say what would happen."""
     done = await give_back(
-        qm, queues_of(given), which(given), now_s, to=given.text("to"),
+        qm, await queues_of(qm, given), which(given), now_s, to=given.text("to"),
         limit=given.number("limit", RETURN_MESSAGES_MAX, least=1, most=RETURN_MESSAGES_MAX),
         returns_max=given.number("max_returns", RETURNS_MAX, least=1),
         in_doubt=given.flag("in_doubt"), second=given.flag("second"), dry_run=dry_run,
@@ -127,7 +132,7 @@ async def return_home(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
         limit = given.number("limit", RETURN_MESSAGES_MAX, least=1, most=RETURN_MESSAGES_MAX)
         with suppress(UnsupportedOperation):
             made = await jobs.started(
-                qm, "return", queues_of(given), which(given), given, limit=limit
+                qm, "return", await queues_of(qm, given), which(given), given, limit=limit
             )
             return jobs.told(made, "returned")
     return await give(qm, given, now_s, dry_run=given.flag("dry_run"))
@@ -135,7 +140,7 @@ async def return_home(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
 
 async def preview_new(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     """What ``dead/send-as-new`` would do; nothing is changed."""
-    count = await discard(qm, queues_of(given), which(given), now_s, dry_run=True)
+    count = await discard(qm, await queues_of(qm, given), which(given), now_s, dry_run=True)
     return {"sent_as_new": min(count, RETURN_MESSAGES_MAX), "dry_run": True}
 
 
@@ -144,13 +149,15 @@ async def send_as_new(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     if given.flag("dry_run"):
         return await preview_new(qm, given, now_s)
     limit = given.number("limit", RETURN_MESSAGES_MAX, least=1, most=RETURN_MESSAGES_MAX)
-    made = await jobs.started(qm, "send-as-new", queues_of(given), which(given), given, limit=limit)
+    made = await jobs.started(
+        qm, "send-as-new", await queues_of(qm, given), which(given), given, limit=limit
+    )
     return jobs.told(made, "sent_as_new")
 
 
 async def preview_purge(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     """What ``dead/purge`` would remove; nothing is changed."""
-    count = await discard(qm, queues_of(given), which(given), now_s, dry_run=True)
+    count = await discard(qm, await queues_of(qm, given), which(given), now_s, dry_run=True)
     return {"removed": count, "dry_run": True}
 
 
@@ -159,7 +166,7 @@ async def purge(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     dry = given.flag("dry_run")
     if not (dry or given.text("id")):
         with suppress(UnsupportedOperation):
-            made = await jobs.started(qm, "purge", queues_of(given), which(given), given)
+            made = await jobs.started(qm, "purge", await queues_of(qm, given), which(given), given)
             return jobs.told(made, "removed")
-    count = await discard(qm, queues_of(given), which(given), now_s, dry_run=dry)
+    count = await discard(qm, await queues_of(qm, given), which(given), now_s, dry_run=dry)
     return {"removed": count, "dry_run": dry}

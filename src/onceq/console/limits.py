@@ -15,6 +15,11 @@ FIELDS_MAX: Final = 32
 """Values in one request."""
 CONNECTIONS_MAX: Final = 100
 """Browsers and scripts at a time; a browser has six and one for live numbers."""
+SILENT_MAX: Final = 50
+"""Of these, connections whose next request is not whole; the oldest goes. The rest is for those who
+speak."""
+REQUEST_S_MAX: Final = 5.0
+"""For a request to come, its body included (seconds): from the connection or its first byte on."""
 
 CODE_S: Final = 3600
 """A sign-in link that nobody has used for so long opens nothing."""
@@ -29,6 +34,9 @@ CONNECT_S_MAX: Final = 2.0
 """To connect to a queue manager: it is near, or away."""
 READ_S_MAX: Final = 5.0
 """For all that one page asks of one queue manager."""
+AWAY_S_MAX: Final = 30.0
+"""A queue manager that is connected, and answers nothing in time, is slow; after so long it is
+away."""
 ACT_S_MAX: Final = 60.0
 """A page waits so long for what it has asked to be done; it is done all the same."""
 JOB_WAIT_S: Final = 1.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -53,17 +54,32 @@ class Live:
         return answer
 
     async def _events(self, request: Request, name: str, part: Part) -> AsyncIterator[bytes]:
-        cookie = request.state.cookie
+        """What is shown; it ends at once when the session does, also in the middle of a look."""
+        cookie, session = request.state.cookie, request.state.session
+        ends = [asyncio.ensure_future(self.over.wait())]
+        if session is not None:
+            ends.append(asyncio.ensure_future(session.over.wait()))
         self._desk.events += 1
         try:
-            while not self.over.is_set():
-                if cookie and self._desk.keys.session(cookie) is None:
-                    return
-                yield event(name, await part(request))
+            while not (cookie and self._desk.keys.session(cookie) is None):
+                look = asyncio.ensure_future(part(request))
                 try:
-                    async with asyncio.timeout(SAMPLE_S):
-                        await self.over.wait()
-                except TimeoutError:
-                    continue
+                    if await _first(*ends, look) is not look:
+                        return
+                    yield event(name, look.result())
+                finally:
+                    look.cancel()
+                if await _first(*ends, timeout=SAMPLE_S) is not None:
+                    return
         finally:
             self._desk.events -= 1
+            for end in ends:
+                end.cancel()
+
+
+async def _first(
+    *tasks: asyncio.Future[Any], timeout: float | None = None
+) -> asyncio.Future[Any] | None:
+    """The first of these that is done, in their order; None: none is in time (seconds)."""
+    await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    return next((task for task in tasks if task.done()), None)

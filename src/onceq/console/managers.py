@@ -4,6 +4,8 @@ Everything asked of a queue manager has a limit of time, and one that is away ke
 what concerns the others goes on, and what concerns it is answered with what is known of it. That it
 is away is noticed, and that it is back, by a task that looks at its numbers from time to time.
 
+One that is connected and answers too late is slow, not away: it is asked again, and says so.
+
 What changes something is not given up when a page has waited for it long enough: it goes on to its
 end, so that nothing is left half done because a browser was impatient.
 """
@@ -25,6 +27,7 @@ from onceq.client.credentials import Credentials
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.console.limits import (
     ACT_S_MAX,
+    AWAY_S_MAX,
     CONNECT_S_MAX,
     READ_S_MAX,
     SAMPLE_S,
@@ -35,6 +38,7 @@ from onceq.errors import (
     ConfigurationError,
     InDoubt,
     ManagerNotFound,
+    ManagerSlow,
     OnceqError,
     ServiceNotAvailable,
 )
@@ -71,6 +75,8 @@ class Watched:
         name: Its computer name; "" until it has said it.
         away: Why it cannot be asked now; "": it can.
         away_since: Since when.
+        slow: Why it is slow: it is connected, and has not answered in time; "": it is not.
+        slow_since: Since when.
         samples: Its last numbers, the oldest first.
         looked: Somebody has looked at it, with or without success.
     """
@@ -83,6 +89,8 @@ class Watched:
     name: str = ""
     away: str = ""
     away_since: float = 0.0
+    slow: str = ""
+    slow_since: float = 0.0
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=SAMPLES_MAX))
     looked: asyncio.Event = field(default_factory=asyncio.Event)
     _qm: AsyncQueueManager | None = None
@@ -103,6 +111,7 @@ class Watched:
 
         Raises:
             ServiceNotAvailable: It is away.
+            ManagerSlow: It is there, and does not answer in time.
             OnceqError: What it says.
         """
         if self._silent and not probe:
@@ -117,11 +126,21 @@ class Watched:
             self._back()
             raise
         except TimeoutError:
-            text = f"it does not answer within {READ_S_MAX:.0f} s"
-            await self._lost(text, silent=True)
-            raise ServiceNotAvailable(text) from None
+            raise await self._late() from None
         self._back()
         return found
+
+    async def _late(self) -> OnceqError:
+        """It has not answered in time: the error for whoever has asked."""
+        if self._qm is not None:
+            if not self.slow:
+                self.slow_since = self.now()
+            self.slow = f"it has not answered within {READ_S_MAX:.0f} s, and is connected"
+            if self.now() - self.slow_since < AWAY_S_MAX:
+                return ManagerSlow(self.slow)
+        text = f"it does not answer within {READ_S_MAX if self._qm is None else AWAY_S_MAX:.0f} s"
+        await self._lost(text, silent=True)
+        return ServiceNotAvailable(text)
 
     async def act(self, ask: Ask[T]) -> T:
         """Have something done; it is done to its end, whoever waits for it.
@@ -178,13 +197,13 @@ class Watched:
         return await AsyncLink.connect(address, CONNECT_S_MAX, credentials=self.credentials)
 
     def _back(self) -> None:
-        self.away, self._silent = "", False
+        self.away, self.slow, self._silent = "", "", False
 
     async def _lost(self, text: str, *, silent: bool) -> None:
         """Remember why; whoever asks next connects anew, unless something is under way."""
         if not self.away:
             self.away_since = self.now()
-        self.away, self._silent = text, silent
+        self.away, self.slow, self._silent = text, "", silent
         if not self._acts:
             await self.close()
 

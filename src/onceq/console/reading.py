@@ -14,8 +14,18 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
+from onceq.client.attention import (
+    FULL,
+    PAUSED,
+    RECENTLY_REFUSED,
+    STUCK,
+    Seen,
+    held_up,
+    to_look_at,
+)
+from onceq.client.notes import notes_of_outgoing, notes_of_queue
 from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.client.why import stream_why, why
+from onceq.client.why import refusals, stream_why, why
 from onceq.console.given import Given
 from onceq.console.limits import LOOKED_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
 from onceq.errors import (
@@ -28,6 +38,7 @@ from onceq.errors import (
 )
 from onceq.model.classes import class_name
 from onceq.model.identity import NO_GUID, guid_text
+from onceq.model.limits import VIEWS_AT_ONCE
 from onceq.model.message import NO_CORRELATION, Message
 from onceq.model.record import names
 from onceq.model.rights import MEANING, Right
@@ -64,35 +75,26 @@ class Numbers:
 
 async def numbers(qm: AsyncQueueManager, now_s: int) -> Numbers:
     """Everything that the overview shows of a queue manager."""
-    status = await qm.status()
-    outgoing = [one for one in await qm.outgoing() if one.messages]
-    prepared = [branch for branch in await qm.branches() if branch.phase == "prepared"]
-    stuck = [
-        one for one in outgoing
-        if one.trouble or one.paused_since or one.offline_since or one.turned_away
-        or one.stranded_since or one.clash
-    ]  # fmt: skip
-    reasons = [why(one) for one in stuck]
-    if status.space_low:
-        reasons.append("the disk is nearly full: sends are refused")
-    if status.offline_since:
-        reasons.append("an operator has disconnected it from all other queue managers")
-    if status.rights_trouble:
-        reasons.append(f"rights of the directory are not followed: {status.rights_trouble}")
-    if status.certificate_problem:
-        reasons.append(f"its certificate is not believed: {status.certificate_problem}")
-    reasons += [f"two queue managers have one identity: {clash.found}" for clash in status.clashes]
+    status, metrics, branches = await qm.status(), await qm.metrics(), await qm.branches()
+    seen = Seen(
+        status, metrics, await qm.queue_page(**PAUSED), await qm.queue_page(**FULL),
+        await qm.outgoing_page(**STUCK), await qm.outgoing_page(**RECENTLY_REFUSED), branches,
+    )  # fmt: skip
+    prepared = [branch for branch in branches if branch.phase == "prepared"]
+    reasons = held_up(seen, now_s)
     shown: Told = {
         "name": status.name,
         "id": status.id,
         "moving": not reasons,
         "why": reasons,
+        "look_at": to_look_at(seen, now_s),
         "queues": status.queues,
         "messages": status.messages,
         "bytes": status.bytes,
-        "oldest_s": (await qm.metrics()).oldest_age_s,
+        "oldest_s": metrics.oldest_age_s,
         "outgoing_messages": status.outgoing_messages,
         "dead_letters": status.dead_letters + status.transactional_dead_letters,
+        "poison_messages": status.poison_messages,
         "transactions": status.transactions,
         "in_doubt": len(prepared),
         "in_doubt_oldest_s": max((now_s - branch.since for branch in prepared), default=0),
@@ -102,16 +104,6 @@ async def numbers(qm: AsyncQueueManager, now_s: int) -> Numbers:
         "started": status.started,
     }
     return Numbers(shown, status.messages, status.log_position)
-
-
-async def _ages(qm: AsyncQueueManager) -> dict[str, int]:
-    """Seconds that the oldest message of each queue has been there, if that may be seen: of many
-    queues those with the oldest ones."""
-    try:
-        found = await qm.metrics(queues=True)
-    except AccessDenied:
-        return {}
-    return {row.name: row.oldest_age_s for row in found.per_queue if row.messages}
 
 
 async def settings(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
@@ -124,22 +116,21 @@ async def settings(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
 
 
 async def queues(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
-    """The queues, those with the oldest messages first."""
-    part = given.text("name").replace("/", "\\").casefold()
-    limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
-    skip = given.number("skip", 0)
-    found = [
-        queue for queue in await qm.queues()
-        if part in queue.path.casefold() and (queue.messages or not queue.system)
-    ]  # fmt: skip
-    ages = await _ages(qm)
-    found.sort(key=lambda queue: (-ages.get(queue.path, 0), -queue.messages, queue.path.casefold()))
+    """A page of the queues, those with the oldest messages first."""
+    limit = given.number("limit", ROWS_MAX, least=1, most=VIEWS_AT_ONCE)
+    page = await qm.queue_page(
+        sort=given.text("sort") or "oldest", only="used", part=given.text("name"),
+        after=given.text("after"), limit=limit,
+    )  # fmt: skip
     rows = [
-        {**queue.as_dict(), "oldest_s": ages.get(queue.path)}
-        for queue in found[skip : skip + limit]
+        {**one.as_dict(), "oldest_s": _age(one.oldest, now_s), "notes": notes_of_queue(one)}
+        for one in page.views
     ]
-    return {"queues": rows, "of": len(found), "skip": skip,
-            "next": skip + limit if skip + limit < len(found) else None}  # fmt: skip
+    return {"queues": rows, "of": page.of, "next": page.next or None}
+
+
+def _age(at_s: int, now_s: int) -> int | None:
+    return max(now_s - at_s, 0) if at_s else None
 
 
 async def queue(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
@@ -318,10 +309,25 @@ async def _ends(qm: AsyncQueueManager, message: Message) -> list[Told]:
 
 
 async def outgoing(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
-    """Outgoing queues, each with the sentence that says why it moves or not."""
-    found = sorted(await qm.outgoing(), key=lambda one: (-one.messages, one.destination.casefold()))
+    """A page of the outgoing queues, each with the sentence that says why it moves or not."""
+    limit = given.number("limit", ROWS_MAX, least=1, most=VIEWS_AT_ONCE)
+    page = await qm.outgoing_page(
+        sort=given.text("sort") or "messages", part=given.text("name"), after=given.text("after"),
+        limit=limit,
+    )  # fmt: skip
+    rows = [
+        {
+            **one.as_dict(),
+            "why": why(one),
+            "refused": refusals(one),
+            "notes": notes_of_outgoing(one),
+        }
+        for one in page.views
+    ]
     return {
-        "outgoing": [{**one.as_dict(), "why": why(one)} for one in found],
+        "outgoing": rows,
+        "of": page.of,
+        "next": page.next or None,
         "may_act": await may(qm, Right.OPERATE),
     }
 
@@ -334,7 +340,7 @@ async def streams(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
 
 async def peers(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     """Names that were connected to, and who answers there."""
-    return {"peers": [one.as_dict() for one in await qm.peers()]}
+    return {"peers": [{**one.as_dict(), "title": one.title} for one in await qm.peers()]}
 
 
 async def trail(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import uvicorn
 
 from onceq.console.app import make
+from onceq.console.connection import TimedConnection
 from onceq.console.desk import Desk
 from onceq.console.keys import Keys
 from onceq.console.limits import CONNECTIONS_MAX, HEADER_BYTES_MAX
@@ -58,7 +59,7 @@ class Console:
             uvicorn.Config(
                 self._app, log_level="warning", access_log=False, server_header=False,
                 date_header=False, limit_concurrency=CONNECTIONS_MAX, proxy_headers=False,
-                h11_max_incomplete_event_size=HEADER_BYTES_MAX, http="h11", ws="none",
+                h11_max_incomplete_event_size=HEADER_BYTES_MAX, http=TimedConnection, ws="none",
                 timeout_graceful_shutdown=STOP_S, timeout_keep_alive=30,
             )
         )  # fmt: skip

@@ -9,8 +9,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from onceq.console.limits import HEX_BYTES_MAX, SHOWN_BYTES_MAX
+from onceq.hidden import show_hidden
 from onceq.model.message_words import in_words
 from onceq.model.settings import as_written
 from onceq.model.time import NEVER_S
@@ -25,7 +27,7 @@ def environment() -> Environment:
     """Templates: everything that they show is escaped, and a name that is not there is an error."""
     made = Environment(
         loader=PackageLoader("onceq.console", "templates"), autoescape=True,
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_seen,
     )  # fmt: skip
     made.filters.update(
         size=size,
@@ -35,10 +37,18 @@ def environment() -> Environment:
         named=named,
         shown=shown,
         plural=plural,
+        without=without,
         setting=as_written,
     )
     made.globals.update(link=link, version=__version__)
     return made
+
+
+def _seen(value: object) -> object:
+    """What a page shows of a value: nothing of a text is hidden (finding K16)."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return show_hidden(value)
+    return value
 
 
 def link(path: str, values: Mapping[str, Any] | None = None, **more: Any) -> str:
@@ -88,6 +98,12 @@ def named(name: str) -> str:
 
 
 _MOMENTS = ("created", "modified", "certificate_ends", "expires_next")
+
+
+def without(sentence: str, name: str) -> str:
+    """A sentence about something whose name stands beside it already."""
+    rest = sentence.removeprefix(f"{name}: ")
+    return rest[:1].upper() + rest[1:]
 
 
 def shown(value: object, name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 from onceq.console import branches, jobs, letters, reading, steering
 from onceq.console.limits import FIELD_CHARS_MAX, ROWS_LIMIT, ROWS_MAX
 from onceq.console.reading import Read
+from onceq.model.limits import VIEWS_AT_ONCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,13 @@ def _p(name: str, kind: str, text: str, *, needed: bool = False) -> Parameter:
 
 LIMIT: Final = _p("limit", "integer", f"At most so many rows; {ROWS_MAX} if it is not said, "
                   f"{ROWS_LIMIT} at most.")  # fmt: skip
+PAGED: Final = (
+    _p("name", "string", "A part of the name."),
+    _p("sort", "string", "`number`, `name`, `messages`, `bytes` or `oldest`."),
+    _p("after", "string", "`next` of the page before."),
+    _p("limit", "integer", f"At most so many rows; {ROWS_MAX} if it is not said, "
+       f"{VIEWS_AT_ONCE} at most."),
+)  # fmt: skip
 QUEUE: Final = _p("queue", "string", "Name of a queue, such as `private$\\orders`.", needed=True)
 BRANCH: Final = _p("branch", "string", "As the list shows it.", needed=True)
 DRY_RUN: Final = _p("dry_run", "boolean", "Say what would happen; change nothing.")
@@ -133,10 +141,8 @@ NUMBER: Final = _p("number", "integer", "Of the job.", needed=True)
 OPERATIONS: Final = (
     Operation("/settings", reading.settings, "What the queue manager says of itself.", "monitor"),
     Operation(
-        "/queues", reading.queues, "The queues, the one with the oldest message first.",
-        "get-properties",
-        (_p("name", "string", "A part of the name."), LIMIT,
-         _p("skip", "integer", "Leave out so many.")),
+        "/queues", reading.queues, "A page of the queues, the one with the oldest message first.",
+        "get-properties", PAGED,
     ),
     Operation(
         "/queue", reading.queue, "One queue, who works on it, and a page of the headers of its "
@@ -208,7 +214,8 @@ OPERATIONS: Final = (
         changes=True,
     ),
     Operation(
-        "/outgoing", reading.outgoing, "Outgoing queues, and why each moves or not.", "monitor"
+        "/outgoing", reading.outgoing, "A page of the outgoing queues, those in which most waits "
+        "first, and why each moves or not.", "monitor", PAGED,
     ),
     Operation(
         "/outgoing/pause", steering.pause_outgoing,

@@ -64,6 +64,7 @@ class Handed:
             dead letters, whose class is the reason (Q-15).
         moves: (index, count, second of the last) of those that were moved to or from subqueues.
         notes: (index, note) of dead letters of which more is known than the class.
+        failures: (index, how often, why) of those that were received in vain at places before.
         pick: Hand out less than these (RCV-10); None: all.
         queue: Number of the queue that they are in, or were.
         asked: What to ask again if none of them can be read.
@@ -77,6 +78,7 @@ class Handed:
     classes: tuple[tuple[int, int], ...] = ()
     moves: tuple[tuple[int, int, int], ...] = ()
     notes: tuple[tuple[int, int], ...] = ()
+    failures: tuple[tuple[int, int, str], ...] = ()
     pick: Pick | None = None
     queue: int = 0
     asked: object = None
@@ -104,6 +106,7 @@ class Connect:
         host: Name or address as in the format name; "" with a GUID.
         peer: GUID to expect; zero for direct names.
         url: Of the queue, with HTTP and HTTPS.
+        homes: IP addresses that it may be opened to (``core/peers/homes.py``); None: any.
     """
 
     outgoing: int
@@ -111,6 +114,7 @@ class Connect:
     host: str
     peer: bytes
     url: str = ""
+    homes: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -179,6 +183,13 @@ class Notice:
 
     what: str
     values: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class TellAct:
+    """An act of administration stands in the trail: tell it, and those before it, outside."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +293,11 @@ class Observed:
     count: int
 
 
+@dataclass(slots=True)
+class HistoryWanted:
+    """Somebody waits for what the history tells up to now."""
+
+
 Action = (
     Answer
     | Connect
@@ -292,6 +308,7 @@ Action = (
     | CloseSession
     | Notice
     | Observed
+    | HistoryWanted
     | Register
     | Rewrite
     | RewriteRights
@@ -300,6 +317,7 @@ Action = (
     | RunJobs
     | Measured
     | Scrub
+    | TellAct
 )
 
 

@@ -37,7 +37,7 @@ from onceq.core.inputs.inputs import (
     Witnessed,
 )
 from onceq.core.inputs.jobs import JobBatch, JobFailed, NextJob
-from onceq.core.inputs.settings import Reconfigure, TellDoors
+from onceq.core.inputs.settings import Reconfigure, TellDoors, TellTrail
 from onceq.core.management import (
     damage,
     damage_views,
@@ -55,7 +55,7 @@ from onceq.core.management import (
     trail,
     views,
 )
-from onceq.core.management.change_settings import reconfigure, tell_doors
+from onceq.core.management.change_settings import reconfigure, tell_doors, tell_trail
 from onceq.core.names.resolve import find_source
 from onceq.core.receive import (
     cursors,
@@ -97,6 +97,7 @@ from onceq.core.transfer import (
     untold,
 )
 from onceq.errors import OnceqError, OperationCancelled, ReceiveTimeout
+from onceq.model.hosts import is_one_of
 from onceq.model.limits import DELAY_LOOK_S, SPARSE_POSITIONS_MAX
 from onceq.model.manager_identity import Identity
 from onceq.model.requests import (
@@ -106,6 +107,7 @@ from onceq.model.requests import (
     AskOutcome,
     AskRows,
     Begin,
+    BeginAttempt,
     CancelJob,
     CancelReceive,
     Claim,
@@ -172,14 +174,16 @@ class Manager:
         *,
         addresses: frozenset[str] = frozenset(),
         routes: Mapping[bytes, str] | None = None,
+        peers: Mapping[str, str] | None = None,
     ) -> None:
         """Make a manager with nothing in it; ``recover`` comes before the first step.
 
         Args:
             addresses: Further names and addresses under which this computer is known.
             routes: GUID of a manager to the computer name of the one that passes messages on.
+            peers: Address book: computer name, address or GUID to "host:port".
         """
-        self._step = Step(identity, settings, addresses, routes or {})
+        self._step = Step(identity, settings, addresses, routes or {}, peers or {})
         self._rules = _rules()
         self.waiting: Mapping[tuple[int, int], Receive] = self._step.readers.waiting
         """Receives that wait for a message, to be looked at only."""
@@ -194,9 +198,16 @@ class Manager:
         return self._step.identity
 
     @property
-    def life(self) -> tuple[bytes, int]:
-        """Identifier and stamp of the present life, to be told to other managers."""
-        return self._step.state.lives.id, self._step.state.stamp
+    def life(self) -> tuple[bytes, int, int, bytes]:
+        """Identifier and stamp of the present life, number and digest of the last act of
+        administration: what other managers are told."""
+        state = self._step.state
+        return state.lives.id, state.stamp, state.trail.next - 1, state.trail.head
+
+    def answers_to(self, host: str) -> str:
+        """A name of a computer, if it is one of this one; else the name that this one has."""
+        names = self._step.names
+        return host if is_one_of(host, names.own_names) else names.called
 
     @property
     def at_work(self) -> bool:
@@ -382,6 +393,7 @@ def _rules() -> dict[type[Any], Callable[[Step, Any], None]]:
         Space: _space,
         Spoiled: damage.spoiled,
         TellDoors: tell_doors,
+        TellTrail: tell_trail,
         Tick: _tick,
         Witnessed: trail.witnessed,
     }
@@ -396,6 +408,7 @@ def _requests() -> dict[type[Any], Callable[[Step, Any], None]]:
         AskOutcome: unit_of_work.outcome,
         AskRows: last_agent.rows,
         Begin: unit_of_work.begin,
+        BeginAttempt: groups.begin,
         CancelJob: jobs.cancel,
         CancelReceive: receive.cancel,
         Claim: receive_exact.claim,
@@ -464,7 +477,7 @@ def _tell_news(step: Step) -> bool:
         owing = owing or number == ACKS_OWED
         queue = step.state.all_queues.get(number)
         if isinstance(queue, OutgoingQueue):
-            outgoing_queue.start_if_possible(step, queue)
+            directory_rules.go_on(step, queue)
         elif isinstance(queue, Queue) and queue.waiting:
             receive.serve_waiting(step, queue)
     return owing

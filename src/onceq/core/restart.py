@@ -17,13 +17,13 @@ from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
 from onceq.core.management import restore
 from onceq.core.names.resolve import index_by_guid
-from onceq.core.peers import lives
+from onceq.core.peers import lives, wrong_names
 from onceq.core.receive import poison, subqueues
 from onceq.core.state.position_block import LOCKED, PURGING, REMOVED
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
-from onceq.core.step.units import HeldRange
+from onceq.core.step.units import KEY_BYTES, HeldRange
 from onceq.core.transaction import groups, xa_branch
 from onceq.core.transfer import arrival, in_doubt, outgoing_queue
 from onceq.model.classes import MessageClass
@@ -39,7 +39,7 @@ def restart(step: Step, entropy: bytes, made_ns: int, *, orderly: bool | None) -
         for first, count in lane.express_ranges():
             gone.update((queue.number, index, at) for at in range(first, first + count))
             build.move(RangeChange(Op.RELEASE, queue.number, index, first, count))
-    xa_branch.restore(step)
+    xa_branch.restore(step, entropy[-KEY_BYTES:])
     for tx in step.units.branches.values():
         tx.receives = [part for held in tx.receives for part in _still_there(step, held, gone)]
     # What a prepared branch holds stays locked; what has ended above cannot be given back.
@@ -67,6 +67,7 @@ def restart(step: Step, entropy: bytes, made_ns: int, *, orderly: bool | None) -
     step.record(build.change)
     groups.finish(step)
     restore.tell(step)
+    wrong_names.check_own(step)
     # Nobody waits for messages yet, and outgoing queues are started one by one below.
     step.touched.clear()
     index_by_guid(step)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from onceq.errors import DirectoryError
 from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot
+from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import DIRECTORY_ENTRIES_MAX
 
 
@@ -17,17 +18,28 @@ def registered(now: Snapshot, computer: Computer, queues: Sequence[PublicQueue])
     """With a computer and all its public queues in place of what there is of them.
 
     Raises:
-        DirectoryError: Another queue manager has that name, or there are too many entries.
+        DirectoryError: Another queue manager has that name or one of the queues, or there are too
+            many entries.
     """
     name = computer.name.casefold()
-    others = [one for one in now.computers if one.name.casefold() != name]
+    # A manager that calls itself in another way has one entry all the same.
+    same = (one for one in now.computers if one.guid == computer.guid != NO_GUID)
+    own = {name, *(one.name.casefold() for one in same)}
+    others = [one for one in now.computers if one.name.casefold() not in own]
     for one in now.computers:
-        if one.name.casefold() == name and one.guid not in (computer.guid, bytes(16)):
+        if one.name.casefold() == name and one.guid not in (computer.guid, NO_GUID):
             raise DirectoryError(
                 f"the directory has another queue manager called {one.name}: two computers of one "
                 "directory cannot have one name"
             )
-    kept = [queue for queue in now.queues.values() if queue.computer.casefold() != name]
+    kept = [queue for queue in now.queues.values() if queue.computer.casefold() not in own]
+    guids = {queue.guid for queue in queues}
+    for taken in kept:
+        if taken.guid in guids:
+            raise DirectoryError(
+                f"the directory has {taken.computer}\\{taken.name} under the GUID "
+                f"{guid_text(taken.guid)}: nobody else can register a queue under it"
+            )
     if len(others) + len(kept) + len(queues) >= DIRECTORY_ENTRIES_MAX:
         raise DirectoryError(f"a directory has at most {DIRECTORY_ENTRIES_MAX} entries")
     return Snapshot((*others, computer), (*kept, *queues), now.lists.values())

@@ -28,6 +28,7 @@ from onceq.model.limits import (
     SHARED_RIGHTS_BYTES_MAX,
     SHARED_RIGHTS_NUMBER_MAX,
 )
+from onceq.model.patterns import ActorPattern, QueuePattern
 from onceq.model.rights import NO_RIGHTS, Grant, SharedRights, grant_of, words_of
 from onceq.model.shared_rights import Regrant, regranted
 
@@ -124,7 +125,7 @@ class RightsFile:
 
 def dump(book: SharedRights) -> bytes:
     """A book as the bytes of a file."""
-    grants = [_Grant(one.who, words_of(one.rights), one.pattern) for one in book.grants]
+    grants = [_Grant(str(one.who), words_of(one.rights), str(one.pattern)) for one in book.grants]
     raw = msgspec.json.encode(_File(FORMAT, guid_text(book.id), book.number, grants))
     return msgspec.json.format(raw, indent=2) + b"\n"
 
@@ -147,15 +148,15 @@ def parse(raw: bytes, where: str = "the file of rights") -> SharedRights:
         raise DirectoryError(f"{where}: its number is not between 1 and 2^53 - 1")
     if len(found.grants) > SHARED_GRANTS_MAX:
         raise DirectoryError(f"{where} has more than {SHARED_GRANTS_MAX:,} grants")
-    grants: dict[tuple[str, str], Grant] = {}
+    grants: dict[tuple[ActorPattern, QueuePattern], Grant] = {}
     for at, entry in enumerate(found.grants):
         one: Grant = _each(
             f"{where}: grants[{at}]", grant_of, entry.who, entry.rights, entry.queues
         )
         if (one.who, one.pattern) in grants:
             raise DirectoryError(
-                f"{where}: grants[{at}]: {one.who} at {one.pattern or 'the queue manager'} stands "
-                "twice; write it once, with all its rights"
+                f"{where}: grants[{at}]: {one.who} at {str(one.pattern) or 'the queue manager'} "
+                "stands twice; write it once, with all its rights"
             )
         grants[one.who, one.pattern] = one
     id: bytes = _each(f"{where}: id", guid_bytes, found.id)

@@ -17,7 +17,7 @@ from onceq.client.address import is_data_directory
 from onceq.client.reports import BackupReport, Progress, RestoreReport
 from onceq.embedded.results import Made
 from onceq.errors import ConfigurationError, StoreExists
-from onceq.model.data_directory import CONFIGURATION_FILE
+from onceq.model.data_directory import CONFIGURATION_FILE, SOCKET_FILE
 from onceq.model.identity import guid_text
 from onceq.model.manager_identity import Identity
 
@@ -47,7 +47,9 @@ def init(
         raise ConfigurationError(f"{path} is a file; choose a new directory")
     if os.path.isdir(path) and os.listdir(path):
         raise ConfigurationError(f"{path} is not empty; choose a new or an empty directory")
+    directory.check_socket(os.path.join(path, SOCKET_FILE))
     name = directory.check_name(name or directory.default_name())
+    config.check_peers(peers or {})
     listen = config.Configuration().listen if listen is None else listen
     text = _toml(name, listen, client_listen or "", peers or {})
     store = directory.init(path, name=name, configuration=text)
@@ -101,12 +103,18 @@ def run(
     serve(path, listen=listen, client_listen=client_listen, peers=dict(peers or {}))
 
 
-def backup(path: str, target: str, *, progress: Progress | None = None) -> BackupReport:
+def backup(
+    path: str, target: str, *, configuration: bool = True, progress: Progress | None = None
+) -> BackupReport:
     """Make a backup of a queue manager that does not run.
+
+    Args:
+        configuration: Copy ``onceq.toml``, too, in which passwords of databases may stand.
 
     Raises:
         StoreLocked: It runs: connect to it instead.
         NotAStore, DamagedRecord: It cannot be read.
+        AccessDenied: The private key of its identity cannot be read.
         ConfigurationError, NoSpace: The target cannot be used.
     """
     from onceq.client import backups
@@ -115,19 +123,22 @@ def backup(path: str, target: str, *, progress: Progress | None = None) -> Backu
     from onceq.store.files import RealFiles
     from onceq.store.identification import read_identification
     from onceq.store.log import LOCK_FILE
+    from onceq.tls.signing import signer_of
 
     path, files = os.path.abspath(path), RealFiles()
     who = Identity.unpack(read_identification(files, path).identity)
     lock = files.lock(os.path.join(path, LOCK_FILE))
     try:
-        making = Backup(files, cut_of_stopped(files, path), target, beside=(CONFIGURATION_FILE,))
+        signer = signer_of(path)
+        beside = (CONFIGURATION_FILE,) if configuration else ()
+        making = Backup(files, cut_of_stopped(files, path), target, beside=beside)
         while making.step():
             if progress is not None:
                 progress(making.done, making.bytes)
     finally:
         files.close(lock)
     now_s = SystemClock().read().wall_s
-    return backups.finish(making, name=who.name, id=guid_text(who.guid), taken_s=now_s)
+    return backups.finish(making, signer, name=who.name, id=guid_text(who.guid), taken_s=now_s)
 
 
 def restore(
@@ -137,6 +148,8 @@ def restore(
     replace: bool = False,
     new_identity: bool = False,
     name: str = "",
+    trust: str = "",
+    unsigned: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> RestoreReport:
@@ -152,15 +165,19 @@ def restore(
         new_identity: Make another queue manager of it, with a GUID of its own, that may live beside
             the original: what waited for others is set aside.
         name: Its computer name (only with ``new_identity``); the same by default.
+        trust: File with certificates, PEM, of queue managers or authorities: one of them must have
+            signed the backup. "": what the identity in the target believes.
+        unsigned: Take the backup whoever has made it: everybody who can write to it is believed.
         dry_run: Compare every file with the manifest, look at the target, and change nothing.
         progress: Called now and then with the bytes that are copied, and those of all.
 
     Raises:
         NotABackup, NewerFormat: It is no backup, or one of a newer onceq.
         DamagedRecord: A file of it is damaged, and named.
+        UntrustedBackup: Nobody who is believed has signed it.
         StoreExists: There is a queue manager in the target.
         StoreLocked: It runs.
-        ConfigurationError: The target or the name cannot be used.
+        ConfigurationError: The target, the name or the certificates cannot be used.
         NoSpace: There is no room.
     """
     from onceq.service.restoring import Restore
@@ -169,10 +186,12 @@ def restore(
         raise ConfigurationError(
             "a queue manager keeps its name; another name needs a new identity (--new-identity)"
         )
+    if trust and unsigned:
+        raise ConfigurationError("trust and unsigned exclude each other: name one of them")
     return RestoreReport(
-        **Restore(backup, to, new_identity=new_identity, name=name).run(
-            replace=replace, dry_run=dry_run, progress=progress
-        )
+        **Restore(
+            backup, to, new_identity=new_identity, name=name, trust=trust, unsigned=unsigned
+        ).run(replace=replace, dry_run=dry_run, progress=progress)
     )
 
 

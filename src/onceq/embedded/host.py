@@ -21,14 +21,14 @@ import logging
 import math
 import os
 import threading
-import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from onceq.client.owners import drop_descriptor, own
 from onceq.directory.contract import Directory
-from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure, UsageError
+from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure, WrongProcess
 from onceq.model.requests import CancelReceive, Receive, Request
 from onceq.service import descriptors, web
 from onceq.service.clock import Clock, SystemClock
@@ -43,6 +43,7 @@ from onceq.service.network import AsyncNetwork
 from onceq.service.recovering import Recovering
 from onceq.service.reloading import reloading
 from onceq.service.requests import Inner, admit
+from onceq.service.trail_export import TrailExport
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 
@@ -60,8 +61,6 @@ LOCK_SLICE_S = 1.0
 NEVER_US = 1 << 62
 TICK_S_MAX = 3600.0
 """Timers are looked at again after this time: a wall clock may have been set."""
-
-_hosts: weakref.WeakSet[EmbeddedHost] = weakref.WeakSet()
 
 
 class EmbeddedHost:
@@ -96,9 +95,9 @@ class EmbeddedHost:
             budget=descriptors.shared_process(), doors=doors_of(path, store, configuration),
         )  # fmt: skip
         self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
+        self._store = store
         self._pumping = threading.Lock()
-        self._visitor = False
-        self._told = False
+        self._visitor = self._told = self._closed = False
         self._failure: OnceqError | None = None
         self.engine = Engine(
             manager=manager_of(store, configuration),
@@ -114,6 +113,7 @@ class EmbeddedHost:
             mappings=folder_of(path, configuration),
             learned=self._network.learn,
             history=history_of(store, RealFiles(), configuration.settings),
+            trail_export=TrailExport(RealFiles(), path, configuration.settings),
         )
         self._network.attach(self.engine)
         self._reloading = reloading(self.engine, self._network, configuration, read)
@@ -123,12 +123,10 @@ class EmbeddedHost:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = NEVER_US
         self.peers_at = self.http_at = self.clients_at = ""
-        self._thread = threading.Thread(
-            target=self._run_loop, name=f"onceq-{self.engine.manager.identity.name}", daemon=True
-        )
+        name = self.engine.manager.identity.name
+        self._thread = threading.Thread(target=self._run_loop, name=f"onceq-{name}", daemon=True)
         self._thread.start()
         try:
-            name = self.engine.manager.identity.name
             self.engine.http = web.names_of(configuration, name, configuration.http_listen)
             self.engine.start()
             self._listen(configuration)
@@ -136,7 +134,7 @@ class EmbeddedHost:
             self.engine.stopped = True
             self._end_threads()
             raise
-        _hosts.add(self)
+        own(self)
         self._network.in_loop(self._look_after)
         self._begin_works()
 
@@ -149,6 +147,7 @@ class EmbeddedHost:
 
     def _listen(self, configuration: Configuration) -> None:
         self._network.in_loop(self._network.watch_doors)
+        self._network.in_loop(self._network.membership.look)
         if configuration.listen:
             self.peers_at = self._await(self._network.listen_peers(configuration.listen))
             self.engine.naming.listening(self.peers_at)
@@ -232,13 +231,24 @@ class EmbeddedHost:
             raise result
         return result
 
+    def cancel_waiting(self) -> None:
+        """End what this application waits for, in the middle of a call of this thread."""
+        with contextlib.suppress(OnceqError):  # It has stopped: nobody waits any more.
+            for request in list(self._answers):
+                self.submit(CancelReceive(request), nothing)
+            self.pump()
+
     def _answer(self, request: int, result: object) -> None:
-        answer = self._answers.pop(request, None)
+        answer = self._answers.get(request)
         if answer is not None:
             try:
                 answer(result)
-            except Exception:
+            except RuntimeError:
                 log.exception("an answer could not be handed over; its asker may be gone")
+                with contextlib.suppress(RuntimeError):  # or a signal handler came in between
+                    answer(result)
+            # Last: where something else ends the pump, its asker hears why the manager stops.
+            self._answers.pop(request, None)
 
     # ---- pumping ----------------------------------------------------------------------------
 
@@ -251,12 +261,13 @@ class EmbeddedHost:
         for _ in range(ROUNDS):
             if self._visitor or not (inbox or more):
                 return
-            if not self._pumping.acquire(blocking=False):
+            pumping = self._pumping
+            if not pumping.acquire(blocking=False):
                 return  # whoever pumps looks again after giving back the lock
             try:
                 more = self._pump_locked()
             finally:
-                self._pumping.release()
+                pumping.release()
         if inbox or more:
             self._network.in_loop(self._go_on)
 
@@ -369,8 +380,9 @@ class EmbeddedHost:
     def _fail_all(self) -> None:
         while self._answers:
             with contextlib.suppress(RuntimeError):  # another thread has put one in
-                request, _ = next(iter(self._answers.items()))
-                self._answer(request, self._failure)
+                request = next(iter(self._answers), None)
+                if request is not None:  # another one may have answered the last
+                    self._answer(request, self._failure)
 
     def close(self) -> None:
         """Stop in order: what was asked is answered, then a checkpoint.
@@ -378,14 +390,16 @@ class EmbeddedHost:
         Raises:
             StorageFailure: The disk failed now; what was said before is true all the same.
         """
+        if isinstance(self._failure, WrongProcess):
+            return
         failure: StorageFailure | None = None
         orderly = False
         self._recovering.stop()
         self._jobs.stop()
         with self._pumping:
-            if self not in _hosts:
+            if self._closed:
                 return
-            _hosts.discard(self)
+            self._closed = True
             if self.engine.stopped:
                 # By a failure. What may still be done is to let the lock of the store go.
                 with contextlib.suppress(StorageFailure):
@@ -413,13 +427,18 @@ class EmbeddedHost:
         self._upkeep.shutdown()
 
     def forked(self) -> None:
-        """In a child process: the manager is the parent's, its files must not be touched."""
-        self.engine.stopped = True
+        """See Owned. The manager is the parent's: nothing is written, and its store and its
+        connections are let go of, so that they are free when the parent ends."""
+        self.engine.stopped = self._closed = True
         self._pumping = threading.Lock()
-        self._failure = UsageError(
+        self._failure = WrongProcess(
             "this queue manager was opened before the process forked, and belongs to the parent; "
             "open it after the fork, or connect to a daemon"
         )
+        # What a call of this thread still writes, in whose middle the fork came, goes nowhere.
+        for number in self._store.descriptors() + self._network.descriptors():
+            drop_descriptor(number)
+        self._fail_all()
 
 
 def nothing(result: object) -> None:
@@ -441,9 +460,10 @@ class Slot:
         self._result: object = None
 
     def put(self, result: object) -> None:
-        """It has come."""
-        self._result = result
-        self._lock.release()
+        """It has come; the first one counts."""
+        if self._lock.locked():
+            self._result = result
+            self._lock.release()
 
     def take(self, seconds: float = math.inf) -> object:
         """Wait for it; None if it does not come in time."""
@@ -453,13 +473,3 @@ class Slot:
             if seconds <= 0:
                 break
         return self._result
-
-
-def _after_fork() -> None:
-    hosts = list(_hosts)
-    _hosts.clear()
-    for host in hosts:
-        host.forked()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
 
+from onceq.client.handing import Handover, in_thread
 from onceq.client.link import Greeting, Request
 from onceq.embedded.host import EmbeddedHost, Slot, nothing
 from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure
@@ -68,6 +68,11 @@ class EmbeddedLink(_Shared):
         """See Link."""
         return self.alive
 
+    def interrupt(self) -> None:
+        """See Link."""
+        self.alive = False
+        self._host.cancel_waiting()
+
     def call(self, request: Request) -> object:
         """See Link."""
         if not request.waits:
@@ -111,30 +116,33 @@ class EmbeddedLink(_Shared):
 class AsyncEmbeddedLink(_Shared):
     """For tasks: the waiting is the loop's, the pumping a worker thread's."""
 
+    def check_loop(self, *, leaving: bool = False) -> None:
+        """See AsyncAsking: each call waits in the loop that runs."""
+
     async def look(self) -> bool:
         """See Link."""
         return self.alive
 
     async def call(self, request: Request) -> object:
         """See Link."""
-        loop = asyncio.get_running_loop()
         if not request.waits:
             if self._tell(request):
-                await loop.run_in_executor(None, self._host.pump)
+                await in_thread(self._host.pump)
             return None
-        pumped: Awaitable[None] | None = None
-        if request.ticket is None:
-            self._submit(loop, request)
-            if request.behind is not None:
-                self._submit(loop, request.behind)
-            pumped = loop.run_in_executor(None, self._host.pump)
-        future: asyncio.Future[object] = request.ticket[1]
         try:
-            if pumped is not None:
-                await asyncio.shield(pumped)
-            result = await asyncio.shield(future)
-        except asyncio.CancelledError:
-            if (given_up := request.to_give_up) is not None:
+            if request.ticket is None:
+                self._submit(request)
+                if request.behind is not None:
+                    self._submit(request.behind)
+                # Not awaited: if it fails, each request is answered with the reason.
+                self._pump()
+            place: Handover = request.ticket[1]
+            result = await place.take()
+        except GeneratorExit:
+            raise  # The loop is over.
+        except BaseException:
+            given_up = request.to_give_up
+            if given_up is not None and given_up.ticket is not None:
                 await self._give_up(given_up)
             raise
         finally:
@@ -143,34 +151,22 @@ class AsyncEmbeddedLink(_Shared):
             raise result
         return result
 
-    def _submit(self, loop: asyncio.AbstractEventLoop, request: Request) -> None:
-        future: asyncio.Future[object] = loop.create_future()
-
-        def put(result: object) -> None:
-            if future.done():
-                request.missed(result)
-            else:
-                future.set_result(result)
-
-        def answer(result: object) -> None:
-            with contextlib.suppress(RuntimeError):  # The loop may be gone; the others' are not.
-                loop.call_soon_threadsafe(put, result)
-
+    def _submit(self, request: Request) -> None:
+        place = Handover(request.missed)
         try:
-            request.ticket = self._host.submit(request.asked, answer), future
+            request.ticket = self._host.submit(request.asked, place.put), place
         except StorageFailure as error:
             raise self._stopped(error) from error
 
+    def _pump(self) -> None:
+        asyncio.get_running_loop().run_in_executor(None, self._host.pump)
+
     async def _give_up(self, request: Request) -> None:
         """See AsyncLink: what had been taken is kept before the cancelling is over."""
-        number, future = request.ticket
-        try:
-            if not future.done():
-                self._cancel(number)
-                asyncio.get_running_loop().run_in_executor(None, self._host.pump)
-                await asyncio.wait([future], timeout=CANCEL_S_MAX)
-        finally:
-            if future.done():
-                request.missed(future.result())
-            else:
-                future.cancel()
+        number, place = request.ticket
+
+        def cancel() -> None:
+            self._cancel(number)
+            self._pump()
+
+        await place.give_up(cancel, CANCEL_S_MAX)

@@ -45,15 +45,41 @@ class Joined:
     """Somebody whom an authority has signed for.
 
     Attributes:
-        id, name: His GUID, and what he was called in the invitation.
-        hosts: Names and addresses in his certificate.
+        id, name: Its GUID, and the name that it was invited by.
+        hosts: Names and addresses in its certificate.
         at_s: When it was signed last, in seconds since 1970.
+        serial: The number of that certificate, in hexadecimal; "": an earlier version has signed.
+        ends_s: Until when it is good, in seconds since 1970; 0: an earlier version has signed.
+        seen_s: When it asked its authority last, to ten minutes; 0: it has not yet.
+        removed_s: When it was removed, in seconds since 1970; 0: it was not, or is back.
+        behind: Whether the next step of a rotation waits for it.
     """
 
     id: str
     name: str
     hosts: tuple[str, ...]
     at_s: int
+    serial: str = ""
+    ends_s: int = 0
+    seen_s: int = 0
+    removed_s: int = 0
+    behind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedMember:
+    """A member was removed.
+
+    Attributes:
+        id, name: Its GUID, and its name; "": it had none here.
+        at_s: Certificates made before do not count any more, in seconds since 1970.
+        told: Whether other members are told; else it holds at this queue manager alone.
+    """
+
+    id: str
+    name: str
+    at_s: int
+    told: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +97,10 @@ class ShownIdentity:
         problem: Why it proves nothing; "" if it does.
         signed_by: "itself", "others", or the "host:port" of the one who has signed.
         fingerprint: Of its own authority (SHA-256); "" if it has none.
-        joined: Whom that has signed for, besides itself.
+        joined: Whom that has signed for, besides itself, also those that were removed.
         invitations: Until when each open one is good, in seconds since 1970.
+        rotation: How far another authority has taken the place of the one here: "begun", it is
+            believed; "signing", it signs, and the old one is still believed; "", there is one only.
     """
 
     name: str
@@ -89,3 +117,4 @@ class ShownIdentity:
     fingerprint: str = ""
     joined: tuple[Joined, ...] = ()
     invitations: tuple[int, ...] = ()
+    rotation: str = ""

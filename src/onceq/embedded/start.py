@@ -42,6 +42,7 @@ def start(
 ) -> EmbeddedHost:
     """Open (or make) the data directory and start its manager; see ``onceq.open``."""
     path = os.path.abspath(path)
+    config.check_peers(peers or {})
 
     def read() -> Configuration:
         """What the file says, and what stands in its place."""

@@ -12,25 +12,27 @@ import ipaddress
 import json
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from onceq.embedded.results import Invitation, Joined, ShownIdentity
-from onceq.errors import ConfigurationError
+from onceq.embedded.results import Invitation, Joined, RemovedMember, ShownIdentity
+from onceq.errors import ConfigurationError, InvalidParameter
 from onceq.model.identity import guid_bytes, guid_text
+from onceq.model.loopback import is_loopback
 from onceq.model.manager_identity import Identity
-from onceq.tls import authority, folder, own
+from onceq.tls import acts, authority, folder, lineage, own
 from onceq.tls.contexts import Files
-from onceq.tls.granting import SHARED_HOSTS, note_issued, read_issued
 from onceq.tls.invites import SECRET_BYTES, Code, Invited, Invites
+from onceq.tls.members import Member, check_names, put_member, read_members
+from onceq.tls.removed import HERE, TOLD, Removal, gone, put_removed, read_removed
 
 if TYPE_CHECKING:
     from onceq.service.config import Configuration
 
 
 @dataclass(frozen=True, slots=True)
-class _Here:
+class Here:
     """One data directory."""
 
     path: str
@@ -66,8 +68,8 @@ def init(path: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
         ConfigurationError: It has an identity already, or the library for making one is missing.
         NotAStore, AccessDenied: The directory cannot be used.
     """
-    here = _here(path)
-    _ours(here)
+    here = here_of(path)
+    check_ours(here)
     if here.has(folder.CERTIFICATE):
         raise ConfigurationError(
             f"{here.identity.name} has an identity already: onceq tls show; onceq tls renew makes "
@@ -78,25 +80,34 @@ def init(path: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
         folder.write(here.file(folder.AUTHORITY_KEY), key)
         folder.write(here.file(folder.AUTHORITY), made)
     folder.write(here.file(folder.AUTHORITIES), folder.read(here.file(folder.AUTHORITY)))
-    _sign_own(here, hosts)
+    sign_own(here, hosts)
     return show(path)
 
 
 def invite(
-    path: str, name: str, *, address: str = "", hosts: Sequence[str] = (), seconds: int = 3_600
+    path: str,
+    name: str,
+    *,
+    guid: str = "",
+    address: str = "",
+    hosts: Sequence[str] = (),
+    seconds: int = 3_600,
 ) -> Invitation:
     """Make an invitation; ``code`` is shown once, and kept nowhere.
 
     Args:
-        name: Whom it is for, as ``show`` calls him.
-        address: "host:port" by which he reaches this queue manager.
-        hosts: Further names and addresses of his computer, for applications.
+        name: Whom it is for: its computer name, which its certificate is for, too.
+        guid: The only queue manager that may come with it; "": any whose GUID means nothing here.
+        address: "host:port" by which it reaches this queue manager.
+        hosts: Further names and addresses of its computer, which its certificate is for, too.
         seconds: How long it is good.
 
     Raises:
         ConfigurationError: This queue manager has no authority of its own, or the time is wrong.
+        AccessDenied: A name is somebody else's.
+        InvalidParameter: That is no GUID.
     """
-    here = _here(path)
+    here = here_of(path)
     if not (here.has(folder.AUTHORITY_KEY) and here.has(folder.CERTIFICATE)):
         raise ConfigurationError(
             f"{here.identity.name} has no authority of its own: onceq tls init makes one, or "
@@ -104,13 +115,20 @@ def invite(
         )
     if not name or len(name) > 64 or not name.isprintable() or not name.isascii() or " " in name:
         raise ConfigurationError(f"{name!r} is no name for a queue manager: 1 to 64 characters")
+    if guid:
+        guid = guid_text(_guid(guid))
+    members = members_of(here)
+    # Who has come by that name before may come again: it brings its GUID.
+    same = next((one.id for one in members.values() if one.name.casefold() == name.casefold()), "")
+    check_names((name, *hosts), guid or same, members.values())
     where = address or _reached_at(here)
     import secrets
 
     secret = secrets.token_bytes(SECRET_BYTES)
     trusted = authority.fingerprint(folder.read(here.file(folder.AUTHORITY)))
-    whom = Invited(name, tuple(hosts))
+    whom = Invited(name, tuple(hosts), guid)
     expires_s = Invites(here.tls).make(whom, secret, here.now_s, seconds)
+    acts.leave(here.tls, "invite", f"{name} {guid}".rstrip(), here.now_s)
     code = Code(where, here.identity.guid, secret, trusted, expires_s)
     if str(Code.parse(str(code))) != str(code):
         raise AssertionError("a code that is printed can be read")
@@ -121,15 +139,15 @@ def join(path: str, code: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
     """Use an invitation: have a certificate signed where it was made.
 
     Args:
-        hosts: Further names and addresses of this computer, for applications.
+        hosts: Further names and addresses of this computer; those that the invitation names count.
 
     Raises:
         InvalidParameter, AccessDenied: The code is none, or not good any more.
         ConfigurationError: This queue manager is an authority itself.
         ServiceNotAvailable: Nobody answers at the address in the code.
     """
-    found, here = Code.parse(code), _here(path)
-    _ours(here)
+    found, here = Code.parse(code), here_of(path)
+    check_ours(here)
     if here.has(folder.AUTHORITY_KEY):
         raise ConfigurationError(
             f"{here.identity.name} is an authority itself, and others may have joined it: let the "
@@ -138,12 +156,69 @@ def join(path: str, code: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
     asked = authority.make_request(_key(here), *_who(here), _hosts(here, hosts))
     from onceq.tls import joining
 
-    made, trusted = joining.join(found, asked, here.now_s)
-    by = {"address": found.address, "guid": guid_text(found.guid)}
-    folder.write(here.file(folder.AUTHORITIES), trusted)
+    made = joining.join(found, asked, here.now_s)
+    by = {"address": found.address, "guid": guid_text(found.guid), "lineage": []}
+    put_removed(here.tls, TOLD, made.removed)
+    folder.write(here.file(folder.AUTHORITIES), made.authority)
     folder.write(here.file(folder.JOINED), json.dumps(by).encode())
-    folder.write(here.file(folder.CERTIFICATE), made)
+    if made.authorities:
+        lineage.follow(here.tls, made.authorities)
+    folder.write(here.file(folder.CERTIFICATE), made.certificate)
     return show(path)
+
+
+def remove(path: str, member: str) -> RemovedMember:
+    """Remove a member: no certificate that it has counts any more, here and, once they have asked,
+    at all other members. What it has joined with does not let it back; another invitation does.
+
+    Args:
+        member: Its name, or its GUID; only a GUID where nobody has joined.
+
+    Raises:
+        ConfigurationError: There is no such member, or it is this queue manager itself.
+        InsufficientResources: There are too many removed ones.
+    """
+    here = here_of(path)
+    members = read_members(here.tls)
+    found = _member(members, member)
+    if found.id == guid_text(here.identity.guid):
+        raise ConfigurationError(
+            f"{found.name} is this queue manager: another key for it is made where its folder "
+            f"{here.tls} is moved away (onceq tls init, or onceq tls join)"
+        )
+    # Behind what was signed in this second, and what was removed in it.
+    known = read_removed(here.tls, HERE).get(found.id)
+    if known is None or not found.at_s or not gone(found, {found.id: known}):
+        after = max(found.at_s, known.at_s if known is not None else 0)
+        known = Removal(found.id, found.name, max(here.now_s, after + 1))
+        acts.leave(here.tls, "remove member", f"{found.name} {found.id}".lstrip(), here.now_s)
+        put_removed(here.tls, HERE, {found.id: known})
+    return RemovedMember(known.id, known.name, known.at_s, here.has(folder.AUTHORITY_KEY))
+
+
+def _member(members: Mapping[str, Member], called: str) -> Member:
+    """The member that somebody means; raises ConfigurationError."""
+    named = [one for one in members.values() if one.name.casefold() == called.casefold()]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        which = ", ".join(one.id for one in named)
+        raise ConfigurationError(f"several have joined as {called}; say which one: {which}")
+    try:
+        guid = guid_text(guid_bytes(called))
+    except ValueError:
+        raise ConfigurationError(
+            f"nobody has joined here as {called[:80]!r}: onceq tls show lists the members; a GUID "
+            "may be any"
+        ) from None
+    return members.get(guid, Member(guid, ""))
+
+
+def members_of(here: Here) -> dict[str, Member]:
+    """Those that were not removed."""
+    removals = read_removed(here.tls, HERE)
+    found = read_members(here.tls)
+    return {guid: one for guid, one in found.items() if not gone(one, removals)}
 
 
 def renew(path: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
@@ -153,21 +228,21 @@ def renew(path: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
         ConfigurationError: There is none, or others have made it.
         AccessDenied, ServiceNotAvailable: The authority does not sign, or does not answer.
     """
-    here = _here(path)
-    _ours(here)
+    here = here_of(path)
+    check_ours(here)
     files = here.files()
     if files is None:
         raise ConfigurationError(
             f"{here.identity.name} has no identity yet: onceq tls init, or onceq tls join"
         )
     if here.has(folder.AUTHORITY_KEY):
-        _sign_own(here, hosts)
+        sign_own(here, hosts)
     else:
         if not here.has(folder.JOINED):
             raise ConfigurationError(
                 f"nothing says who has signed {files.certificate}: put another one in its place"
             )
-        by = json.loads(folder.read(here.file(folder.JOINED)))
+        by = lineage.read_joined(here.tls)
         known = own.look(files, here.identity.guid)
         if known.problem:
             raise ConfigurationError(
@@ -177,8 +252,12 @@ def renew(path: str, *, hosts: Sequence[str] = ()) -> ShownIdentity:
         asked = authority.make_request(_key(here), *_who(here), [*known.hosts, *hosts])
         from onceq.tls import joining
 
-        made = joining.renew(by["address"], guid_bytes(by["guid"]), files, asked)
-        folder.write(here.file(folder.CERTIFICATE), made)
+        believed = by["lineage"] or [known.authority]
+        made = joining.renew(by["address"], guid_bytes(by["guid"]), files, asked, believed)
+        if made.authorities:
+            lineage.follow(here.tls, made.authorities)
+        put_removed(here.tls, TOLD, made.removed)
+        folder.write(here.file(folder.CERTIFICATE), made.certificate)
     return show(path)
 
 
@@ -188,7 +267,7 @@ def show(path: str) -> ShownIdentity:
     Raises:
         ConfigurationError, AccessDenied: The files cannot be used; the one is named.
     """
-    here = _here(path)
+    here = here_of(path)
     files = here.files()
     found = ShownIdentity(
         here.identity.name,
@@ -210,20 +289,48 @@ def show(path: str) -> ShownIdentity:
         trusted = authority.fingerprint(folder.read(here.file(folder.AUTHORITY)))
         return replace(
             found, signed_by="itself", fingerprint=trusted.hex(":").upper(),
-            joined=tuple(
-                Joined(guid, one["name"], tuple(one["hosts"]), one["at_s"])
-                for guid, one in read_issued(here.tls).items()
-                if guid != found.id
-            ),
+            joined=_joined(here), rotation=stage(here.tls),
             invitations=tuple(sorted(Invites(here.tls).open(here.now_s))),
         )  # fmt: skip
     if here.has(folder.JOINED):
-        by = json.loads(folder.read(here.file(folder.JOINED)))
-        return replace(found, signed_by=by["address"])
+        return replace(found, signed_by=lineage.read_joined(here.tls)["address"])
     return found
 
 
-def _here(path: str) -> _Here:
+def stage(own: str) -> str:
+    """How far one authority has taken the place of another; "": none does."""
+    if os.path.exists(os.path.join(own, folder.NEXT)):
+        return "begun"
+    return "signing" if os.path.exists(os.path.join(own, folder.OLD)) else ""
+
+
+def behind(own: str, member: Member) -> bool:
+    """Whether one authority cannot yet take the next step to the place of another, because of a
+    member."""
+    if os.path.exists(os.path.join(own, folder.NEXT)):
+        (wanted,) = lineage.split(folder.read(os.path.join(own, folder.NEXT)).decode())
+        return wanted not in member.believes
+    (signs,) = lineage.split(folder.read(os.path.join(own, folder.AUTHORITY)).decode())
+    return member.signed_by != signs
+
+
+def _joined(here: Here) -> tuple[Joined, ...]:
+    """Whom the authority here has signed for, and whom it has removed."""
+    removals = read_removed(here.tls, HERE)
+    members = read_members(here.tls)
+    unknown = [Member(one.id, one.name) for one in removals.values() if one.id not in members]
+    return tuple(
+        Joined(
+            one.id, one.name, one.hosts, one.at_s, serial=one.serial, ends_s=one.ends_s,
+            seen_s=one.seen_s, removed_s=removals[one.id].at_s if gone(one, removals) else 0,
+            behind=bool(stage(here.tls)) and not gone(one, removals) and behind(here.tls, one),
+        )
+        for one in (*members.values(), *unknown)
+        if one.id != guid_text(here.identity.guid)
+    )  # fmt: skip
+
+
+def here_of(path: str) -> Here:
     from onceq.service import config
     from onceq.service.clock import SystemClock
     from onceq.store.files import RealFiles
@@ -231,10 +338,10 @@ def _here(path: str) -> _Here:
 
     path = os.path.abspath(path)
     who = Identity.unpack(read_identification(RealFiles(), path).identity)
-    return _Here(path, who, config.load(path), SystemClock().read().wall_s)
+    return Here(path, who, config.load(path), SystemClock().read().wall_s)
 
 
-def _ours(here: _Here) -> None:
+def check_ours(here: Here) -> None:
     """Raises ConfigurationError where others make the certificates, or the library is missing."""
     authority.need()
     if here.configuration.tls_certificate:
@@ -245,40 +352,66 @@ def _ours(here: _Here) -> None:
         )
 
 
-def _key(here: _Here) -> bytes:
+def _guid(text: str) -> bytes:
+    """A GUID that somebody has written; raises InvalidParameter."""
+    try:
+        return guid_bytes(text)
+    except ValueError:
+        raise InvalidParameter(
+            f"{text[:80]!r} is no GUID: onceq tls show prints that of a queue manager"
+        ) from None
+
+
+def _key(here: Here) -> bytes:
     """The private key, made where there is none."""
     if not here.has(folder.KEY):
         folder.write(here.file(folder.KEY), authority.make_key())
     return folder.read(here.file(folder.KEY))
 
 
-def _who(here: _Here) -> tuple[bytes, str]:
+def _who(here: Here) -> tuple[bytes, str]:
     return here.identity.guid, here.identity.name
 
 
-def _sign_own(here: _Here, hosts: Sequence[str]) -> None:
+def sign_own(here: Here, hosts: Sequence[str]) -> None:
     """Sign for the one whose authority it is."""
-    issued = read_issued(here.tls).get(guid_text(here.identity.guid), {"hosts": []})
-    names = _hosts(here, [*issued["hosts"], *hosts])
+    guid, members = guid_text(here.identity.guid), read_members(here.tls)
+    check_names((host for host in hosts if not is_loopback(host)), guid, members.values())
+    before = members[guid].hosts if guid in members else ()
+    # What every computer calls itself stands there only where it was asked for: who has this key
+    # can sign for any name.
+    earlier = guid in members and not members[guid].serial
+    kept = [host for host in before if not (earlier and is_loopback(host))]
+    names = _hosts(here, [*kept, *hosts])
     asked = authority.read_request(authority.make_request(_key(here), *_who(here), names))
-    signs = folder.read(here.file(folder.AUTHORITY)), folder.read(here.file(folder.AUTHORITY_KEY))
+    signs = (
+        folder.read(here.file(folder.AUTHORITY)), folder.read_key(here.file(folder.AUTHORITY_KEY))
+    )  # fmt: skip
     made = authority.sign(asked, *signs, here.now_s)
-    note_issued(here.tls, asked, here.identity.name, here.now_s)
-    folder.write(here.file(folder.CERTIFICATE), made)
+    put_member(
+        here.tls,
+        Member(
+            guid, here.identity.name, tuple(names), here.now_s, made.serial, made.ends_s,
+            signed_by=authority.fingerprint(signs[0]).hex(),
+        ),
+    )  # fmt: skip
+    folder.write(here.file(folder.CERTIFICATE), made.pem)
 
 
-def _hosts(here: _Here, more: Sequence[str]) -> list[str]:
-    """Names and addresses by which this computer may be reached, each once."""
+def _hosts(here: Here, more: Sequence[str]) -> list[str]:
+    """Names and addresses by which this computer may be reached from others, each once; behind
+    them those that were asked for."""
     names = [here.identity.name, socket.gethostname(), *here.configuration.addresses]
     for where in (here.configuration.listen, here.configuration.client_listen):
         host = where.rpartition(":")[0].strip("[]")
         with contextlib.suppress(ValueError):
             if not ipaddress.ip_address(host).is_unspecified:
                 names.append(host)
-    return list(dict.fromkeys([*filter(str.isascii, names), *more, *sorted(SHARED_HOSTS)]))
+    found = [name for name in names if name.isascii() and not is_loopback(name)]
+    return list(dict.fromkeys([*found, *more]))
 
 
-def _reached_at(here: _Here) -> str:
+def _reached_at(here: Here) -> str:
     """The address by which others reach this queue manager, as far as that can be known."""
     from onceq.service.config import PORT_FILE, split_address
 

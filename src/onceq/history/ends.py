@@ -34,7 +34,7 @@ def became(queue: AnyQueue, move: RangeChange) -> tuple[str, int | None]:
         return ("not-received" if reason & 0x4000 else "not-delivered"), reason
     if move.op == Op.REMOVE:
         return "received", None
-    if move.op == Op.UNLOCK:
+    if move.op in (Op.UNLOCK, Op.RETURN):
         return "given-back", None
     if move.op == Op.SETTLE:
         return "settled", reason

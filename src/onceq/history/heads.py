@@ -182,7 +182,7 @@ def _fill(found: Heads, raw: Array, starts: Array, into: Array, tx: int, propert
     order = _rows(raw, starts, tx, tx + at.TX_HEADER).view(_ORDER)[:, 0]
     found.transaction[into] = (order["flags"] & at.TX_NUMBER_MASK) >> at.TX_NUMBER_SHIFT
     found.stream[into] = order["stream"]
-    found.number[into] = order["number"]
+    found.number[into] = np.where(order["stream"] == 0, 0, order["number"])
 
 
 def _crcs(data: Buffer, raw: Array, starts: Array, properties: int, sizes: Array) -> list[int]:

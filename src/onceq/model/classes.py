@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
 
 class MessageClass(IntEnum):
@@ -42,6 +43,30 @@ class MessageClass(IntEnum):
     def negative(self) -> bool:
         """Whether the message did not make it."""
         return bool(self & 0x8000)
+
+
+REFUSALS: Final = frozenset((
+    MessageClass.NACK_BAD_DESTINATION_QUEUE,
+    MessageClass.NACK_QUEUE_EXCEED_QUOTA,
+    MessageClass.NACK_ACCESS_DENIED,
+    MessageClass.NACK_HOP_COUNT_EXCEEDED,
+    MessageClass.NACK_BAD_SIGNATURE,
+    MessageClass.NACK_BAD_ENCRYPTION,
+    MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE,
+    MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE,
+    MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
+    MessageClass.NACK_SOURCE_COMPUTER_GUID_CHANGED,
+    MessageClass.NACK_MESSAGE_TOO_LARGE,
+))  # fmt: skip
+"""Classes of messages that a destination does not take. What was too late is not among them: that
+its sender has asked for. Neither is what ended in its queue (purged, deleted, rejected)."""
+
+
+def is_refused_there(message_class: int) -> bool:
+    """Whether a destination did not take the messages that ended so. What a copy of a queue manager
+    has set aside, as another one, no destination has refused."""
+    aside = MessageClass.NACK_SOURCE_COMPUTER_GUID_CHANGED
+    return message_class in REFUSALS and message_class != aside
 
 
 SECOND_LETTER = 1

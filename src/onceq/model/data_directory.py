@@ -7,5 +7,7 @@ from typing import Final
 STORE_FILE: Final = "STORE"
 """Who lives there; a directory without it is none of a queue manager."""
 CONFIGURATION_FILE: Final = "onceq.toml"
+TRAIL_FOLDER: Final = "trail"
+"""Where acts of administration stand beside the store (``service/trail_files.py``)."""
 SOCKET_FILE: Final = "onceq.sock"
 """Where a daemon takes connections of applications."""

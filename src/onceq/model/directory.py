@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from onceq.errors import IllegalFormatName, QueueNotFound
+from onceq.errors import IllegalFormatName, OnceqError, QueueNotFound
+from onceq.model.hosts import HERE
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import FORMAT_NAME_ELEMENTS_MAX
-from onceq.model.names import FormatName, Kind, Suffix, parse_format_name, queue_key
-from onceq.model.views.managers import NameStep
+from onceq.model.names import FormatName, Kind, Suffix, parse_any, parse_format_name, queue_key
 from onceq.model.wording import plural
 
 
@@ -40,6 +40,11 @@ class Computer:
     addresses: tuple[str, ...] = ()
     private: Mapping[int, str] = field(default_factory=dict)
     endpoint: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        """Its name and its other ones, but for those under which nobody looks for another."""
+        return [n for n in (self.name, *self.addresses) if n.casefold() not in HERE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +92,18 @@ class Snapshot:
         self._lists = {one.name.casefold(): one for one in self.lists.values()}
         self._hosts: dict[str, Computer] = {}
         for computer in self.computers:
-            for name in (computer.name, *computer.addresses):
+            for name in computer.names:
                 self._hosts.setdefault(name.casefold(), computer)
         self._ids = {one.guid: one for one in self.computers if one.guid != NO_GUID}
+
+    def endpoints(self) -> dict[str, str]:
+        """Where queue managers take connections, by their names and GUIDs, folded."""
+        return {
+            name.casefold(): computer.endpoint
+            for computer in self.computers
+            if computer.endpoint
+            for name in (*computer.names, guid_text(computer.guid))
+        }
 
     # ---- looking up -------------------------------------------------------------------------
 
@@ -155,31 +169,30 @@ class Snapshot:
                 )
         return list(found.values())
 
-    def explain(self, names: Iterable[FormatName]) -> list[NameStep]:
-        """The way of ``expand``, step by step; what would be refused is said, not raised."""
-        steps: list[NameStep] = []
+    def explain(self, names: Iterable[FormatName]) -> list[tuple[FormatName, int, str]]:
+        """The way of ``expand``, step by step: a name, how many lists deep it stands, and what it
+        becomes; what would be refused is said, not raised."""
+        steps: list[tuple[FormatName, int, str]] = []
         seen: dict[str, str] = {}
         lists: set[bytes] = set()
         for name, depth in self._walk(names):
             missing = self._missing(name)
             if missing:
-                steps.append(NameStep(depth, str(name), f"{missing}: the whole send is refused"))
+                steps.append((name, depth, f"{missing}: the whole send is refused"))
                 continue
             if name.kind is Kind.DL:
-                one = self.lists[name.guid]
                 again = name.guid in lists
                 lists.add(name.guid)
-                count = plural(len(one.members), "member")
-                what = "was expanded before" if again else count
-                steps.append(NameStep(depth, str(one), what))
+                count = plural(len(self.lists[name.guid].members), "member")
+                steps.append((name, depth, "was expanded before" if again else count))
                 continue
             key = self.place_of(name) or name.key()
             if key in seen:
-                steps.append(NameStep(depth, str(name), f"the same queue as {seen[key]}: one copy"))
+                steps.append((name, depth, f"the same queue as {seen[key]}: one copy"))
                 continue
             seen[key] = str(name)
             queue = self.queues.get(name.guid) if name.kind is Kind.PUBLIC else None
-            steps.append(NameStep(depth, str(name), "" if queue is None else queue.direct))
+            steps.append((name, depth, "" if queue is None else queue.direct))
         return steps
 
     def _walk(self, names: Iterable[FormatName]) -> Iterator[tuple[FormatName, int]]:
@@ -199,6 +212,18 @@ class Snapshot:
             if name.kind is Kind.DL and name.guid not in seen and name.guid in self.lists:
                 seen.add(name.guid)
                 stack.append(map(member_of, self.lists[name.guid].members))
+
+    def lacks(self, destination: str) -> bool:
+        """Whether a destination names a public queue or list, itself or by a list, that is not in
+        the directory. What cannot be read as a name lacks nothing."""
+        text = destination.upper()
+        if "PUBLIC=" not in text and "DL=" not in text:
+            return False
+        try:
+            names = parse_any(destination)
+        except OnceqError:
+            return False
+        return any(self._missing(name) for name, _ in self._walk(names))
 
     def _missing(self, name: FormatName) -> str:
         """What the directory lacks of a name; "" if nothing."""

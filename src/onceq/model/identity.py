@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 
+from onceq.model.numbers import read_number
 from onceq.model.record import Record
 
 GUID_BYTES = 16
@@ -47,13 +48,17 @@ class MessageId(Record, frozen=True, order=True):
     def __str__(self) -> str:
         return f"{{{guid_text(self.source)}}}\\{self.number}"
 
+    def __repr__(self) -> str:
+        return f"MessageId.parse({str(self)!r})"
+
     @classmethod
     def parse(cls, text: str) -> MessageId:
         """Read the form that ``str`` prints; raises ValueError."""
         guid, separator, number = text.replace("/", "\\").rpartition("\\")
-        if not separator or not number.isdigit() or int(number) > 0xFFFF_FFFF:
+        found = read_number(number, 0xFFFF_FFFF)
+        if not separator or found is None:
             raise ValueError(f"not a message identifier: {text!r}")
-        return cls(guid_bytes(guid), int(number))
+        return cls(guid_bytes(guid), found)
 
     def pack(self) -> bytes:
         """The 20 bytes of PROPID_M_MSGID and of correlation identifiers."""
@@ -79,10 +84,14 @@ class TransactionId(Record, frozen=True, order=True):
     def __str__(self) -> str:
         return f"{self.session.hex()}-{self.number}"
 
+    def __repr__(self) -> str:
+        return f"TransactionId.parse({str(self)!r})"
+
     @classmethod
     def parse(cls, text: str) -> TransactionId:
         """Read the form that ``str`` prints; raises ValueError."""
         session, separator, number = text.partition("-")
-        if not separator or len(session) != 2 * GUID_BYTES or not number.isdigit():
+        found = read_number(number)
+        if not separator or len(session) != 2 * GUID_BYTES or found is None:
             raise ValueError(f"not a transaction identifier: {text!r}")
-        return cls(bytes.fromhex(session), int(number))
+        return cls(bytes.fromhex(session), found)

@@ -24,6 +24,7 @@ from onceq.model.record import Record
 from onceq.model.returned import marked
 from onceq.model.time import NEVER_S
 from onceq.model.traced import trailer
+from onceq.model.wording import plural
 
 DEAD_XACT: Final = "SYSTEM$;DEADXACT"
 DEAD: Final = "SYSTEM$;DEADLETTER"
@@ -65,8 +66,15 @@ class Letter(Record, frozen=True):
     here: bytes = NO_GUID
 
     @property
+    def poison(self) -> bool:
+        """Whether the policy of its queue has moved it aside (``QUEUE;poison``)."""
+        return ";" in self.queue and not self.queue.casefold().startswith("system$")
+
+    @property
     def reason(self) -> str:
-        """In a word: expired, refused, in doubt, ..."""
+        """In a word: expired, refused, in doubt, poison, ..."""
+        if self.poison:
+            return POISON
         return ENDS.get(self.message.message_class, ("", ""))[0]
 
     @property
@@ -74,6 +82,12 @@ class Letter(Record, frozen=True):
         """In a sentence."""
         known = ENDS.get(self.message.message_class)
         text = known[1] if known else f"class {self.message.message_class:#06x}"
+        if self.poison:
+            text = "its queue has moved it aside"
+        if self.message.attempts or self.message.failure:
+            text += f"; received {plural(self.message.attempts, 'time')} in vain"
+        if self.message.failure:
+            text += f", the last time: {self.message.failure}"
         return f"{text} ({self.cause})" if self.cause else text
 
     @property
@@ -139,7 +153,7 @@ class Filter(Record, frozen=True):
     def _fits_reason(self, letter: Letter) -> bool:
         if not self.reason:
             return True
-        if self.reason[:1].isdigit():
+        if self.reason.startswith("0x"):
             return letter.message.message_class == int(self.reason, 0)
         return letter.reason == self.reason.casefold()
 
@@ -154,7 +168,11 @@ CAUSES: Final[dict[int, str]] = {
     "earlier moment",
 }
 """What ended the wait for a message in doubt, in words."""
-REASONS: Final = tuple(sorted({word for word, _ in ENDS.values()} - {"arrived", "received"}))
+POISON: Final = "poison"
+"""The reason of what a policy has moved aside; and the subqueue that it uses if none is named."""
+REASONS: Final = tuple(
+    sorted({POISON, *(word for word, _ in ENDS.values())} - {"arrived", "received"})
+)
 
 
 _CLASSES: Final = tuple(int(one) for one in MessageClass if one.negative)
@@ -212,9 +230,11 @@ ALL: Final = Filter()
 
 
 def home(letter: Letter, to: str = "") -> tuple[str, dict[str, Any]]:
-    """Where a dead letter goes, and with which properties: its own, and the count one higher."""
+    """Where a dead letter goes, and with which properties: its own, and the count one higher. What
+    a policy has moved aside goes back to its queue."""
     values = _kept(letter, returned=letter.message.returned + 1)
-    return to or letter.message.destination, values
+    back = letter.queue.rpartition(";")[0] if letter.poison else letter.message.destination
+    return to or back, values
 
 
 def as_new(letter: Letter, to: str = "") -> tuple[str, dict[str, Any]]:
@@ -252,7 +272,7 @@ def _kept(letter: Letter, *, returned: int) -> dict[str, Any]:
     for name in ("time_to_reach_queue", "time_to_be_received"):
         if getattr(message, name) < NEVER_S - 1:
             values[name] = getattr(message, name)
-    if letter.queue not in (DEAD, DEAD_XACT):
+    if letter.queue not in (DEAD, DEAD_XACT) and not letter.poison:
         values["dead_letter_queue"] = letter.queue
     empty = ("", None, b"", Acknowledge.NONE, 0)
     kept = {name: value for name, value in values.items() if value not in empty}
@@ -287,8 +307,9 @@ def stays(letter: Letter, *, in_doubt: bool, second: bool, returns_max: int) -> 
 
 def is_foreign(letter: Letter) -> bool:
     """Whether another manager has sent it, so that it goes back only to a queue that is here:
-    where it died as the target nobody else has it any more."""
-    return letter.message.id.source not in (letter.here, NO_GUID)
+    where it died as the target nobody else has it any more. What a policy has moved aside goes to
+    the queue that it is beside."""
+    return not letter.poison and letter.message.id.source not in (letter.here, NO_GUID)
 
 
 def cannot_go_back(message: Message, transactional: bool | None) -> str:

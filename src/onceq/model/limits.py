@@ -67,25 +67,35 @@ manager does, waits at most so long before it writes it again (seconds)."""
 ACTOR_CHARS_MAX: Final = 128
 """Characters of the name of somebody who has rights."""
 
-PATTERN_CHARS_MAX: Final = 256
-"""Characters of a pattern of queue names: a name has at most half as many."""
+PATTERN_CHARS_MAX: Final = 512
+"""Characters of a pattern of queue names; each ``*`` of a name takes three of them."""
 
 GRANTS_MAX: Final = 10_000
-"""Grants of one queue manager: a question may look at each of them."""
+"""Grants of one queue manager; they are kept in memory, and in each checkpoint."""
+
+ALIKE_PATTERNS_MAX: Final = 256
+"""Patterns that begin alike up to their first ``*``: a name is compared with each of them."""
 
 SHARED_GRANTS_MAX: Final = 1_000
-"""Grants that stand in a directory: each queue manager that shares it keeps all of them, and writes
-all of them into its log when one has changed."""
+"""Grants of a directory: all who share it keep them, and log all of them when one has changed."""
 
 SHARED_RIGHTS_BYTES_MAX: Final = 4 << 20
-"""Size of the file of a directory's grants, which is read as a whole: so many with the longest
-names have room."""
+"""Size of the file of a directory's grants, read as a whole: as many have room with long names."""
 
 SHARED_RIGHTS_NUMBER_MAX: Final = (1 << 53) - 1
 """Changes of a directory's grants that are counted: what any reader of JSON can keep."""
 
 TRAIL_MAX: Final = 10_000
-"""Acts of administration that are kept; some 150 bytes each, in each checkpoint."""
+"""Acts of administration that are kept; some 300 bytes each, in each checkpoint."""
+
+LOG_LINES_MAX: Final = 10_000
+"""Lines of a daemon's log that wait for its reader; what comes then is counted instead."""
+
+LOG_FLUSH_S_MAX: Final = 2.0
+"""Seconds that the end of a daemon waits for its last lines to be written."""
+
+FAILURE_CHARS_MAX: Final = 300
+"""Characters kept of why a receiver gives a message back or refuses it; the client cuts longer."""
 
 TRAIL_CHARS_MAX: Final = 400
 """Characters of what an act was about: names are long."""
@@ -103,8 +113,7 @@ TOKEN_GRANTS_MAX: Final = 100
 """Grants that are made together with a token: they are one record."""
 
 TOKEN_LINES_MAX: Final = 1_000
-"""Lines of a file with a token for each of several queue managers: it is read for each
-connection."""
+"""Lines of a file with a token for each queue manager: it is read for each connection."""
 
 TOKEN_LOOK_S: Final = 3_600.0
 """Connections whose tokens expire are looked at at least so often (seconds): the wall clock may
@@ -127,14 +136,17 @@ TRACKING_QUOTA_KB: Final = 256 << 10
 """Most that these acknowledgments may take; above, what became of a message stays unknown."""
 
 REPLIES_AGE_S: Final = 86_400
-"""Replies that nobody waited for any more are removed after this time: until then one can look at
-them."""
+"""Replies that nobody waited for any more are removed after this time; until then they are seen."""
 
 REPLIES_TIDY_S: Final = 600
 """So often an application that sends requests looks for such replies."""
 
 REPLIES_QUOTA_KB: Final = 256 << 10
 """Most that replies may take which were not fetched yet; above, they are refused to who replies."""
+
+SILENT_S: Final = 120
+"""A computer that says nothing for so long is lost, at both ends of every TCP connection; so is a
+queue manager that an application waits for, on each kind of connection."""
 
 REQUEST_GRACE_S: Final = 5
 """So long after its requester has given up a request may still be received: clocks of computers
@@ -144,12 +156,10 @@ RETURN_MESSAGES_MAX: Final = 1_000
 """Dead letters that one command returns, if nobody says more: a mistake must not become a flood."""
 
 DELAY_S_MAX: Final = 366 * 86_400
-"""Longest time for which a message is delayed (a year): what is later is most likely a mistake,
-such as milliseconds for seconds."""
+"""Longest delay of a message (a year): a later one is most likely in the wrong unit."""
 
 DELAY_LOOK_S: Final = 60
-"""Messages that are delayed are looked at at least so often (seconds): the wall clock may have been
-set."""
+"""Messages that are delayed are looked at at least so often (seconds): a clock may be set."""
 
 RETURNS_MAX: Final = 5
 """How often a message is returned, if nobody says more: what died five times dies again."""
@@ -173,11 +183,15 @@ JOB_TEXT_CHARS_MAX: Final = 400
 """Characters of an error that a job keeps, and of each text that says which messages it means."""
 
 JOB_BATCH_MESSAGES: Final = 64
-"""Messages that a job sends again in one step; that takes some ten milliseconds, in which nobody
-else is served."""
+"""Messages that a job sends again in one step of some ten milliseconds: others wait for it."""
 
 JOB_BATCH_BYTES: Final = 1 << 20
 """The same in bytes; one message is always sent."""
+
+JOB_TRANSACTION_MESSAGES: Final = 512
+"""Messages among which a job looks for the rest of a transaction, so that it is sent again whole
+and in one step. What is larger or stands farther apart is torn, and the job says how many messages
+were."""
 
 JOB_PURGE_MESSAGES: Final = 512
 """Messages that a job removes for good in one step, which are not read for it."""
@@ -197,8 +211,7 @@ HOPS_MAX: Final = 29
 """The hop count field's largest legal value (Q-44)."""
 
 MESSAGE_NUMBER_MAX: Final = 0x7FFF_FFFF
-"""Numbers of stored messages begin again at 1 behind it; the upper half is for order
-acknowledgments, which are never stored."""
+"""Numbers of stored messages begin again at 1 behind it; the rest is for order acknowledgments."""
 
 EXTENSION_BYTES_MAX: Final = 1 << 20
 """Opaque extension bytes of one message; leaves room for a body in the packet."""
@@ -360,8 +373,7 @@ ANSWER_CONNECTS_MAX: Final = 8
 """Connections that are tried at one time for strangers alone."""
 
 ANSWER_RETRY_S_MAX: Final = 600
-"""Longest time between two attempts to reach a stranger that nobody else wants; they begin at
-connect_retry_s and double."""
+"""Longest time between attempts to reach a stranger; they begin at connect_retry_s and double."""
 
 STREAM_AHEAD_S_MAX: Final = 2 * 86_400
 """A message stream that claims to have begun later than this from now (two days) is refused: the
@@ -396,11 +408,25 @@ two, and a start of either is one more."""
 CLASHES_MAX: Final = 1_000
 """Identities that two managers claim, and that are remembered as such; the oldest go first."""
 
+WRONG_NAMES_MAX: Final = 100
+"""Names of computers that lead to another one, in the status; the oldest go first."""
+
 STREAMS_MAX: Final = 1_000_000
 """Incoming streams remembered; one small entry for each pair of sender and queue (I24)."""
 
 DUPLICATE_IDS_MAX: Final = 10_000
 """Identifiers of non-transactional messages remembered to notice repetitions (EOD-27)."""
+
+REFUSALS_MAX: Final = 10_000
+"""Refusals remembered, to count each once however often its receiver tells of it."""
+
+DRAINED_STREAMS_MAX: Final = 4_096
+"""Own streams of which nothing waits any more, and of which it is remembered where they led, so
+that a refusal that comes late is counted there; the oldest go first."""
+
+LATE_REFUSALS_KEPT: Final = 8
+"""Messages of one outgoing queue that were refused after they were acknowledged, and whose
+identifiers are shown; all of them are counted."""
 
 ACCEPTED_NUMBERS_MAX: Final = 1_024
 """Messages accepted last in a stream of which the message numbers are remembered, so that another
@@ -444,6 +470,13 @@ the longest that one waits for what its receiver has forgotten, if that can be r
 DOUBT_AGE_S: Final = 345_600
 """Seconds for which a message in doubt without a dead letter is kept, so that its sender can be
 told the truth when its doubt is settled; then he is told that it stays in doubt."""
+
+ACKS_DEFERRED_MAX: Final = 65_536
+"""Messages whose acknowledgments wait until the directory can be read; half of them for senders
+that are no strangers. Behind these, acknowledgments are dropped, with a notice."""
+
+ACKS_DEFERRED_S: Final = 345_600
+"""Seconds for which such acknowledgments wait, as a message does that says nothing of its time."""
 
 LEFT_AHEAD: Final = 1 << 16
 """Messages of an outgoing queue that one durable mark allows to leave: how many of those that
@@ -508,15 +541,13 @@ ACKS_AT_ONCE: Final = 32
 takes some 50 us: its packet is read and another one is written, for each queue that it names."""
 
 VIEWS_AT_ONCE: Final = 100
-"""Queues, or outgoing queues, that one step tells of, of many; some 60 us each, and as much for the
-bytes of the answer. A client asks for the next ones until there are none."""
+"""Views on one page of a list, and in one step: some 60 us each, and as much for their bytes."""
 
 CONSUMERS_SHOWN_MAX: Final = 1_000
-"""Applications and branches that are told of one queue, of those that work on it: some 5 us each.
-Whoever holds messages comes first, so what keeps a queue from moving is among them."""
+"""Those that work on one queue and are told of: some 5 us each. Who holds messages comes first."""
 
 QUEUES_MEASURED_AT_ONCE: Final = 256
-"""Queues, or outgoing queues, that one step looks at for metrics; some 3 us each."""
+"""Queues, and other things of which there may be many, that one step looks at; some 3 us each."""
 
 METRICS_QUEUES_MAX: Final = 1_000
 """Queues that are told of one by one in metrics: each is a few series for whoever collects them,
@@ -599,6 +630,9 @@ comes to. Above, the oldest go."""
 AUDIT_EVENTS_MAX: Final = 60_000_000
 """Events of histories that one audit without Spark takes: each needs some 150 bytes of memory."""
 
+AUDIT_ASK_WAIT_S: Final = 30
+"""An audit waits so long for a history to tell of what its manager has counted."""
+
 AUDIT_PROOF_EVENTS_MAX: Final = 20_000_000
 """New events that one audit with a proof takes, which holds all of their columns: some 550 bytes of
 memory each."""
@@ -640,9 +674,14 @@ INVITE_S_MAX: Final = 7 * 24 * 3_600
 INVITES_MAX: Final = 1_024
 """Invitations that are kept, used and expired ones among them: so many files."""
 
+REMOVALS_MAX: Final = 10_000
+"""Removed members that are known; a member that asks is told all of them."""
+
+MEMBERS_ASK_S: Final = 60
+"""A member asks its authority so often whom it has removed (seconds)."""
+
 LOCAL_HANDSHAKE_S_MAX: Final = 60
-"""An application of this computer may take longer (seconds): only its own user may open the
-socket."""
+"""An application of this computer may take longer (seconds): who opens the socket has a name."""
 
 
 LOG_SEGMENT_BYTES_MIN: Final = 256 << 10

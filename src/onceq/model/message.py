@@ -79,6 +79,8 @@ class Properties(Record, frozen=True):
 PLAIN = Properties()
 """No property set."""
 
+VT_LPWSTR = 31
+"""Body type of text in UTF-16, little-endian."""
 OWN = ("label", "correlation_id", "app_specific", "body_type", "extension")
 """Properties that may differ inside a batch: only the receiver looks at them."""
 
@@ -114,6 +116,10 @@ class Message(Record, frozen=True):
             sender has another dead letter, which is the one to return; else 0.
         traceparent: Trace and span that it was made in, as W3C Trace Context writes them; "" if
             its sender named none, or a queue manager on its way knows of no traces.
+        attempts: How often it was received in vain, in all places that it had here: unlike
+            ``abort_count``, it goes on where a policy has moved it.
+        failure: What the last receiver has said of that (``tx.abort(why)``, ``tx.reject(m, why)``,
+            the error of a handler); "": nothing.
     """
 
     body: bytes
@@ -156,12 +162,17 @@ class Message(Record, frozen=True):
     source_address: bytes = b""
     note: int = 0
     traceparent: str = ""
+    attempts: int = 0
+    failure: str = ""
 
     __repr__ = repr_without("extension", "source_address")
 
     @property
     def text(self) -> str:
-        """The body as UTF-8 text; raises UnicodeDecodeError."""
+        """The body as text: UTF-8, or as its type says (VT_LPWSTR, as COM's formatter sends text);
+        raises UnicodeDecodeError."""
+        if self.body_type == VT_LPWSTR:
+            return self.body.decode("utf-16-le").removesuffix("\0")
         return self.body.decode()
 
     @property

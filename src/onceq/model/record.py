@@ -19,6 +19,11 @@ from msgspec import Struct
 from msgspec import field as field
 from msgspec.structs import force_setattr
 
+REPR_MAX = 200
+"""Of a value in a ``repr`` no more characters or bytes are shown; of all three times as many."""
+REPR_ITEMS_MAX = 4
+"""A collection with more is shown as their number."""
+
 
 class _Fields:
     """The fields of a class as ``dataclasses`` has them, made when somebody asks for them."""
@@ -62,13 +67,35 @@ settle = force_setattr
 """For the ``__post_init__`` of a record: sets a field that follows from the others."""
 
 
+def repr_cut(value: object) -> str:
+    """The ``repr`` of a value; of a long one only the beginning, of text or bytes with how much
+    there is."""
+    if isinstance(value, (bytes, str)) and len(value) > REPR_MAX:
+        return f"{value[:REPR_MAX]!r}... ({len(value)})"
+    if isinstance(value, (list, tuple, dict)) and len(value) > REPR_ITEMS_MAX:
+        return f"<{len(value)} items>"
+    return repr(value)
+
+
 def repr_without(*hidden: str) -> Callable[[Struct], str]:
-    """A ``__repr__`` that leaves fields out: secrets, and bytes that tell a reader nothing."""
+    """A ``__repr__`` that leaves fields out: secrets, bytes that tell a reader nothing, and what is
+    as it is by default. It is cut where it is long: a body may have megabytes, and a log has lines
+    (finding K12)."""
 
     def shown(record: Struct) -> str:
-        names = [name for name in record.__struct_fields__ if name not in hidden]
-        said = ", ".join(f"{name}={getattr(record, name)!r}" for name in names)
-        return f"{type(record).__name__}({said})"
+        given = defaults(type(record))
+        said, left = list[str](), REPR_MAX * 3
+        for name in record.__struct_fields__:
+            value = getattr(record, name)
+            empty = isinstance(value, (tuple, list, dict)) and not value
+            if name in hidden or empty or (name in given and value == given[name]):
+                continue
+            said.append(f"{name}={repr_cut(value)}")
+            left -= len(said[-1])
+            if left < 0:
+                said.append("...")
+                break
+        return f"{type(record).__name__}({', '.join(said)})"
 
     return shown
 

@@ -45,8 +45,8 @@ class Opened(NamedTuple):
 
     Attributes:
         handle: Number of the handle.
-        local: Whether it is a queue of this manager.
-        transactional: Whether the queue is; None: that is not known here.
+        local: Whether all its queues are of this manager.
+        transactional: Whether those of this manager are; None: it has none here.
         turn: How many have kept others from receiving from it, this one included, since the
             queue manager was started; so who comes back sees whether anybody was there meanwhile.
             0: it keeps nobody from it.

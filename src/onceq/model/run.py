@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
+from typing import Any
 
 from onceq.model.record import MutableRecord, Record
 
@@ -59,6 +60,9 @@ class Run(MutableRecord):
 
     data: Buffer
     lengths: array[int]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Run, (bytes(self.data), self.lengths)  # A piece of memory is no thing to pickle.
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -7,10 +7,20 @@ The table in ``docs/reference/settings.md`` is generated from this module. What 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
 from onceq.model.limits import OUTCOME_AGE_S, TIME_TO_REACH_QUEUE_DEFAULT_S
+
+SYSLOG_AUTO: Final = "auto"
+KEEP_ASKED: Final = "asked"
+KEEP_REFUSED: Final = "refused"
+KEEP_ALWAYS: Final = "always"
+WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "xact_dead_letter": (KEEP_ASKED, KEEP_REFUSED, KEEP_ALWAYS),
+}
+"""Settings that are one of some words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,8 @@ class Settings:
     the start, for segments from then on."""
     disk_reserve_bytes: int = 64 << 20
     """Sends are refused while less than this is free, so that receiving and acknowledging go on; on
-    a small disk, a quarter of what it has for the store."""
+    a small disk, a quarter of what it has for the store, but never less than a segment of the log
+    and a half."""
     scrub_bytes_s: int = 8 << 20
     """Stored bytes that a scrub looks at in a second, if nobody says how many: 16 GiB take half an
     hour, and a disk has most of its time for others."""
@@ -76,6 +87,15 @@ class Settings:
     """Size of these files together; above, the oldest ones go."""
     history_roll_s: int = 60
     """What has happened stands in a file after this time, also when little happens."""
+    trail_file: bool = True
+    """Write each act of administration also into files in the folder ``trail`` of the data
+    directory, which nothing ever changes again. Taken at the start."""
+    trail_file_bytes_max: int = 256 << 20
+    """Size of these files together; above, the oldest one goes, and the log says so. Taken at the
+    start."""
+    trail_syslog: str = SYSLOG_AUTO
+    """Tell each act of administration also to syslog: the path of its socket; auto: /dev/log, where
+    there is one; empty: no. Taken at the start."""
     outcome_age_s: int = OUTCOME_AGE_S
     """How long outcomes of commits can be asked for."""
     settle_doubts: bool = True
@@ -87,9 +107,11 @@ class Settings:
     TCP 1801 are turned away (Q-7). Taken at the start."""
     forward_messages: bool = False
     """Whether messages for other managers are passed on to them (a routing server)."""
-    xact_dead_letter_always: bool = False
-    """Dead letters of all transactional messages, also where none were asked for, as MSMQ 1.0 and
-    its XactDeadLetterAlways have it (CNF-7)."""
+    xact_dead_letter: str = KEEP_REFUSED
+    """Which transactional messages are kept as dead letters. asked: those that asked for it, as
+    MSMQ has it. refused: also what its destination does not take (no such queue, no right, quota,
+    not transactional). always: all that fail, as MSMQ 1.0 and its XactDeadLetterAlways have it
+    (CNF-7)."""
     xact_delay_receive_nack_s: int = 0xFFFF_FFFF
     """How long after a message's time to be received its sender waits for the news, before it is in
     doubt (XactDelayReceiveNack); 4294967295: the smaller of the message's two lifetimes."""
@@ -102,7 +124,12 @@ class Settings:
     """Whether this manager takes part in transactions with databases and other managers (XTX-7)."""
     pin_peers: bool = False
     """Whether another queue manager that answers under a known name is turned away until an
-    operator says ``onceq peer forget``; otherwise the log tells of it."""
+    operator says ``onceq peer forget``; otherwise the log tells of it. With an identity it always
+    is, whatever stands here."""
+    own_names_only: bool = False
+    """Whether messages for a computer name that is not one of this computer's (``name`` and
+    ``addresses``) are refused, as for a queue that is not there; otherwise they are taken, as MSMQ
+    takes them, and the log tells of it. Addresses (``DIRECT=TCP``) are no names."""
     permit_insecure_nacks: bool = True
     """Whether a stranger is told that a queue does not exist, or that he may not send (ACK-7)."""
     remote_transactional_receive: bool = True
@@ -120,7 +147,12 @@ class Settings:
 
 
 SETTING_NAMES: Final = tuple(field.name for field in fields(Settings))
-AT_START: Final = frozenset(("history", "history_bytes_max", "hardened", "log_segment_bytes"))
+AT_START: Final = frozenset(
+    (
+        "hardened", "history", "history_bytes_max", "log_segment_bytes", "trail_file",
+        "trail_file_bytes_max", "trail_syslog",
+    )
+)  # fmt: skip
 """Those that are taken at the start; what else is here holds from a reload on."""
 
 

@@ -15,18 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from onceq.errors import DirectoryError, InvalidParameter
 from onceq.model.limits import SHARED_GRANTS_MAX, SHARED_RIGHTS_NUMBER_MAX
+from onceq.model.patterns import WHOLE_MANAGER, ActorPattern
 from onceq.model.record import Record
 from onceq.model.rights import (
-    ANYWHERE,
+    EVERYBODY,
     ActorKind,
     Grant,
     Right,
     SharedRights,
-    rights_of,
+    grant_of_row,
     words_of,
 )
 
@@ -37,14 +38,14 @@ _EVERYWHERE: Final = frozenset((ActorKind.CERTIFICATE.value, ActorKind.PEER.valu
 token that of the queue manager that has made it: somebody else may have the name elsewhere."""
 
 
-def why_not(who: str) -> str:
+def why_not(who: ActorPattern) -> str:
     """Why somebody cannot have rights everywhere; "" if he can.
 
     Args:
         who: As ``actor_pattern`` makes it.
     """
-    kind, _, name = who.partition(":")
-    if who == ANYWHERE or kind in _EVERYWHERE:
+    kind, _, name = str(who).partition(":")
+    if who == EVERYBODY or kind in _EVERYWHERE:
         return ""
     if kind == ActorKind.ACCOUNT.value:
         return f"the account {name} is somebody else on every computer"
@@ -89,7 +90,7 @@ def believed(grants: Iterable[Grant]) -> tuple[tuple[Grant, ...], list[str]]:
 
 def described(grant: Grant) -> str:
     """A grant in a few words."""
-    at = f" at {grant.pattern}" if grant.pattern else ""
+    at = f" at {grant.pattern}" if grant.pattern != WHOLE_MANAGER else ""
     return f"{grant.who} {','.join(words_of(grant.rights))}{at}"
 
 
@@ -145,18 +146,15 @@ def regranted(now: SharedRights, change: Regrant) -> SharedRights:
             f"the directory has {SHARED_GRANTS_MAX:,} grants already: use patterns, or revoke some"
         )
     fresh = not base.id or base.number >= SHARED_RIGHTS_NUMBER_MAX
-    grants = tuple(table[key] for key in sorted(table))
+    grants = tuple(table[key] for key in sorted(table, key=lambda key: (str(key[0]), str(key[1]))))
     return SharedRights(*((change.id, 1) if fresh else (base.id, base.number + 1)), grants)
 
 
 def dump_grants(grants: Iterable[Grant]) -> list[list[object]]:
     """For records and checkpoints."""
-    return [[one.who, words_of(one.rights), one.pattern] for one in grants]
+    return [[str(one.who), words_of(one.rights), str(one.pattern)] for one in grants]
 
 
-def load_grants(rows: Iterable[Iterable[object]]) -> tuple[Grant, ...]:
+def load_grants(rows: Iterable[Iterable[Any]]) -> tuple[Grant, ...]:
     """What ``dump_grants`` has made; raises InvalidParameter."""
-    return tuple(
-        Grant(str(who), rights_of(words), str(pattern))  # type: ignore[arg-type]
-        for who, words, pattern in rows
-    )
+    return tuple(grant_of_row(*row) for row in rows)

@@ -5,6 +5,13 @@ which its holder alone keeps: a queue manager keeps the SHA-256 of a salt and th
 hash would gain nothing, because nobody can try 2^256 secrets, and would be work that strangers can
 cause.
 
+A holder never says the secret. Both sides draw a nonce, and the queue manager proves first that it
+knows what is kept of the secret, so that whoever listens in its place hears nothing. Then the
+holder says the secret, covered by what only the two of them can calculate: the queue manager
+uncovers it, and hashes it. So what is kept lets nobody in, and what was said does so on no other
+connection (RFC 5802 does the same for passwords). The salt follows from the manager and the name:
+it is told to whoever asks, and is the same whether there is such a token or not.
+
 The text that the holder gets says which token it is: ``onceqt_NAME_SECRET``. So one hash decides,
 and programmes that search sources for secrets find it by its beginning.
 """
@@ -12,7 +19,7 @@ and programmes that search sources for secrets find it by its beginning.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from onceq.errors import InvalidParameter
@@ -22,6 +29,7 @@ from onceq.model.rights import ActorKind
 
 SECRET_BYTES: Final = 32
 SALT_BYTES: Final = 16
+NONCE_BYTES: Final = 32
 PREFIX: Final = "onceqt"
 TEXT_CHARS_MAX: Final = len(PREFIX) + TOKEN_NAME_CHARS_MAX + 2 * SECRET_BYTES + 2
 """Of what a holder gets, and shows."""
@@ -70,6 +78,41 @@ def digest_of(salt: bytes, secret: bytes) -> bytes:
     return hashlib.sha256(salt + secret).digest()
 
 
+def salt_of(manager: bytes, name: str) -> bytes:
+    """What is hashed with the secret of a token of that name, at a manager (a GUID)."""
+    import hashlib
+
+    return hashlib.sha256(b"salt\0" + manager + name.encode()).digest()[:SALT_BYTES]
+
+
+class TokenExchange(Record, frozen=True):
+    """What both sides know of the connection on which a token is proven.
+
+    Attributes:
+        theirs, ours: What the holder and the queue manager have drawn: NONCE_BYTES each.
+        bound: See ``sockets/binding.py``.
+    """
+
+    theirs: bytes
+    ours: bytes
+    bound: bytes
+
+    def known(self, digest: bytes) -> bytes:
+        """What proves that the queue manager knows the digest of the secret."""
+        return self._mac(digest, b"queue manager")
+
+    def covered(self, digest: bytes, secret: bytes) -> bytes:
+        """The secret, covered; and uncovered, if it was covered."""
+        cover = self._mac(digest, b"holder")
+        return bytes(a ^ b for a, b in zip(secret, cover, strict=True))
+
+    def _mac(self, digest: bytes, who: bytes) -> bytes:
+        import hmac
+
+        said = b"\0".join((b"onceq token", who, self.theirs, self.ours, self.bound))
+        return hmac.digest(digest, said, "sha256")
+
+
 def text_of(name: str, secret: bytes) -> str:
     """What the holder gets."""
     return f"{PREFIX}_{name}_{secret.hex()}"
@@ -96,6 +139,9 @@ class Tokens:
         """One, if there is one of that name."""
         return self._tokens.get(name)
 
+    def __iter__(self) -> Iterator[Token]:
+        return iter(self._tokens.values())
+
     def all(self) -> list[Token]:
         """All of them, by name."""
         return sorted(self._tokens.values(), key=lambda token: token.name)
@@ -108,14 +154,13 @@ class Tokens:
         """One is revoked."""
         self._tokens.pop(name, None)
 
-    def proven(self, text: str, now_s: int) -> Token | None:
+    def proven(self, name: str, secret: bytes, now_s: int) -> Token | None:
         """The token that somebody holds; None if it is none, or is no longer good.
 
         It takes the same time whether there is a token of that name or not.
         """
         from hmac import compare_digest
 
-        name, secret = read(text) or ("", bytes(SECRET_BYTES))
         token = self._tokens.get(name)
         salt, kept = (token.salt, token.digest) if token else (bytes(SALT_BYTES), bytes(32))
         same = compare_digest(digest_of(salt, secret), kept)

@@ -2,13 +2,16 @@
 
 A global transaction has one ``gtrid``; each of its branches, one for each partner, has a ``bqual``
 beside it. Those that onceq makes are printable, because databases keep them as text: ``gtrid`` is
-``onceq-`` with the GUID of whoever decides (32 hexadecimal digits) and a number; ``bqual`` is a
-short name of the partner.
+``onceq-`` with the GUID of whoever decides (32 hexadecimal digits) and a number, which that draws;
+``bqual`` is a short name of the partner.
 
 Branches that are committed as one *group* (``core/transaction/groups.py``) carry the identity of
 the manager on which they are, and ``group.`` at the front of their ``bqual``. The number in their
-``gtrid`` is 12 hexadecimal digits that all attempts at one batch have in common, and 12 that one
-attempt has for itself.
+``gtrid`` is 12 hexadecimal digits that all attempts at one batch have in common, and 13 characters
+that one attempt has for itself: a token, and a mark of whom the manager has made it for. The mark
+needs a key, which the manager draws at each start and tells nobody; so another one that has read an
+identifier begins no branch under it. (Identifiers of before have 12 digits and no mark: what was
+prepared under them is decided as ever.)
 
 A group may decide for branches at other managers, too. These have the same ``gtrid``, and so the
 identity of the manager that decides. There an *anchor* with that ``gtrid`` stands for them: a
@@ -26,6 +29,7 @@ from typing import Final
 
 from onceq.errors import InvalidParameter
 from onceq.model.identity import GUID_BYTES, guid_text
+from onceq.model.numbers import read_number
 from onceq.model.record import Record
 
 XID_BYTES_MAX: Final = 64
@@ -37,6 +41,12 @@ PREFIX: Final = "onceq-"
 
 TAG_BYTES: Final = 6
 """Of each half of the number of a group's branch: what the batch is, and which attempt."""
+NUMBER_BYTES: Final = 12
+"""Of the number of a transaction that decides for partners: nobody draws the same one again."""
+_DIGITS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+_ATTEMPT_CHARS: Final = 13
+_MARK_BITS: Final = 30
+"""Of its 78: who knows no key makes one guess at each identifier that he has read."""
 GROUP_MARK: Final = b"group."
 """At the front of the branch qualifier of a group's branch."""
 
@@ -47,7 +57,7 @@ ROW_MARK: Final = b"row."
 """At the front of the branch qualifier of a branch that a row in a database decides."""
 
 _OURS = re.compile(rb"onceq-([0-9a-f]{32})-([0-9a-f]{1,24})")
-_GROUP = re.compile(rb"(onceq-[0-9a-f]{32}-[0-9a-f]{12})[0-9a-f]{12}")
+_GROUP = re.compile(rb"(onceq-[0-9a-f]{32}-[0-9a-f]{12})([0-9a-f]{12}|[0-9A-Za-z_-]{13})")
 _ANCHOR = re.compile(re.escape(ANCHOR_MARK) + rb"([0-9a-f]{32})")
 _BY_ROW = re.compile(rb"onceq-([0-9a-f]{32})-r([0-9a-f]{1,24})")
 _TAG = re.compile(rb"[0-9a-f]{12}")
@@ -84,11 +94,12 @@ class Xid(Record, frozen=True, order=True):
     def parse(cls, text: str) -> Xid:
         """Read the form that ``str`` prints; raises InvalidParameter."""
         parts = text.split(":")
-        if len(parts) != 3 or not parts[0].isdecimal() or len(parts[0]) > 10:
+        format_id = read_number(parts[0])
+        if len(parts) != 3 or format_id is None:
             raise InvalidParameter(
                 f"not a branch: {text!r}; it has the form format:transaction:branch"
             )
-        return cls(int(parts[0]), _bytes(parts[1]), _bytes(parts[2]))
+        return cls(format_id, _bytes(parts[1]), _bytes(parts[2]))
 
 
 def _text(raw: bytes) -> str:
@@ -112,14 +123,12 @@ def make_gtrid(decider: bytes, number: int) -> bytes:
     return f"{PREFIX}{decider.hex()}-{number:x}".encode()
 
 
-def decider_of(gtrid: bytes) -> tuple[bytes, int] | None:
-    """GUID and number out of ``make_gtrid``; None if it is not one of ours."""
-    match = _OURS.fullmatch(gtrid)
-    if match is None:
+def decider_of(gtrid: bytes) -> bytes | None:
+    """GUID of the queue manager that decides it; None if it is not one of ours."""
+    if _OURS.fullmatch(gtrid) is None and _GROUP.fullmatch(gtrid) is None:
         return None
-    decider = bytes.fromhex(match[1].decode())
-    assert len(decider) == GUID_BYTES
-    return decider, int(match[2], 16)
+    at = len(PREFIX)
+    return bytes.fromhex(gtrid[at : at + 2 * GUID_BYTES].decode())
 
 
 def group_prefix(manager: bytes, tag: bytes) -> bytes:
@@ -134,16 +143,52 @@ def group_prefix(manager: bytes, tag: bytes) -> bytes:
     return f"{PREFIX}{manager.hex()}-{tag.hex()}".encode()
 
 
-def group_xid(prefix: bytes, token: bytes, name: str) -> Xid:
-    """A branch of a batch; ``token`` tells attempts apart, ``name`` the branches of one attempt."""
+def attempt_of(prefix: bytes, token: bytes, by: str, key: bytes) -> bytes:
+    """The ``gtrid`` of all branches of one attempt at a batch.
+
+    Args:
+        token: Tells attempts apart: TAG_BYTES.
+        by: For whom it is made (``Step.known_by``).
+        key: The manager's own.
+    """
     assert len(token) == TAG_BYTES
-    return Xid(ONCEQ_FORMAT, prefix + token.hex().encode(), GROUP_MARK + name.encode())
+    import hashlib  # which loads OpenSSL
+
+    whole = b"\0".join((prefix, token.hex().encode(), by.encode()))
+    digest = hashlib.blake2b(whole, key=key, digest_size=8).digest()
+    mark = int.from_bytes(digest, "big") >> (64 - _MARK_BITS)
+    number = int.from_bytes(token, "big") << _MARK_BITS | mark
+    return prefix + bytes(
+        _DIGITS[number >> 6 * at & 0x3F] for at in reversed(range(_ATTEMPT_CHARS))
+    )
 
 
-def anchor_xid(prefix: bytes, token: bytes, manager: bytes) -> Xid:
+def is_attempt_for(gtrid: bytes, by: str, key: bytes) -> bool:
+    """Whether a ``gtrid`` is one of ``attempt_of``, made for somebody with that key."""
+    match = _GROUP.fullmatch(gtrid)
+    if match is None or len(match[2]) != _ATTEMPT_CHARS:
+        return False
+    number = 0
+    for digit in match[2]:
+        number = number << 6 | _DIGITS.index(digit)
+    token = number >> _MARK_BITS
+    if token >> 8 * TAG_BYTES:
+        return False
+    from hmac import compare_digest
+
+    made = attempt_of(match[1], token.to_bytes(TAG_BYTES, "big"), by, key)
+    return compare_digest(made, gtrid)
+
+
+def group_xid(gtrid: bytes, name: str) -> Xid:
+    """A branch of an attempt; ``name`` tells those of one attempt apart."""
+    return Xid(ONCEQ_FORMAT, gtrid, GROUP_MARK + name.encode())
+
+
+def anchor_xid(gtrid: bytes, manager: bytes) -> Xid:
     """The anchor of an attempt's branches at another manager (a GUID)."""
     assert len(manager) == GUID_BYTES
-    return group_xid(prefix, token, f"for.{manager.hex()}")
+    return group_xid(gtrid, f"for.{manager.hex()}")
 
 
 def anchored(xid: Xid) -> bytes:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from opentelemetry.trace import Span, SpanKind, TracerProvider
 
 from onceq.client.bodies import NOTHING
+from onceq.client.handlers import awaiting, check_handler
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.plans.xa import started
@@ -321,11 +322,11 @@ def _handling(tracing: Tracing, queue: str, handler: Method, *, tasks: bool) -> 
         return tracing.processing(queue, messages, around)
 
     if tasks:
+        awaited = awaiting(handler)
 
         async def call_async(tx: Any, messages: Messages, *given: Any) -> Any:
             with spanned(tx, messages):
-                result = handler(tx, messages, *given)
-                return await result if inspect.isawaitable(result) else result
+                return await awaited(tx, messages, *given)
 
         return _named(handler, call_async)
 
@@ -336,22 +337,29 @@ def _handling(tracing: Tracing, queue: str, handler: Method, *, tasks: bool) -> 
     return _named(handler, call)
 
 
-def _consuming(handled: Method, method: Method) -> Method:
+def _given(options: dict[str, Any]) -> int:
+    """With how many values a handler is called."""
+    return 3 if options.get("database") is not None else 2
+
+
+def _consuming(handled: partial[Method], method: Method) -> Method:
     """``consume``."""
 
     def call(queue: str, handler: Method, **options: Any) -> Any:
+        check_handler(handler, _given(options), tasks=handled.keywords["tasks"])
         return method(queue, handled(queue, handler), **options)
 
     return wraps(method)(call)
 
 
-def _consumer(handled: Method, method: Method) -> Method:
+def _consumer(handled: partial[Method], method: Method) -> Method:
     """``consumer``: the decorated function stays what it is."""
 
     def call(queue: str, **options: Any) -> Callable[[Method], Method]:
         decorate = method(queue, **options)
 
         def traced(handler: Method) -> Method:
+            check_handler(handler, _given(options), tasks=handled.keywords["tasks"])
             decorate(handled(queue, handler))
             return handler
 

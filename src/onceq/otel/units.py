@@ -25,7 +25,8 @@ from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanKind, Status, 
 from onceq.client.bodies import Bodies
 from onceq.client.plans.ahead import NOTHING, Ahead
 from onceq.client.plans.plan import DONE, Plan
-from onceq.client.plans.unit_of_work import LOST, Unit
+from onceq.client.plans.sending_unit import ENDING, LOST
+from onceq.client.plans.unit_of_work import Unit
 from onceq.client.plans.xa import BranchUnit
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
@@ -147,6 +148,8 @@ class TracedUnit(Unit):
             self._ended(became)
 
     def _ended(self, became: str) -> None:
+        if became == ENDING:  # nobody knows yet how
+            return
         outcome = _outcome(became)
         wrong = self._wrong(outcome)
         for span in self._sends:
@@ -206,12 +209,12 @@ class TracedBranch(TracedUnit, BranchUnit):
         with self._tracing.settling("commit", self.xid, names.COMMITTED, self._end):
             return (yield from super().decide())
 
-    def abort(self) -> Plan[None]:
+    def abort(self, why: str = "") -> Plan[None]:
         """The same, once it was prepared; else it is the end of the work."""
         if not self.over.startswith(Vote.PREPARED.value):
-            return (yield from super().abort())
+            return (yield from super().abort(why))
         with self._tracing.settling("abort", self.xid, names.ABORTED, self._end):
-            return (yield from super().abort())
+            return (yield from super().abort(why))
 
     def _about(self) -> dict[str, Any]:
         return {names.BRANCH: str(self.xid)}

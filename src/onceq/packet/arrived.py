@@ -56,6 +56,8 @@ class ArrivedRun(Record, frozen=True):
             said now.
         onward: Direct name of the queue of another host to which they are passed on; "" for what
             stays here.
+        foreign: Whether ``onward`` names a host to which nothing is passed on: they are refused,
+            unless they have arrived here before.
         sent_to: URL to which they were sent, where a redirection has led them to their destination;
             "" if none has.
         due: Second from which they can be received, as their mark says (``model/delayed.py``);
@@ -88,6 +90,7 @@ class ArrivedRun(Record, frozen=True):
     receipts: str = ""
     sent_to: str = ""
     onward: str = ""
+    foreign: bool = False
     barred: bool = False
     due: int = 0
 

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
+from itertools import accumulate
+from typing import Any, Final, cast, overload
 
 from onceq.model.message import Message
 from onceq.model.run import Run
 from onceq.packet.bodies import bodies
 from onceq.packet.decode import message_of
 from onceq.packet.headers import headers
+
+_NONE_BEFORE: Final = (0, "")
+"""Of a message that was received in vain nowhere before."""
 
 
 class Batch(Sequence[Message]):
@@ -27,7 +31,8 @@ class Batch(Sequence[Message]):
     """
 
     __slots__ = (
-        "_aborts", "_arrived", "_moves", "_starts", "lookup_ids", "notes", "run", "scanned",
+        "_aborts", "_arrived", "_moves", "_starts", "failures", "lookup_ids", "notes", "run",
+        "scanned",
     )  # fmt: skip
 
     def __init__(
@@ -39,6 +44,7 @@ class Batch(Sequence[Message]):
         moves: Iterable[tuple[int, int, int]] = (),
         scanned: int = 0,
         notes: Iterable[tuple[int, int]] = (),
+        failures: Iterable[tuple[int, int, str]] = (),
     ) -> None:
         self.run = run
         self.lookup_ids = lookups
@@ -48,7 +54,15 @@ class Batch(Sequence[Message]):
         self.scanned = scanned
         self.notes = dict(notes)
         """By index: what is known of a dead letter beside its class (``Message.note``)."""
+        self.failures = {index: (times, why) for index, times, why in failures} if failures else {}
+        """By index: how often a message was received in vain at places that it had before, and what
+        the last receiver has said (``Message.attempts``, ``Message.failure``)."""
         self._starts: list[int] = []
+
+    def __getstate__(self) -> object:
+        """The bytes of an embedded manager stand in the memory of its log, and travel as a copy."""
+        values, slots = cast(tuple[Any, dict[str, Any]], super().__getstate__())
+        return values, slots | {"run": Run(bytes(self.run.data), self.run.lengths)}
 
     def __len__(self) -> int:
         return len(self.run.lengths)
@@ -66,12 +80,11 @@ class Batch(Sequence[Message]):
         if not 0 <= index < len(lengths):
             raise IndexError(index)
         if not self._starts:
-            at = 0
-            for length in lengths:
-                self._starts.append(at)
-                at += length
+            # One assignment: a second thread sees all of it, or nothing (finding K12).
+            self._starts = [0, *accumulate(lengths)]
         start = self._starts[index]
         packet = memoryview(self.run.data)[start : start + lengths[index]]
+        times, why = self.failures.get(index, _NONE_BEFORE)
         return message_of(
             headers(packet),
             arrived_time=self._arrived[index],
@@ -79,6 +92,8 @@ class Batch(Sequence[Message]):
             abort_count=self._aborts[index],
             moves=self._moves.get(index, (0, 0)),
             note=self.notes.get(index, 0),
+            attempts=times + self._aborts[index],
+            failure=why,
         )
 
     def __iter__(self) -> Iterator[Message]:
@@ -107,7 +122,7 @@ class Batch(Sequence[Message]):
         """The same messages with other packets, one for each."""
         return Batch(
             run, self.lookup_ids, self._arrived, self._aborts, self.moves, self.scanned,
-            self.notes.items(),
+            self.notes.items(), [(i, *failure) for i, failure in self.failures.items()],
         )  # fmt: skip
 
     def part(self, first: int, count: int) -> Batch:
@@ -120,6 +135,7 @@ class Batch(Sequence[Message]):
             self._aborts[first:end],
             [(i - first, *moved) for i, moved in self._moves.items() if first <= i < end],
             notes=[(i - first, note) for i, note in self.notes.items() if first <= i < end],
+            failures=[(i - first, *one) for i, one in self.failures.items() if first <= i < end],
         )
 
     def __repr__(self) -> str:

@@ -63,6 +63,8 @@ def message_of(
     abort_count: int = 0,
     moves: tuple[int, int] = (0, 0),
     note: int = 0,
+    attempts: int = 0,
+    failure: str = "",
 ) -> Message:
     """The message of a packet that was taken apart, and what its queue knows of it.
 
@@ -70,6 +72,8 @@ def message_of(
         arrived_time: Seconds since 1970 UTC, when it entered its queue; 0: it has not.
         moves: How often it was moved between subqueues, and the second of the last time.
         note: What is known beside the class (``Message.note``).
+        attempts: How often it was received in vain.
+        failure: What the last receiver has said of that.
     """
     user, props, tx = parts.user, parts.properties, parts.transaction
     names = {"source": user.source, "manager": user.destination_manager}
@@ -102,8 +106,9 @@ def message_of(
         lookup_id=lookup_id,
         transactional=tx is not None,
         stream=tx.stream if tx else 0,
-        number=tx.number if tx else 0,
-        previous=tx.previous if tx else 0,
+        # Without a stream they say which one of its transaction it is (``packet/heads.py``).
+        number=tx.number if tx and tx.stream else 0,
+        previous=tx.previous if tx and tx.stream else 0,
         transaction=(tx.flags & at.TX_NUMBER_MASK) >> at.TX_NUMBER_SHIFT if tx else 0,
         first_in_transaction=bool(tx and tx.flags & at.TX_FIRST),
         last_in_transaction=bool(tx and tx.flags & at.TX_LAST),
@@ -117,6 +122,8 @@ def message_of(
         copies_to=lists.copies_to,
         note=note,
         traceparent=traceparent,
+        attempts=attempts,
+        failure=failure,
     )
 
 

@@ -54,6 +54,7 @@ def encode_run(
     stream: int = 0,
     first_number: int = 0,
     transaction: int = 0,
+    here: tuple[int, int] = (0, 0),
     first: bool = False,
     last: bool = False,
     own: Run | None = None,
@@ -65,6 +66,8 @@ def encode_run(
         stream, first_number: Where they stand in their stream; zeros for none. The previous
             number of each is the number before its own.
         transaction: 20-bit number of the sending transaction.
+        here: In place of number and previous number where there is no stream, the same in all:
+            which messages of their transaction they are (``packet/heads.py``).
         first, last: Whether the first and the last of them are so in their transaction to this
             queue (SND-10).
         own: Headers of the messages' own (``own.py``), checked, one for each body.
@@ -82,13 +85,13 @@ def encode_run(
     assert not stream or 0 < first_number <= NUMBER_MAX - count + 1, "numbers are 1 to 2^32 - 1"
     if count == 1 and own is None:
         flags = (transaction << at.TX_NUMBER_SHIFT) | _ENDS[first, last]
-        return _one(made, bodies, first_message, stream, first_number if stream else 0, flags)
+        return _one(made, bodies, first_message, stream, first_number, flags, here)
     if own is None:
         _check_sizes(made, lengths)
     head = bytearray(made.head)
     if made.transaction:
         flags = made.flags | transaction << at.TX_NUMBER_SHIFT
-        ORDER.pack_into(head, made.transaction, flags, stream, 0, 0)
+        ORDER.pack_into(head, made.transaction, flags, stream, *here)
     messages = _messages(first_message, count)
     if own is not None:
         out, packets = _join_own(made, head, bodies, own, messages)
@@ -109,6 +112,7 @@ def encode_fronts(
     stream: int = 0,
     first_number: int = 0,
     transaction: int = 0,
+    here: tuple[int, int] = (0, 0),
     first: bool = False,
     last: bool = False,
 ) -> Run:
@@ -121,7 +125,7 @@ def encode_fronts(
     head = bytearray(made.head[:front])
     if made.transaction:
         flags = made.flags | transaction << at.TX_NUMBER_SHIFT
-        ORDER.pack_into(head, made.transaction, flags, stream, 0, 0)
+        ORDER.pack_into(head, made.transaction, flags, stream, *here)
     out, fronts = head * count, array(LENGTH_TYPE, (front,)) * count
     _write_numbers(out, fronts, at.OFF_PACKET_SIZE, lengths)
     _write_numbers(out, fronts, at.OFF_MESSAGE_NUMBER, _messages(first_message, count))
@@ -148,7 +152,10 @@ def _write_order(
         out[len(out) - packets[-1] + header] |= at.TX_LAST
 
 
-def _one(made: Template, bodies: Run, message: int, stream: int, number: int, flags: int) -> Run:
+def _one(
+    made: Template, bodies: Run, message: int, stream: int, number: int, flags: int,
+    here: tuple[int, int],
+) -> Run:  # fmt: skip
     """A single packet, which many transactions consist of: no columns, no tables, and 1.9 us
     instead of 5.8."""
     head, size = bytearray(made.head), bodies.lengths[0]
@@ -160,8 +167,8 @@ def _one(made: Template, bodies: Run, message: int, stream: int, number: int, fl
     at.U32.pack_into(head, at.OFF_MESSAGE_NUMBER, message)
     _SIZES.pack_into(head, made.properties + at.OFF_BODY_SIZE, size, size)
     if made.transaction:
-        before = max(number - 1, 0)
-        ORDER.pack_into(head, made.transaction, made.flags | flags, stream, number, before)
+        place = (number, number - 1) if stream else here
+        ORDER.pack_into(head, made.transaction, made.flags | flags, stream, *place)
     whole = b"".join((head, bodies.data, padding, made.tail))
     return Run(whole, array(LENGTH_TYPE, (packet,)))
 

@@ -19,12 +19,13 @@ from typing import Final
 
 from onceq.errors import MalformedPacket
 from onceq.model.classes import MessageClass
+from onceq.model.identity import NO_GUID
 from onceq.model.limits import INQUIRY_STREAMS_MAX, PASSED_RANGES_MAX
 from onceq.model.message import Delivery
 from onceq.model.record import Record
 from onceq.model.run import Buffer
 from onceq.packet.acks import BODY_BYTES, is_order_queue, packed
-from onceq.packet.address import Address
+from onceq.packet.address import DIRECT, ON_DESTINATION, PUBLIC, Address
 from onceq.packet.headers import PacketHeaders, headers
 
 MAGIC: Final = b"OQX1"
@@ -152,10 +153,10 @@ def inquiry(
     asked: Inquiry, *, own: bytes, own_message: int, sent_time: int, destination_manager: bytes
 ) -> bytes:
     """The packet of an inquiry."""
-    name = asked.destination.direct.encode()
+    to = asked.destination
+    name = to.guid if to.kind == PUBLIC else to.direct.encode()
     body = _HEAD.pack(
-        MAGIC, INQUIRY, asked.destination.kind, len(asked.streams), asked.destination.number,
-        len(name),
+        MAGIC, INQUIRY, to.kind, len(asked.streams), to.number, len(name),
     )  # fmt: skip
     body += b"".join(_ASKED.pack(*entry) for entry in asked.streams) + name
     return _packet(own, own_message, sent_time, destination_manager, body)
@@ -230,8 +231,7 @@ def _parse(body: bytes) -> Settling:
     if what == INQUIRY:
         asked = tuple(_ASKED.unpack_from(body, at + k * _ASKED.size) for k in range(count))
         at += count * _ASKED.size
-        name = body[at : at + size].decode()
-        return Inquiry(Address(kind, number=number, direct=name), asked)
+        return Inquiry(_parse_queue(kind, number, body[at : at + size]), asked)
     if what == TURNED_AWAY:
         return TurnedAway(*_TURNED.unpack_from(body, at))
     if what == TWO_LIVES:
@@ -249,6 +249,17 @@ def _parse(body: bytes) -> Settling:
         memory, at = _parse_memory(body, at)
         told.append(memory)
     return told
+
+
+def _parse_queue(kind: int, number: int, name: bytes) -> Address:
+    """The queue that an inquiry names, as the packets of its streams do."""
+    if kind == PUBLIC and len(name) == len(NO_GUID):
+        return Address(PUBLIC, guid=name)
+    if kind == ON_DESTINATION:
+        return Address(ON_DESTINATION, number=number)
+    if kind == DIRECT:
+        return Address(DIRECT, direct=name.decode())
+    raise ValueError(f"a destination of type {kind} with a name of {len(name)} bytes")
 
 
 def _parse_memory(body: bytes, at: int) -> tuple[Memory, int]:

@@ -28,6 +28,10 @@ class Partner(Protocol):
 
     Any call may raise PartnerLost: whether it happened is not known. Any error that is not named
     here counts as that.
+
+    A partner may have an attribute ``address`` (str), known after ``check``: where its connection
+    leads. One database may be found at several addresses, one after another; recovery asks at the
+    newest that answers.
     """
 
     @property

@@ -77,10 +77,32 @@ def row_of(xid: Xid, number: int) -> Row:
     return Row(manager, number, id_)
 
 
-class LastAgent(Protocol):
+class Counts(Protocol):
+    """What can look for rows in a database."""
+
+    def count(
+        self, manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int],
+        note: int,
+    ) -> Any:  # fmt: skip
+        """How many committed rows of a queue manager there are (int).
+
+        Args:
+            after: Rows are counted from the next number on.
+            upto: Number of the last that is counted.
+            but: Numbers that are not counted.
+            must: Numbers of committed rows that must be there.
+            note: Number of a note that must be there; 0: none.
+
+        Returns:
+            -1: That note, or one of those rows, is not there.
+        """
+
+
+class LastAgent(Counts, Protocol):
     """A connection to a database that decides for one transaction.
 
-    Calls come from one thread, in this order: ``check``, ``begin``, then the application's work,
+    Calls come from one thread, in this order: ``check``, ``count`` (on a connection that is new),
+    ``begin``, then the application's work,
     then one of ``rollback``, ``commit_one_phase`` and ``record``. Only ``abandon`` may come at any
     time and from any thread. The calls of one for ``async`` code are awaited.
     """
@@ -98,6 +120,20 @@ class LastAgent(Protocol):
             EnlistRefused: It cannot; the text says what is missing.
             PartnerRefused: The connection is in a state in which it cannot begin.
         """
+
+    @property
+    def address(self) -> str:
+        """Where the connection leads; known after ``check``. One database may be found at several,
+        one after another: a standby that was promoted has the name of the server before it."""
+
+    def is_new(self, manager: str) -> bool:
+        """Whether ``set_looked`` was not called for this connection and that queue manager."""
+
+    def set_looked(self, manager: str) -> None:
+        """Remember with the connection that its database has the rows of that queue manager."""
+
+    def withdraw(self) -> Any:
+        """It takes no part after all: free what ``check`` holds. ``begin`` does not follow."""
 
     def begin(self, xid: Xid) -> Any:
         """What the connection does from here on belongs to the transaction."""
@@ -128,7 +164,7 @@ def is_last_agent(partner: object) -> bool:
     return callable(getattr(partner, "record", None))
 
 
-class Agent(Protocol):
+class Agent(Counts, Protocol):
     """A database that keeps decisions, as recovery sees it; it connects by itself, and again after
     each loss.
 
@@ -146,23 +182,6 @@ class Agent(Protocol):
 
         Raises:
             PartnerLost: Its commit may be under way, or the database gives no answer.
-        """
-
-    def count(
-        self, manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int],
-        note: int,
-    ) -> int:  # fmt: skip
-        """How many committed rows of a queue manager there are.
-
-        Args:
-            after: Rows are counted from the next number on.
-            upto: Number of the last that is counted.
-            but: Numbers that are not counted.
-            must: Numbers of committed rows that must be there.
-            note: Number of a note that must be there; 0: none.
-
-        Returns:
-            -1: That note, or one of those rows, is not there.
         """
 
     def note(self, manager: str, number: int) -> None:

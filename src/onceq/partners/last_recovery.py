@@ -17,23 +17,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from onceq.errors import AccessDenied, DatabaseRestored, OnceqError, PartnerLost, UnknownBranch
+from onceq.model.requests.xa import ROWS_MISSING
 from onceq.model.views.branches import BranchView, RowsView
 from onceq.model.xid import Xid
 from onceq.partners.driving import Calls
-from onceq.partners.last_agent import Agent, row_of
+from onceq.partners.last_agent import Agent, Counts, row_of
 
 
-class Promiser(Protocol):
+class Rows(Protocol):
+    """What tells which rows a queue manager has seen."""
+
+    def rows(self, agent: str, found: int = 0) -> Any:
+        """What rows of a database it has seen: ``RowsView`` (``AskRows``)."""
+
+
+class Promiser(Rows, Protocol):
     """The queue manager whose branches rows decide, as recovery needs it."""
 
     def promises(self) -> Sequence[BranchView]:
         """Its prepared branches that rows decide."""
-
-    def rows(self, agent: str, found: int = 0) -> RowsView:
-        """What rows of a database it has seen (``AskRows``)."""
 
     def commit(self, xid: Xid) -> None:
         """Raises UnknownBranch if it is over."""
@@ -101,14 +106,14 @@ def settle(
     return seen
 
 
-def look_for_rows(promiser: Promiser, manager: str, agent: Agent, name: str) -> Calls[RowsView]:
+def look_for_rows(asked: Rows, manager: str, agent: Counts, name: str) -> Calls[RowsView]:
     """See whether the rows are there that must be; returns which these were.
 
     Raises:
         DatabaseRestored: They are not.
     """
     while True:
-        view: RowsView = yield partial(promiser.rows, name)
+        view: RowsView = yield partial(asked.rows, name)
         if not (view.kept or view.mark):
             return view
         upto = max(view.kept, view.mark)
@@ -116,18 +121,47 @@ def look_for_rows(promiser: Promiser, manager: str, agent: Agent, name: str) -> 
         found = yield partial(agent.count, manager, view.kept, upto, unsure, view.late, view.note)
         if found >= view.count:
             return view
-        again: RowsView = yield partial(promiser.rows, name)
+        again: RowsView = yield partial(asked.rows, name)
         # Whoever recovers beside this one may have written a later note, and removed rows.
         if again.kept == view.kept and again.mark >= view.mark:
-            raise DatabaseRestored(
-                f"{name} has not all rows of decisions that this queue manager has seen, up to "
-                f"number {upto}: it was set back to an earlier state, or the queue manager was"
-            )
+            # The manager keeps it, so that applications in other processes hear of it, too.
+            yield partial(asked.rows, name, ROWS_MISSING)
+            raise restored(name, upto)
+
+
+def restored(name: str, upto: int) -> DatabaseRestored:
+    """What a database is told to be that lacks rows.
+
+    Args:
+        upto: Number of the last row that was looked for.
+    """
+    return DatabaseRestored(
+        f"{name} has not all rows of decisions that this queue manager has seen, up to number "
+        f"{upto}: it was set back to an earlier state, or the queue manager was"
+    )
+
+
+def look_before_work(asked: Rows, manager: str, last: Counts, name: str) -> Calls[None]:
+    """See, over the connection that is to work, whether its database has all rows that it must.
+
+    A connection is to one database, but the next connection of an application may be to another
+    server: a standby that was promoted may lack the last commits of the server before it.
+
+    Raises:
+        DatabaseRestored: It has not, or somebody has found that before and no operator has accepted
+            the database since.
+    """
+    view: RowsView = yield partial(asked.rows, name)
+    if view.missing:
+        raise restored(name, max(view.kept, view.mark))
+    yield from look_for_rows(asked, manager, last, name)
 
 
 def remove_rows(promiser: Promiser, manager: str, agent: Agent, view: RowsView) -> Calls[None]:
     """Note what was found, and remove what nobody needs any more; ``view``: what was found."""
     if not view.mark:
+        if view.missing:  # They are there again.
+            yield partial(promiser.rows, view.agent, view.kept)
         return
     yield partial(agent.note, manager, view.mark)
     now: RowsView = yield partial(promiser.rows, view.agent, view.mark)

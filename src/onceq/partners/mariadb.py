@@ -76,6 +76,11 @@ class MariaPartner:
         """``mariadb:<host name>:<port>``, as the server says them. See Partner."""
         return self._name or _known[self.connection]
 
+    @property
+    def address(self) -> str:
+        """See Partner: what the server calls itself."""
+        return _known[self.connection]
+
     def check(self) -> None:
         """See Partner."""
         with meaning(self.connection, voting=True):

@@ -22,7 +22,7 @@ Upholds: I21 as far as the contract asks (``last_agent.py``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -37,6 +37,7 @@ from onceq.partners.mariadb_terms import (
     code_of,
     do,
     error_of,
+    is_closed,
     meaning,
     refuse_if_busy,
     rows,
@@ -66,10 +67,15 @@ _NOT_DONE: Final = (_LOCK_TIME, 1213, _NO_SAVEPOINT)
 
 @dataclass(frozen=True)
 class _Base:
-    """A database that can decide."""
+    """A database that can decide.
+
+    Attributes:
+        looked: GUIDs of queue managers whose rows were looked for over the connection.
+    """
 
     name: str
     database: str
+    looked: set[str] = field(default_factory=set, compare=False)
 
     @property
     def table(self) -> str:
@@ -205,6 +211,35 @@ class MariadbLast:
                 _known[connection] = base
         self._base = base
 
+    @property
+    def address(self) -> str:
+        """See LastAgent: what the server calls itself. Another server has another name."""
+        return self._there.name
+
+    def is_new(self, manager: str) -> bool:
+        """See LastAgent."""
+        return manager not in self._there.looked
+
+    def set_looked(self, manager: str) -> None:
+        """See LastAgent."""
+        self._there.looked.add(manager)
+
+    def withdraw(self) -> None:
+        """See LastAgent: no call leaves anything open."""
+
+    def count(
+        self, manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int],
+        note: int,
+    ) -> int:  # fmt: skip
+        """See LastAgent."""
+        query = _counting(self._there.table, manager, after, upto, but, must, note)
+        with meaning(self.connection, voting=False):
+            try:
+                found = rows(self.connection, query)
+            finally:
+                do(self.connection, f"ROLLBACK {_END}")
+        return _counted(found, must, note)
+
     def begin(self, xid: Xid) -> None:
         """See LastAgent."""
         with meaning(self.connection, voting=True):
@@ -220,6 +255,11 @@ class MariadbLast:
         self._commit()
 
     def _commit(self, *before: str) -> None:
+        if is_closed(self.connection):
+            raise PartnerEnded(
+                "the enlisted MariaDB connection was closed before the commit, so the server has "
+                "rolled its work back; keep it open until the transaction is over"
+            )
         # It fails where the savepoint is not there; and it is there again until the commit is done.
         looked = (f"RELEASE SAVEPOINT {_MARK}", f"SAVEPOINT {_MARK}")
         try:
@@ -324,24 +364,15 @@ class MariadbAgent(Recovering):
         note: int,
     ) -> int:  # fmt: skip
         """See Agent."""
-        query = (
-            f"SELECT COALESCE(MAX(outcome = '{NOTED}' AND number = {note}), 0), "
-            f"COUNT(DISTINCT CASE WHEN outcome = '{COMMITTED}' AND number IN {_among(must)} "
-            "THEN number END), "
-            f"COALESCE(SUM(outcome = '{COMMITTED}' AND number > {after} AND number <= {upto} "
-            f"AND number NOT IN {_among(but)}), 0) FROM {self._table} "
-            f"WHERE manager = '{manager}' AND outcome IN ('{COMMITTED}', '{NOTED}') "
-            f"AND (number BETWEEN {after} AND {upto} OR number = {note} "
-            f"OR number IN {_among(must)})"
-        )
+        query = _counting(self._table, manager, after, upto, but, must, note)
         with self._asking() as connection:
             try:
-                ((noted, there, found),) = rows(connection, query)
+                found = rows(connection, query)
             except error_of(connection) as error:
                 if code_of(error) != _NO_SUCH_TABLE:
                     raise
                 return -1 if must or note else 0
-        return int(found) if (noted or not note) and there == len(set(must)) else -1
+        return _counted(found, must, note)
 
     def note(self, manager: str, number: int) -> None:
         """See Agent."""
@@ -368,6 +399,29 @@ class MariadbAgent(Recovering):
             "sql_mode = 'STRICT_ALL_TABLES'",
         )
         do(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+
+
+def _counting(
+    table: str, manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int],
+    note: int,
+) -> str:  # fmt: skip
+    """The query of ``count``."""
+    return (
+        f"SELECT COALESCE(MAX(outcome = '{NOTED}' AND number = {note}), 0), "
+        f"COUNT(DISTINCT CASE WHEN outcome = '{COMMITTED}' AND number IN {_among(must)} "
+        "THEN number END), "
+        f"COALESCE(SUM(outcome = '{COMMITTED}' AND number > {after} AND number <= {upto} "
+        f"AND number NOT IN {_among(but)}), 0) FROM {table} "
+        f"WHERE manager = '{manager}' AND outcome IN ('{COMMITTED}', '{NOTED}') "
+        f"AND (number BETWEEN {after} AND {upto} OR number = {note} "
+        f"OR number IN {_among(must)})"
+    )
+
+
+def _counted(found: Sequence[Sequence[Any]], must: Sequence[int], note: int) -> int:
+    """What ``count`` returns for the one row of that query."""
+    ((noted, there, count),) = found
+    return int(count) if (noted or not note) and there == len(set(must)) else -1
 
 
 def _among(numbers: Iterable[int]) -> str:

@@ -82,6 +82,14 @@ def meaning(connection: Any, *, voting: bool) -> Iterator[None]:
         raise PartnerLost(f"MariaDB gives no answer: {said}") from error
 
 
+def is_closed(connection: Any) -> bool:
+    """Whether the application has closed the connection; the server is not asked."""
+    try:
+        return not connection.open
+    except error_of(connection):  # so one of the drivers answers
+        return True
+
+
 def do(connection: Any, command: str) -> None:
     """Execute a command."""
     cursor = connection.cursor()

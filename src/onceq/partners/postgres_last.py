@@ -12,7 +12,8 @@ Upholds: I21 as far as the contract asks (``last_agent.py``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -31,6 +32,10 @@ MAKE: Final = (
     f"CREATE TABLE IF NOT EXISTS {TABLE} (manager text NOT NULL, number bigint NOT NULL, "
     "id text NOT NULL, outcome text NOT NULL, PRIMARY KEY (manager, number, id))"
 )
+_TAKEN: Final = (
+    psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateObject,
+)  # fmt: skip
+"""What one of two connections is told that make the table at once."""
 _FACTS: Final = (
     "SELECT pg_is_in_recovery(), (SELECT system_identifier::text FROM pg_control_system()), "
     "current_database(), current_setting('synchronous_commit'), to_regclass("
@@ -53,8 +58,23 @@ _REMOVE: Final = (
 LOCK_MS: Final = 2_000
 """How long recovery waits for a commit that is under way; then it tries again later."""
 
-_names: WeakKeyDictionary[object, str] = WeakKeyDictionary()
-"""The name of the database of each connection that was found fit: it is asked once."""
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What is known of the database of a connection that was found fit.
+
+    Attributes:
+        name, address: See LastAgent.
+        looked: GUIDs of queue managers whose rows were looked for over it.
+    """
+
+    name: str
+    address: str
+    looked: set[str] = field(default_factory=set)
+
+
+_known: WeakKeyDictionary[object, _Base] = WeakKeyDictionary()
+"""Asked once for each connection."""
 
 
 def _name_of(row: tuple[Any, ...]) -> str:
@@ -85,13 +105,45 @@ def _deciding(row: Row) -> bytes:
     return f"INSERT INTO {TABLE} VALUES {values}; COMMIT".encode()
 
 
+def _counting(
+    manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int], note: int
+) -> Mapping[str, Any]:
+    """The parameters of ``_COUNT``."""
+    return {
+        "manager": manager, "after": after, "upto": upto, "but": list(but), "must": list(must),
+        "note": note,
+    }  # fmt: skip
+
+
+def _counted(told: tuple[Any, ...], must: Sequence[int], note: int) -> int:
+    """What ``count`` returns for the one row of ``_COUNT``."""
+    noted, there, found = told
+    return int(found) if (noted or not note) and there == len(set(must)) else -1
+
+
 class _Share(Share[Connection]):
     """A connection that decides."""
 
     @property
     def name(self) -> str:
         """``postgresql:<system identifier>/<database>``. See LastAgent."""
-        return self._name or _names[self.connection]
+        return self._name or _known[self.connection].name
+
+    @property
+    def address(self) -> str:
+        """See LastAgent."""
+        return _known[self.connection].address
+
+    def is_new(self, manager: str) -> bool:
+        """See LastAgent."""
+        return manager not in _known[self.connection].looked
+
+    def set_looked(self, manager: str) -> None:
+        """See LastAgent."""
+        _known[self.connection].looked.add(manager)
+
+    def withdraw(self) -> None:
+        """See LastAgent: no call leaves anything open."""
 
     def agent(self) -> PostgresAgent:
         """See LastAgent."""
@@ -101,7 +153,7 @@ class _Share(Share[Connection]):
         """See LastAgent."""
         connection = self.connection
         refuse_if_busy(connection)
-        if connection in _names:
+        if connection in _known:
             return
         with Meaning(connection, voting=True):
             try:
@@ -109,15 +161,33 @@ class _Share(Share[Connection]):
                 facts = yield cursor.fetchone
                 name = _name_of(facts)
                 if not facts[-1]:
-                    yield from self._apart(MAKE)
+                    yield from self._make_table()
             except psycopg.errors.InsufficientPrivilege as error:
                 raise _refused_table(error) from error
-        _names[connection] = name
+        _known[connection] = _Base(name, connection.info.dsn)
+
+    def _count(
+        self, manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int],
+        note: int,
+    ) -> Calls[int]:  # fmt: skip
+        """See LastAgent."""
+        with Meaning(self.connection, voting=False):
+            given = _counting(manager, after, upto, but, must, note)
+            cursor = yield from self._apart(_COUNT, given)
+            told = yield cursor.fetchone
+        return _counted(told, must, note)
+
+    def _make_table(self) -> Calls[None]:
+        """Make the table. PostgreSQL looks whether it is there before it holds the name, so of two
+        connections that make it at once one is told that the name is taken: then it is there."""
+        try:
+            yield from self._apart(MAKE)
+        except _TAKEN:
+            yield from self._apart(MAKE)
 
     def _record(self, row: Row) -> Calls[None]:
         """See LastAgent."""
-        yield from self._look_whether_open()
-        yield from self._execute(_deciding(row), prepare=False)
+        yield from self._execute(_deciding(row))
         yield from self._leave()
 
     def _rollback(self, xid: Xid) -> Calls[None]:
@@ -133,6 +203,7 @@ class PostgresLast(_Share[psycopg.Connection[Any]]):
 
     cursor_type = psycopg.Cursor
     check = in_threads(_Share._check)
+    count = in_threads(_Share._count)
     begin = in_threads(_Share._begin)
     record = in_threads(_Share._record)
     commit_one_phase = in_threads(_Share._commit_one_phase)
@@ -144,6 +215,7 @@ class AsyncPostgresLast(_Share[psycopg.AsyncConnection[Any]]):
 
     cursor_type = psycopg.AsyncCursor
     check = in_tasks(_Share._check)
+    count = in_tasks(_Share._count)
     begin = in_tasks(_Share._begin)
     record = in_tasks(_Share._record)
     commit_one_phase = in_tasks(_Share._commit_one_phase)
@@ -193,12 +265,8 @@ class PostgresAgent(Recovering):
         """See Agent."""
         if self._told(f"SELECT to_regclass('{TABLE}')") == (None,):
             return -1 if must or note else 0
-        given = {
-            "manager": manager, "after": after, "upto": upto, "but": list(but),
-            "must": list(must), "note": note,
-        }  # fmt: skip
-        noted, there, found = self._told(_COUNT, given)
-        return int(found) if (noted or not note) and there == len(set(must)) else -1
+        told = self._told(_COUNT, _counting(manager, after, upto, but, must, note))
+        return _counted(told, must, note)
 
     def note(self, manager: str, number: int) -> None:
         """See Agent."""

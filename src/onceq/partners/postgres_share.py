@@ -19,11 +19,20 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import tuple_row
 
-from onceq.errors import PartnerRefused
+from onceq.errors import PartnerLost, PartnerRefused
 from onceq.model.xid import Xid
 from onceq.partners.cutting import cut
 from onceq.partners.driving import Calls
-from onceq.partners.postgres_terms import Meaning, driver_xid, over_reason, refuse_if_busy
+from onceq.partners.postgres_terms import (
+    GUARDED,
+    Meaning,
+    driver_xid,
+    ended,
+    guard,
+    mark,
+    over_reason,
+    refuse_if_busy,
+)
 
 CONNECT_S: Final = 10
 """How long recovery waits for a connection (seconds), if the connection string sets nothing."""
@@ -48,6 +57,7 @@ class Share(Generic[Connection]):
         """
         self.connection = connection
         self._name = name
+        self._xid: Xid | None = None
 
     def abandon(self) -> None:
         """See Partner."""
@@ -57,15 +67,18 @@ class Share(Generic[Connection]):
     def _cursor(self) -> Any:
         return self.cursor_type(self.connection, row_factory=tuple_row)
 
-    def _apart(self, text: str) -> Calls[Any]:
+    def _apart(self, text: str, given: Any = None) -> Calls[Any]:
         """Execute something in a transaction of its own; errors are those of psycopg.
+
+        Args:
+            given: Its parameters.
 
         Returns:
             The cursor that did.
         """
         cursor = self._cursor()
         try:
-            yield partial(cursor.execute, text)
+            yield partial(cursor.execute, text, given)
             yield self.connection.commit
         finally:
             yield self.connection.rollback
@@ -77,37 +90,40 @@ class Share(Generic[Connection]):
         refuse_if_busy(connection)
         with Meaning(connection, voting=True):
             yield partial(connection.tpc_begin, driver_xid(connection, xid))
+            yield partial(self._cursor().execute, mark(xid))
+        self._xid = xid
 
-    def _execute(self, command: str | bytes, *, prepare: bool | None = None) -> Calls[Any]:
-        """Execute something of ours before the vote, or as the vote; if it is refused the share has
-        left.
-
-        Args:
-            prepare: As psycopg's.
+    def _execute(self, command: bytes) -> Calls[Any]:
+        """Execute something of ours before the vote, or as the vote, in the transaction that
+        ``_begin`` began and in no other; if it is refused the share has left.
 
         Returns:
-            The cursor that did.
+            The cursor that did, at the result of the last statement.
         """
+        connection = self.connection
+        over = over_reason(connection)
+        if over is not None:
+            with contextlib.suppress(PartnerLost):  # Nothing is left where it is closed.
+                yield from self._leave()
+            raise over
+        assert self._xid is not None, "begin comes first"
         cursor = self._cursor()
         try:
-            with Meaning(self.connection, voting=True):
-                yield partial(cursor.execute, command, prepare=prepare)
-        except PartnerRefused:
+            with Meaning(connection, voting=True):
+                yield partial(cursor.execute, guard(self._xid) + command, prepare=False)
+                while cursor.nextset():
+                    pass
+        except PartnerRefused as error:
             yield from self._leave()
+            if getattr(error.__cause__, "sqlstate", "") == GUARDED:
+                raise ended() from error
             raise
         return cursor
 
     def _commit_one_phase(self, xid: Xid) -> Calls[None]:
         """See Partner."""
-        yield from self._look_whether_open()
-        with Meaning(self.connection, voting=True):
-            yield self.connection.tpc_commit
-
-    def _look_whether_open(self) -> Calls[None]:
-        over = over_reason(self.connection)
-        if over is not None:
-            yield from self._leave()
-            raise over
+        yield from self._execute(b"COMMIT")
+        yield from self._leave()
 
     def _leave(self) -> Calls[None]:
         """Take psycopg out of its two-phase state. What is open is undone; what is prepared or
@@ -159,6 +175,8 @@ class Recovering:
                 given = conninfo_to_dict(self._conninfo)
                 given.setdefault("connect_timeout", str(CONNECT_S))
                 given.setdefault("application_name", "onceq recovery")
+                # A standby that is behind would look like a database that was set back.
+                given.setdefault("target_session_attrs", "read-write")
                 self._connection = psycopg.connect(make_conninfo("", **given), autocommit=True)
                 self._set(self._connection)
             yield self._connection

@@ -35,11 +35,11 @@ FACTS: Final = (
     "(SELECT system_identifier::text FROM pg_control_system()), current_database()"
 )
 ONLY_READ: Final = (
-    "SELECT pg_catalog.txid_current_if_assigned() IS NULL "
-    "AND current_setting('transaction_isolation') <> 'serializable' "
-    "AND NOT EXISTS (SELECT FROM pg_catalog.pg_locks WHERE pid = pg_catalog.pg_backend_pid() "
-    "AND locktype <> 'virtualxid' "
-    "AND mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock'))"
+    b"SELECT pg_catalog.txid_current_if_assigned() IS NULL "
+    b"AND current_setting('transaction_isolation') <> 'serializable' "
+    b"AND NOT EXISTS (SELECT FROM pg_catalog.pg_locks WHERE pid = pg_catalog.pg_backend_pid() "
+    b"AND locktype <> 'virtualxid' "
+    b"AND mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock'))"
 )
 """Whether the transaction can be ended before the decision, and nobody could tell the difference:
 it has written nothing (also no temporary table); what it has read counts whether it commits or not,
@@ -61,12 +61,14 @@ class Facts:
 
     Attributes:
         name: ``postgresql:<system identifier>/<database>``: stable for the life of the cluster.
+        address: Where the connection leads.
     """
 
     slots: int
     standby: bool
     system: str
     database: str
+    address: str = ""
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,7 +92,8 @@ class Facts:
                 "max_prepared_transactions = 0, which forbids two-phase commit; write "
                 "max_prepared_transactions = 100 (at least max_connections) into its "
                 "postgresql.conf, or run ALTER SYSTEM SET max_prepared_transactions = 100, and "
-                "restart it"
+                "restart it; or enlist PostgresLast(connection) in its place (AsyncPostgresLast in "
+                "tasks), which needs no such setting"
             )
 
 
@@ -196,16 +199,44 @@ def statement(verb: str, xid: Xid) -> bytes:
 def over_reason(
     connection: AnyConnection,
 ) -> PartnerRefused | None:
-    """Why there is nothing to commit any more, if so."""
+    """Return why there is nothing to commit any more; None: there is something."""
     status = connection.pgconn.transaction_status
+    if connection.closed or status == pq.TransactionStatus.UNKNOWN:
+        return PartnerEnded(
+            "the enlisted PostgreSQL connection was closed before the commit, so the server has "
+            "rolled its work back; keep it open until the transaction is over"
+        )
     if status == _INERROR:
         return not_prepared("ROLLBACK")
-    if status == _IDLE:
-        return PartnerEnded(
-            "the transaction was ended by a statement (COMMIT or ROLLBACK) on the enlisted "
-            "PostgreSQL connection; let the transaction that it is enlisted in do that"
-        )
-    return None
+    return ended() if status == _IDLE else None
+
+
+def ended() -> PartnerEnded:
+    """The error where a statement of the application has ended the share."""
+    return PartnerEnded(
+        "the transaction was ended by a statement (COMMIT or ROLLBACK) on the enlisted "
+        "PostgreSQL connection; let the transaction that it is enlisted in do that"
+    )
+
+
+def mark(xid: Xid) -> bytes:
+    """Return a statement that marks the open transaction with its branch.
+
+    The server forgets the mark at the end of the transaction. A statement of the application that
+    ends it and begins another one is noticed so. The server's own number of the transaction would
+    do as well, but a SELECT fixes the isolation level, which the application may still want to set.
+    """
+    return f"SET LOCAL onceq.share = '{_gid(xid)}'".encode()
+
+
+def guard(xid: Xid) -> bytes:
+    """Return a statement that fails with ``GUARDED`` unless the marked transaction is open."""
+    is_open = f"coalesce(current_setting('onceq.share', true) = '{_gid(xid)}', false)"
+    return f"SELECT 1 / ({is_open})::int; ".encode()
+
+
+GUARDED: Final = "22012"
+"""SQLSTATE of a division by zero."""
 
 
 def not_prepared(said: str | None) -> PartnerRefused:
@@ -216,7 +247,11 @@ def not_prepared(said: str | None) -> PartnerRefused:
 
 
 def conninfo_of(connection: AnyConnection) -> str:
-    """How recovery connects to the same database as the same user."""
+    """Return how recovery connects to the same database as the same user.
+
+    It names the one host that has answered: of several in the connection string psycopg keeps no
+    other. The next connection shows where the database has gone.
+    """
     info = connection.info
     password = {"password": info.password} if info.password else {}
     return make_conninfo(info.dsn, **password)

@@ -69,6 +69,11 @@ class _Share(Share[Connection]):
         """``postgresql:<system identifier>/<database>``. See Partner."""
         return self._name or known[self.connection].name
 
+    @property
+    def address(self) -> str:
+        """See Partner."""
+        return known[self.connection].address
+
     def resource(self) -> PostgresResource:
         """See Partner."""
         return PostgresResource(conninfo_of(self.connection), name=self._name)
@@ -80,18 +85,19 @@ class _Share(Share[Connection]):
         if connection not in known:
             with Meaning(connection, voting=True):
                 cursor = yield from self._apart(FACTS)
-            known[connection] = Facts(*(yield cursor.fetchone))
+            slots, standby, system, database = yield cursor.fetchone
+            dsn = connection.info.dsn
+            known[connection] = Facts(slots, standby, system, database, dsn)
         known[connection].check()
 
     def _prepare(self, xid: Xid) -> Calls[Vote]:
         """See Partner."""
-        yield from self._look_whether_open()
         if self._may_vote:
             cursor = yield from self._execute(ONLY_READ)
             if (yield cursor.fetchone) == (True,):
                 yield from self._leave()
                 return Vote.READ_ONLY
-        cursor = yield from self._execute(statement(_PREPARED, xid), prepare=False)
+        cursor = yield from self._execute(statement(_PREPARED, xid))
         yield from self._leave()
         if cursor.statusmessage != _PREPARED:
             raise not_prepared(cursor.statusmessage)

@@ -34,6 +34,7 @@ from onceq.errors import (
 from onceq.model.branch import Decision
 from onceq.model.record import MutableRecord, field
 from onceq.model.xid import PREFIX, Xid, decider_of
+from onceq.partners.addresses import Addresses, Closing
 from onceq.partners.contract import Resource
 from onceq.partners.driving import Call, Calls, drive
 from onceq.partners.finding import Place
@@ -45,6 +46,11 @@ WAIT_S_MAX: Final = 60.0
 """Between attempts to reach a resource that failed: doubled each time."""
 ROUND_S: Final = 30.0
 """Between rounds when all is well: somebody else's application may have died meanwhile."""
+
+
+def _rows_of(name: str) -> str:
+    """What reports call a last agent, whose database may be a resource as well."""
+    return f"{name} (rows)"
 
 
 class Decider(Protocol):
@@ -98,8 +104,8 @@ class Recovery:
 
     def __init__(self, decider: Decider, resources: Iterable[Resource] = ()) -> None:
         self._decider = decider
-        self._resources: dict[str, Resource] = {}
-        self._agents: dict[str, tuple[Agent, Promiser]] = {}
+        self._resources: dict[str, Addresses[Resource]] = {}
+        self._agents: dict[str, tuple[Addresses[Agent], Promiser]] = {}
         self.restored: dict[str, DatabaseRestored] = {}
         """Last agents that were set back, by name."""
         self._unmet: dict[str, Resource] = {}
@@ -113,49 +119,46 @@ class Recovery:
         for resource in resources:
             self.add(resource)
 
-    def add(self, resource: Resource, name: str = "") -> bool:
-        """Look after a resource; False (and it is closed) if one of that name is known.
+    def add(self, resource: Resource, name: str = "", address: str = "") -> bool:
+        """Look after a resource; False (and it is closed) if one of that name and address is known.
 
         Args:
             name: That of its partners, where it is known; else the resource is asked.
+            address: Where it is; "" where nothing tells.
 
         Raises:
             PartnerLost: It cannot be asked.
         """
         name = name or resource.name
-        if name in self._resources:
-            resource.close()
-            return False
-        self._resources[name] = resource
-        return True
+        if name not in self._resources:
+            self._resources[name] = Addresses(address, resource)
+            return True
+        self._due_s.pop(name, None)
+        return self._resources[name].show(address, resource)
 
-    def add_agent(self, agent: Agent, promiser: Promiser, name: str = "") -> bool:
+    def add_agent(
+        self, agent: Agent, promiser: Promiser, name: str = "", address: str = ""
+    ) -> bool:
         """Look after branches that rows in a database decide; False (and it is closed) if one of
-        that name is known.
+        that name and address is known.
 
         Args:
             promiser: The manager whose branches they are.
-            name: As of ``add``.
+            name, address: As of ``add``.
 
         Raises:
             PartnerLost: It cannot be asked.
         """
         name = name or agent.name
-        if name in self._agents:
-            agent.close()
-            return False
-        self._agents[name] = agent, promiser
-        return True
+        if name not in self._agents:
+            self._agents[name] = Addresses(address, agent), promiser
+            return True
+        self._due_s.pop(_rows_of(name), None)
+        return self._agents[name][0].show(address, agent)
 
-    def knows_agent(self, name: str) -> bool:
-        """Whether that last agent is looked after."""
-        return name in self._agents
-
-    def check_restored(self, name: str) -> None:
-        """Raises DatabaseRestored if that last agent was found to be set back."""
-        error = self.restored.get(name)
-        if error is not None:
-            raise DatabaseRestored(error.text) from error
+    def knows_agent(self, name: str, address: str = "") -> bool:
+        """Whether that last agent is looked after at that address."""
+        return name in self._agents and address in self._agents[name][0].ways
 
     def add_unmet(self, resource: Resource, label: str) -> None:
         """Look after a resource as soon as it can be asked for its name.
@@ -214,9 +217,9 @@ class Recovery:
             resource.close()  # Nothing can be prepared there; it decides by rows.
         del self._unmet[label]
 
-    def knows(self, name: str) -> bool:
-        """Whether that resource is looked after."""
-        return name in self._resources
+    def knows(self, name: str, address: str = "") -> bool:
+        """Whether that resource is looked after at that address."""
+        return name in self._resources and address in self._resources[name].ways
 
     def step(self, now_s: float, *, dry_run: bool = False) -> Report:
         """One round. Errors of resources are in the report; those of the manager are raised.
@@ -235,14 +238,15 @@ class Recovery:
         yield from self._settle_rows(now_s, report, dry_run=dry_run)
         decisions = dict((yield self._decider.open_decisions))
         left: dict[str, set[bytes]] = {}
-        for name, resource in list(self._resources.items()):
+        for name, ways in list(self._resources.items()):
             if now_s < self._due_s.get(name, 0.0):
                 report.failed[name] = self._reasons[name]
                 continue
             try:
-                left[name] = yield from self._settle(name, resource, report, dry_run=dry_run)
+                left[name] = yield from self._settle(name, ways.present, report, dry_run=dry_run)
             except Exception as error:  # noqa: BLE001 - any driver's errors
                 self._failed(name, report, error)
+                ways.turn()
             if name in report.failed:
                 self._put_off(name, now_s)
             else:
@@ -261,8 +265,8 @@ class Recovery:
         return report
 
     def _settle_rows(self, now_s: float, report: Report, *, dry_run: bool) -> Calls[None]:
-        for name, (agent, promiser) in list(self._agents.items()):
-            key = f"{name} (rows)"
+        for name, (ways, promiser) in list(self._agents.items()):
+            key, agent = _rows_of(name), ways.present
             if now_s < self._due_s.get(key, 0.0):
                 report.failed[key] = self._reasons[key]
                 continue
@@ -279,6 +283,8 @@ class Recovery:
                     continue  # Its rows are for others to look after, and nothing waits for them.
                 if isinstance(error, DatabaseRestored):
                     self.restored[name] = error
+                else:
+                    ways.turn()
                 self._failed(key, report, error)
                 self._put_off(key, now_s)
             else:
@@ -304,9 +310,8 @@ class Recovery:
         listed = yield partial(resource.recover, PREFIX.encode())
         self._told -= {(at, xid) for at, xid in self._told if at == name and xid not in listed}
         for xid in listed:
-            decider = decider_of(xid.gtrid)
             # Another manager's, or no manager's: whoever decides about it looks after it himself.
-            if decider is None or decider[0] != self._decider.guid:
+            if decider_of(xid.gtrid) != self._decider.guid:
                 continue
             try:
                 over = yield from self._end(name, resource, xid, report, dry_run=dry_run)
@@ -354,10 +359,11 @@ class Recovery:
 
     def close(self) -> None:
         """Give up all connections."""
-        for resource in (*self._resources.values(), *self._unmet.values()):
-            resource.close()
-        for agent, _ in (*self._agents.values(), *self._unmet_agents.values()):
-            agent.close()
+        ways: list[Closing] = [*self._resources.values(), *self._unmet.values()]
+        ways += [way for way, _ in self._agents.values()]
+        ways += [agent for agent, _ in self._unmet_agents.values()]
+        for way in ways:
+            way.close()
 
     def next_s(self, now_s: float, report: Report) -> float:
         """Seconds until the next round is worth while."""

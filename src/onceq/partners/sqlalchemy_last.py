@@ -12,6 +12,7 @@ Upholds: I20 and I21 as far as the last agent of the driver does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Engine, event
@@ -26,7 +27,34 @@ from onceq.partners.sqlalchemy_share import AsyncShare, AsyncWorker, Share, Work
 _LET_IT = "let the transaction that it is enlisted in do that"
 
 
-class SQLAlchemyLast(Share):
+class _Deciding:
+    """What is the same whether calls are awaited or not: the driver's connection decides."""
+
+    _partner: Any
+
+    def is_new(self, manager: str) -> bool:
+        """See LastAgent."""
+        new: bool = self._partner.is_new(manager)
+        return new
+
+    def set_looked(self, manager: str) -> None:
+        """See LastAgent."""
+        self._partner.set_looked(manager)
+
+    def count(
+        self, manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int],
+        note: int,
+    ) -> Any:  # fmt: skip
+        """See LastAgent."""
+        return self._partner.count(manager, after, upto, but, must, note)
+
+    def agent(self) -> Agent | None:
+        """See LastAgent."""
+        found: Agent | None = self._partner.agent()
+        return found
+
+
+class SQLAlchemyLast(_Deciding, Share):
     """A session on one database, a connection, or a new one of an engine, that decides.
 
     See LastAgent.
@@ -48,6 +76,10 @@ class SQLAlchemyLast(Share):
     def connection(self) -> Worker:
         """What to work with."""
         return self.work
+
+    def withdraw(self) -> None:
+        """See LastAgent."""
+        self._finish(committed=False)
 
     def begin(self, xid: Xid) -> None:
         """See LastAgent."""
@@ -83,11 +115,6 @@ class SQLAlchemyLast(Share):
         """See LastAgent."""
         if not self._ended:
             super().abandon()
-
-    def agent(self) -> Agent | None:
-        """See LastAgent."""
-        found: Agent | None = self._partner.agent()
-        return found
 
     def _flush_open(self) -> None:
         """Write what a session has in mind; raises PartnerRefused if the transaction is not what
@@ -125,7 +152,7 @@ class SQLAlchemyLast(Share):
             event.remove(watched, "rollback", self._on_rollback)
 
 
-class AsyncSQLAlchemyLast(AsyncShare):
+class AsyncSQLAlchemyLast(_Deciding, AsyncShare):
     """A session or connection of the asyncio extension, over psycopg. See SQLAlchemyLast."""
 
     def __init__(self, work: AsyncWorker, driver: Any = last_agent_for) -> None:
@@ -141,14 +168,13 @@ class AsyncSQLAlchemyLast(AsyncShare):
         """What to work with."""
         return self.work
 
+    async def withdraw(self) -> None:
+        """See LastAgent."""
+        await self._finish(committed=False)
+
     async def record(self, row: Row) -> None:
         """See LastAgent."""
         await self._flush()
         async with self._failing():
             await self._partner.record(row)
         await self._finish(committed=True)
-
-    def agent(self) -> Agent | None:
-        """See LastAgent."""
-        found: Agent | None = self._partner.agent()
-        return found

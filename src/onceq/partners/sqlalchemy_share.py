@@ -83,6 +83,12 @@ class _Share(Generic[Work]):
         name: str = self._partner.name
         return name
 
+    @property
+    def address(self) -> str:
+        """See Partner."""
+        address: str = getattr(self._partner, "address", "")
+        return address
+
     def abandon(self) -> None:
         """See Partner."""
         if self._inner is not None:

@@ -42,6 +42,9 @@ _FULL: Final = 2
 """PRAGMA synchronous: from here on a commit is synced."""
 _NOT_DONE: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_FULL)
 """Errors, without their finer parts, of a commit that did not happen."""
+_MARK: Final = "onceq_enlisted"
+"""The savepoint at the beginning: it is gone when the transaction is, also where the driver has
+begun another one."""
 WAIT_S: Final = 2.0
 """How long recovery waits for whoever writes; then it tries again later."""
 
@@ -79,9 +82,7 @@ class SqliteLast:
                 "first, or enlist the connection before it writes"
             )
         with _voting():
-            # Its row factory may be the application's.
-            cursor = sqlite3.Cursor(connection)
-            cursor.row_factory = None
+            cursor = self._cursor()
             files = cursor.execute("PRAGMA database_list").fetchall()
             ((synced,),) = cursor.execute("PRAGMA synchronous").fetchall()
             path = next(file for _, name, file in files if name == "main")
@@ -96,10 +97,48 @@ class SqliteLast:
             connection.commit()
         self._path = str(Path(path).resolve())
 
+    @property
+    def address(self) -> str:
+        """See LastAgent."""
+        return self._path
+
+    def is_new(self, manager: str) -> bool:
+        """See LastAgent."""
+        try:
+            self._cursor().execute(f"SELECT {_looked_by(manager)}()")
+        except sqlite3.OperationalError:
+            return True
+        return False
+
+    def set_looked(self, manager: str) -> None:
+        """See LastAgent. The type has no room for marks, but each connection has functions of its
+        own."""
+        self.connection.create_function(_looked_by(manager), 0, lambda: 1)
+
+    def withdraw(self) -> None:
+        """See LastAgent: no call leaves anything open."""
+
+    def count(
+        self, manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int],
+        note: int,
+    ) -> int:  # fmt: skip
+        """See LastAgent."""
+        given = (manager, COMMITTED, NOTED, after, upto, note, json.dumps(list(must)))
+        with _voting():
+            found = self._cursor().execute(_NUMBERS, given).fetchall()
+        return _counted(found, after, upto, but, must, note)
+
+    def _cursor(self) -> sqlite3.Cursor:
+        """One that gives plain rows: the connection's row factory may be the application's."""
+        cursor = sqlite3.Cursor(self.connection)
+        cursor.row_factory = None
+        return cursor
+
     def begin(self, xid: Xid) -> None:
         """See LastAgent."""
         with _voting():
             self.connection.execute("BEGIN")
+            self.connection.execute(f"SAVEPOINT {_MARK}")
 
     def record(self, row: Row) -> None:
         """See LastAgent."""
@@ -118,12 +157,22 @@ class SqliteLast:
         self._commit()
 
     def _check_open(self) -> None:
-        if not self.connection.in_transaction:
+        connection = self.connection
+        try:
+            connection.execute(f"RELEASE {_MARK}")
+        except sqlite3.ProgrammingError as error:
+            raise PartnerEnded(
+                "the enlisted SQLite connection was closed before the commit, which has rolled its "
+                "work back; keep it open until the transaction is over"
+            ) from error
+        except sqlite3.OperationalError as error:
+            # What was begun since is not of this transaction.
+            connection.rollback()
             raise PartnerEnded(
                 "the transaction was ended by a statement (COMMIT or ROLLBACK) on the enlisted "
                 "SQLite connection, or by an error; let the transaction that it is enlisted in "
                 "do that"
-            )
+            ) from error
 
     def _commit(self) -> None:
         try:
@@ -185,12 +234,7 @@ class SqliteAgent:
             connection.execute(MAKE)
             found = connection.execute(_NUMBERS, given).fetchall()
             connection.execute("COMMIT")
-        committed = {number for number, outcome in found if outcome == COMMITTED}
-        if note and (note, NOTED) not in found:
-            return -1
-        if not committed.issuperset(must):
-            return -1
-        return sum(after < number <= upto for number in committed - set(but))
+        return _counted(found, after, upto, but, must, note)
 
     def note(self, manager: str, number: int) -> None:
         """See Agent."""
@@ -243,6 +287,24 @@ class SqliteAgent:
         is of the past, and what is written is lost."""
         if self._identity() != self._file:
             raise OSError("the file was replaced by another one")
+
+
+def _looked_by(manager: str) -> str:
+    """The function that marks a connection; see ``set_looked``."""
+    return f"onceq_looked_by_{manager}"
+
+
+def _counted(
+    found: list[tuple[int, str]], after: int, upto: int, but: Sequence[int], must: Sequence[int],
+    note: int,
+) -> int:  # fmt: skip
+    """What ``count`` returns for the rows of ``_NUMBERS``."""
+    committed = {number for number, outcome in found if outcome == COMMITTED}
+    if note and (note, NOTED) not in found:
+        return -1
+    if not committed.issuperset(must):
+        return -1
+    return sum(after < number <= upto for number in committed - set(but))
 
 
 @contextlib.contextmanager

@@ -37,18 +37,19 @@ from onceq.model.limits import (
     CLIENT_UNANSWERED_MAX,
     PACKET_BYTES_MAX,
 )
+from onceq.model.policy import Door
 from onceq.model.requests import CancelReceive, Fetch, HoldLog, Receive, Request
 from onceq.model.rights import NOBODY, Actor
 from onceq.model.run import Buffer
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
 from onceq.service.requests import admit
-from onceq.service.tokens import actor_of, unproven
+from onceq.service.tokens import Challenge, actor_of, unproven
 from onceq.wire.app import answers, frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 from onceq.wire.app.reading import read
 
-_HELLO = int(Code.HELLO)
+_HELLO, _PROVE = int(Code.HELLO), int(Code.PROVE)
 _RECEIVES: Final = frozenset((int(Code.RECEIVE), int(Code.FETCH)))
 _SENDS: Final = frozenset(map(int, (Code.SEND, Code.COMMIT, Code.PREPARE, Code.PROMISE)))
 _QUIET: Final = frozenset(
@@ -112,6 +113,7 @@ class ApiConnection:
         actor: Actor | None = None,
         address: str = "",
         private: bool = True,
+        bound: bytes = b"",
         process: int = 0,
     ) -> None:
         """Register an application.
@@ -122,12 +124,16 @@ class ApiConnection:
             actor: Who it is; None: this process itself.
             address: Where it is; "": its actor says it.
             private: Whether nobody between can read what it says: it may show a token.
+            bound: What the connection is, for the proof of a token (``sockets/binding.py``).
             process: The one that has connected, on this computer; 0: that is not known.
         """
         self._local = local
         self._actor = actor
         self._address = address or str(actor)
         self._private = private
+        self._binding = bound
+        self._challenge: Challenge | None = None
+        """What it was told that says that it has a token; it is to answer with its hello."""
         self._engine = engine
         self._transport = transport
         self._random = random
@@ -177,13 +183,19 @@ class ApiConnection:
         self._throttle()
 
     def _request(self, request: int, code: int, raw: memoryview, rest: memoryview) -> None:
-        if (code == _HELLO) is self.greeted:
+        if (code in (_HELLO, _PROVE)) is self.greeted:
             raise MalformedPacket("a hello comes first, and once")
+        if code == _PROVE:
+            self._prove(request, frames.decode_head(raw, frames.Prove))
+            return
         if code == _HELLO:
             self._hello(request, frames.decode_head(raw, frames.Hello))
             return
         if rest and code not in _SENDS:
             raise MalformedPacket(f"a frame with code {code} carries no data")
+        if code == Code.LIFE:
+            self._transport.writelines(frames.frame(request, Code.LIFE | ANSWER, None))
+            return
         # The number is how the answer finds who asked: two with one number could not be told apart.
         if request in self._asked or (not request and code not in _QUIET):
             raise MalformedPacket(f"request number {request} is in use, or zero")
@@ -282,7 +294,7 @@ class ApiConnection:
                 f"the client speaks version {head.version} of the client protocol, this queue "
                 f"manager {frames.VERSION}; use the same version of onceq on both sides"
             )
-        self._prove(head.token)
+        self._know(head.proof)
         self.greeted = True
         identity = self._engine.manager.identity
         welcome = frames.Welcome(
@@ -291,16 +303,34 @@ class ApiConnection:
         )  # fmt: skip
         self._transport.writelines(frames.frame(request, Code.HELLO | ANSWER, welcome))
 
-    def _prove(self, token: str) -> None:
-        """See who it is; raises AccessDenied, ServiceNotAvailable.
+    def _prove(self, request: int, head: frames.Prove) -> None:
+        """Tell somebody who has a token what he needs to know that this is who made it; raises
+        MalformedPacket, ServiceNotAvailable."""
+        if self._challenge is not None:
+            raise MalformedPacket("a token is proven once, before the hello")
+        self._challenge = self._engine.tokens.challenge(
+            head.token, head.nonce, self._address, private=self._private, bound=self._binding,
+            random=self._random,
+        )  # fmt: skip
+        answer = frames.frame(request, Code.PROVE | ANSWER, self._challenge.known)
+        self._transport.writelines(answer)
+
+    def _know(self, proof: str) -> None:
+        """See who it is; raises AccessDenied, UnknownVersion.
 
         A stranger does not even hear which queue manager this is.
         """
         door = self._engine.tokens
-        if token:
-            found = door.proven(token, self._address, private=self._private)
+        challenge, self._challenge = self._challenge, None
+        if challenge is not None:
+            found = door.proven(challenge, proof)
             self._engine.submit(OwnerCame(self._owner, actor_of(found), found.digest))
-        elif self._actor == NOBODY and not door.admits_nobody():
+        elif proof:
+            raise UnknownVersion(
+                "the client says its token itself, as versions before this one did; it was not "
+                "looked at: bring the client to the version of the queue manager"
+            )
+        elif self._actor == NOBODY and not door.admits_nobody(Door.APPLICATIONS):
             raise unproven()
 
     def _refuse(self, error: OnceqError) -> None:
@@ -406,6 +436,8 @@ class ApiConnection:
         """The application is gone."""
         if not self._gone:
             self._gone = True
+            if self._challenge is not None:
+                self._engine.tokens.missed(self._challenge)
             self._pending.clear()
             self._waits.clear()
             self._withdrawn.clear()

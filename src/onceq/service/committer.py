@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, Protocol, TypeVar
 
-from onceq.core.decision import Answer, Decision, Handed, Observed
+from onceq.core.decision import Answer, Decision, Handed, HistoryWanted, Observed
 from onceq.core.inputs.damage import Spoiled
 from onceq.core.inputs.inputs import Input
 from onceq.core.manager import Manager
@@ -83,6 +83,8 @@ class Committer:
         self._asking: dict[int, Takes] = {}
         self.due = Due()
         """When housekeeping is to be looked at."""
+        self.history_wanted = False
+        """Whether the next part of the history is to be written without waiting for more."""
         self._behind = False
         """Whether something stands in the log that is not written yet."""
         self._held_us = NEVER
@@ -92,6 +94,7 @@ class Committer:
         self._perform: dict[type[object], Callable[[Any], None]] = {
             Answer: self._answer,
             Observed: self._observe,
+            HistoryWanted: self._want_history,
         }
         """Who performs which action."""
 
@@ -183,6 +186,10 @@ class Committer:
         if self.history is not None:
             self.history.observe(self.store.position, self.clock.read().wall_us, action)
             self.due.by(0)
+
+    def _want_history(self, action: HistoryWanted) -> None:
+        self.history_wanted = self.history is not None
+        self.due.by(0)
 
     # ---- what is handed out -----------------------------------------------------------------
 

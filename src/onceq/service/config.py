@@ -12,15 +12,17 @@ import ipaddress
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 from onceq.errors import ConfigurationError
 from onceq.model.data_directory import CONFIGURATION_FILE
-from onceq.model.identity import guid_bytes
+from onceq.model.hosts import HERE
+from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.limits import LOG_SEGMENT_BYTES_MAX, LOG_SEGMENT_BYTES_MIN
-from onceq.model.settings import SETTING_NAMES, Settings
+from onceq.model.settings import SETTING_NAMES, WORDS, Settings
 from onceq.permission import denied
 from onceq.service.logs import FORMATS, LEVELS
 
@@ -33,6 +35,7 @@ POSITIVE = frozenset(
         "connect_retry_s", "session_idle_s", "session_init_s", "session_ack_wait_s",
         "session_window_messages", "order_ack_messages_max", "unacknowledged_messages_max",
         "time_to_reach_queue_s", "checkpoint_log_bytes", "history_bytes_max", "history_roll_s",
+        "trail_file_bytes_max",
     }
 )  # fmt: skip
 """Settings with which nothing would work if they were 0."""
@@ -83,7 +86,8 @@ class Configuration:
             the certificates of other queue managers; "": those in ``tls/`` of the data directory,
             if there are any.
         tls_minimum: The oldest version of TLS that is spoken: "1.3" or "1.2".
-        plain_peers: Addresses of computers whose queue managers may speak without TLS.
+        authorities: What those are limited to, by fingerprint.
+        plain_peers: Who may speak without TLS: "10.1.2.3", or "10.1.2.3=GUID" for one of them.
         log_level: What is logged: debug, info, warning or error, and what is worse.
         log_format: How: text, or json for programs.
     """
@@ -112,6 +116,7 @@ class Configuration:
     tls_authorities: str = ""
     tls_minimum: str = "1.3"
     plain_peers: tuple[str, ...] = ()
+    authorities: Mapping[str, Any] = field(default_factory=dict)
     log_level: str = "info"
     log_format: str = "text"
     settings: Settings = field(default_factory=Settings)
@@ -174,10 +179,8 @@ def parse(
 
 def _configuration(values: Mapping[str, Any]) -> Configuration:
     _known("", values, [item.name for item in fields(Configuration)])
-    found: dict[str, Any] = {}
-    for key, check in _PLAIN.items():
-        if key in values:
-            found[key] = _checked("", key, values[key], check)
+    plain = {key: check for key, check in _PLAIN.items() if key in values}
+    found: dict[str, Any] = {k: _checked("", k, values[k], check) for k, check in plain.items()}
     for key, (example, one_of) in _LISTS.items():
         if key in values:
             listed = values[key]
@@ -197,15 +200,27 @@ def _configuration(values: Mapping[str, Any]) -> Configuration:
     ):
         if found.get(key) and not found.get(other):
             raise _Bad("", key, f"needs {other}, too")
-    found["peers"] = _table(values, "peers", _endpoint)
-    found["routes"] = _table(values, "routes", _text)
+    found["peers"] = _table(values, "peers", _text)
+    for peer, where in found["peers"].items():
+        _checked("peers", peer, where, partial(_endpoint, peer))
+    found["routes"] = _table(values, "routes", _elsewhere)
     for guid in found["routes"]:
         try:
             guid_bytes(guid)
         except ValueError as error:
             raise _Bad("routes", guid, str(error)) from None
+    found["authorities"] = _authorities(values.get("authorities", {}))
     found["settings"] = _settings(values.get("settings", {}))
     return Configuration(**found)
+
+
+def _authorities(given: object) -> dict[str, Any]:
+    from onceq.tls.scope import scopes  # who does not speak of it does not load TLS
+
+    try:
+        return scopes(given)
+    except ValueError as error:
+        raise _Bad("", "authorities", str(error)) from None
 
 
 def _known(table: str, values: Mapping[str, Any], known: list[str]) -> None:
@@ -238,9 +253,27 @@ def _text(value: object) -> str:
     return value
 
 
-def _endpoint(value: object) -> str:
-    split_address(_text(value), 1801)
+def _endpoint(peer: str, value: object) -> str:
+    check_peers({peer: _text(value)})
     return _text(value)
+
+
+def check_peers(peers: Mapping[str, str]) -> None:
+    """Names of other queue managers, each with where it is; raises ConfigurationError."""
+    for peer, where in peers.items():
+        _elsewhere(peer)
+        split_address(where, 1801)
+
+
+def _elsewhere(value: object) -> str:
+    """The name of another queue manager: one that never leads away from here would do nothing."""
+    name = _text(value)
+    if name.casefold() in HERE:
+        raise ConfigurationError(
+            f"{name!r} is this computer, whatever stands here: write the name by which you send "
+            "to the other queue manager"
+        )
+    return name
 
 
 def _listen(value: object) -> str:
@@ -268,6 +301,30 @@ def _address(value: object) -> str:
     if found.is_unspecified:
         raise ValueError(f"must be the address of one computer; {text} stands for all of them")
     return str(found)
+
+
+def _plain_peer(value: object) -> str:
+    """An address, and the queue manager that it is where that is said."""
+    address, equals, guid = _text(value).partition("=")
+    found = _address(address.strip())
+    if not equals:
+        return found
+    try:
+        return f"{found}={guid_text(guid_bytes(guid.strip()))}"
+    except ValueError:
+        raise ValueError(
+            f"must be an address, or one with the GUID of its queue manager behind =, not {value!r}"
+        ) from None
+
+
+def plain_peers(entries: Iterable[str]) -> dict[str, frozenset[bytes]]:
+    """The addresses of ``Configuration.plain_peers``, each with the GUIDs that it has there."""
+    found: dict[str, frozenset[bytes]] = {}
+    for entry in entries:
+        address, equals, guid = entry.partition("=")
+        named = frozenset((guid_bytes(guid),)) if equals else frozenset[bytes]()
+        found[address] = found.get(address, frozenset()) | named
+    return found
 
 
 def _version(value: object) -> str:
@@ -317,7 +374,7 @@ _LISTS: dict[str, tuple[str, Callable[[object], str]]] = {
     "addresses": ('["host.example", "10.0.0.7"]', _text),
     "databases": ('["postgresql://user@host/name"]', _text),
     "http_names": ('["host.example", "10.0.0.7"]', _text),
-    "plain_peers": ('["10.1.2.3"]', _address),
+    "plain_peers": ('["10.1.2.3"]', _plain_peer),
 }
 
 
@@ -337,6 +394,9 @@ def _settings(values: object) -> Settings:
         if kind == "str":
             if not isinstance(value, str):
                 raise _Bad("settings", key, f"must be a text, not {value!r}")
+            if value not in WORDS.get(key, (value,)):
+                words = ", ".join(WORDS[key])
+                raise _Bad("settings", key, f"must be one of {words}, not {value!r}")
             changes[key] = value
             continue
         least = "more than 0" if key in POSITIVE else "0 or more"

@@ -35,6 +35,7 @@ from onceq.service.reloading import reloading
 from onceq.service.requests import Inner, complete
 from onceq.service.socket_group import opened
 from onceq.service.supervisor import READY, STOPPING, Watchdog, notify
+from onceq.service.trail_export import TrailExport
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 
@@ -82,6 +83,7 @@ class Daemon:
             mappings=folder_of(path, configuration),
             learned=self._network.learn,
             history=history_of(store, RealFiles(), configuration.settings),
+            trail_export=TrailExport(RealFiles(), path, configuration.settings),
         )
         self.engine.run_jobs = self._jobs.soon
         self._network.attach(self.engine)
@@ -220,6 +222,7 @@ class Daemon:
             self._loop.add_signal_handler(number, self.stop)
         self._loop.add_signal_handler(signal.SIGHUP, self._hung_up)
         self._network.watch_doors()
+        self._network.membership.look()
         self._watchdog.start()
         self._wake()
         self._recovering.start(self.engine.manager.identity.guid)
@@ -238,13 +241,19 @@ class Daemon:
         return "".join(f"{one}\n" for one in found)
 
     def _note(self, name: str, text: str) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        with open(os.open(os.path.join(self.path, name), flags, 0o600), "w") as file:
-            file.write(text)
+        """Write a file that helps others find this process; it runs without it, too."""
+        path, flags = os.path.join(self.path, name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        try:
+            with open(os.open(path, flags | os.O_CLOEXEC, 0o600), "w") as file:
+                file.write(text)
+        except OSError as error:  # A full disk: just then people must be able to remove messages.
+            with contextlib.suppress(OSError):
+                os.unlink(path)  # Half of it would mislead.
+            event("a file cannot be written", level=logging.WARNING, file=path, reason=str(error))
 
     def _forget_notes(self) -> None:
         for name in (SOCKET_FILE, PORT_FILE, PID_FILE):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
                 os.unlink(os.path.join(self.path, name))
 
     def stop(self) -> None:

@@ -25,19 +25,15 @@ def delivered(handed: Handed, fetch: Callable[[Sequence[Piece]], Buffer]) -> Bat
     if handed.pick is None:
         return Batch(
             Run(data, handed.lengths), handed.lookups, handed.arrived, handed.aborts,
-            handed.moves, notes=handed.notes,
+            handed.moves, notes=handed.notes, failures=handed.failures,
         )  # fmt: skip
     run, part, scanned = picked(handed, data)
-    moves = tuple(
-        (index - part.start, count, last)
-        for index, count, last in handed.moves
-        if part.start is not None and part.start <= index < part.stop
-    )
-    notes = tuple(
-        (index - part.start, note)
-        for index, note in handed.notes
-        if part.start is not None and part.start <= index < part.stop
-    )
+    # Some that look at all of them name no beginning.
+    first, end, _ = part.indices(len(handed.lookups))
+    moves = [(at - first, n, last) for at, n, last in handed.moves if first <= at < end]
+    notes = [(at - first, note) for at, note in handed.notes if first <= at < end]
+    failures = [(at - first, times, why) for at, times, why in handed.failures if first <= at < end]
     return Batch(
-        run, handed.lookups[part], handed.arrived[part], handed.aborts[part], moves, scanned, notes
-    )
+        run, handed.lookups[part], handed.arrived[part], handed.aborts[part], moves, scanned, notes,
+        failures,
+    )  # fmt: skip

@@ -12,20 +12,24 @@ import re
 import socket
 import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from onceq.errors import ConfigurationError, StorageFailure, StoreExists
 from onceq.model.data_directory import CONFIGURATION_FILE, STORE_FILE
+from onceq.model.hosts import means_itself
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import COMPUTER_NAME_CHARS_MAX
 from onceq.model.manager_identity import Identity
 from onceq.model.settings import Settings
-from onceq.permission import denied, there
+from onceq.permission import check_own, denied, there
 from onceq.service.clock import SystemClock
 from onceq.service.config import Configuration, check_segment_bytes
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.store.spares import SPARES
+
+SOCKET_PATH_BYTES_MAX: Final = 107
+"""The system's limit for the path of a Unix socket."""
 
 if TYPE_CHECKING:
     from onceq.core.manager import Manager
@@ -33,12 +37,40 @@ if TYPE_CHECKING:
 
 
 def default_name() -> str:
-    """The computer's name, as far as it can stand in a format name."""
-    return re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname().split(".")[0]).upper() or "LOCAL"
+    """The computer's name, as far as it can stand in a format name.
+
+    Raises:
+        ConfigurationError: It is called as every computer calls itself.
+    """
+    host = socket.gethostname()
+    if means_itself(host):
+        raise ConfigurationError(
+            f"this computer is called {host}, as each computer calls itself, so its queue manager "
+            f"needs a name of its own: {_GIVE_NAME}"
+        )
+    return re.sub(r"[^A-Za-z0-9-]", "-", host.split(".")[0]).upper() or "LOCAL"
+
+
+_GIVE_NAME = '--name NAME on the command line, name="NAME" in Python'
+
+
+def check_socket(path: str) -> None:
+    """Raises ConfigurationError if a path is too long for the socket of a daemon."""
+    if (size := len(os.fsencode(path))) > SOCKET_PATH_BYTES_MAX:
+        raise ConfigurationError(
+            f"{path} has {size} bytes, and the system allows {SOCKET_PATH_BYTES_MAX} for the path "
+            "of a socket: take a data directory with a shorter path"
+        )
 
 
 def check_name(name: str) -> str:
-    """A computer name that can stand in format names; raises ConfigurationError."""
+    """A computer name that can stand in format names, and that others can answer to; raises
+    ConfigurationError."""
+    if means_itself(name):
+        raise ConfigurationError(
+            f"{name!r} cannot be the name of a queue manager: each computer calls itself so, and "
+            f"replies to it stay with their sender; give it another one: {_GIVE_NAME}"
+        )
     if not re.fullmatch(rf"[\x21-\x7e]{{1,{COMPUTER_NAME_CHARS_MAX}}}", name) or re.search(
         r'[\\/;,+="]', name
     ):
@@ -61,13 +93,15 @@ def init(
         Its store, open.
 
     Raises:
-        StoreExists, ConfigurationError, AccessDenied: Directory or name cannot be used.
+        StoreExists, ConfigurationError, AccessDenied: Directory or name cannot be used, or others
+            could write there.
     """
     now_s = SystemClock().read().wall_s
     identity = Identity(uuid.uuid4().bytes_le, check_name(name or default_name()), now_s)
     segment_bytes = check_segment_bytes((settings or Settings()).log_segment_bytes)
     if there(os.path.join(path, STORE_FILE)):
         raise StoreExists(f"{path} holds a queue manager already; choose another directory")
+    check_own(path)
     SPARES.refill()
     files = RealFiles()
     with _permitted(path):
@@ -119,7 +153,8 @@ def open_store(path: str, settings: Settings | None = None) -> LogStore:
     """
     segment_bytes = check_segment_bytes((settings or Settings()).log_segment_bytes)
     SPARES.refill()
-    there(os.path.join(path, STORE_FILE))
+    if there(os.path.join(path, STORE_FILE)):
+        check_own(path)
     with _permitted(path):
         return LogStore.open(path, RealFiles(), segment_bytes=segment_bytes, aside=True)
 
@@ -150,6 +185,7 @@ def manager_of(store: LogStore, configuration: Configuration) -> Manager:
         configuration.settings,
         addresses=frozenset(configuration.addresses),
         routes={guid_bytes(guid): via for guid, via in configuration.routes.items()},
+        peers=configuration.peers,
     )
 
 

@@ -6,7 +6,8 @@ parsed before. ``plain_peers`` names the addresses of computers that cannot do t
 with them alone, both sides speak as they are, and whoever is there is known by its address.
 
 Without an identity there is only this computer (loopback), to which nothing has to be proven, and
-``plain_peers``. So no address that others can reach is listened at without one of the two.
+``plain_peers``. So no address that others can reach is listened at without one of the two. Who
+somebody is by that, ``model/identification.py`` says.
 
 The doors are judged for each connection, by what holds then: other files, or other addresses, are
 taken by a reload, all of them or none, and connections that are there go on.
@@ -25,23 +26,35 @@ from typing import Final
 
 from onceq.core.inputs.settings import TellDoors
 from onceq.errors import ConfigurationError, OnceqError
-from onceq.model.identity import NO_GUID, guid_text
+from onceq.model.identification import (
+    NOT_LISTED,
+    House,
+    Identification,
+    Over,
+    Shown,
+    application,
+    by_address,
+    peer,
+)
+from onceq.model.identity import NO_GUID, guid_bytes
 from onceq.model.limits import CERTIFICATE_WARN_DAYS
 from onceq.model.loopback import is_loopback
 from onceq.model.manager_identity import Identity
-from onceq.model.rights import NOBODY, Actor, ActorKind
+from onceq.model.rights import Actor
 from onceq.model.time import DAY_S
 from onceq.service import web
-from onceq.service.config import Configuration, split_address
-from onceq.service.identities import ON_THIS_COMPUTER, Shown, actor_of
+from onceq.service.config import Configuration, plain_peers, split_address
+from onceq.service.identities import shown_on
 from onceq.service.logs import event
 from onceq.store.log import LogStore
 from onceq.tls.contexts import APPLICATIONS, JOIN, PEERS, Files, client_context, server_context
 from onceq.tls.folder import files_of, folder_of
-from onceq.tls.granting import Asking, Granting, Note
-from onceq.tls.identity import guid_of
+from onceq.tls.granting import Asking, Granting, Known, Note
+from onceq.tls.identity import authority_of, guid_of
 from onceq.tls.invites import Invites
+from onceq.tls.members import read_members
 from onceq.tls.own import Own, look
+from onceq.tls.standing import Standing, begins_of
 
 SAY: Final = (
     "give this queue manager an identity (onceq tls init, or onceq tls join on the invitation of "
@@ -76,10 +89,13 @@ class Doors:
         self.path = path
         self._guid = guid
         self._tls: _Contexts | None = None
+        self._held: Configuration | None = None
         self._https: ssl.SSLContext | None = None
         self._watchers: ssl.SSLContext | None = None
-        self._plain: frozenset[str] = frozenset()
+        self.house = House()
+        """What is known here of proofs."""
         self.invites = Invites(folder_of(path))
+        self.standing = Standing(folder_of(path))
         self.note: Note = event
         """Logs what others can cause; the host's."""
 
@@ -106,7 +122,8 @@ class Doors:
                 "stopped and started"
             )
         made = self._made(files) if files is not None else None
-        plain = frozenset(configuration.plain_peers)
+        self.standing.removed.look()
+        plain = plain_peers(configuration.plain_peers)
         self._check(configuration, tls=made is not None, plain=bool(plain))
         https = web.server_context(configuration, files) if configuration.http_listen else None
         watchers = _for_watchers(configuration, files) if configuration.metrics_listen else None
@@ -115,10 +132,21 @@ class Doors:
             web.client_context(configuration.http_authorities, files)
 
         def hold() -> None:
-            self._tls, self._plain, self._https = made, plain, https
+            self._held = configuration
+            self._tls, self._https = made, https
+            self.house = House(made is not None, plain)
             self._watchers = watchers
+            several = made is not None and len(made.peers.get_ca_certs()) > 1
+            naming = made.own.authority if made is not None and several else None
+            self.standing.limit(configuration.authorities, naming)
 
         return hold
+
+    def read_again(self) -> None:
+        """Take files that have changed, with the configuration that holds; raises
+        ConfigurationError, AccessDenied."""
+        if self._held is not None:
+            self.prepared(self._held)()
 
     def _made(self, files: Files) -> _Contexts:
         own = look(files, self._guid)
@@ -167,19 +195,28 @@ class Doors:
         return frozenset(known)
 
     def told(self) -> TellDoors:
-        """For the status."""
+        """For the core: what it judges by, and the status."""
         own = self.own or Own()
         return TellDoors(
             identity=self._tls is not None, ends_s=own.ends_s, problem=own.problem,
-            plain_peers=tuple(sorted(self._plain)),
+            plain_peers=tuple(sorted(self.house.plain)), issued=self._issued(),
         )  # fmt: skip
+
+    def _issued(self) -> frozenset[bytes]:
+        """Queue managers that were given a certificate here."""
+        try:
+            issued = read_members(folder_of(self.path)) if self.path else {}
+            return frozenset(map(guid_bytes, issued)) - {self._guid}
+        except (OnceqError, ValueError) as error:
+            self.note("what was signed here is not known", level=logging.ERROR, reason=str(error))
+            return frozenset()
 
     def tell(self, now_s: int) -> None:
         """Log who may come in without proof, and whether the certificate ends soon."""
-        if self._plain:
+        if self.house.plain:
             event(
                 "these addresses may speak without proving who they are", level=logging.WARNING,
-                plain_peers=",".join(sorted(self._plain)),
+                plain_peers=",".join(sorted(self.house.plain)),
             )  # fmt: skip
         own = self.own
         if own is None:
@@ -205,11 +242,10 @@ class Doors:
     def way_in(self, address: str, now_s: int) -> ssl.SSLContext | str | None:
         """How whoever has connected from an address is spoken with: in TLS, plainly (None), or
         not at all, and why."""
-        if address in self._plain:
-            return None
-        if self._tls is not None:
+        found = peer(Shown(Over.TCP, address), self.house)
+        if isinstance(found, str) and self._tls is not None:
             return self._tls.inviting if self._expected(now_s) else self._tls.peers
-        return None if is_loopback(address) else "its address is not among plain_peers"
+        return found if isinstance(found, str) else None
 
     def _expected(self, now_s: int) -> bool:
         """Whether somebody may come with an invitation; where that cannot be read nobody does, and
@@ -222,75 +258,73 @@ class Doors:
 
     def way_out(self, address: str) -> ssl.SSLContext | str | None:
         """How we speak with whoever is at an address: the same."""
-        if address in self._plain:
+        if by_address(address, self.house) is not None:
             return None
         if self._tls is not None:
             return self._tls.going
-        if is_loopback(address):
-            return None
         return f"{address} is another computer, and nothing would prove who is there: {SAY}"
 
-    def shown(self, transport: asyncio.BaseTransport | None, address: str) -> Shown | str:
-        """Who is at the other side of a connection between queue managers, or why it cannot
+    def who(
+        self, transport: asyncio.BaseTransport | None, *, http: bool = False
+    ) -> Identification | str:
+        """Which queue manager is at the other side of a connection, or who posts; or why it cannot
         stay."""
         tls = transport.get_extra_info("ssl_object") if transport is not None else None
-        if tls is None:
-            return self.plainly(address)
-        if tls.selected_alpn_protocol() != PEERS:
+        if tls is not None and not http and tls.selected_alpn_protocol() != PEERS:
             return f"it speaks TLS, but not {PEERS} in it"
-        return proven(tls.getpeercert())
+        return peer(shown_on(transport, http=http), self.house)
+
+    def disbelieved(self, transport: asyncio.BaseTransport | None) -> str:
+        """Why what was shown at the other side of a connection does not count, whoever connected;
+        "": it does, or nothing was shown. Who comes for a certificate hears it in words."""
+        tls = transport.get_extra_info("ssl_object") if transport is not None else None
+        if tls is None or tls.selected_alpn_protocol() == JOIN:
+            return ""
+        return self.standing.why_not(tls.getpeercert(), authority_of(tls))
 
     def way_in_by_http(self, address: str) -> ssl.SSLContext | str | None:
         """How whoever posts from an address is spoken with: by HTTPS, plainly (None), or why not
         at all."""
         if self._https is not None:
             return self._https
-        known = address in self._plain or is_loopback(address)
-        return None if known else "its address is not among plain_peers, and it speaks no TLS"
-
-    def shown_http(self, transport: asyncio.BaseTransport | None, address: str) -> Shown | str:
-        """Who posts: over HTTPS one may show a certificate, and who shows none is nobody unless
-        he is on this computer."""
-        tls = transport.get_extra_info("ssl_object") if transport is not None else None
-        shown = proven(tls.getpeercert()) if tls is not None else ""
-        if isinstance(shown, Shown):
-            return shown
-        if tls is None or address in self._plain or is_loopback(address):
-            return self.plainly(address)
-        return Shown(NO_GUID, NOBODY)
-
-    def plainly(self, address: str) -> Shown:
-        """Who speaks without TLS from an address; it was let in."""
-        if address in self._plain:
-            return Shown(NO_GUID, Actor(ActorKind.ADDRESS, address))
-        return ON_THIS_COMPUTER
+        found = peer(Shown(Over.HTTP, address), self.house)
+        return found if isinstance(found, str) else None
 
     def granting(
-        self, transport: asyncio.BaseTransport | None, address: str, now_s: int, note: Note
+        self,
+        transport: asyncio.BaseTransport | None,
+        address: str,
+        now_s: int,
+        *,
+        note: Note,
+        known: Known,
     ) -> Granting | None:
         """What speaks with whoever has come for a certificate; None: he has come as a peer."""
         tls = transport.get_extra_info("ssl_object") if transport is not None else None
         if tls is None or tls.selected_alpn_protocol() != JOIN:
             return None
-        who = Asking(address, guid_of(tls.getpeercert()))
-        return Granting(folder_of(self.path), self._guid, who, now_s, note)
+        shown = tls.getpeercert()
+        who = Asking(address, guid_of(shown), begins_of(shown), authority_of(tls))
+        own = folder_of(self.path)
+        return Granting(own, self._guid, who, now_s, note=note, known=known)
 
     # ---- those who watch ----------------------------------------------------------------------
 
     def way_in_to_watch(self, address: str) -> ssl.SSLContext | str | None:
         """How whoever watches is spoken with: plainly (None) on this computer and where no proof is
         asked for, else over TLS; or why not at all."""
-        if address in self._plain or is_loopback(address):
+        if address in self.house.plain or is_loopback(address):
             return None
         if self._watchers is not None:
             return self._watchers
-        return "its address is not among plain_peers, and there is no certificate for TLS"
+        return f"{NOT_LISTED}, and there is no certificate for TLS"
 
-    def watcher(self, transport: asyncio.BaseTransport | None, address: str) -> Actor:
-        """Who watches: an address that is believed, or whom the system or a certificate names."""
-        if address in self._plain:
-            return self.plainly(address).actor
-        return actor_of(transport)
+    def watcher(self, transport: asyncio.BaseTransport | None) -> Actor:
+        """Who watches: an address that is believed, or whom a certificate names."""
+        shown = shown_on(transport, http=True)
+        listed = shown.address in self.house.plain
+        found = by_address(shown.address, self.house) if listed else None
+        return (found or application(shown)).actor
 
     # ---- others -------------------------------------------------------------------------------
 
@@ -319,15 +353,8 @@ def _for_watchers(configuration: Configuration, files: Files | None) -> ssl.SSLC
     return server_context(files, peers=False, alpn=("http/1.1",)) if files is not None else None
 
 
-def proven(certificate: dict[str, object] | None) -> Shown | str:
-    """Which queue manager has shown a certificate that was checked, or why it is none."""
-    guid = guid_of(certificate)
-    if guid == NO_GUID:
-        return "it has shown no certificate of a queue manager"
-    return Shown(guid, Actor(ActorKind.PEER, guid_text(guid)))
-
-
 _TLS: Final = (
     "give this queue manager an identity (onceq tls init, or onceq tls join on the invitation of "
-    "another one); applications on this computer use its socket, or an address of loopback"
+    "another one); applications on this computer use its socket, or an address of loopback with a "
+    "token"
 )

@@ -34,6 +34,7 @@ from onceq.core.decision import (
     RewriteRights,
     RunJobs,
     Scrub,
+    TellAct,
     Transmit,
 )
 from onceq.core.inputs.inputs import Compose, Input, OwnerCame, OwnerGone, Tick
@@ -66,6 +67,7 @@ from onceq.service.portions import Kind, Portions
 from onceq.service.scrub import Scrubbing
 from onceq.service.sessions import Sessions
 from onceq.service.tokens import TokenDoor
+from onceq.service.trail_export import TellingActs, TrailExport
 from onceq.service.upkeep import Upkeep
 
 OWED_BYTES = 4 << 20
@@ -92,6 +94,7 @@ class Engine(Committer):
         http: HttpNames | None = None,
         mappings: MappingFolder | None = None,
         history: History | None = None,
+        trail_export: TrailExport | None = None,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         """Wire the parts.
@@ -108,6 +111,7 @@ class Engine(Committer):
             http: Its addresses for other managers over HTTP.
             mappings: Files that translate addresses at a border; None: there are none.
             history: Where what has happened is written for audits; None: nowhere.
+            trail_export: Tells acts of administration outside the store; None: nobody does.
             entropy: Gives so many random bytes, which no other process is given.
         """
         super().__init__(
@@ -117,6 +121,8 @@ class Engine(Committer):
         self._http = http or HttpNames()
         self._mappings = mappings
         self._mapped = (self._http, Mappings(), self._http)
+        self.trail_export = trail_export
+        self._telling_acts = TellingActs(self, trail_export)
         self._entropy = entropy
         self._fatal = fatal
         self._said = said
@@ -158,6 +164,7 @@ class Engine(Committer):
             Measured: self.measuring.perform,
             RunJobs: lambda _: self.run_jobs(),
             Scrub: self.scrubbing.perform,
+            TellAct: self._telling_acts.perform,
         }
 
     # ---- life -----------------------------------------------------------------------------
@@ -185,6 +192,7 @@ class Engine(Committer):
         self.settle([decision])
         if found.damaged:
             self.set_aside(found.damaged)
+        self._telling_acts.begin()
         self.sessions.known.remember(self.manager.acquainted())
         self.naming.look(self.clock.read())
         self._catch_up()
@@ -212,6 +220,7 @@ class Engine(Committer):
         if not self.stopped:
             self.stopped = True
             self._upkeep.stop()
+            self._telling_acts.close()
             self.store.close()
 
     @property
@@ -301,7 +310,7 @@ class Engine(Committer):
             if answers.at_work:
                 answers.end()
             # After everything of this turn is durable: what is transmitted now may be among it.
-            if sessions.wanting or sessions.dirty:
+            if sessions.wanting or sessions.dirty or sessions.looped:
                 sessions.drain(now)
             if self.unsaid and self._said is not None:
                 self._said()
@@ -324,7 +333,7 @@ class Engine(Committer):
         finally:
             self.pumping = False
         return bool(
-            inbox or (sessions.wanting and sessions.waiting)
+            inbox or ((sessions.wanting or sessions.looped) and sessions.waiting)
             or house or portions.core or manager.owing
         )  # fmt: skip
 
@@ -352,9 +361,12 @@ class Engine(Committer):
         self._upkeep.work(now)
         self.scrubbing.work(now)
         self.holding.look(now, low=self._upkeep.low)
+        if self.trail_export is not None:
+            self._telling_acts.work(now)
         self.due = soonest(
             self._upkeep.due(), self.scrubbing.due(), self.holding.due(), self.naming.due(),
             at(self.sessions.next_timer()), at(self._held_us),
+            *(() if self.trail_export is None else (self.trail_export.due(),)),
         )  # fmt: skip
 
     def _owed(self) -> Compose | None:
@@ -367,7 +379,7 @@ class Engine(Committer):
         except DamagedRecord:
             self.set_aside(self.verifying.damaged(found.extents))
             return None
-        return Compose(found.counters, packets)
+        return Compose(found.lane, found.counters, packets)
 
     def _reload(self, action: Reload) -> None:
         try:

@@ -51,6 +51,12 @@ def health_of(engine: Engine, doors: Doors) -> Health:
         )
     if state.offline_s:
         notes.append("disconnected by an operator: 'onceq qm connect' brings it back")
+    export = engine.trail_export
+    if export is not None and export.trouble:
+        notes.append(f"acts of administration cannot be told outside: {export.trouble}")
+    if export is not None and export.lost:
+        lost = plural(export.lost, "act")
+        notes.append(f"{lost} of administration went before they were told outside")
     own, now_s = doors.own, engine.clock.read().wall_s
     if own is not None and (own.problem or own.ends_s <= now_s):
         reason = own.problem or "it has expired"

@@ -8,7 +8,8 @@ asks again gets the same batch, of the messages that are there by then.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, cast
 
 from onceq.core.inputs.jobs import JobBatch, JobDeed
@@ -25,6 +26,7 @@ from onceq.model.limits import (
     JOB_BATCH_MESSAGES,
     JOB_DIVERTED_MAX,
     JOB_PURGE_MESSAGES,
+    JOB_TRANSACTION_MESSAGES,
 )
 from onceq.model.message import PLAIN, Message
 from onceq.model.requests import Look, PickBy, Receive, SendItem
@@ -32,6 +34,7 @@ from onceq.model.run import Run
 from onceq.model.views.looks import QUEUE
 from onceq.model.views.queues import QueueView
 from onceq.packet.batch import Batch
+from onceq.service.job_transactions import wholes
 
 PAGE_BYTES: Final = 1 << 22
 """Packets that are read at once; one message is always read."""
@@ -95,11 +98,37 @@ def next_batch(work: Work, reader: Reader) -> JobBatch:
     if page is None:
         last = work.at + 1 == len(work.sources)
         return _on(work, work.at + 1, 0, over=last)
-    return _Judging(work, source, reader).batch(page, read=read)
+    judging = _Judging(work, source, reader)
+    found = judging.batch(page, read=read)
+    if found is None:
+        # A transaction begins here that goes on behind the page.
+        longer = reader.page(source, work.after, JOB_TRANSACTION_MESSAGES, read=True)
+        found = judging.batch(longer or page, read=True, whole=False)
+    assert found is not None, "a longer page is taken as it is"
+    return found
 
 
 def _on(work: Work, at: int, after: int, *, over: bool) -> JobBatch:
     return JobBatch(work.number, work.at, work.after, at, after, 0, over=over)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A message of a page.
+
+    Attributes:
+        meant: Whether something is to be done; else ``why`` says why it stays, if it fits.
+    """
+
+    lookup: int
+    letter: Letter | None
+    meant: bool
+    why: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes of what is sent for it."""
+        return len(self.letter.message.body) if self.meant and self.letter is not None else 0
 
 
 class _Judging:
@@ -110,49 +139,81 @@ class _Judging:
         self._ends = dict(source.ends)
         self._name = _DEAD.get(source.number, source.name)
         self._kinds: dict[str, bool | None] = {}
-        self._deeds: list[JobDeed] = []
-        self._kept: dict[str, int] = {}
 
-    def batch(self, page: Batch, *, read: bool) -> JobBatch:
-        """What becomes of a page, or of its beginning."""
-        work, order = self._work, self._order
-        after, looked, size = work.after, 0, 0
-        left = order.limit - work.done if order.limit else len(page)
+    def batch(self, page: Batch, *, read: bool, whole: bool = True) -> JobBatch | None:
+        """What becomes of a page, or of its beginning.
+
+        Args:
+            whole: Answer None if it begins with a transaction that goes on behind it.
+        """
+        seen, after, full = self._seen(page, read=read)
+        parts: list[list[int]] = []
+        cut = _soft_end(seen) if read else len(seen)
+        if read and self._order.action is not JobAction.PURGE:
+            transactions = wholes(page, self._destination)
+            parts = transactions.whole
+            cut = transactions.cut(len(seen), cut, last=full or bool(after), whole=whole)
+            if not cut and seen:
+                return None
+        done = seen[:cut]
+        kept = Counter(one.why for one in done if one.why)
+        deeds = tuple(self._deeds(done, parts))
+        stop = full and cut == len(seen) and not deeds
+        if cut < len(seen) or not after:
+            after = done[-1].lookup if done else self._work.after
+        work = self._work
+        return JobBatch(
+            work.number, work.at, work.after, work.at, after, cut, deeds, tuple(kept.items()),
+            stop, stop,
+        )  # fmt: skip
+
+    def _destination(self, message: Message) -> str:
+        """Where it goes, if not all go to one place."""
+        return "" if self._order.to else message.destination
+
+    def _seen(self, page: Batch, *, read: bool) -> tuple[list[_Seen], int, bool]:
+        """The messages of a page up to where the job ends: by what came later, then with where it
+        goes on, or (True) by its limit."""
+        order, meant = self._order, 0
+        found: list[_Seen] = []
+        left = order.limit - self._work.done if order.limit else len(page)
         for index, lookup in enumerate(page.lookup_ids):
             lane, counter = place_of(lookup)
             if counter >= self._ends.get(lane, 0):
                 # It came later, and so did all behind it in its lane.
-                after = lookup_id(lane, COUNTER_MASK)
-                break
+                return found, lookup_id(lane, COUNTER_MASK), False
+            one = _Seen(lookup, None, True)
             if read:
                 letter = Letter(self._name, page[index], self._reader.here)
-                if self._is_meant(letter):
-                    if len(self._deeds) >= left:
-                        # How many of those before will be done, nobody knows yet.
-                        return self._made(after, looked, over=not self._deeds, more=not self._deeds)
-                    self._deeds.append(self._deed(letter))
-                    size += len(letter.message.body)
-            elif len(self._deeds) >= left:
-                return self._made(after, looked, over=not self._deeds, more=not self._deeds)
-            else:
-                self._deeds.append(JobDeed(lookup, ""))
-            after, looked = lookup, looked + 1
-            if size >= JOB_BATCH_BYTES:
-                break
-        return self._made(after, looked)
+                one = _Seen(lookup, letter, *self._is_meant(letter))
+            if one.meant and meant >= left:
+                # How many of those before will be done, nobody knows yet.
+                return found, 0, True
+            meant += one.meant
+            found.append(one)
+        return found, 0, False
 
-    def _made(self, after: int, looked: int, *, over: bool = False, more: bool = False) -> JobBatch:
-        work = self._work
-        return JobBatch(
-            work.number, work.at, work.after, work.at, after, looked, tuple(self._deeds),
-            tuple(self._kept.items()), over, more,
-        )  # fmt: skip
+    def _deeds(self, done: list[_Seen], parts: list[list[int]]) -> Iterator[JobDeed]:
+        """What is done to messages, those of a transaction together where its first one stands."""
+        of = {index: part for part in parts for index in part}
+        given: set[int] = set()
+        for index, one in enumerate(done):
+            if not one.meant or index in given:
+                continue
+            part = of.get(index, [])
+            together = all(at < len(done) and done[at].meant for at in part)
+            if len(part) < 2 or not together:
+                yield self._deed(one)
+                continue
+            given.update(part)
+            for at in part:
+                yield replace(self._deed(done[at]), together=index + 1, apart=False)
 
-    def _is_meant(self, letter: Letter) -> bool:
-        """Whether something is to be done; what fits and stays is counted."""
+    def _is_meant(self, letter: Letter) -> tuple[bool, str]:
+        """Whether something is to be done; and if it fits all the same, why it stays."""
         order = self._order
         if not order.which.fits(letter, self._work.began_s):
-            return False
+            return False, ""
         why = ""
         if order.action is JobAction.RETURN:
             why = letters.stays(
@@ -164,18 +225,18 @@ class _Judging:
                 why = letters.cannot_go_back(letter.message, kind)
         elif order.action is JobAction.SEND_AS_NEW and letter.in_doubt and not order.in_doubt:
             why = letters.stays(letter, in_doubt=False, second=True, returns_max=1)
-        if why:
-            self._kept[why] = self._kept.get(why, 0) + 1
-        return not why
+        return not why, why
 
     def _kind_of(self, name: str) -> bool | None:
         if name not in self._kinds:
             self._kinds[name] = self._reader.kind_of(name)
         return self._kinds[name]
 
-    def _deed(self, letter: Letter) -> JobDeed:
+    def _deed(self, one: _Seen) -> JobDeed:
         """What is sent in the place of a message."""
-        message, order = letter.message, self._order
+        if one.letter is None:
+            return JobDeed(one.lookup, "")
+        letter, message, order = one.letter, one.letter.message, self._order
         if order.action is JobAction.PURGE:
             return JobDeed(message.lookup_id, str(message.id))
         destination, values = _SENT[order.action](letter, order.to)
@@ -187,7 +248,11 @@ class _Judging:
             values.pop("priority", None)
             values.pop("delivery", None)
         item = SendItem(destination, PLAIN, Run.of([message.body]), values=values)
-        return JobDeed(message.lookup_id, str(message.id), item, transactional)
+        # One that was sent with others goes as a part of something that nobody can complete,
+        # unless it is found to be sent with all of them (``_deeds``).
+        alone = message.first_in_transaction and message.last_in_transaction
+        apart = transactional and message.transactional and not alone
+        return JobDeed(message.lookup_id, str(message.id), item, transactional, apart=apart)
 
     def _is_transactional(self, message: Message) -> bool:
         """Of the kind that it was; what died because its queue is of the other kind goes as that
@@ -197,6 +262,16 @@ class _Judging:
             return kind
         wrong = message.message_class == MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE
         return message.transactional or wrong
+
+
+def _soft_end(seen: list[_Seen]) -> int:
+    """How many messages a step should do at most."""
+    size = 0
+    for index, one in enumerate(seen[:JOB_BATCH_MESSAGES]):
+        size += one.size
+        if size >= JOB_BATCH_BYTES:
+            return index + 1
+    return min(len(seen), JOB_BATCH_MESSAGES)
 
 
 _SENT: Final[Mapping[JobAction, Callable[[Letter, str], tuple[str, dict[str, Any]]]]] = {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from onceq.model.identification import Identification
 from onceq.model.identity import NO_GUID
-from onceq.model.rights import Actor
 from onceq.model.run import Buffer
 from onceq.wire.mqqb import session as protocol
 
@@ -36,8 +36,15 @@ class Connection(Protocol):
 class Network(Protocol):
     """Makes connections."""
 
-    def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
-        """Begin to connect; ``Sessions.connected`` or ``connect_failed`` follows."""
+    def connect(
+        self, outgoing: int, protocol: str, host: str, peer: bytes,
+        homes: tuple[str, ...] | None = None,
+    ) -> None:  # fmt: skip
+        """Begin to connect; ``Sessions.connected`` or ``connect_failed`` follows.
+
+        Args:
+            homes: See ``core/decision.Connect``.
+        """
 
 
 @dataclass(slots=True)
@@ -45,7 +52,7 @@ class Link:
     """One session and what carries it.
 
     Attributes:
-        actor: Who the other side is for rights.
+        who: Who the other side is, and what that rests on.
         told: Whether the core knows of the session.
         wants: Whether the core has something to transmit on it.
         armed: When its timer was last set to ring; 0: not at all.
@@ -58,7 +65,7 @@ class Link:
     connection: Connection
     address: str
     outgoing: int
-    actor: Actor
+    who: Identification
     told: bool = False
     wants: bool = False
     armed: int = 0

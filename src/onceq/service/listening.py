@@ -15,13 +15,11 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from onceq.errors import ConfigurationError
 from onceq.model.limits import ACCEPT_PAUSE_S, ACCEPTS_AT_ONCE
+from onceq.service.directory import check_socket
 
 BACKLOG = 1_024
 """Connections that may wait to be accepted."""
-SOCKET_PATH_BYTES_MAX = 107
-"""The system's limit for the path of a Unix socket."""
 _OVER = frozenset((errno.EBADF, errno.EINVAL, errno.ENOTSOCK))
 """The socket was closed meanwhile."""
 
@@ -60,6 +58,11 @@ class Listener:
         """The address, with its real port."""
         host, port = self._socket.getsockname()[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def descriptor(self) -> int:
+        """Of its socket; -1: it is closed."""
+        return self._socket.fileno()
 
     def close(self) -> None:
         """Accept nobody any more."""
@@ -139,11 +142,7 @@ def bound_for_owner(path: str, group: int | None = None) -> socket.socket:
         ConfigurationError: The path is too long.
         OSError: It cannot be made.
     """
-    if len(os.fsencode(path)) > SOCKET_PATH_BYTES_MAX:
-        raise ConfigurationError(
-            f"{path} is longer than the {SOCKET_PATH_BYTES_MAX} bytes that the system allows "
-            "for a socket; move the data directory to a shorter path"
-        )
+    check_socket(path)
     # By the umask, because between `bind` and a later `chmod` anybody could connect.
     old = os.umask(0o177)
     try:

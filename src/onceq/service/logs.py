@@ -11,12 +11,19 @@ Library code logs to "onceq" and never configures logging; the daemon does.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
+import os
 import sys
+import threading
 import time
+from collections import deque
 from typing import IO
+
+from onceq.model.limits import LOG_FLUSH_S_MAX, LOG_LINES_MAX
+from onceq.model.wording import plural
 
 log = logging.getLogger("onceq")
 log.addHandler(logging.NullHandler())
@@ -86,6 +93,88 @@ class _Json(_Lines):
         return json.dumps(said)
 
 
+class Lines:
+    """Lines on their way to a pipe, a terminal or a file that nobody may read.
+
+    A call that says a line never waits: a loop that waited for the reader of its log would serve
+    nobody (finding K14). A thread writes them. What has no room is counted, and the next line that
+    is written says so.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._waiting: deque[str] = deque()
+        self._missing = 0
+        self._changed = threading.Condition()
+        self._writes = False
+        self._thread: threading.Thread | None = None
+
+    def say(self, line: str) -> None:
+        """Have a line written, if there is room for it."""
+        with self._changed:
+            if len(self._waiting) >= LOG_LINES_MAX:
+                self._missing += 1
+                return
+            self._waiting.append(line)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._write, name="onceq-log", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def flush(self, wait_s: float = LOG_FLUSH_S_MAX) -> bool:
+        """Wait until everything is written, for a while; whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not (self._waiting or self._writes), wait_s)
+
+    def _write(self) -> None:
+        while True:
+            with self._changed:
+                self._writes = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: bool(self._waiting))
+                lines, missing = [*self._waiting], self._missing
+                self._waiting.clear()
+                self._missing, self._writes = 0, True
+            if missing:
+                lines.append(f"{plural(missing, 'line')} of the log could not be written: nobody "
+                             "had read those before")  # fmt: skip
+            with contextlib.suppress(OSError, ValueError):  # It was closed: nobody reads it.
+                for line in lines:
+                    _put(self._stream, f"{line}\n")
+
+
+def _put(stream: IO[str], text: str) -> None:
+    """Write to a stream, past the memory that the interpreter has for it: at its end the process
+    would wait for a thread that has that, and waits for a reader."""
+    try:
+        where = stream.fileno()
+    except (OSError, AttributeError):
+        stream.write(text)
+        return
+    data = memoryview(text.encode("utf-8", "backslashreplace"))
+    while data:
+        data = data[os.write(where, data) :]
+
+
+class _Handler(logging.Handler):
+    """Hands the lines of the log to ``Lines``."""
+
+    def __init__(self, lines: Lines) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See logging.Handler."""
+        try:
+            self._lines.say(self.format(record))
+        except Exception:  # noqa: BLE001 - as every handler of logging does
+            self.handleError(record)
+
+    def flush(self) -> None:
+        """See logging.Handler."""
+        self._lines.flush()
+
+
 def _formatter(form: str) -> _Lines:
     return _Json() if form == "json" else _Lines()
 
@@ -98,7 +187,7 @@ def set_up(level: str, stream: IO[str] | None = None, *, form: str = "text") -> 
         stream: Where to; standard error by default.
         form: One of FORMATS.
     """
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = _Handler(Lines(stream or sys.stderr))
     handler.setFormatter(_formatter(form))
     root = logging.getLogger()
     root.addHandler(handler)

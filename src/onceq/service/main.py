@@ -13,12 +13,13 @@ import sys
 from dataclasses import replace
 
 from onceq.errors import ConfigurationError, OnceqError
+from onceq.hidden import show_hidden
 from onceq.model.data_directory import SOCKET_FILE, STORE_FILE
-from onceq.permission import there
+from onceq.permission import check_own, there
 from onceq.service import config, logs
 from onceq.service.config import Configuration
 from onceq.service.daemon import Daemon, run
-from onceq.service.directory import init, open_store
+from onceq.service.directory import check_socket, init, open_store
 from onceq.service.memory import collect_seldom, keep_large_blocks
 
 
@@ -47,6 +48,7 @@ def serve(
 
     def read() -> Configuration:
         """What the file says, and what stands in its place."""
+        check_own(path)
         said = config.load(path)
         if listen is not None:
             said = replace(said, listen=listen)
@@ -55,6 +57,7 @@ def serve(
         return replace(said, peers={**said.peers, **(peers or {})})
 
     configuration = read()
+    check_socket(os.path.join(path, SOCKET_FILE))
     _check_options(listen, client_listen, peers or {})
     logs.set_up(configuration.log_level, form=configuration.log_format)
     keep_large_blocks()
@@ -71,8 +74,7 @@ def _check_options(listen: str | None, client_listen: str | None, peers: dict[st
     for where in (listen, client_listen):
         if where:
             config.split_address(where, None)
-    for where in peers.values():
-        config.split_address(where, 1801)
+    config.check_peers(peers)
 
 
 def _announce(daemon: Daemon) -> None:
@@ -86,8 +88,8 @@ def _announce(daemon: Daemon) -> None:
     if daemon.clients_at:
         clients += f" and {daemon.clients_at}"
     name = daemon.engine.manager.identity.name
-    sys.stdout.write(f"onceq {name} ready: peers on {peers}, applications on {clients}\n")
-    sys.stdout.flush()
+    # It does not wait: the program that has started it may read nothing.
+    logs.Lines(sys.stdout).say(f"onceq {name} ready: peers on {peers}, applications on {clients}")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -109,7 +111,7 @@ def main(argv: list[str] | None = None) -> int:
             create=options.create,
         )
     except OnceqError as error:
-        sys.stderr.write(f"onceq: error ({error.code}): {error.text}\n")
+        sys.stderr.write(f"onceq: error ({error.code}): {show_hidden(error.text)}\n")
         return error.exit_code
     return 0
 

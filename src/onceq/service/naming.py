@@ -1,7 +1,8 @@
 """The directory, as far as the engine has to do with it: look, tell the core, write.
 
-Looks are cheap and at most one in DIRECTORY_LOOK_S; what has changed is told to the core before
-the requests that came with it. What this computer has to register is tried again until it is
+Looks are cheap and at most one in DIRECTORY_LOOK_S, beside those for a request that names what was
+not there at the last one: it may be there since. What has changed is told to the core before the
+requests that came with it. What this computer has to register is tried again until it is
 written; nothing else waits for that.
 
 Two copies of one manager each write their own address into the entry of both. So whoever finds that
@@ -11,7 +12,7 @@ each time. Otherwise both would write as fast as they can look, and everybody wo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from onceq.core.decision import Register, Rewrite, RewriteRights
@@ -22,14 +23,24 @@ from onceq.directory.contract import Directory, Seen, SeenRights
 from onceq.errors import DirectoryError
 from onceq.model.directory import Computer, PublicQueue, Snapshot
 from onceq.model.limits import DIRECTORY_DISPUTE_S_MAX, DIRECTORY_LOOK_S, DIRECTORY_RETRY_S
-from onceq.model.requests import EditDirectory, ExplainRight, Look, SetRights
+from onceq.model.requests import (
+    Commit,
+    EditDirectory,
+    ExplainRight,
+    Look,
+    OpenQueue,
+    PrepareBranch,
+    Promise,
+    Send,
+    SetRights,
+)
 from onceq.model.rights import NO_RIGHTS
 from onceq.model.time import SECOND_US, Now
 from onceq.service.committer import Committer
 from onceq.service.due import NEVER, Due, at
 from onceq.service.logs import event
 
-_ABOUT = frozenset(("lists", "list", "resolve", "rights"))
+_ABOUT = frozenset(("lists", "list", "explain-name", "rights"))
 
 Entry = tuple[Computer, frozenset[PublicQueue]]
 """What a directory says of one computer."""
@@ -94,8 +105,14 @@ class Naming:
     def prepare(self, now: Now, items: Sequence[Input]) -> None:
         """Look at the directory if it is time to, or if one of these is about the directory."""
         self._now_us = now.mono_us
-        if self.look_us <= now.mono_us or any(map(_about, items)):
+        if self.look_us <= now.mono_us or any(map(_about, items)) or self._is_behind(items):
             self.look(now)
+
+    def _is_behind(self, items: Sequence[Input]) -> bool:
+        """Whether one of these names a public queue or a list that was not there at the last look.
+        A program that has just made it, here or elsewhere, uses it at once."""
+        known = self._seen.snapshot if self._seen is not None else None
+        return known is not None and any(map(known.lacks, _named(items)))
 
     def look(self, now: Now) -> None:
         """Look whether the directory has changed, and tell the core."""
@@ -225,6 +242,16 @@ class Naming:
             result = error
         self.look_us = 0
         self._committer.answer(action.owner, action.request, result)
+
+
+def _named(items: Sequence[Input]) -> Iterator[str]:
+    """Names of destinations in requests, as applications gave them."""
+    for item in items:
+        if isinstance(item, OpenQueue):
+            yield item.name
+        elif isinstance(item, (Send, Commit, PrepareBranch, Promise)):
+            for one in item.items:
+                yield one.destination
 
 
 def _about(item: Input) -> bool:

@@ -13,30 +13,29 @@ import asyncio
 import contextlib
 import errno
 import importlib
-import itertools
 import logging
 import os
 import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
-from onceq.core.inputs.inputs import Witnessed
 from onceq.errors import ConfigurationError, PortInUse
 from onceq.model.directory import Snapshot
+from onceq.model.identification import Identification
 from onceq.model.limits import HANDSHAKE_S_MAX, SPARE_DESCRIPTORS
-from onceq.model.rights import Actor, ActorKind
+from onceq.model.rights import Actor
 from onceq.service.admission import LOCAL, Admission, Kind
 from onceq.service.config import split_address
 from onceq.service.descriptors import Budget
 from onceq.service.doors import Doors
 from onceq.service.engine import Engine
 from onceq.service.health import health_of
-from onceq.service.identities import Shown, at_socket
+from onceq.service.identities import at_socket
 from onceq.service.listening import Listener, addresses, bound, bound_for_owner
-from onceq.service.reaching import PORT, Reaching
+from onceq.service.membership import Membership
+from onceq.service.reaching import PORT, Homes, Reaching
 from onceq.service.reasons import said
 from onceq.service.wires import CLOSE_S_MAX, ClientWire, PeerWire, Wire
 from onceq.store.spares import SPARES
@@ -94,10 +93,7 @@ class AsyncNetwork:
         self._empty: asyncio.Event | None = None
         self._tell: asyncio.TimerHandle | None = None
         self._watch: asyncio.TimerHandle | None = None
-        self._owner = 0
-        self._numbers = itertools.count(1)
-        self._granted: dict[int, Callable[[], None]] = {}
-        """What is said when a certificate is on record, by the number that the core gives back."""
+        self.membership = Membership(self)
 
     def attach(self, engine: Engine) -> None:
         """Work for an engine."""
@@ -110,6 +106,8 @@ class AsyncNetwork:
     def reconfigure(self, peers: Mapping[str, str], authorities: str) -> None:
         """Use this address book, and these certificates, for connections from now on."""
         self._reaching.reconfigure(peers, authorities)
+        self.in_loop(self.judge_again)
+        self.in_loop(self.membership.look)
 
     # ---- for wires --------------------------------------------------------------------------
 
@@ -165,31 +163,27 @@ class AsyncNetwork:
         self._open[wire] = None
         return True
 
-    def shown(
-        self, transport: asyncio.BaseTransport | None, address: str, *, http: bool
-    ) -> Shown | str:
+    def who(self, transport: asyncio.BaseTransport | None, *, http: bool) -> Identification | str:
         """Who is at the other side of a connection, or why it cannot stay."""
-        return (self.doors.shown_http if http else self.doors.shown)(transport, address)
+        return self.doors.who(transport, http=http)
+
+    def disbelieved(self, transport: asyncio.BaseTransport | None) -> str:
+        """Why the certificate at the other side does not count; "": it does, or there is none."""
+        return self.membership.disbelieved(transport)
+
+    def judge_again(self) -> None:
+        """Cut the connections whose certificates do not count any more."""
+        for wire in list(self._open):
+            wire.judge()
 
     def granting(self, transport: asyncio.BaseTransport | None, address: str) -> Granting | None:
         """What speaks with whoever has come for a certificate; None: he has come as a peer."""
-        now_s = self.engine.clock.read().wall_s
-        return self.doors.granting(transport, address, now_s, partial(self._note, "joining"))
-
-    def _note(self, what: str, **values: Any) -> None:
-        self.engine.rates.event(what, **values)
+        return self.membership.granting(transport, address)
 
     def granted(self, signed: Signed, address: str, say: Callable[[], None]) -> None:
-        """Somebody gets a certificate: he is told when that stands in the trail for good."""
-        if not self._owner:
-            self._owner = self.engine.owner(lambda request, _: self._granted.pop(request)())
-        request = next(self._numbers)
-        self._granted[request] = say
-        actor = Actor(ActorKind.PEER, signed.peer)
-        what = "join" if signed.joined else "renew certificate"
-        self.engine.submit(
-            Witnessed(str(actor), address, what, signed.name, owner=self._owner, request=request)
-        )
+        """Somebody gets a certificate: it is told when that stands in the trail for good."""
+        self.membership.granted(signed, address, say)
+        self.engine.submit(self.doors.told())
 
     def dismiss(self, wire: Wire) -> None:
         """A connection that was admitted is gone."""
@@ -294,15 +288,13 @@ class AsyncNetwork:
         host, port = split_address(where, None)
         watch = watching.Watch(self, lambda: health_of(self.engine, self.doors))
         return await self._listen(
-            lambda: watching.WatchWire(self, watch),
-            host,
-            port,
+            lambda: watching.WatchWire(self, watch), host, port,
             lambda address: self.doors.way_in_to_watch(address),
-        )
+        )  # fmt: skip
 
-    def watcher(self, transport: asyncio.BaseTransport | None, address: str) -> Actor:
+    def watcher(self, transport: asyncio.BaseTransport | None) -> Actor:
         """Who watches over a connection that was let in."""
-        return self.doors.watcher(transport, address)
+        return self.doors.watcher(transport)
 
     def _door_of_applications(self, address: str) -> ssl.SSLContext | None:
         return self.doors.for_applications()
@@ -344,9 +336,8 @@ class AsyncNetwork:
 
     def _accept_short(self, error: OSError) -> None:
         self.admission.relieve()
-        self.engine.rates.event(
-            "accepting pauses", level=logging.WARNING, reason=os.strerror(error.errno or 0).lower()
-        )
+        reason = os.strerror(error.errno or 0).lower()
+        self.engine.rates.event("accepting pauses", level=logging.WARNING, reason=reason)
 
     def _take(
         self, made: socket.socket, address: str, wire: Wire, context: ssl.SSLContext | str | None
@@ -395,15 +386,19 @@ class AsyncNetwork:
 
     # ---- the end ------------------------------------------------------------------------------
 
+    def descriptors(self) -> list[int]:
+        """Of all that listens, and of connections that are there."""
+        return [one.descriptor for one in self._listeners] + [one.descriptor for one in self._open]
+
     def stop_listening(self) -> None:
         """Accept nobody any more, and connect to nobody."""
         SPARES.forget(self._short)
-        for listener in self._listeners:
-            listener.close()
-        self._listeners.clear()
+        while self._listeners:
+            self._listeners.pop().close()
         self._reaching.stop()
         if self._watch is not None:
             self._watch.cancel()
+        self.membership.stop()
         for task in self._tasks:
             task.cancel()
 
@@ -436,14 +431,15 @@ class AsyncNetwork:
         # One more turn, in which the transports that were cut tell their protocols.
         await asyncio.sleep(0)
 
-    # ---- connecting ---------------------------------------------------------------------------
-
-    def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+    def connect(
+        self, outgoing: int, protocol: str, host: str, peer: bytes, homes: Homes = None
+    ) -> None:
         """See Network."""
-        self.in_loop(lambda: self._reaching.connect(outgoing, protocol, host, peer))
+        self.in_loop(lambda: self._reaching.connect(outgoing, protocol, host, peer, homes))
 
     def learn(self, snapshot: Snapshot) -> None:
         """The directory says where queue managers are; the configured address book goes before."""
+        self.membership.directory = snapshot
         self._reaching.learn(snapshot)
 
     def _known_address(self, address: str) -> bool:

@@ -30,6 +30,10 @@ class OnDisk(Protocol):
     def note(self) -> None:
         """Write down how far the log goes, without waiting for the disk."""
 
+    @property
+    def segment_bytes(self) -> int:
+        """Size of the next segment of the log."""
+
     def room_bytes(self) -> int:
         """What is free on the disk and what the store takes of it, together."""
 

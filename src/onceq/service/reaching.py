@@ -8,12 +8,17 @@ tries again by itself.
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Protocol
 
 from onceq.errors import OnceqError
+from onceq.model.addresses import address_of, leads_home
 from onceq.model.connection import ConnectionStatus
 from onceq.model.directory import Snapshot
+from onceq.model.hosts import AddressBook
 from onceq.model.http import DEFAULT_PORTS
 from onceq.model.identity import guid_text
 from onceq.service import web, wires
@@ -30,6 +35,12 @@ CONNECT_S_MAX = 10.0
 
 
 Reach = Coroutine[None, None, None]
+Homes = tuple[str, ...] | None
+"""See ``core/decision.Connect``."""
+ASTRAY = (
+    "is not where the sender is: what waits here are answers, which go home, or where their sender "
+    "was granted send (onceq grant peer:GUID send 'direct=...')"
+)
 
 
 class Host(wires.Host, Protocol):
@@ -45,15 +56,13 @@ class Reaching:
     def __init__(self, host: Host, peers: Mapping[str, str], authorities: str) -> None:
         """Prepare; see ``AsyncNetwork``."""
         self._host = host
+        self._book = AddressBook()
         self.reconfigure(peers, authorities)
-        self._known: dict[str, str] = {}
-        """What the directory says of where queue managers take connections."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def reconfigure(self, peers: Mapping[str, str], authorities: str) -> None:
         """Use this address book, and these certificates, for connections from now on."""
-        # GUIDs are written with and without braces, names in any case.
-        self._peers = {name.strip("{}").casefold(): where for name, where in peers.items()}
+        self._book = AddressBook.of(peers, self._book.known)
         self.hosts = {split_address(where, PORT)[0] for where in peers.values()}
         """Those that the address book names."""
         self._authorities = authorities
@@ -63,49 +72,54 @@ class Reaching:
         for task in self._tasks:
             task.cancel()
 
-    def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+    def connect(
+        self, outgoing: int, protocol: str, host: str, peer: bytes,
+        homes: tuple[str, ...] | None = None,
+    ) -> None:  # fmt: skip
         """See Network; in the loop."""
-        task = self._host.loop.create_task(self._connecting(outgoing, protocol, host, peer))
+        task = self._host.loop.create_task(self._connecting(outgoing, protocol, host, peer, homes))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def learn(self, snapshot: Snapshot) -> None:
         """The directory says where queue managers are; the configured address book goes before."""
-        self._known = {
-            name.casefold(): computer.endpoint
-            for computer in snapshot.computers
-            if computer.endpoint
-            for name in (computer.name, guid_text(computer.guid), *computer.addresses)
-        }
+        self._book.known = snapshot.endpoints()
 
-    async def _connecting(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+    async def _connecting(
+        self, outgoing: int, protocol: str, host: str, peer: bytes, homes: Homes
+    ) -> None:  # fmt: skip
         if protocol in ("HTTP", "HTTPS"):
-            await self._connecting_http(outgoing, protocol, host)
+            await self._connecting_http(outgoing, protocol, host, homes)
             return
         name = host if protocol else guid_text(peer)
-        where = self._peers.get(name.casefold()) or self._known.get(name.casefold())
-        if where is None and not protocol:
+        where, _ = self._book.find(name)
+        if not where and not protocol:
             self._failed(
                 outgoing,
                 f"no address is known for queue manager {name}",
                 ConnectionStatus.NO_ROUTING_DATA,
             )
             return
-        address, port = split_address(where, PORT) if where is not None else (host, PORT)
+        address, port = split_address(where, PORT) if where else (host, PORT)
         wire = PeerWire(self._host, outgoing)
-        await self._make(wire, name, (address, port), lambda: self._reach(wire, address, port))
+        await self._make(
+            wire, name, (address, port), lambda: self._reach(wire, address, port, homes)
+        )
 
-    async def _connecting_http(self, outgoing: int, protocol: str, host: str) -> None:
+    async def _connecting_http(
+        self, outgoing: int, protocol: str, host: str, homes: Homes
+    ) -> None:  # fmt: skip
         if not web.available():
             reason = "messages over HTTP need the library h11: pip install 'onceq[http]'"
             self._failed(outgoing, reason, ConnectionStatus.CONNECT_FAILURE)
             return
         name, port = split_address(host, int(DEFAULT_PORTS[protocol.lower()]))
-        where = self._peers.get(f"{protocol}://{host}".casefold())
+        where = self._book.peers.get(f"{protocol}://{host}".casefold())
         address, at = split_address(where, port) if where is not None else (name, port)
         wire = PeerWire(self._host, outgoing, http=True)
         secure = name if protocol == "HTTPS" else None
-        await self._make(wire, host, (address, at), lambda: self._post(wire, address, at, secure))
+        post = partial(self._post, wire, address, at, secure, homes)
+        await self._make(wire, host, (address, at), post)
 
     async def _make(
         self, wire: PeerWire, name: str, where: tuple[str, int], reach: Callable[[], Reach]
@@ -132,26 +146,44 @@ class Reaching:
             if not wire.seen:
                 self._host.admission.leave(found)
 
-    async def _post(self, wire: PeerWire, host: str, port: int, secure: str | None) -> None:
+    async def _post(
+        self, wire: PeerWire, host: str, port: int, secure: str | None, homes: Homes
+    ) -> None:  # fmt: skip
         """Connect for HTTP; ``secure``: whose certificate it must be, in TLS."""
         context = None
         if secure is not None:
             context = web.client_context(self._authorities, self._host.doors.files)
-        await self._host.loop.create_connection(
-            lambda: wire, host, port, ssl=context, server_hostname=secure
-        )
+        await self._first(wire, host, port, homes, lambda address: (context, secure))
 
-    async def _reach(self, wire: PeerWire, host: str, port: int) -> None:
+    async def _reach(self, wire: PeerWire, host: str, port: int, homes: Homes) -> None:
         """Connect by the first address that takes us; raises OSError, UnicodeError."""
+
+        def door(address: str) -> tuple[ssl.SSLContext | None, str | None]:
+            found = self._host.doors.way_out(address)
+            if isinstance(found, str):
+                raise OSError(found)
+            return found, None if found is None else ""
+
+        await self._first(wire, host, port, homes, door)
+
+    async def _first(
+        self, wire: PeerWire, host: str, port: int, homes: Homes,
+        door: Callable[[str], tuple[ssl.SSLContext | None, str | None]],
+    ) -> None:  # fmt: skip
+        """Connect to the first address of a host that takes us. What is connected to is what was
+        judged: the name is not looked up again, so that nobody changes its meaning in between.
+
+        Args:
+            door: Gives TLS and the name in the certificate for an address; raises OSError.
+        """
         make = self._host.loop.create_connection
         last: OSError | None = None
         for _, to in await addresses(self._host.loop, host, port):
-            door = self._host.doors.way_out(to[0].partition("%")[0])
             try:
-                if isinstance(door, str):
-                    raise OSError(door)
-                named = None if door is None else ""
-                await make(lambda: wire, *to[:2], ssl=door, server_hostname=named)
+                if not leads_home(homes, to[0]) or (homes is not None and _is_own(to[0], homes)):
+                    raise OSError(f"{to[0]} {ASTRAY}")
+                context, named = door(to[0].partition("%")[0])
+                await make(lambda: wire, *to[:2], ssl=context, server_hostname=named)
                 return
             except OSError as error:
                 last = error
@@ -162,3 +194,16 @@ class Reaching:
     def _failed(self, outgoing: int, reason: str, status: ConnectionStatus) -> None:
         sessions = self._host.engine.sessions
         self._host.use(None, lambda: sessions.connect_failed(outgoing, reason, status))
+
+
+def _is_own(address: str, homes: tuple[str, ...]) -> bool:
+    """Whether an address is one of this computer that no sender has come from."""
+    if address_of(address) in homes:
+        return False
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True

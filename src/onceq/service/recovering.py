@@ -103,7 +103,8 @@ class Recovering:
                 raise ConfigurationError(
                     f"databases: {shown}: {error.text.replace(where, shown)}"
                 ) from None
-        self._troubled: set[str] = set()
+        self._troubled: dict[str, set[str]] = {}
+        """What was told of each database that is in trouble: kinds of errors."""
         self._over = threading.Event()
 
     def start(self, guid: bytes) -> None:
@@ -152,9 +153,12 @@ class Recovering:
             event("a branch was decided by hand", level=logging.WARNING, database=name, branch=xid,
                   said=why)  # fmt: skip
         for name, why in report.failed.items():
-            if name not in self._troubled:  # told once: it is the same trouble until it is over
+            # Each kind once until all is over: behind "gives no answer" may come "was set back".
+            kind, told = why.partition(":")[0], self._troubled.setdefault(name, set())
+            if kind not in told:
                 event("a database cannot be asked", level=logging.WARNING, database=name,
                       reason=why)  # fmt: skip
-        for name in self._troubled - set(report.failed):
+            told.add(kind)
+        for name in self._troubled.keys() - report.failed.keys():
             event("a database can be asked again", level=logging.WARNING, database=name)
-        self._troubled = set(report.failed)
+            del self._troubled[name]

@@ -32,6 +32,7 @@ APPLIED: Final = frozenset(
         "http_certificate",
         "http_key", "http_authorities", "receipt_addresses", "redirections", "settings",
         "tls_certificate", "tls_key", "tls_authorities", "tls_minimum", "plain_peers",
+        "authorities",
     )
 )  # fmt: skip
 """Keys of the file that hold from a reload on."""
@@ -105,6 +106,7 @@ class Reloading:
             Reconfigure(
                 applied.settings,
                 {guid_bytes(guid): via for guid, via in applied.routes.items()},
+                applied.peers,
             )
         )
         own_before, believed_before = doors.own, doors.authorities

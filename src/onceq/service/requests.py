@@ -16,15 +16,18 @@ from onceq.core.inputs.inputs import Input
 from onceq.core.inputs.jobs import JobBatch, JobFailed, NextJob
 from onceq.model.identity import GUID_BYTES
 from onceq.model.requests import (
+    BeginAttempt,
     CreateQueue,
     CreateToken,
     EditDirectory,
+    Enlist,
     Receive,
     Request,
     SetRights,
 )
 from onceq.model.time import FOR_EVER_US
-from onceq.model.tokens import SALT_BYTES, SECRET_BYTES
+from onceq.model.tokens import SECRET_BYTES
+from onceq.model.xid import NUMBER_BYTES, TAG_BYTES
 from onceq.service.clock import Clock
 
 Inner = JobBatch | JobFailed | NextJob
@@ -65,5 +68,9 @@ def admit(
         request.instance = random(GUID_BYTES)
     elif isinstance(request, (EditDirectory, SetRights)):
         request.guid = random(GUID_BYTES)
+    elif isinstance(request, Enlist):
+        request.drawn = random(NUMBER_BYTES)
+    elif isinstance(request, BeginAttempt):
+        request.drawn = random(TAG_BYTES)
     elif isinstance(request, CreateToken):
-        request.salt, request.secret = random(SALT_BYTES), random(SECRET_BYTES)
+        request.secret = random(SECRET_BYTES)

@@ -7,6 +7,7 @@ moment in which a store that was put back could be started and not know it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,25 +17,31 @@ from collections.abc import Callable
 from typing import Any
 
 from onceq.core.inputs.backup import PutBack
-from onceq.errors import OnceqError
+from onceq.errors import AccessDenied, DamagedRecord, NotAStore, OnceqError, UntrustedBackup
 from onceq.model.data_directory import CONFIGURATION_FILE
-from onceq.model.identity import GUID_BYTES, guid_text
+from onceq.model.identity import GUID_BYTES, guid_bytes, guid_text
 from onceq.model.manager_identity import Identity
 from onceq.service.clock import Clock, SystemClock
 from onceq.service.config import Configuration
 from onceq.service.directory import check_name, manager_of
 from onceq.service.engine import Engine
-from onceq.store.backup import read_file, read_manifest, verify_files, verify_store, write_file
+from onceq.store.backup import verify_files, verify_store, write_file
 from onceq.store.files import RealFiles
 from onceq.store.identification import read_identification
 from onceq.store.log import LogStore
+from onceq.store.manifest import Signed, read_file, read_signed
 from onceq.store.restoring import Target, check_target
+from onceq.tls import folder
+from onceq.tls.signing import Believed, believed_in, verify
 
 
 class _Nowhere:
     """A network on which nothing is ever reached."""
 
-    def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+    def connect(
+        self, outgoing: int, protocol: str, host: str, peer: bytes,
+        homes: tuple[str, ...] | None = None,
+    ) -> None:  # fmt: skip
         """See Network."""
 
 
@@ -74,7 +81,8 @@ def record(
         public = [q for q in queues if not q.system and not q.properties.private]
         instances = tuple(random(GUID_BYTES) for _ in public) if previous else ()
         engine.submit(PutBack(owner, 1, taken_s, position, previous, instances))
-        engine.pump()
+        # Before anything that the manager would do by itself: acknowledgments that are owed, say.
+        engine.pump(portion=False)
         engine.stop()
     finally:
         store.abandon()
@@ -89,24 +97,68 @@ def record(
 class Restore:
     """A backup that is to be put back to a directory."""
 
-    def __init__(self, backup: str, to: str, *, new_identity: bool = False, name: str = "") -> None:
-        """Read its manifest.
+    def __init__(
+        self, backup: str, to: str, *, new_identity: bool = False, name: str = "",
+        trust: str = "", unsigned: bool = False,
+    ) -> None:  # fmt: skip
+        """Read its manifest, and look who has signed it.
 
         Raises:
             NotABackup, NewerFormat, DamagedRecord: It cannot be used.
+            UntrustedBackup: Nobody who is believed has signed it.
             ConfigurationError: The name cannot be one.
         """
         self._files = RealFiles()
         self._backup = os.path.abspath(backup)
         self._to = os.path.abspath(to)
-        self._manifest = read_manifest(self._files, self._backup)
-        who = read_identification(self._files, self._backup)
-        self._was = Identity.unpack(who.identity)
+        signed = read_signed(self._files, self._backup)
+        self._manifest = signed.manifest
+        self._signed_by = "" if unsigned else self._judge(signed, trust)
+        self._was = self._identity_in(self._backup)
         self._clock = SystemClock()
         self._is = self._was
         if new_identity:
             now_s = self._clock.read().wall_s
             self._is = Identity(uuid.uuid4().bytes_le, check_name(name or self._was.name), now_s)
+
+    def _judge(self, signed: Signed, trust: str) -> str:
+        """Who has signed it: the SHA-256 of a certificate; raises UntrustedBackup."""
+        if trust:
+            certificates = folder.read(trust)
+            believed = Believed(certificates, certificates)
+        else:
+            believed = believed_in(self._to)
+        ways = "--trust FILE names certificates to believe, --unsigned believes whoever wrote it"
+        if not signed.signature:
+            raise UntrustedBackup(
+                f"{self._backup} is not signed: everybody who could write there may have made or "
+                f"changed it ({ways})"
+            )
+        if not (believed.known or believed.authorities):
+            raise UntrustedBackup(
+                f"{self._backup} is signed, and {self._to} has no identity that could tell by whom "
+                f"({ways})"
+            )
+        manifest = signed.manifest
+        try:
+            guid = guid_bytes(manifest.id)
+            return verify(signed.signature, signed.raw, guid, manifest.taken_s, believed)
+        except (AccessDenied, ValueError) as error:
+            why = getattr(error, "text", "") or f"{manifest.id!r} is no queue manager"
+            raise UntrustedBackup(f"{self._backup}: {why} ({ways})") from None
+
+    def _identity_in(self, path: str) -> Identity:
+        """Whose store it is, which must be whose the manifest says."""
+        found = None
+        with contextlib.suppress(ValueError, NotAStore):
+            who = read_identification(self._files, path, plain=True)
+            found = Identity.unpack(who.identity)
+        if found is None or guid_text(found.guid) != self._manifest.id:
+            raise DamagedRecord(
+                f"the store in {path} is not of queue manager {self._manifest.id}, as the manifest "
+                "says; use another backup"
+            )
+        return found
 
     def run(
         self, *, replace: bool, dry_run: bool, progress: Callable[[int, int], object] | None
@@ -134,6 +186,8 @@ class Restore:
                 more(size)
             # Before a manager is started on it: that would cut what it takes for a torn tail.
             verify_store(files, target.staging, manifest.position)
+            if self._identity_in(target.staging) != self._was:
+                raise DamagedRecord(f"{self._backup} was changed meanwhile; use another backup")
             # In the staged copy: there is no moment at which the store could be started without
             # that record.
             aside = self._record(target)
@@ -176,6 +230,7 @@ class Restore:
             "position": manifest.position,
             "taken_at": manifest.taken_s,
             "made_by": manifest.made_by,
+            "signed_by": self._signed_by,
             "files": len(manifest.files),
             "bytes": manifest.bytes,
             **more,

@@ -9,8 +9,10 @@ before anything else is read (I24). All that one pump has to say on a connection
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -23,18 +25,20 @@ from onceq.core.inputs.inputs import (
     SessionClosed,
     SessionOpened,
 )
+from onceq.core.rights.judge import may_post
 from onceq.model.connection import ConnectionStatus
 from onceq.model.http import HttpNames
+from onceq.model.identification import ITSELF, ON_THIS_COMPUTER, Identification, Proof
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.model.rights import NOBODY, Actor
+from onceq.model.policy import Door
 from onceq.model.run import Buffer
 from onceq.model.time import Now
 from onceq.packet import layout
 from onceq.packet.decode import set_places, set_previous
 from onceq.service.committer import Committer
-from onceq.service.identities import ON_THIS_COMPUTER, Shown
 from onceq.service.known import KnownPeers
 from onceq.service.links import Connection, Link, Network
+from onceq.service.loopback import ADDRESS, End, ends, hand_on
 from onceq.wire.mqqb import session as protocol
 from onceq.wire.mqqb.internal import Life
 
@@ -65,7 +69,10 @@ class Sessions:
     """Sessions that have something to write, by number."""
     _now_us: int = 0  # when bytes came, or a pump that transmits began
     _timers: list[tuple[int, int]] = field(default_factory=list)
+    looped: deque[tuple[End, bytes | None]] = field(default_factory=deque)
+    """What sessions of this manager with itself have said."""
     _peers_wanted: dict[int, bytes] = field(default_factory=dict)
+    _hosts_wanted: dict[int, str] = field(default_factory=dict)
     _urls: dict[int, str] = field(default_factory=dict)
     _failures: dict[int, str] = field(default_factory=dict)
     _unpersisted: int = 0
@@ -74,36 +81,38 @@ class Sessions:
     # ---- from the network -----------------------------------------------------------------
 
     def accepted_http(
-        self, connection: Connection, address: str, shown: Shown = ON_THIS_COMPUTER
+        self, connection: Connection, address: str, who: Identification = ON_THIS_COMPUTER
     ) -> int:
-        """Somebody has connected to the HTTP address; ``shown``: what is known of him."""
+        """Somebody has connected to the HTTP address."""
         from onceq.wire.srmp.stranger import Stranger
         from onceq.wire.srmp.taking import Taking
 
-        committer = self.committer
-        if shown.actor == NOBODY and not committer.manager.state.policy.admits_nobody():
-            return self._add(Stranger(), connection, address, 0, shown.actor)
+        committer, policy = self.committer, self.committer.manager.state.policy
+        if who.proof is Proof.NOTHING and not policy.admits_nobody(Door.POSTS):
+            return self._add(Stranger(), connection, address, 0, who)
         session = Taking(
             own_id=committer.manager.identity.guid, names=self.http,
             settings=committer.settings, now_us=committer.clock.read().mono_us,
+            granted=lambda: may_post(policy, who.actor),
         )  # fmt: skip
-        return self._add(session, connection, address, 0, shown.actor)
+        return self._add(session, connection, address, 0, who)
 
     def accepted(
-        self, connection: Connection, address: str, shown: Shown = ON_THIS_COMPUTER
+        self, connection: Connection, address: str, who: Identification = ON_THIS_COMPUTER
     ) -> int:
         """Another manager has connected."""
-        return self._begin(connection, address, 0, NO_GUID, shown)
+        return self._begin(connection, address, 0, NO_GUID, who)
 
     def connected(
-        self, outgoing: int, connection: Connection, address: str, shown: Shown = ON_THIS_COMPUTER
-    ) -> int:
+        self, outgoing: int, connection: Connection, address: str,
+        who: Identification = ON_THIS_COMPUTER,
+    ) -> int:  # fmt: skip
         """A connection asked for is there."""
         peer = self._peers_wanted.pop(outgoing, NO_GUID)
-        url = self._urls.pop(outgoing, "")
+        host, url = self._hosts_wanted.pop(outgoing, ""), self._urls.pop(outgoing, "")
         if url:
-            return self._begin_http(connection, address, outgoing, url, shown.actor)
-        return self._begin(connection, address, outgoing, peer, shown)
+            return self._begin_http(connection, address, outgoing, url, who)
+        return self._begin(connection, address, outgoing, peer, who, host)
 
     def connect_failed(
         self,
@@ -113,6 +122,7 @@ class Sessions:
     ) -> None:
         """A connection asked for cannot be made."""
         self._peers_wanted.pop(outgoing, None)
+        self._hosts_wanted.pop(outgoing, None)
         self._urls.pop(outgoing, None)
         known = self._failures.get(outgoing) == reason
         self._failures[outgoing] = reason
@@ -122,7 +132,7 @@ class Sessions:
         self.committer.submit(ConnectFailed(outgoing, reason, status))
 
     def _begin_http(
-        self, connection: Connection, address: str, outgoing: int, url: str, actor: Actor
+        self, connection: Connection, address: str, outgoing: int, url: str, who: Identification
     ) -> int:
         from onceq.wire.srmp.session import Posting
 
@@ -133,33 +143,35 @@ class Sessions:
             announced=committer.manager.state.receipts.of_stream,
         )  # fmt: skip
         session.start()
-        return self._add(session, connection, address, outgoing, actor)
+        return self._add(session, connection, address, outgoing, who)
 
     def _add(
         self, session: AnySession, connection: Connection, address: str, outgoing: int,
-        actor: Actor,
+        who: Identification,
     ) -> int:  # fmt: skip
-        link = Link(self._next, session, connection, address, outgoing, actor)
+        link = Link(self._next, session, connection, address, outgoing, who)
         self._next += 1
         self._links[link.number] = link
         self._write(link)
         return link.number
 
     def _begin(
-        self, connection: Connection, address: str, outgoing: int, peer: bytes, shown: Shown
-    ) -> int:
+        self, connection: Connection, address: str, outgoing: int, peer: bytes,
+        who: Identification, host: str = "",
+    ) -> int:  # fmt: skip
         session = protocol.Session(
             initiator=bool(outgoing), own_id=self.committer.manager.identity.guid,
-            expected_peer=peer, proven=shown.guid, direct=peer == NO_GUID,
+            expected_peer=peer, who=who, direct=peer == NO_GUID,
             settings=self.committer.settings, now_us=self.committer.clock.read().mono_us,
-            life=Life(*self.committer.manager.life),
+            life=Life(*self.committer.manager.life), host=host,
+            answers_to=self.committer.manager.answers_to,
         )  # fmt: skip
         if outgoing:
             session.start()
-        return self._add(session, connection, address, outgoing, shown.actor)
+        return self._add(session, connection, address, outgoing, who)
 
-    def data(self, number: int, data: Buffer) -> None:
-        """Bytes have come."""
+    def data(self, number: int, data: Buffer, *, inside: bool = False) -> None:
+        """Bytes have come; inside a pump, on a session with itself, the next one goes on."""
         link = self._links.get(number)
         if link is None:
             return
@@ -170,10 +182,16 @@ class Sessions:
         if events:
             self._handle(link, events)
         self._unpersisted += len(data)
-        if self._unpersisted > UNPERSISTED_BYTES_MAX:
+        if self._unpersisted > UNPERSISTED_BYTES_MAX and not inside:
             self._unpersisted = 0
             if self.pump():
                 self.committer.nudge()
+
+    def _with_itself(self, outgoing: int) -> None:
+        """Messages wait for a name that is one of this computer by now."""
+        here, there = ends(self.looped)
+        for end, of in ((here, outgoing), (there, 0)):
+            end.number = self._begin(end, ADDRESS, of, NO_GUID, ITSELF)
 
     def gone(self, number: int, reason: str) -> None:
         """The connection is gone."""
@@ -230,7 +248,8 @@ class Sessions:
                     SessionOpened(
                         link.number, happened.peer_id, link.address, link.outgoing,
                         happened.extended, happened.http, happened.life.id, happened.life.stamp,
-                        link.actor, happened.delays,
+                        link.who, happened.delays, happened.publics, happened.called,
+                        happened.life.acts, happened.life.digest,
                     )
                 )  # fmt: skip
             else:
@@ -265,13 +284,18 @@ class Sessions:
 
     def connect(self, action: Connect) -> None:
         """Begin to connect."""
+        if not action.protocol and action.peer == self.committer.manager.identity.guid:
+            self._with_itself(action.outgoing)
+            return
         self._peers_wanted[action.outgoing] = action.peer
+        if action.protocol == "OS":
+            self._hosts_wanted[action.outgoing] = action.host
         protocol, host = action.protocol, action.host
         if action.url:
             self._urls[action.outgoing] = action.url
             scheme, _, rest = self.http().way(action.url).partition("://")
             protocol, host = scheme.upper(), rest.partition("/")[0]
-        self.network.connect(action.outgoing, protocol, host, action.peer)
+        self.network.connect(action.outgoing, protocol, host, action.peer, action.homes)
 
     def ready(self, action: Ready) -> None:
         """There is something to transmit."""
@@ -324,6 +348,8 @@ class Sessions:
 
         What several sessions are to transmit shares one sync, if it needs one.
         """
+        if self.looped:
+            hand_on(self.looped, partial(self.data, inside=True), self.gone)
         if self.wanting:
             self._now_us = now.mono_us
             wanting, self.wanting = self.wanting, {}
@@ -345,6 +371,8 @@ class Sessions:
 
         Threads of an application ask this while another one pumps.
         """
+        if self.looped:
+            return True
         for number in list(self.wanting):
             link = self._links.get(number)
             if link is not None and link.session.room and link.connection.writable:

@@ -14,6 +14,8 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
+from onceq.model.numbers import read_number
+
 READY: Final = "READY=1"
 ALIVE: Final = "WATCHDOG=1"
 STOPPING: Final = "STOPPING=1"
@@ -27,6 +29,8 @@ def notify(state: str) -> None:
     if address:
         name = "\0" + address[1:] if address.startswith("@") else address
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
+            # A supervisor that hangs must not stop the loop: what it does not take is not said.
+            to.setblocking(False)
             to.sendto(state.encode(), name)
 
 
@@ -35,7 +39,7 @@ def watchdog_s() -> float:
     wait = os.environ.get("WATCHDOG_USEC", "")
     # It may be meant for the process that has started this one.
     meant = os.environ.get("WATCHDOG_PID", "") in ("", str(os.getpid()))
-    return int(wait) / 1e6 / TURNS_A_WAIT if meant and wait.isdecimal() else 0.0
+    return (read_number(wait) or 0) / 1e6 / TURNS_A_WAIT if meant else 0.0
 
 
 class Watchdog:

@@ -1,10 +1,12 @@
 """Who an application is that shows a token, and what strangers can cost by guessing.
 
-A token is taken where nobody can read it on its way: over TLS, at the Unix socket, and over
-loopback. A wrong one is refused in the same words as none at all, whether it was never made, was
-revoked or has expired, so nothing is learnt from it. Each address may be wrong a few times in a
-second (at the Unix socket each account); above that nothing is hashed for it, and it is told to
-come again: a token of somebody else behind that address may be good.
+A token is proven (``model/tokens.py``), and that counts where nobody can change what is said
+afterwards: over TLS, at the Unix socket, and over loopback. A wrong one is refused in the same
+words as none at all, whether it was never made, was revoked or has expired, so nothing is learnt
+from it. One whose holder does not go on, because this is not the queue manager that he has it of,
+counts as wrong as well. Each address may be wrong a few times in a second (at the Unix socket each
+account); above that nothing is hashed for it, and it is told to come again: a token of somebody
+else behind that address may be good.
 
 Upholds: I24, I28.
 """
@@ -13,20 +15,49 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final
 
 from onceq.core.manager import Manager
-from onceq.errors import AccessDenied, ManagerAway
+from onceq.errors import AccessDenied, MalformedPacket, ManagerAway
+from onceq.model.identification import Over, Shown, application
 from onceq.model.limits import TOKEN_ADDRESSES_MAX, WRONG_TOKENS_A_S, WRONG_TOKENS_AT_ONCE
-from onceq.model.rights import Actor, ActorKind
-from onceq.model.tokens import Token
+from onceq.model.policy import Door
+from onceq.model.record import Record, repr_without
+from onceq.model.rights import Actor
+from onceq.model.tokens import NONCE_BYTES, SECRET_BYTES, Token, TokenExchange, read, salt_of
 from onceq.service.clock import Clock
 from onceq.service.rates import SECOND, Rates
+from onceq.wire.app import frames
 
 _UNPROVEN: Final = (
     "access denied: whoever asks has not said who he is, or could not prove it (with a token or a "
     "certificate that is good here)"
 )
+
+
+class Challenge(Record, frozen=True):
+    """What was answered to somebody who says that he has a token.
+
+    Attributes:
+        name: Of the token; "": it would count for nothing.
+        digest: Of its secret; of a token that there is not something that nobody knows.
+        address, private: Where he is; see ``TokenDoor.challenge``.
+    """
+
+    name: str
+    salt: bytes
+    digest: bytes
+    talk: TokenExchange
+    address: str
+    private: bool
+
+    __repr__ = repr_without("digest")
+
+    @property
+    def known(self) -> frames.Known:
+        """The answer."""
+        return frames.Known(self.salt, self.talk.ours, self.talk.known(self.digest))
 
 
 class TokenDoor:
@@ -39,38 +70,91 @@ class TokenDoor:
         self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
         """By address: how many wrong ones count now, and when that was (monotonic us)."""
 
-    def proven(self, text: str, address: str, *, private: bool) -> Token:
-        """The token that was shown.
+    def challenge(
+        self, name: str, theirs: bytes, address: str, *, private: bool, bound: bytes,
+        random: Callable[[int], bytes],
+    ) -> Challenge:  # fmt: skip
+        """Begin with the proof of a token; whoever it is learns nothing from the answer.
 
         Args:
+            name: Of the token, as is said.
+            theirs: What they have drawn.
             address: Of whoever shows it; of an application on this computer its account.
-            private: Whether nobody between could read it.
+            private: Whether nobody between could change what is said after it.
+            bound: What the connection is (``sockets/binding.py``).
+            random: Gives so many random bytes.
+
+        Raises:
+            MalformedPacket: It is no nonce.
+            ServiceNotAvailable: There were too many wrong ones from there just now.
+        """
+        if len(theirs) != NONCE_BYTES:
+            raise MalformedPacket(f"a nonce has {NONCE_BYTES} bytes, not {len(theirs)}")
+        self._check_count(address)
+        token = self._manager.state.tokens.get(name) if private else None
+        salt = token.salt if token else salt_of(self._manager.identity.guid, name)
+        # Of a token that there is not, something that nobody can calculate.
+        digest = token.digest if token else random(SECRET_BYTES)
+        talk = TokenExchange(theirs, random(NONCE_BYTES), bound)
+        return Challenge(name if private else "", salt, digest, talk, address, private)
+
+    def proven(self, challenge: Challenge, proof: str) -> Token:
+        """The token whose holder has answered a challenge.
+
+        Raises:
+            AccessDenied: He has not, or it is not good.
+        """
+        raw = _raw(proof)
+        secret = challenge.talk.covered(challenge.digest, raw or bytes(SECRET_BYTES))
+        token = self._manager.state.tokens.proven(challenge.name, secret, self._clock.read().wall_s)
+        if token is None or not raw:
+            raise self.missed(challenge)
+        return token
+
+    def missed(self, challenge: Challenge) -> AccessDenied:
+        """Count a challenge that was not answered, or not well; the refusal of whoever it was."""
+        self._count(challenge.address, challenge.private)
+        return unproven()
+
+    def shown(self, text: str, address: str, *, private: bool) -> Token:
+        """The token that is shown as it is, where a protocol of others has no other way (HTTP).
+
+        Args:
+            address, private: See ``challenge``.
 
         Raises:
             AccessDenied: It is not good.
             ServiceNotAvailable: There were too many wrong ones from there just now.
         """
-        now = self._clock.read()
-        count = self._counted(address, now.mono_us)
-        if count >= WRONG_TOKENS_AT_ONCE:
+        self._check_count(address)
+        name, secret = read(text) or ("", bytes(SECRET_BYTES))
+        now_s = self._clock.read().wall_s
+        token = self._manager.state.tokens.proven(name, secret, now_s) if private else None
+        if token is None:
+            self._count(address, private)
+            raise unproven()
+        return token
+
+    def _check_count(self, address: str) -> None:
+        if self._counted(address, self._clock.read().mono_us) >= WRONG_TOKENS_AT_ONCE:
             self._told(address, "too many wrong tokens")
             raise ManagerAway(
                 "too many wrong tokens came from this address just now: the next one is looked at "
                 f"in {1 / WRONG_TOKENS_A_S:g} s"
             )
-        token = self._manager.state.tokens.proven(text, now.wall_s) if private else None
-        if token is None:
-            self._wrong[address] = count + 1, now.mono_us
-            self._wrong.move_to_end(address)
-            if len(self._wrong) > TOKEN_ADDRESSES_MAX:
-                self._wrong.popitem(last=False)
-            self._told(address, "" if private else "it came over a network without TLS")
-            raise unproven()
-        return token
 
-    def admits_nobody(self) -> bool:
-        """Whether somebody may have a right here of whom nothing is known."""
-        return self._manager.state.policy.admits_nobody()
+    def _count(self, address: str, private: bool) -> None:
+        """One more was wrong."""
+        now_us = self._clock.read().mono_us
+        self._wrong[address] = self._counted(address, now_us) + 1, now_us
+        self._wrong.move_to_end(address)
+        if len(self._wrong) > TOKEN_ADDRESSES_MAX:
+            self._wrong.popitem(last=False)
+        self._told(address, "" if private else "it came over a network without TLS")
+
+    def admits_nobody(self, door: Door) -> bool:
+        """Whether somebody of whom nothing is known may do something at a door."""
+        return self._manager.state.policy.admits_nobody(door)
 
     def _counted(self, address: str, now_us: int) -> float:
         """How many wrong tokens of an address count now: each is forgiven after a while."""
@@ -85,9 +169,18 @@ class TokenDoor:
         self._rates.event("wrong token", level=logging.WARNING, address=address, **more)
 
 
+def _raw(proof: str) -> bytes:
+    """A proof as bytes; none if it cannot be one."""
+    try:
+        raw = bytes.fromhex(proof)
+    except ValueError:
+        return b""
+    return raw if len(raw) == SECRET_BYTES else b""
+
+
 def actor_of(token: Token) -> Actor:
     """Who somebody is that holds a token."""
-    return Actor(ActorKind.TOKEN, token.name)
+    return application(Shown(Over.TCP, token=token.name)).actor
 
 
 def unproven() -> AccessDenied:

@@ -106,7 +106,8 @@ class Upkeep:
         else:
             later = []
             if self._untold:
-                later.append(self._told_us + self._roll_us)
+                wanted_at = 0 if self._committer.history_wanted else self._told_us + self._roll_us
+                later.append(wanted_at)
             if self._disk is not None and self._disk.plenty:
                 later.append(self._quiet_us + TRIM_US)
             if later:
@@ -227,12 +228,17 @@ class Upkeep:
         """Free bytes below which sends are refused, and from which on they are taken again.
 
         Both keep to what the disk has for this store: an empty store must have enough on any disk.
+        But the next segment of the log is never taken by sends: removals and checkpoints, which
+        alone make room again, need it. A disk that has no more than that takes no sends.
         """
         wanted = self._committer.settings.disk_reserve_bytes
         if self._disk is None:
             return wanted, 2 * wanted
         room = self._disk.room_bytes()
-        reserve = min(wanted, room // RESERVE_SHARE)
+        segment = self._disk.segment_bytes
+        # So much is written before it is looked at again.
+        least = segment + min(segment, CHECK_BYTES)
+        reserve = max(min(wanted, room // RESERVE_SHARE), least)
         return reserve, reserve + min(reserve, room // AGAIN_SHARE)
 
     # ---- the history --------------------------------------------------------------------------
@@ -257,6 +263,7 @@ class Upkeep:
         log = self._committer.store.position - max(self._told_at, history.position)
         return (
             self._told_us < 0
+            or self._committer.history_wanted
             or now.mono_us - self._told_us >= self._roll_us
             or log >= HISTORY_LOG_BYTES
             or history.notes >= HISTORY_NOTES_MAX // 2
@@ -266,7 +273,7 @@ class Upkeep:
         """Bring the history up to what is durable now."""
         committer, history = self._committer, self._committer.history
         assert history is not None, "it is due"
-        self._told_us = now.mono_us
+        self._told_us, committer.history_wanted = now.mono_us, False
         # The history tells only of what is durable, or it would tell of what never happened.
         committer.store.sync()
         upto, wall_us = committer.store.position, committer.clock.read().wall_us

@@ -1,10 +1,10 @@
 """HTTP for those who watch a queue manager: metrics, and whether it is well.
 
-``GET /metrics``, ``/metrics/queues``, ``/health/live`` and ``/health/ready``, and nothing else: one
-request on a connection, a small head, no body, and an end after some seconds. HTTP is the matter of
-h11. Whoever passes the door hears whether the manager is well; what it counts is for those with the
-right ``monitor``: as the account that he runs under on this computer, or as the holder of a token
-(``Authorization: Bearer``) or of a certificate. An address that is believed without proof has none.
+``GET /metrics``, ``/metrics/queues``, ``/health/live`` and ``/health/ready``, and nothing else:
+one request on a connection, a small head, no body, and an end after some seconds. HTTP is the
+matter of h11. Who passes the door hears whether the manager is well; what it counts is for those
+with the right ``monitor``: holders of a token (``Authorization: Bearer``) or of a certificate,
+also on this computer. An address that is believed without proof has none.
 
 However many ask, one view is made in a moment, and one page of it (``onceq.metrics_pages``).
 
@@ -20,20 +20,25 @@ from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import h11
 
 from onceq.core.inputs.inputs import OwnerCame
 from onceq.errors import AccessDenied, OnceqError, ServiceNotAvailable
 from onceq.metrics_pages import PAGES, MetricsPages, Page
+from onceq.model.addresses import address_of
+from onceq.model.identification import is_private
 from onceq.model.limits import WATCH_HEAD_BYTES_MAX, WATCH_S_MAX
+from onceq.model.numbers import read_number
+from onceq.model.policy import Door
 from onceq.model.requests import Look
 from onceq.model.rights import NOBODY
 from onceq.model.views import looks
 from onceq.model.views.metrics import PER_QUEUE, MetricsView
 from onceq.service.admission import Kind
 from onceq.service.health import Health
-from onceq.service.identities import is_private
+from onceq.service.identities import shown_on
 from onceq.service.tokens import actor_of, unproven
 from onceq.service.wires import Host, Wire
 
@@ -60,6 +65,16 @@ class Watch:
         self._owner = 0
         self._views: dict[bool, asyncio.Future[object]] = {}
         self._pages = MetricsPages(self._look)
+
+    def is_called(self, host: str) -> bool:
+        """Whether the field ``Host`` names this queue manager: by an address, which nobody else can
+        give, or by a name of its own, with any port."""
+        engine = self._network.engine
+        own = {without_port(name).casefold() for name in engine.http.own}
+        name = without_port(host)
+        return bool(address_of(name)) or name in own | {
+            "localhost", engine.manager.identity.name.casefold()
+        }  # fmt: skip
 
     def page(self, *, queues: bool, accept: str) -> asyncio.Task[Page]:
         """A page of metrics; see ``MetricsPages``."""
@@ -123,6 +138,8 @@ class WatchWire(Wire):
             self._http.receive_data(data)
             while not self.spoken:
                 event = self._http.next_event()
+                if event is h11.NEED_DATA and self._http.they_are_waiting_for_100_continue:
+                    event = h11.Data(data=b"")  # It has one, and asks before it sends it.
                 if event is h11.NEED_DATA or event is h11.PAUSED:
                     return
                 self._event(event)
@@ -148,6 +165,10 @@ class WatchWire(Wire):
     def _asked(self) -> None:
         request = self._request
         assert request is not None, "its end has come"
+        wrong = self._stray_page()
+        if wrong is not None:
+            self._fail(*wrong)
+            return
         if request.method not in METHODS:
             self._fail(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD", ("Allow", "GET, HEAD"))
             return
@@ -162,6 +183,20 @@ class WatchWire(Wire):
             paths = ", ".join((*PAGES, LIVE, READY))
             self._fail(HTTPStatus.NOT_FOUND, f"there is no such page; there are {paths}")
 
+    def _stray_page(self) -> tuple[int, str] | None:
+        """Why a request is not answered that a page of another site may have sent: one that has
+        given its own name this address, or one that asks here across sites. Over TLS the
+        certificate says whether the name is right. A browser always says ``Host``."""
+        host, origin = self._header(b"host").casefold(), self._header(b"origin")
+        tls = self._transport is not None and self._transport.get_extra_info("ssl_object")
+        if host and not tls and not self._watch.is_called(host):
+            return HTTPStatus.MISDIRECTED_REQUEST, (
+                "this queue manager is not called so; 'http_names' gives it other names"
+            )
+        if origin and urlsplit(origin).netloc.casefold() != host:
+            return HTTPStatus.FORBIDDEN, "the request comes from a page of another site"
+        return None
+
     def _header(self, name: bytes) -> str:
         assert self._request is not None
         found = [value for key, value in self._request.headers if key == name]
@@ -169,7 +204,7 @@ class WatchWire(Wire):
 
     def _prove(self, shown: str, *, queues: bool) -> None:
         """See who it is, and let the core say whether he may look."""
-        actor = self._network.watcher(self._transport, self._address)
+        actor = self._network.watcher(self._transport)
 
         def work() -> None:
             engine, proof, who = self._network.engine, b"", actor
@@ -177,12 +212,12 @@ class WatchWire(Wire):
                 self._denied(ServiceNotAvailable("the queue manager stops"))
                 return
             if shown.lower().startswith(_BEARER):
-                private = is_private(self._transport)
-                token = engine.tokens.proven(
+                private = is_private(shown_on(self._transport, http=True))
+                token = engine.tokens.shown(
                     shown[len(_BEARER) :].strip(), self._address, private=private
                 )
                 who, proof = actor_of(token), token.digest
-            elif who == NOBODY and not engine.tokens.admits_nobody():
+            elif who == NOBODY and not engine.tokens.admits_nobody(Door.METRICS):
                 raise unproven()
             self._owner = engine.owner(partial(self._judged, queues=queues))
             engine.submit(OwnerCame(self._owner, who, proof, where=self._address))
@@ -273,6 +308,12 @@ class WatchWire(Wire):
     def end(self, reason: str) -> None:
         """See Wire."""
         self._network.loop.call_soon(self._network.use, None, self._leave)
+
+
+def without_port(host: str) -> str:
+    """A host of HTTP without the port behind it."""
+    name, _, port = host.rpartition(":")
+    return name if name and read_number(port) is not None and name[-1] != ":" else host
 
 
 def _json(value: dict[str, Any]) -> bytes:

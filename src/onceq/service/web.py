@@ -6,6 +6,7 @@ import importlib.util
 import ssl
 
 from onceq.errors import ConfigurationError
+from onceq.model.hosts import name_for_others
 from onceq.model.http import ORDER_QUEUE_PATH, HttpNames, host_of
 from onceq.permission import denied
 from onceq.service.config import Configuration, split_address
@@ -44,7 +45,8 @@ def names_of(configuration: Configuration, name: str, where: str) -> HttpNames:
         own.add(host_of(f"{scheme}://{where}/"))
     receipts = configuration.http_receipts
     if not receipts and where:
-        first = configuration.http_names[0] if configuration.http_names else f"{name}:{port}"
+        called = name_for_others(name, configuration.addresses)
+        first = configuration.http_names[0] if configuration.http_names else f"{called}:{port}"
         receipts = f"{scheme}://{host_of(f'{scheme}://{first}/')}{ORDER_QUEUE_PATH}"
     forward = configuration.settings.forward_messages
     return HttpNames(frozenset(own), receipts, tables_of(configuration), forward)

@@ -12,21 +12,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
 
+from onceq.model.identification import SOMEBODY, Identification, application, is_private
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, HANDSHAKE_S_MAX, LOCAL_HANDSHAKE_S_MAX
 from onceq.model.rights import Actor
 from onceq.model.run import Buffer
 from onceq.service.admission import Kind, Place
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
-from onceq.service.identities import Shown, actor_of, is_private, process_of
+from onceq.service.identities import process_of, shown_on
 from onceq.service.reasons import said
+from onceq.sockets.binding import bound_at
+from onceq.sockets.silence import watch
 from onceq.tls.contexts import APPLICATIONS
 from onceq.tls.granting import Granting, Signed
 from onceq.tls.handshakes import TOO_MUCH, heard
@@ -38,13 +40,6 @@ CLOSE_S_MAX = 5.0
 """A connection whose other side does not take the last bytes is cut then."""
 LOCAL = "local"
 """Address of whoever connects by a Unix socket."""
-KEEPALIVE = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, getattr(socket, "TCP_KEEPIDLE", 4), 60),
-    (socket.IPPROTO_TCP, getattr(socket, "TCP_KEEPINTVL", 5), 15),
-    (socket.IPPROTO_TCP, getattr(socket, "TCP_KEEPCNT", 6), 4),
-)
-"""A computer that is gone without a word is noticed after two minutes."""
 
 
 class Host(Protocol):
@@ -56,10 +51,11 @@ class Host(Protocol):
     def admit(self, wire: Wire) -> bool:
         """A connection is there; False if it must not stay."""
 
-    def shown(
-        self, transport: asyncio.BaseTransport | None, address: str, *, http: bool
-    ) -> Shown | str:
+    def who(self, transport: asyncio.BaseTransport | None, *, http: bool) -> Identification | str:
         """Who is at the other side, which was let in; or why it cannot stay."""
+
+    def disbelieved(self, transport: asyncio.BaseTransport | None) -> str:
+        """Why the certificate at the other side does not count; "": it does, or there is none."""
 
     def granting(self, transport: asyncio.BaseTransport | None, address: str) -> Granting | None:
         """What speaks with whoever has come for a certificate; None: he has come as a peer."""
@@ -70,7 +66,7 @@ class Host(Protocol):
     def dismiss(self, wire: Wire) -> None:
         """A connection that was admitted is gone."""
 
-    def watcher(self, transport: asyncio.BaseTransport | None, address: str) -> Actor:
+    def watcher(self, transport: asyncio.BaseTransport | None) -> Actor:
         """Who watches over a connection that was let in."""
 
     def spoken(self, wire: Wire, *, known: bool) -> None:
@@ -128,6 +124,18 @@ class Wire(ABC, asyncio.Protocol):
         self._queued_bytes += sum(map(len, pieces))
         self._network.will_write(self)
 
+    def judge(self) -> bool:
+        """Whether the certificate at the other side counts, if there is one; else it is cut."""
+        if reason := self._network.disbelieved(self._transport):
+            self._network.turn_away(self, reason)
+        return not reason
+
+    @property
+    def descriptor(self) -> int:
+        """Of its socket; -1: it has none."""
+        plain = self._transport.get_extra_info("socket") if self._transport is not None else None
+        return plain.fileno() if plain is not None else -1
+
     def close(self) -> None:
         """See Connection: send what was written, then close."""
         self._closing = True
@@ -182,20 +190,18 @@ class Wire(ABC, asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio."""
-        own = cast(asyncio.Transport, transport)
-        self.seen = True
+        own, self.seen = cast(asyncio.Transport, transport), True
         if not self._network.admit(self):
             own.abort()
             return
         self._transport = own
         self._heard_bytes = heard(own)
         own.set_write_buffer_limits(high=HIGH_WATER_BYTES)
-        peer = own.get_extra_info("peername")
-        plain = own.get_extra_info("socket")
+        peer, plain = own.get_extra_info("peername"), own.get_extra_info("socket")
         if isinstance(peer, tuple) and plain is not None:
-            for level, option, value in KEEPALIVE:
-                plain.setsockopt(level, option, value)
-        self.begin(str(peer[0]).partition("%")[0] if isinstance(peer, tuple) else LOCAL)
+            watch(plain)
+        if self.judge():
+            self.begin(str(peer[0]).partition("%")[0] if isinstance(peer, tuple) else LOCAL)
 
     @abstractmethod
     def begin(self, address: str) -> None:
@@ -290,18 +296,20 @@ class PeerWire(Wire):
             if granting is not None:
                 self._grant = partial(self._granted, granting, address)
                 return
-        shown = self._network.shown(transport, address, http=self._http)
-        if isinstance(shown, str):
-            self._network.turn_away(self, shown)
+        # Whom we post to is asked nothing but the outcome of that post.
+        posting = self._http and self.outgoing
+        who = SOMEBODY if posting else self._network.who(transport, http=self._http)
+        if isinstance(who, str):
+            self._network.turn_away(self, who)
             return
 
         def work() -> None:
             if self.outgoing:
-                self._session = engine.sessions.connected(self.outgoing, self, address, shown)
+                self._session = engine.sessions.connected(self.outgoing, self, address, who)
             elif self._http:
-                self._session = engine.sessions.accepted_http(self, address, shown)
+                self._session = engine.sessions.accepted_http(self, address, who)
             else:
-                self._session = engine.sessions.accepted(self, address, shown)
+                self._session = engine.sessions.accepted(self, address, who)
 
         self._network.use(self, work)
 
@@ -405,13 +413,13 @@ class ClientWire(Wire):
             # Bytes that were meant for somebody else do not come as far as the parser.
             network.turn_away(self, f"it speaks TLS, but not {APPLICATIONS} in it")
             return
-        here = address == LOCAL
+        here, shown = address == LOCAL, shown_on(transport)
 
         def work() -> None:
             self.api = ApiConnection(
-                network.engine, self, random=os.urandom, local=here, actor=actor_of(transport),
-                address="" if here else address, private=here or is_private(transport),
-                process=process_of(transport) if here else 0,
+                network.engine, self, random=os.urandom, local=here, actor=application(shown).actor,
+                address="" if here else address, private=is_private(shown),
+                process=process_of(transport) if here else 0, bound=bound_at(transport),
             )  # fmt: skip
 
         network.use(self, work)

@@ -23,7 +23,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from onceq.service import emptying, upkeep
-from onceq.simulator.apps import delaying, jobs, onlookers, pausing, readers, subjects
+from onceq.simulator.apps import (
+    delaying,
+    jobs,
+    onlookers,
+    pausing,
+    places,
+    readers,
+    subjects,
+    wholes,
+)
 from onceq.simulator.faults import beside, lives
 from onceq.simulator.sim import marks
 from onceq.simulator.sim.trace import Violation
@@ -175,6 +184,8 @@ def describe(result: Result) -> str:
     also = " ARGS=--pauses" if pausing.SHARE == 1 else also
     also = " ARGS=--jobs" if jobs.SHARE == 1 else also
     also = " ARGS=--consumers" if onlookers.SHARE == 1 else also
+    also = " ARGS=--wholes" if wholes.SHARE == 1 else also
+    also = " ARGS=--names" if len(places.WINDOWS) == 1 else also
     seed = f"{result.seed:#x}" + (f"@{result.size:g}" if result.size else "")
     return "\n".join([f"make sim SEED={seed}{also}", f"    {result.violation}", *result.story])
 
@@ -196,12 +207,16 @@ def main(argv: list[str]) -> int:
                         help="in every world rights are given and taken away")  # fmt: skip
     parser.add_argument("--delays", action="store_true",
                         help="in every world messages are delayed")  # fmt: skip
+    parser.add_argument("--wholes", action="store_true",
+                        help="in every world transactions are received whole")  # fmt: skip
     parser.add_argument("--pauses", action="store_true",
                         help="in every world operators pause queues")  # fmt: skip
     parser.add_argument("--jobs", action="store_true",
                         help="in every world operators start jobs")  # fmt: skip
     parser.add_argument("--consumers", action="store_true",
                         help="in every world operators ask who works on queues")  # fmt: skip
+    parser.add_argument("--names", action="store_true",
+                        help="in every world with a directory most queues are public")  # fmt: skip
     arguments = parser.parse_args(argv)
     _everywhere(arguments)
     write = sys.stdout.write
@@ -254,6 +269,7 @@ def _everywhere(arguments: argparse.Namespace) -> None:
         (arguments.readers, readers.everywhere), (arguments.rights, subjects.everywhere),
         (arguments.delays, delaying.everywhere), (arguments.pauses, pausing.everywhere),
         (arguments.jobs, jobs.everywhere), (arguments.consumers, onlookers.everywhere),
+        (arguments.names, places.everywhere), (arguments.wholes, wholes.everywhere),
     ):  # fmt: skip
         if wanted:
             everywhere()
@@ -273,6 +289,10 @@ def _required(arguments: argparse.Namespace) -> tuple[str, ...]:
         return marks.OF_JOBS
     if arguments.consumers:
         return marks.OF_CONSUMERS
+    if arguments.names:
+        return marks.OF_NAMES
+    if arguments.wholes:
+        return marks.OF_WHOLES
     if arguments.rights:
         return (*marks.OF_RIGHTS, *marks.OF_TOKENS)
     return marks.REQUIRED

@@ -24,10 +24,11 @@ from onceq.simulator.apps.last_agents import LastAgents
 from onceq.simulator.apps.onlookers import Onlookers
 from onceq.simulator.apps.operators import Operators
 from onceq.simulator.apps.pausing import Pausing
-from onceq.simulator.apps.places import make_lists, make_places
+from onceq.simulator.apps.places import NOWHERE, Names, make_lists, make_places
 from onceq.simulator.apps.readers import Readers
 from onceq.simulator.apps.sends import Sends
 from onceq.simulator.apps.subjects import NAMES, Subjects
+from onceq.simulator.apps.wholes import Wholes
 from onceq.simulator.apps.work import Work
 from onceq.simulator.apps.workload import Workload
 from onceq.simulator.faults import beside, lives
@@ -104,6 +105,7 @@ class World:
         if self.apart:
             kernel.options = alone(kernel.options)
         self.directory = SimDirectory(kernel) if kernel.options.lists else None
+        self.spelled = Names(kernel, directory=self.directory is not None)
         self.permissions = Permissions(kernel)
         self.named = Subjects.drawn(kernel, fit=not self.apart)
         self.permissions.active = self.named and Subjects.strict(kernel)
@@ -155,9 +157,11 @@ class World:
         for _ in range(kernel.options.managers):
             self.nodes.append(self._make_node())
         bare = self.pair.of if not self.queues.active else -1
-        make_places(kernel, self.books, [node for node in self.nodes if node.index != bare])
+        make_places(
+            kernel, self.books, [node for node in self.nodes if node.index != bare], self.spelled
+        )
         if self.directory is not None:
-            make_lists(kernel, self.books, self.directory)
+            make_lists(kernel, self.books, self.directory, self.spelled)
 
     def _make_node(self) -> Node:
         node = Node(self.kernel, len(self.nodes), self._around)
@@ -175,13 +179,14 @@ class World:
     def _make_people(self) -> None:
         """Applications and operators; they go to work later."""
         kernel, books, pair, queues = self.kernel, self.books, self.pair, self.queues
-        sends = Sends(kernel, books, self.ledger, pair, queues, self.delaying)
+        sends = Sends(kernel, books, self.ledger, pair, queues, self.delaying, self.spelled)
         work = Work(kernel, books, self.ledger, sends)
         self.workload = Workload(kernel, work, apart=self.apart)
         self.readers = Readers(kernel, work)
         self.pausing = Pausing(kernel, work, fit=not self.apart)
         self.jobs = Jobs(kernel, work, fit=not self.apart and not self.named)
         self.onlookers = Onlookers(kernel, work, fit=not self.apart and not self.named)
+        self.wholes = Wholes(kernel, work, fit=not self.apart and not self.named)
         self.subjects = Subjects(kernel, self.nodes, work, self.permissions)
         self.coordinators = Coordinators(kernel, self.nodes, work)
         self.last_agents = LastAgents(kernel, self.nodes, work)
@@ -306,6 +311,10 @@ class World:
             app = App(node, self.onlookers.think_us, self.onlookers.next)
             app.start(self.onlookers.rng.randrange(self.kernel.options.think_us + 1))
             apps.append(app)
+        if self.wholes.active:
+            app = App(node, self.kernel.options.think_us, self.wholes.next)
+            app.start(self.wholes.rng.randrange(self.kernel.options.think_us + 1))
+            apps.append(app)
         return apps
 
     # ---- the end of all faults ----------------------------------------------------------
@@ -338,6 +347,9 @@ class World:
             if node.engine is None:
                 self.kernel.run_until(end, lambda node=node: node.engine is not None)  # type: ignore[misc]
         self._recover(end)
+        if self.wholes.active:
+            looking = self._everybody(self.wholes.in_the_end)
+            self.kernel.run_until(self.kernel.now + HOUR, lambda: _done(looking))
         drainers = self._everybody(self.operators.drain)
         self._drain(end)
         if self.greetings.greet():
@@ -372,7 +384,7 @@ class World:
             o.unacknowledged
             for s in states
             for o in s.outgoing.values()
-            if "NOWHERE" not in str(o.name)
+            if NOWHERE not in str(o.name).casefold()
         ) or any(len(queue) for s in states for queue in s.queues.values() if _is_drained(queue))
         awaiting = sum(o.ordered_lane.awaiting for s in states for o in s.outgoing.values())
         what = "I26: not drained after two days: "
@@ -387,16 +399,19 @@ class World:
             if node.engine is None:
                 left.append(f"{node.name} is down")
                 continue
-            state = node.engine.manager.state
+            state, soon_s = node.engine.manager.state, (node.clock.wall_us() + HOUR) // SECOND
             left += [f"{node.name}: job {job.number} runs" for job in state.jobs.running()]
-            for outgoing in state.outgoing.values():
-                ours = "NOWHERE" not in str(outgoing.name) and node is not self.pair.ended
-                ours = ours and not self.queues.is_hail(str(outgoing.name))
+            for outgoing in state.outgoing.values() if node is not self.pair.ended else ():
+                name, ours = str(outgoing.name), self.network.is_home(outgoing)
+                ours = ours and NOWHERE not in name.casefold() and not self.queues.is_hail(name)
                 if len(outgoing) and ours:
                     left.append(
                         f"{node.name} -> {outgoing.name}: {len(outgoing)} messages, "
                         f"{outgoing.unacknowledged} unacknowledged, session {outgoing.session}"
                     )
+                elif any(lane.next_expiry <= soon_s for lane in outgoing.lanes.values()):
+                    # It would end while the letters are read, and be found nowhere.
+                    left.append(f"{node.name} -> {outgoing.name}: a message that expires soon")
             left += [
                 f"{node.name}\\{queue.properties.name}: {len(queue)} messages"
                 for queue in state.queues.values()

@@ -39,7 +39,7 @@ from onceq.model import requests
 from onceq.model.views.queues import QueueView, ReaderView
 from onceq.model.views.ranges import RangeView
 from onceq.spark import paging, times
-from onceq.spark.anew import Reader
+from onceq.spark.anew import Reader, is_from_here
 from onceq.spark.credential_files import FROM_ENVIRONMENT, CredentialFiles
 from onceq.spark.error_codes import coded
 from onceq.spark.lease import LEASE_MS, RENEW_S, Heartbeat
@@ -56,6 +56,11 @@ HOLD_S_MAX: Final = LEASE_MS / 1_000 + 5.0
 HOLD_SAY_S: Final = 1.0
 """From then on it is worth a word who is waited for."""
 HOLD_RETRY_S: Final = 0.1
+OURS: Final = (
+    ". That is a stream of this Spark application: another query, or this one, if it uses the "
+    "stream twice, as a join with itself does. Spark reads a stream once for each use: read the "
+    "queue once, and join in foreachBatch"
+)
 SIZE_BYTES: Final = 16
 """So much of a packet says how large it is."""
 
@@ -244,10 +249,11 @@ class Access:
                 return manager.open_queue(queue, share="deny-receive", note=note)
             except SharingViolation as error:
                 if time.monotonic() >= give_up:
+                    ours = OURS if is_from_here(error.text) else ""
                     raise SharingViolation(
-                        f"{error.text}. readMode receive needs the queue for itself, because it "
-                        "removes what was written; end the other reader, or leave messages where "
-                        "they are (readMode peek, --keep of a command)"
+                        f"{error.text}{ours}. readMode receive needs the queue for itself, because "
+                        "it removes what was written; end the other reader, or leave messages "
+                        "where they are (readMode peek, --keep of a command)"
                     ) from None
                 if not told and time.monotonic() >= began + HOLD_SAY_S:
                     told = True

@@ -1,4 +1,4 @@
-"""A query that begins anew where an earlier one has read, and one whose checkpoint is too old.
+"""A query that begins anew, one whose checkpoint is too old, and a batch that comes once more.
 
 Spark counts the batches of a query in its checkpoint. With a new checkpoint they begin with 0, and
 a sink that remembers what it has written (a file sink in ``_spark_metadata``, a Delta table in its
@@ -15,6 +15,11 @@ is known that
 Both are decided before anything is read. Whoever knows what he does says so: with places in
 ``startingOffsets``, or with ``onceq spark forget``.
 
+Spark also asks once more for a batch that is in no commit log, and its log may have lost a file.
+If this reader has removed that batch, its messages are nowhere but in the sink, and a sink that
+overwrites would empty what it has. So such a batch is refused before any sink is opened
+(``check_batch``), whatever ``failOnDataLoss`` says.
+
 Upholds: I4 at the connector (nothing is removed that the sink has not written).
 """
 
@@ -26,9 +31,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from onceq.errors import ReadBefore
+from onceq.errors import FinishedBefore, ReadBefore
+from onceq.hidden import quote_word
 from onceq.model.views.queues import ReaderView
-from onceq.spark.ranges import Offset
+from onceq.spark.ranges import Offset, Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,17 @@ class Reader:
 def who(subscription: str) -> str:
     """What a stream of this process says of itself, to those whom it keeps from a queue, too."""
     said = f" of subscription {subscription!r}" if subscription else ""
-    return f"a Spark stream{said}, process {os.getpid()} on {socket.gethostname()}"
+    return f"a Spark stream{said}, process {os.getpid()}{_where()}"
+
+
+def is_from_here(said: str) -> bool:
+    """Whether a text names a stream of this Spark application: the readers of all its streams are
+    children of one process."""
+    return _where() in said
+
+
+def _where() -> str:
+    return f" (child of {os.getppid()}) on {socket.gethostname()}"
 
 
 def check(
@@ -78,6 +94,47 @@ def check(
                 raise _older(one, place.to[key])
 
 
+def check_batch(
+    place: Offset, found: Mapping[str, Sequence[ReaderView]], reader: Reader, *, skip: bool
+) -> bool:
+    """Refuse to hand out a batch whose messages this reader has removed.
+
+    They are removed when Spark says that the batch is committed, so the sink has it.
+
+    Args:
+        place: Where the batch ends, by the keys of now.
+        found: By key of a queue, who has read it.
+        skip: The sink knows by its number that it has the batch.
+
+    Returns:
+        False: It is so, and the sink knows it.
+
+    Raises:
+        FinishedBefore: It is so.
+    """
+    for part in place.ranges():
+        for one in found[part.key]:
+            mine = one.reader == reader.name and place.query and one.query == place.query
+            if mine and one.to >= part.to:
+                if skip:
+                    return False
+                raise _finished(one, part)
+    return True
+
+
+def _finished(one: ReaderView, part: Range) -> FinishedBefore:
+    behind = f", and of later ones up to {one.to}" if one.to > part.to else ""
+    return FinishedBefore(
+        f"[{FinishedBefore.code}] Spark asks once more for the batch that has the messages of "
+        f"{one.queue} after lookup identifier {part.after} and up to {part.to}. It was written and "
+        f"its messages{behind} removed by this query, last on {_when(one)} by {_whose(one)}: the "
+        "checkpoint lacks its newest files, in commits or in offsets. The rows are in the sink, "
+        "and it is not asked to write them again. Put these files back ('Files of a checkpoint "
+        "that are lost' in docs/how-to/spark.md); or take a new checkpoint AND a new folder or "
+        f"table, and say that you have: {_forget(one)}"
+    )
+
+
 def _anew(one: ReaderView) -> ReadBefore:
     name = f" of subscription {one.reader!r}" if one.reader else ""
     return ReadBefore(
@@ -86,7 +143,7 @@ def _anew(one: ReaderView) -> ReadBefore:
         f"{one.to}, last on {_when(one)} by {_whose(one)}. A sink with the same folder or table "
         "would take the first batches of this one for those that it has written, and the messages "
         "would be lost. Go on with the old checkpoint; or take a new checkpoint AND a new folder "
-        f"or table, and say that you have: '{_forget(one)}', or places in startingOffsets"
+        f"or table, and say that you have: {_forget(one)}, or places in startingOffsets"
     )
 
 
@@ -97,13 +154,13 @@ def _older(one: ReaderView, place: int) -> ReadBefore:
         f"on {_when(one)} by {_whose(one)}, because they were written. Its next batches would have "
         "numbers that the sink knows already, and it would not write them. Go on with the newest "
         "copy of the checkpoint; or take a new checkpoint AND a new folder or table, and say that "
-        f"you have: '{_forget(one)}'"
+        f"you have: {_forget(one)}"
     )
 
 
 def _forget(one: ReaderView) -> str:
-    name = f" --subscription '{one.reader}'" if one.reader else ""
-    return f"onceq spark forget '{one.queue}'{name}"
+    name = f" --subscription {quote_word(one.reader)}" if one.reader else ""
+    return f"onceq spark forget {quote_word(one.queue)}{name}"
 
 
 def _when(one: ReaderView) -> str:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from onceq.model.spelling import folded
 from onceq.spark.ranges import NOTHING, Offset, Range, Sight
 
 
@@ -99,5 +100,5 @@ def _find(key: str, identity: str, sights: Mapping[str, Sight], names: Mapping[s
 
 def _names(key: str, queue: str) -> bool:
     """Whether a key, with or without an address, names a queue."""
-    folded, name = (text.casefold().replace("/", "\\") for text in (key, queue))
-    return folded == name or folded.endswith("\\" + name)
+    whole, name = folded(key), folded(queue)
+    return whole == name or whole.endswith("\\" + name)

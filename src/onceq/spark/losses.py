@@ -12,7 +12,7 @@ Upholds: PIPE-3; I4 at the connector (nothing is missing without a word).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from onceq.errors import MessagesMissing
@@ -69,6 +69,44 @@ def tell_taken(about: str, ended: Mapping[str, int]) -> None:
         if ended.get(how):
             log.warning("%d messages of %s were %s before they were read", ended[how], about,
                         _CAUSES[how])  # fmt: skip
+
+
+def tell_removes(queues: Iterable[str]) -> None:
+    """Say what a new query does that nobody has given a name: it may only be meant to look."""
+    log.warning(
+        "a new query without a subscription begins: it removes from %s what Spark says is done, "
+        "also where only some rows are looked at (limit, a console sink). To look, set the option "
+        "readMode to peek; a job that is to remove has a name (subscription), or keeps what it "
+        "removes (afterRead journal)", ", ".join(queues),
+    )  # fmt: skip
+
+
+def tell_left(about: str, unread: int | None) -> None:
+    """A queue of the checkpoint is not read any more: say so, unless it is read up.
+
+    Args:
+        unread: How many of its messages nobody has read; None: that is not known.
+    """
+    if unread == 0:
+        return
+    known = (
+        "whether it has unread messages is not known"
+        if unread is None
+        else f"{unread} messages in it are unread"
+    )
+    log.warning(
+        "%s is in the checkpoint, and is not read any more; %s. Its place is kept: when it is "
+        "among the queues again, it goes on there", about, known,
+    )  # fmt: skip
+
+
+def tell_locked(about: str, place: int) -> None:
+    """Say that a queue gives nothing because of somebody's transaction."""
+    log.warning(
+        "%s gives nothing now: an open transaction holds the message with lookup identifier %d, "
+        "and what stands behind it comes after it. It goes on when that transaction ends "
+        "('onceq tx list' shows which are open)", about, place,
+    )  # fmt: skip
 
 
 def causes(lost: int, gone: Mapping[str, int], locked: int) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from onceq.model.limits import READER_CHARS_MAX
+from onceq.model.numbers import read_number
 from onceq.spark.credential_files import SECRET, CredentialFiles, credential_files_of
 from onceq.spark.patience import RETRY_S, Patience
 from onceq.spark.ranges import BATCH_MESSAGES
@@ -163,6 +164,13 @@ OPTIONS: Final = (
         "loss, and what has expired since is only told.",
     ),
     Option(
+        "skipFinished", "`true` or `false`", "false",
+        "Streams that receive only: a batch that this query has removed, and Spark asks for again, "
+        "has no messages, and does not end the query. Only for a sink that knows by its number "
+        "that it has the batch, as `onceq spark land` does: one that overwrites would lose its "
+        "rows.",
+    ),
+    Option(
         "readMode", "`receive` or `peek`", "receive (batch: peek)",
         "Whether messages are removed from the queue once Spark has committed the batch that "
         "read them. A batch read can only peek.",
@@ -228,6 +236,7 @@ class SourceOptions:
     bytes_max: int
     partitions_min: int
     fail_on_data_loss: bool
+    skip_finished: bool
     receive: bool
     told: bool
     keep: bool
@@ -278,6 +287,7 @@ def parse(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
         bytes_max=number(values, "maxBytesPerTrigger", 0, LOOKUP_MAX, least=1),
         partitions_min=number(values, "minPartitions", 1, PARTITIONS_MAX, least=1),
         fail_on_data_loss=yes_no(values, "failOnDataLoss", default=True),
+        skip_finished=yes_no(values, "skipFinished", default=False),
         receive=mode == "receive",
         told=starting.startswith("{"),
         keep=_after_read(values, mode) == "journal",
@@ -340,8 +350,10 @@ def _only_for_streams(values: Mapping[str, str], mode: str) -> None:
             "readMode is receive, but a batch read cannot know when it is safe to remove "
             "messages; use readStream with trigger(availableNow=True), or readMode peek"
         )
-    for name in ("maxMessagesPerTrigger", "maxBytesPerTrigger", "failOnDataLoss",
-                 "minOffsetsPerTrigger", "maxTriggerDelay", "afterRead"):  # fmt: skip
+    for name in (
+        "maxMessagesPerTrigger", "maxBytesPerTrigger", "failOnDataLoss", "skipFinished",
+        "minOffsetsPerTrigger", "maxTriggerDelay", "afterRead",
+    ):  # fmt: skip
         if name in values:
             raise wrong(f"{name} is for streams; a batch read takes what is there")
 
@@ -398,10 +410,10 @@ def number(values: Mapping[str, str], name: str, default: int, most: int, *, lea
     """A whole number; raises ConfigurationError."""
     if name not in values:
         return default
-    text = values[name].strip()
-    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+    found = read_number(values[name].strip(), most, least)
+    if found is None:
         raise wrong(f"{name} is a whole number from {least} to {most}, not {values[name]!r}")
-    return int(text)
+    return found
 
 
 def yes_no(values: Mapping[str, str], name: str, *, default: bool) -> bool:

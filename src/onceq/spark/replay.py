@@ -125,7 +125,7 @@ class Replay:
         self._manager = manager
         self._credentials = credentials
         self._wish = wish
-        self._folder = checkpoint
+        self._folder = checkpoint.absolute()
         self._plan = self._agreed()
         self._step = self._read_step()
         self._files = self._kept()

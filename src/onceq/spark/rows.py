@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +32,7 @@ from onceq.packet.batch import Batch
 from onceq.packet.decode import ACKNOWLEDGE_MASK, headers, message_of
 from onceq.packet.headers import user_header
 from onceq.spark.packets import CutShort, Packets
-from onceq.spark.source_columns import COLUMNS
+from onceq.spark.source_columns import COLUMNS, SUM, known
 
 PREFIX_BYTES: Final = 512
 """Bytes of each packet that hold its headers, but for long names and labels."""
@@ -44,9 +45,10 @@ _BESIDE: Final = frozenset(
 
 def prefix(names: Sequence[str]) -> int | None:
     """How many bytes of each packet the columns need at first; None: all of them."""
-    if "body" in names:
+    own = {known(name) for name in names}
+    if not own.isdisjoint(("body", SUM)):
         return None
-    return 0 if _BESIDE.issuperset(names) else PREFIX_BYTES
+    return 0 if _BESIDE.issuperset(own) else PREFIX_BYTES
 
 
 def arrow_schema(names: Sequence[str]) -> pa.Schema:
@@ -55,7 +57,7 @@ def arrow_schema(names: Sequence[str]) -> pa.Schema:
         "binary": pa.binary(), "string": pa.string(), "bigint": pa.int64(), "int": pa.int32(),
         "boolean": pa.bool_(), "timestamp": pa.timestamp("us", tz="UTC"),
     }  # fmt: skip
-    return pa.schema([pa.field(name, kinds[COLUMNS[name]]) for name in names])
+    return pa.schema([pa.field(name, kinds[COLUMNS[known(name)]]) for name in names])
 
 
 def record_batch(
@@ -70,7 +72,7 @@ def record_batch(
         CutShort: The packets were cut before something that a column needs.
     """
     table = _Table(batch, manager, queue)
-    return pa.RecordBatch.from_arrays([_MAKE[name](table) for name in names], schema=schema)
+    return pa.RecordBatch.from_arrays([_MAKE[known(name)](table) for name in names], schema=schema)
 
 
 # ---- what columns are made from --------------------------------------------------------------
@@ -316,6 +318,11 @@ def _moves(table: _Table) -> pa.Array:
     return _numbers(found, "int32")
 
 
+def _sums(bodies: pa.Array) -> pa.Array:
+    """The CRC-32 of each body, as histories have it."""
+    return pa.array([crc32(body.as_buffer()) for body in bodies], pa.int64())
+
+
 _MAKE: Final[dict[str, Callable[[_Table], Any]]] = {
     "body": lambda t: t.packets.cut(*t.packets.body),
     "label": _label,
@@ -352,5 +359,6 @@ _MAKE: Final[dict[str, Callable[[_Table], Any]]] = {
     "acknowledge": _acknowledge,
     "journal": _journal,
     "encrypted": lambda t: _numbers(t.packets.encrypted, "bool"),
+    "bodyCrc": lambda t: _sums(t.packets.cut(*t.packets.body)),
     "packetBytes": lambda t: _numbers(t.packets.top(at.OFF_PACKET_SIZE), "int64"),
 }

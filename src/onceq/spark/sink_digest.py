@@ -19,6 +19,8 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
+from onceq.model.spelling import folded
+
 _NULL: Final = b"\0null"
 _TARGET_CHARS: Final = 32
 
@@ -29,7 +31,7 @@ def target_of(queue: str) -> str:
     Args:
         queue: As the option has it, in any case; empty: each row says it.
     """
-    name = queue.casefold().replace("/", "\\")
+    name = folded(queue)
     return sha256(name.encode()).hexdigest()[:_TARGET_CHARS] if name else "column"
 
 

@@ -287,6 +287,11 @@ def columns_of(schema: Any, options: SinkOptions) -> tuple[str, ...]:
         if column.name in names:
             raise wrong(f"there are two columns {column.name}")
         kind = item.dataType.simpleString()
+        if kind == "void":
+            raise wrong(
+                f"column {column.name} is a null without a type, in every row; leave it out, or "
+                f"give it its type: lit(None).cast({column.kinds[0]!r})"
+            )
         if kind not in column.kinds:
             raise wrong(
                 f"column {column.name} is {' or '.join(column.kinds)}, not {kind}; cast it, or "

@@ -54,8 +54,12 @@ COLUMNS: Final = {
     "journal": "int",
     "encrypted": "boolean",
     "packetBytes": "bigint",
+    "bodyCrc": "bigint",
 }
 """Every column that there is."""
+SUM: Final = "bodyCrc"
+"""Is made of another column, so nobody gets it who does not name it."""
+_BY_LETTERS: Final = {name.lower(): name for name in COLUMNS}
 
 OPTION: Final = "columns"
 EVERY: Final = "all"
@@ -79,10 +83,8 @@ def asked(given: Mapping[str, str]) -> tuple[str, ...]:
     if text is None:
         return tuple(USUAL)
     if text.strip().lower() == EVERY:
-        return tuple(COLUMNS)
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        _known(name)
+        return tuple(name for name in COLUMNS if name != SUM)
+    names = [known(name.strip()) for name in text.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
         raise wrong(f"{OPTION} is {EVERY}, or names of columns, each once, not {text!r}")
     return tuple(names)
@@ -90,7 +92,8 @@ def asked(given: Mapping[str, str]) -> tuple[str, ...]:
 
 def wanted(schema: Any, given: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the columns that a reader is asked for, by its schema: that of the option
-    ``columns``, or one that the user has set.
+    ``columns``, or one that the user has set. Capitals are as they stand there, because Spark wants
+    its columns back as it has named them.
 
     Raises:
         ConfigurationError: There is no such column, it has another type, or schema and option
@@ -98,21 +101,24 @@ def wanted(schema: Any, given: Mapping[str, str]) -> tuple[str, ...]:
     """
     names = []
     for item in schema.fields:
-        _known(item.name)
-        kind = COLUMNS[item.name]
+        kind = COLUMNS[known(item.name)]
         if item.dataType.simpleString() != kind:
             there = item.dataType.simpleString()
             raise wrong(f"column {item.name} is {kind}, not {there}; cast it after reading")
         names.append(item.name)
-    if any(name.lower() == OPTION for name in given) and list(asked(given)) != names:
+    option = any(name.lower() == OPTION for name in given)
+    if option and list(asked(given)) != [known(name) for name in names]:
         raise wrong(
             f".schema(...) and the option {OPTION} name different columns; give one of them"
         )
     return tuple(names)
 
 
-def _known(name: str) -> None:
-    if name not in COLUMNS:
+def known(name: str) -> str:
+    """A column's own name, whatever the capitals; raises ConfigurationError if there is none."""
+    found = _BY_LETTERS.get(name.lower())
+    if found is None:
         near = difflib.get_close_matches(name, COLUMNS, 1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COLUMNS)}"
         raise wrong(f"there is no column {name!r}; {hint}")
+    return found

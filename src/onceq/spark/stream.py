@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,12 +34,13 @@ from pyspark.sql.streaming.datasource import (
 
 from onceq.client.pause import pause
 from onceq.errors import MessagesMissing, OnceqError
+from onceq.model.views.queues import ReaderView
 from onceq.model.views.ranges import RangeView
 from onceq.spark.access import Access
-from onceq.spark.anew import Reader, check, who
+from onceq.spark.anew import Reader, check, check_batch, who
 from onceq.spark.discovery import Discovery, unsteady
 from onceq.spark.growth import Resolved, resolve
-from onceq.spark.losses import judge, tell_taken
+from onceq.spark.losses import judge, tell_left, tell_locked, tell_removes, tell_taken
 from onceq.spark.options import SourceOptions, wrong
 from onceq.spark.ranges import (
     BATCH_MESSAGES,
@@ -84,6 +85,8 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._at: Mapping[str, int] = {}
         self._in_flight: Mapping[str, int] = {}
         """Where the last batch of this process has ended, and what of it is not removed yet."""
+        self._made: dict[str, Any] | None = None
+        """The end of the batch that this process has made last; another one was made before."""
         self._query = uuid.uuid4().hex if options.receive else ""
         """Of the checkpoint; made up here for one that has none yet."""
         self._checked = -1
@@ -98,6 +101,8 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query begins; asked again when its first batch must be repeated."""
         sights = self._look()
+        if self._options.receive and not (self._options.subscription or self._options.keep):
+            tell_removes(map(str, self._queues.targets.values()))
         to = {key: self._starting(key, sight) for key, sight in sights.items()}
         return self._offset(to, None, sights).pack()
 
@@ -136,7 +141,8 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             self._last_batch_s = self._clock()
             end = replace(self._ended(begins, found, sights), left=place.left)
             self._at, self._in_flight = end.to, end.messages if self._options.receive else {}
-            return end.pack()
+            self._made = end.pack()
+            return self._made
         self._tell_locked(found)
         if self._until is not None:
             # The end of an AvailableNow run; Spark does not always say so.
@@ -267,7 +273,8 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         for key in found.joined - self._told:
             log.info("%s joins: the checkpoint does not have it", self._queues.targets[key])
         for identity in set(found.place.left) - self._told:
-            self._tell_left(identity, found.place.left[identity])
+            had = found.place.left[identity]
+            tell_left(had.key, self._queues.unread(had.key, had.to, identity))
         self._told |= {*found.joined, *found.place.left}
         self._query = place.query or self._query
         self._check_readers(found.place)
@@ -279,31 +286,17 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         holds = sum(access.holds for access in self._queues.accesses.values())
         if not self._options.receive or holds == self._checked:
             return
-        targets = self._queues.targets
-        found = {key: self._access(one).readers(one.queue) for key, one in targets.items()}
+        found = self._readers(self._queues.targets)
         check(place, found, self._reader(place), told=self._options.told)
         self._checked = holds
 
-    def _reader(self, place: Offset) -> Reader:
-        options = self._options
-        return Reader(
-            options.subscription, place.query, who(self._options.subscription), options.keep
-        )
+    def _readers(self, keys: Iterable[str]) -> dict[str, list[ReaderView]]:
+        targets = {key: self._queues.targets[key] for key in keys}
+        return {key: self._access(one).readers(one.queue) for key, one in targets.items()}
 
-    def _tell_left(self, identity: str, had: Range) -> None:
-        """A queue of the checkpoint is not read any more: say so, unless it is read up."""
-        count = self._queues.unread(had.key, had.to, identity)
-        if count == 0:
-            return
-        unread = (
-            "whether it has unread messages is not known"
-            if count is None
-            else f"{count} messages in it are unread"
-        )
-        log.warning(
-            "%s is in the checkpoint, and is not read any more; %s. Its place is kept: when it is "
-            "among the queues again, it goes on there", had.key, unread,
-        )  # fmt: skip
+    def _reader(self, place: Offset) -> Reader:
+        name = self._options.subscription
+        return Reader(name, place.query, who(name), self._options.keep)
 
     # ---- how far --------------------------------------------------------------------------
 
@@ -330,21 +323,19 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         waiting = {key: view.locked for key, view in found.items() if view.locked}
         for key, place in waiting.items():
             if self._waiting_for.get(key) != place:
-                log.warning(
-                    "%s gives nothing now: an open transaction holds the message with lookup "
-                    "identifier %d, and what stands behind it comes after it. It goes on when that "
-                    "transaction ends ('onceq tx list' shows which are open)",
-                    self._queues.targets[key], place,
-                )  # fmt: skip
+                tell_locked(str(self._queues.targets[key]), place)
         self._waiting_for = waiting
 
     # ---- rows -----------------------------------------------------------------------------
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangePartition]:
-        """The tasks of a batch, from its end offset alone."""
+        """The tasks of a batch, from its end offset alone; raises before a sink is opened."""
         if start == end:
             return []
-        ranges = self._batch(Offset.unpack(end))
+        place = self._batch(Offset.unpack(end))
+        ranges = place.ranges()
+        if end != self._made and not self._check_again(place):
+            return []
         wholes = [self._counted(part) for part in ranges]
         tasks = [
             tuple(self._counted(part) for part in parts)
@@ -363,8 +354,20 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         guids = {t.manager: self._access(t).who(t.queue)[1] for t in self._queues.targets.values()}
         return [RangePartition(parts, guids, self._queues.targets) for parts in tasks]
 
-    def _batch(self, place: Offset) -> list[Range]:
-        """The ranges of a batch, by the keys of now."""
+    def _check_again(self, place: Offset) -> bool:
+        """Whether a batch that comes again is read; raises if something of it is missing."""
+        options = self._options
+        if options.receive and not check_batch(
+            place, self._readers(place.to), self._reader(place), skip=options.skip_finished
+        ):
+            return False
+        for part in place.ranges():
+            if part.messages is not None:
+                self._judge(part, self._count(part).messages, "read")
+        return True
+
+    def _batch(self, place: Offset) -> Offset:
+        """The end of a batch, by the keys of now."""
         found = resolve(place, self._seen or self._look(), self._queues.names)
         gone = [part.key for part in place.ranges() if part.key not in found.keys]
         text = f"the last batch was not finished, and has messages of {', '.join(gone)}"
@@ -375,7 +378,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             )
         if gone:
             log.warning("%s; it is run without these", text)
-        return found.place.ranges()
+        return found.place
 
     def _counted(self, part: Range) -> Range:
         """A range with the number of its messages: that of its offset, or of now.

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from onceq.errors import ConfigurationError
+from onceq.model.spelling import folded, local, usual
 from onceq.model.views.queues import QueueView
 
 EARLIEST: Final = -2
@@ -79,10 +80,11 @@ def targets_of(managers: str, executors: str, queues: str) -> tuple[Target, ...]
     found: list[Target] = []
     for entry, url in zip(parts_of(queues), named, strict=True):
         places = [url] if url else _places(entry, addresses)
-        for address, queue in places:
+        for address, name in places:
+            queue = usual(name)
             key = queue if len(whole) == 1 else f"{address}/{queue}"
             found.append(Target(key, address, near.get(address, address), queue))
-    if len({(t.manager, _folded(t.queue)) for t in found}) != len(found):
+    if len({(t.manager, local(t.queue)) for t in found}) != len(found):
         raise wrong(f"a queue is named twice in {queues!r}")
     if len(found) > QUEUES_MAX:
         raise wrong(f"{len(found)} queues; one reader takes at most {QUEUES_MAX}")
@@ -186,10 +188,6 @@ def _near(addresses: Sequence[str], executors: Sequence[str]) -> dict[str, str]:
     return dict(zip(addresses, executors, strict=True))
 
 
-def _folded(queue: str) -> str:
-    return queue.casefold().replace("/", "\\")
-
-
 def offsets_of(text: str, name: str, targets: Sequence[Target], *, ending: bool) -> dict[str, int]:
     """Places by key: ``earliest``, ``latest``, or JSON with a lookup identifier for each queue.
 
@@ -219,12 +217,13 @@ def offsets_of(text: str, name: str, targets: Sequence[Target], *, ending: bool)
 
 def _by_key(found: Mapping[str, int], name: str, targets: Sequence[Target]) -> dict[str, int]:
     """A name alone means that queue on every queue manager."""
+    places = {folded(key): lookup for key, lookup in found.items()}
     chosen = {
-        target.key: found.get(target.key, found.get(target.queue))
+        target.key: places.get(folded(target.key), places.get(folded(target.queue)))
         for target in targets
     }  # fmt: skip
-    known = {target.key for target in targets} | {target.queue for target in targets}
-    if None in chosen.values() or not known.issuperset(found):
+    known = {folded(name) for target in targets for name in (target.key, target.queue)}
+    if None in chosen.values() or not known.issuperset(places):
         keys = ", ".join(target.key for target in targets)
         raise wrong(f"{name} names exactly the queues that are read: {keys}")
     return {key: lookup for key, lookup in chosen.items() if lookup is not None}

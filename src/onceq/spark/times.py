@@ -15,6 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from onceq.model.numbers import read_number
 from onceq.spark.ranges import NOTHING, Sight
 from onceq.spark.targets import wrong
 
@@ -35,8 +36,9 @@ def span_s(text: str, name: str) -> float:
 def second_of(text: str, name: str) -> int:
     """The second since 1970 of milliseconds since then, or of an ISO 8601 text with its zone. Parts
     of a second are cut off, as queue managers do with the time of an arrival."""
-    if text.strip().isdecimal() and text.isascii() and len(text.strip()) <= 15:
-        return int(text) // 1_000
+    number = read_number(text.strip(), 10**15 - 1)
+    if number is not None:
+        return number // 1_000
     try:
         when = datetime.fromisoformat(text.strip())
     except ValueError:

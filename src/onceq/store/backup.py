@@ -16,71 +16,30 @@ Upholds: I23 (what a backup says is durable is in it, and damage in it is notice
 from __future__ import annotations
 
 import hashlib
-import json
 import os.path
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
 
 from onceq.errors import (
     ConfigurationError,
     DamagedRecord,
-    NewerFormat,
     NoSpace,
-    NotABackup,
 )
 from onceq.model.data_directory import STORE_FILE
 from onceq.model.views.managers import Cut
 from onceq.store import checkpoints, identification, promises, recovery, scan
 from onceq.store.check import check
 from onceq.store.files import Files
-from onceq.store.identification import MANIFEST, UNFINISHED, Closed
+from onceq.store.identification import MANIFEST, SIGNATURE, UNFINISHED, Closed
+from onceq.store.manifest import Entry, Manifest, encode
 from onceq.store.pool import Pool
 from onceq.store.scan import SEGMENT_HEADER, Loaded
 
-FORMAT: Final = 1
-"""Version of the manifest."""
 PIECE_BYTES: Final = 4 << 20
 """Read, written and counted at once."""
-MANIFEST_BYTES_MAX: Final = 256 << 20
-"""Of a manifest that is believed: a line of some 120 bytes for each segment."""
 ROOM_BYTES: Final = 1 << 20
 """Left over in a target for names, the manifest and what file systems take themselves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One file of a backup; ``sha256`` in hexadecimal digits."""
-
-    name: str
-    bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a backup is.
-
-    Attributes:
-        manager, id: Name and GUID of the queue manager that it was made of.
-        position: Up to where its log goes.
-        taken_s: When that was, in seconds since 1970 by the clock of whoever made it.
-        checkpoint: What its checkpoint covers; 0 without one.
-        made_by: Version of onceq.
-    """
-
-    manager: str
-    id: str
-    position: int
-    taken_s: int
-    checkpoint: int
-    made_by: str
-    files: tuple[Entry, ...]
-
-    @property
-    def bytes(self) -> int:
-        """Size of all its files."""
-        return sum(entry.bytes for entry in self.files)
 
 
 def cut_of_stopped(files: Files, path: str) -> Cut:
@@ -154,8 +113,14 @@ class Backup:
             self._entries.append(Entry(part.name, part.size, digest.hexdigest()))
         self._files.sync_directory(self.target)
 
-    def finish(self, *, manager: str, id: str, taken_s: int, made_by: str) -> Manifest:
+    def finish(
+        self, *, manager: str, id: str, taken_s: int, made_by: str,
+        sign: Callable[[bytes], bytes] | None = None,
+    ) -> Manifest:  # fmt: skip
         """Read everything back, and write the manifest.
+
+        Args:
+            sign: Signs the manifest; what it returns is written beside it.
 
         Raises:
             DamagedRecord: What was read back is not what was copied, or the store that it was
@@ -177,7 +142,10 @@ class Backup:
         )  # fmt: skip
         verify_files(files, target, manifest)
         verify_store(files, target, cut.position)
-        write_file(files, target, MANIFEST, encode(manifest))
+        raw = encode(manifest)
+        if sign is not None:
+            write_file(files, target, SIGNATURE, sign(raw))
+        write_file(files, target, MANIFEST, raw)
         # After the manifest: at no moment may this directory pass for neither a backup nor the
         # beginning of one, because then a queue manager could be started in it.
         files.unlink(os.path.join(target, UNFINISHED))
@@ -221,14 +189,16 @@ def _parts(files: Files, cut: Cut, beside: tuple[str, ...]) -> Iterator[Part]:
 
 
 def copy_file(
-    files: Files, source: str, target: str, part: Part, seen: Callable[[bytes], object]
-) -> Iterator[int]:
+    files: Files, source: str, target: str, part: Part, seen: Callable[[bytes], object],
+    *, plain: bool = False,
+) -> Iterator[int]:  # fmt: skip
     """Copy a file in pieces, and sync it; yields the bytes of each.
 
     Args:
         seen: Told what the file will consist of, in order.
+        plain: See ``Files.open``, of the source.
     """
-    old = files.open(source, reading=True)
+    old = files.open(source, reading=True, plain=plain)
     try:
         new = files.open(target, create=True)
         try:
@@ -262,31 +232,7 @@ def _zeros(count: int) -> Iterator[bytes]:
         count -= min(count, len(piece))
 
 
-# ---- reading one ---------------------------------------------------------------------------
-
-
-def read_manifest(files: Files, path: str) -> Manifest:
-    """The manifest of a backup.
-
-    Raises:
-        NotABackup: The directory holds none, or an unfinished one.
-        NewerFormat: It was made by a newer onceq.
-        DamagedRecord: The manifest is damaged.
-    """
-    name = os.path.join(path, MANIFEST)
-    if not files.exists(name):
-        if files.exists(os.path.join(path, UNFINISHED)):
-            raise NotABackup(
-                f"{path} holds a backup that was interrupted before it was whole; use another "
-                "one, and remove this"
-            )
-        raise NotABackup(f"{path} is not a backup: it has no file {MANIFEST}")
-    try:
-        return decode(read_file(files, name))
-    except NewerFormat as error:
-        raise NewerFormat(f"{name}: {error.text}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise DamagedRecord(f"{name} is damaged; use another backup") from None
+# ---- verifying one -------------------------------------------------------------------------
 
 
 def verify_files(
@@ -331,7 +277,7 @@ def _entry(
     files: Files, path: str, name: str, seen: Callable[[int], object] = lambda size: None
 ) -> Entry:
     digest = hashlib.sha256()
-    file = files.open(os.path.join(path, name), reading=True)
+    file = files.open(os.path.join(path, name), reading=True, plain=True)
     try:
         size, at = files.size(file), 0
         while at < size:
@@ -344,34 +290,6 @@ def _entry(
     finally:
         files.close(file)
     return Entry(name, size, digest.hexdigest())
-
-
-def encode(manifest: Manifest) -> bytes:
-    """A manifest as JSON that says its own checksum."""
-    values = {"format": FORMAT, **asdict(manifest)}
-    return json.dumps({**values, "checksum": _checksum(values)}, indent=1).encode() + b"\n"
-
-
-def decode(raw: bytes) -> Manifest:
-    """From the bytes of ``encode``; raises ValueError and its like, or NewerFormat."""
-    values = json.loads(raw)
-    checksum, version = values.pop("checksum"), values["format"]
-    # Before the checksum, which a newer format may compute in another way.
-    if isinstance(version, int) and version > FORMAT:
-        raise NewerFormat(f"the backup has format {version}; this onceq knows up to {FORMAT}")
-    if checksum != _checksum(values):
-        raise ValueError("the manifest was changed")
-    del values["format"]
-    entries = tuple(Entry(**entry) for entry in values.pop("files"))
-    for entry in entries:
-        if os.path.basename(entry.name) != entry.name or entry.name in ("", ".", ".."):
-            raise ValueError(f"a file outside the backup: {entry.name!r}")
-    return Manifest(**values, files=entries)
-
-
-def _checksum(values: Mapping[str, Any]) -> str:
-    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 # ---- directories ---------------------------------------------------------------------------
@@ -391,15 +309,6 @@ def check_room(files: Files, path: str, wanted: int) -> None:
             f"{path} has room for {free} bytes, and {wanted} are to be written; free some "
             "space, or choose another disk"
         )
-
-
-def read_file(files: Files, path: str) -> bytes:
-    """All of a small file."""
-    file = files.open(path, reading=True)
-    try:
-        return files.read(file, 0, min(files.size(file), MANIFEST_BYTES_MAX))
-    finally:
-        files.close(file)
 
 
 def size_of(files: Files, path: str) -> int:

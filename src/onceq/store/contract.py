@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from onceq.damaged import DamagedPiece
+from onceq.errors.damaged import DamagedPiece
 from onceq.model.record import Record
 from onceq.model.run import Buffer
 

@@ -10,10 +10,11 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from onceq.errors import NoSpace, StorageFailure, StoreLocked, SyncFailed
+from onceq.errors import DamagedRecord, NoSpace, StorageFailure, StoreLocked, SyncFailed
 from onceq.model.run import Buffer
 from onceq.permission import there
 from onceq.store.spares import SPARES
@@ -25,9 +26,16 @@ IOV_MAX = 1_000
 class Files(Protocol):
     """What the store needs of a file system. Paths are text; files are numbers."""
 
-    def open(self, path: str, *, create: bool = False, reading: bool = False) -> int:
-        """Open a file for reading and writing, or (``reading``) only for reading; ``create`` makes
-        a new one, which must not exist."""
+    def open(
+        self, path: str, *, create: bool = False, reading: bool = False, plain: bool = False
+    ) -> int:
+        """Open a file for reading and writing, or (``reading``) only for reading.
+
+        Args:
+            create: Make a new one, which must not exist.
+            plain: Refuse what is no regular file, a link to one included: others may have put it
+                there. Raises DamagedRecord then.
+        """
 
     def close(self, file: int) -> None:
         """Close a file."""
@@ -83,12 +91,25 @@ class Files(Protocol):
 class RealFiles:
     """The file system of the operating system."""
 
-    def open(self, path: str, *, create: bool = False, reading: bool = False) -> int:
+    def open(
+        self, path: str, *, create: bool = False, reading: bool = False, plain: bool = False
+    ) -> int:
         """See Files."""
         flags = (os.O_RDONLY if reading else os.O_RDWR) | os.O_CLOEXEC
         flags |= os.O_CREAT | os.O_EXCL if create else 0
+        # Without waiting: a pipe has no other end until somebody opens it.
+        flags |= os.O_NOFOLLOW | os.O_NONBLOCK if plain else 0
         with _telling(f"opening {path}"):
-            return SPARES.use(lambda: os.open(path, flags, 0o600))
+            try:
+                file = SPARES.use(lambda: os.open(path, flags, 0o600))
+            except OSError as error:
+                if plain and error.errno in (errno.ELOOP, errno.ENXIO):
+                    raise _no_file(path) from None
+                raise
+        if plain and not stat.S_ISREG(os.fstat(file).st_mode):
+            os.close(file)
+            raise _no_file(path)
+        return file
 
     def close(self, file: int) -> None:
         """See Files."""
@@ -261,6 +282,10 @@ def _telling(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise _failure(error, what) from error
+
+
+def _no_file(path: str) -> DamagedRecord:
+    return DamagedRecord(f"{path} is no regular file (a link, a pipe, a device, a directory)")
 
 
 def _failure(error: OSError, what: str) -> StorageFailure:

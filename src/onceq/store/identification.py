@@ -32,6 +32,8 @@ FILE_VERSION: Final = 1
 CLOSED_FILE: Final = "CLOSED"
 MANIFEST: Final = "BACKUP.json"
 """What a backup consists of; written last (``backup.py``)."""
+SIGNATURE: Final = "BACKUP.signature"
+"""Who has made a backup, if that can be proven; written before the manifest, which it signs."""
 UNFINISHED: Final = "BACKUP.unfinished"
 """Stands in a directory in which a backup was begun, until it has its manifest."""
 RESTORING: Final = "restoring"
@@ -88,8 +90,11 @@ def write_identification(files: Files, path: str, what: Identification) -> None:
     replace_file(files, path, STORE_FILE, [head, _CRC.pack(zlib.crc32(head))])
 
 
-def read_identification(files: Files, path: str) -> Identification:
+def read_identification(files: Files, path: str, *, plain: bool = False) -> Identification:
     """Whose store a directory is.
+
+    Args:
+        plain: See ``Files.open``.
 
     Raises:
         NotAStore, NewerFormat, DamagedRecord: It is nobody's, or cannot be understood.
@@ -105,7 +110,7 @@ def read_identification(files: Files, path: str) -> Identification:
             f"{path} is not the directory of a queue manager (it has no file {STORE_FILE}); "
             "'onceq qm init' makes one"
         )
-    raw = contents(files, name)
+    raw = contents(files, name, plain=plain)
     if len(raw) < _STORE.size + _CRC.size or raw[:8] != _STORE_MAGIC:
         raise NotAStore(f"{name} was not written by onceq")
     _, version, store_id, created_s, size = _STORE.unpack_from(raw)
@@ -172,9 +177,9 @@ def replace_file(files: Files, path: str, name: str, pieces: Sequence[Buffer]) -
     files.sync_directory(path)
 
 
-def contents(files: Files, name: str, most: int = STORE_BYTES_MAX) -> bytes:
-    """What stands in a small file."""
-    file = files.open(name, reading=True)
+def contents(files: Files, name: str, most: int = STORE_BYTES_MAX, *, plain: bool = False) -> bytes:
+    """What stands in a small file; ``plain``: see ``Files.open``."""
+    file = files.open(name, reading=True, plain=plain)
     try:
         return files.read(file, 0, min(files.size(file), most))
     finally:

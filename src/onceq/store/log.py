@@ -77,7 +77,7 @@ class LogStore:
         self.recovered = Recovered(None, 0, 0, True)
         self.made_ns = 0
         self._files = files
-        self._segment_bytes = segment_bytes
+        self.segment_bytes = segment_bytes
         self._framing = Framing(b"")
         self._verified = VerifiedLog(files, self._framing)
         self._promised: Promised | None = None
@@ -189,6 +189,11 @@ class LogStore:
         self._checkpoint = judged.head
         self._checkpoint_bytes = len(judged.recovered.checkpoint or b"")
 
+    def descriptors(self) -> list[int]:
+        """Of all that is open: what a child of this process must let go of."""
+        promised = [] if self._promised is None else [self._promised.file]
+        return [self._lock, *promised, *(segment.file for segment in self._table[1])]
+
     def abandon(self) -> None:
         """Let go of files and lock without closing in order, as a kill would."""
         self._preparing.join()
@@ -246,10 +251,10 @@ class LogStore:
         # What is pending belongs to the segment that was last so far: `flush` writes to the last
         # one.
         base = self.position
-        size = max(self._segment_bytes, SEGMENT_HEADER + needed)
+        size = max(self.segment_bytes, SEGMENT_HEADER + needed)
         path = os.path.join(self.path, scan.segment_name(base))
         try:
-            ready = self._pool.take() if size == self._segment_bytes else None
+            ready = self._pool.take() if size == self.segment_bytes else None
             if ready is not None:
                 self._files.rename(ready, path)
                 file = self._files.open(path)
@@ -501,7 +506,10 @@ class LogStore:
         """See the contract."""
         segments = self._table[1]
         left = max(segments[-1].limit - self.position, 0) if segments else 0
-        return self._files.free_bytes(self.path) + self._pool.bytes + left
+        # The log takes whole segments: what is less than one is of no use to it.
+        segment = self.segment_bytes
+        whole = self._files.free_bytes(self.path) // segment * segment
+        return whole + self._pool.bytes + left
 
     def room_bytes(self) -> int:
         """What is free on the disk and what this store takes of it, together."""

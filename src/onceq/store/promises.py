@@ -80,7 +80,7 @@ class Promised:
     def __init__(self, files: Files, path: str, store_id: bytes, found: Promise) -> None:
         self._files = files
         self._store_id = store_id
-        self._file = files.open(os.path.join(path, PROMISED_FILE))
+        self.file = files.open(os.path.join(path, PROMISED_FILE))
         self.last = found
 
     def note(
@@ -105,17 +105,17 @@ class Promised:
             max(position, last.position), base, size, max(covered, last.covered), last.turn + 1,
             slot if durable else last.slot,
         )  # fmt: skip
-        self._files.write(self._file, slot * SLOT_BYTES, [_slot(self._store_id, self.last)])
+        self._files.write(self.file, slot * SLOT_BYTES, [_slot(self._store_id, self.last)])
         if durable:
             self.sync()
 
     def sync(self) -> None:
         """Wait until what stands in the file is on the disk."""
-        self._files.sync(self._file)
+        self._files.sync(self.file)
 
     def close(self) -> None:
         """Let go of the file."""
-        self._files.close(self._file)
+        self._files.close(self.file)
 
 
 def _slot(store_id: bytes, promise: Promise) -> bytes:

@@ -1,10 +1,12 @@
 """Putting a backup back: a store is built beside what is there, and takes its place in one step.
 
 Everything is copied and compared with the manifest in a directory of its own inside the target.
-Only when it is whole there the old store, if there is one, moves aside, and the new one moves up:
-``STORE``, without which nobody starts a queue manager, last of all. Nothing is ever deleted but
-copies of a backup. A restore that was interrupted while the old store moved aside is undone by the
-next one; one that was interrupted later is begun again; both with what the directory itself says.
+Of a backup nothing is believed but the contents of files that a store has: how far a restore has
+come is said by marks beside that directory, which no backup can bring. Only when the new store is
+whole the old one, if there is one, moves aside, and the new one moves up: ``STORE``, without which
+nobody starts a queue manager, last of all. Nothing is ever deleted but copies of a backup. A
+restore that was interrupted while the old store moved aside is undone by the next one; one that was
+interrupted later is begun again.
 
 Upholds: I22, I23 (a crash leaves the store that was there, or the new one, or none that starts).
 """
@@ -20,29 +22,22 @@ from dataclasses import replace as with_other
 from typing import Final
 
 from onceq.errors import ConfigurationError, DamagedRecord, StorageFailure, StoreExists
-from onceq.model.data_directory import STORE_FILE
+from onceq.model.data_directory import CONFIGURATION_FILE, STORE_FILE
 from onceq.store import identification
-from onceq.store.backup import (
-    Manifest,
-    Part,
-    check_room,
-    copy_file,
-    read_file,
-    write_file,
-)
+from onceq.store.backup import Part, check_room, copy_file, write_file
 from onceq.store.files import Files
 from onceq.store.identification import RESTORING, is_backup
 from onceq.store.log import LOCK_FILE
+from onceq.store.manifest import STORE_PART, Manifest, read_file
 
-ASIDE: Final = "aside"
-"""In the directory of a restore: the old store moves to the directory that this file names."""
-MOVING: Final = "moving"
-"""The old store is out of the way: whatever lies in the target now is of the new one."""
+ASIDE: Final = RESTORING + ".aside"
+"""In the target: the old store moves to the directory that this file names."""
+MOVING: Final = RESTORING + ".moving"
+"""The old store is out of the way: the store in the target is the new one."""
 
-_PART = re.compile(
-    r"(?:STORE|CLOSED|log-[0-9a-f]{16}\.seg|ready-\d{1,18}\.seg|state-[0-9a-f]{16}\.ckp|PROMISED|KEPT)"
-    r"(?:\.new)?"
-)
+_PART = re.compile(rf"(?:{STORE_PART}|ready-[0-9]{{1,18}}\.seg)(?:\.new)?")
+_REPLACED = re.compile(r"replaced[0-9A-Za-z-]{0,64}")
+"""Names of directories that an old store moves to."""
 
 
 def parts_of_store(files: Files, path: str) -> list[str]:
@@ -112,30 +107,50 @@ class Target:
 
     def _undo(self) -> None:
         files = self._files
-        if not files.exists(self.staging):
+        places = (self.staging, self._mark(ASIDE), self._mark(MOVING))
+        if not any(files.exists(place) for place in places):
             return
         if not files.exists(os.path.join(self.path, STORE_FILE)):
-            if files.exists(os.path.join(self.staging, MOVING)):
+            if files.exists(self._mark(MOVING)):
                 for name in parts_of_store(files, self.path):
                     files.unlink(os.path.join(self.path, name))
+                # Before the marks go: without them it would be somebody's store that lies here.
+                files.sync_directory(self.path)
             elif parts_of_store(files, aside := self._aside()):
                 *names, last = reversed(parts_of_store(files, aside))
                 self._move(names, aside, self.path)
                 self._move([last], aside, self.path)
         self._clear()
 
+    def _mark(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
     def _aside(self) -> str:
         """Where the old store was moving; a directory that is not there if it was not."""
-        name = os.path.join(self.staging, ASIDE)
-        if not self._files.exists(name):
-            return name
-        return os.path.join(self.path, read_file(self._files, name).decode())
+        mark = self._mark(ASIDE)
+        if not self._files.exists(mark):
+            return mark
+        name = read_file(self._files, mark).decode(errors="replace")
+        if not _REPLACED.fullmatch(name):
+            raise DamagedRecord(
+                f"{mark} names no directory that a restore makes: move the old store back by hand "
+                "(STORE last), and remove this file"
+            )
+        return os.path.join(self.path, name)
 
     def _clear(self) -> None:
-        """Remove the directory of a restore; the marks last, for a crash meanwhile."""
+        """Remove what a restore leaves. The marks go first, and durably: what is left without them
+        is a directory of copies, whatever becomes of the store meanwhile."""
         files = self._files
-        names = files.names(self.staging)
-        for name in sorted(names, key=lambda name: (name in (ASIDE, MOVING), name)):
+        names = (ASIDE, MOVING, ASIDE + ".new", MOVING + ".new")
+        marks = [name for name in names if files.exists(self._mark(name))]
+        for mark in marks:
+            files.unlink(self._mark(mark))
+        if marks:
+            files.sync_directory(self.path)
+        if not files.exists(self.staging):
+            return
+        for name in files.names(self.staging):
             files.unlink(os.path.join(self.staging, name))
         files.sync_directory(self.staging)
         files.remove_directory(self.staging)
@@ -165,7 +180,7 @@ class Target:
             digest = hashlib.sha256()
             part = Part(entry.name, entry.bytes, entry.bytes)
             where = os.path.join(self.staging, entry.name)
-            yield from copy_file(files, source, where, part, digest.update)
+            yield from copy_file(files, source, where, part, digest.update, plain=True)
             if digest.hexdigest() != entry.sha256:
                 raise DamagedRecord(
                     f"{source} is damaged: its contents are not those of the backup; use another "
@@ -188,22 +203,26 @@ class Target:
         Returns:
             The path of that directory; "" if there was no store.
         """
+        assert _REPLACED.fullmatch(aside), "a name that an interrupted restore is undone with"
         files = self._files
         old = parts_of_store(files, self.path)
         where = os.path.join(self.path, aside)
         if old:
             files.make_directory(where)
-            write_file(files, self.staging, ASIDE, aside.encode())
+            write_file(files, self.path, ASIDE, aside.encode())
             # STORE, alone and durably: from here on no start takes the rest for a store.
             self._move(old[:1], self.path, where)
             self._move(old[1:], self.path, where)
-        write_file(files, self.staging, MOVING, b"")
-        marks = (ASIDE, MOVING, LOCK_FILE, STORE_FILE)
-        names = [name for name in files.names(self.staging) if name not in marks]
-        self._move(names, self.staging, self.path)
+        write_file(files, self.path, MOVING, b"")
+        names = parts_of_store(files, self.staging)
+        names += [name for name in (CONFIGURATION_FILE,) if self._staged(name)]
+        self._move([name for name in names if name != STORE_FILE], self.staging, self.path)
         self._move([STORE_FILE], self.staging, self.path)
         self._clear()
         return where if old else ""
+
+    def _staged(self, name: str) -> bool:
+        return self._files.exists(os.path.join(self.staging, name))
 
     def _move(self, names: list[str], here: str, there: str) -> None:
         """Move files; they are durable there before this returns."""

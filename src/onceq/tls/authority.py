@@ -133,8 +133,27 @@ def read_request(data: bytes) -> Request:
     return Request(guid, str(names[0].value), tuple(hosts), csr)
 
 
-def sign(asked: Request, authority: bytes, key: bytes, now_s: int) -> bytes:
-    """Sign what is asked for; returns the certificate, PEM.
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A certificate that was signed.
+
+    Attributes:
+        pem: It.
+        serial: Its number, in hexadecimal as the standard library shows it.
+        ends_s: Until when it is good, seconds since 1970.
+    """
+
+    pem: bytes
+    serial: str
+    ends_s: int
+
+
+def sign(asked: Request, authority: bytes, key: bytes, now_s: int, *, since_s: int = 0) -> Made:
+    """Sign what is asked for.
+
+    Args:
+        since_s: It must not be good from before, seconds since 1970: certificates from before that
+            do not count (``removed.py``).
 
     Raises:
         ConfigurationError: The authority cannot sign: its files are none, or its time is over.
@@ -150,18 +169,23 @@ def sign(asked: Request, authority: bytes, key: bytes, now_s: int) -> bytes:
         identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except (ValueError, TypeError, x509.ExtensionNotFound) as error:
         raise ConfigurationError(f"the files of the authority cannot be used: {error}") from None
+    if issuer.public_key() != own.public_key():
+        raise ConfigurationError(
+            "the key of the authority is not that of its certificate: onceq tls rotate, which was "
+            "cut short, ends what it has begun"
+        )
     ends_s = int(issuer.not_valid_after_utc.timestamp())
     days = min(CERTIFICATE_DAYS, (ends_s - now_s) // DAY_S)
     if days < 1:
         raise ConfigurationError(
-            "the authority's own certificate is at its end: move the folder tls/ away, make "
-            "another one (onceq tls init), and let the other queue managers join again"
+            "the authority's own certificate is at its end: onceq tls rotate makes another one; "
+            "where nobody believes this one any more, the others join again"
         )
     assert isinstance(own, ec.EllipticCurvePrivateKey), "onceq makes no other"
     public: Any = asked.csr.public_key()
     purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     made = (
-        _begun(_named(asked.name), issuer.subject, public, now_s, days)
+        _begun(_named(asked.name), issuer.subject, public, now_s, days, since_s)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
@@ -173,7 +197,9 @@ def sign(asked: Request, authority: bytes, key: bytes, now_s: int) -> bytes:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .sign(own, hashes.SHA256())
     )
-    return _pem(made)
+    number = f"{made.serial_number:X}"
+    serial = number.zfill(len(number) + len(number) % 2)
+    return Made(_pem(made), serial, int(made.not_valid_after_utc.timestamp()))
 
 
 def fingerprint(certificate: bytes) -> bytes:
@@ -201,8 +227,10 @@ def _new_key() -> Any:
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def _begun(subject: Any, issuer: Any, public: Any, now_s: int, days: int) -> Any:
+def _begun(subject: Any, issuer: Any, public: Any, now_s: int, days: int, since_s: int = 0) -> Any:
     from cryptography import x509
+
+    begins_s = max(now_s - EARLIER_S, since_s)
 
     return (
         x509.CertificateBuilder()
@@ -210,7 +238,7 @@ def _begun(subject: Any, issuer: Any, public: Any, now_s: int, days: int) -> Any
         .issuer_name(issuer)
         .public_key(public)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime.fromtimestamp(now_s - EARLIER_S, UTC))
+        .not_valid_before(datetime.fromtimestamp(begins_s, UTC))
         .not_valid_after(datetime.fromtimestamp(now_s + days * DAY_S, UTC))
     )
 

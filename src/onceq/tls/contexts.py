@@ -1,7 +1,8 @@
 """TLS as onceq speaks it: version 1.3, 1.2 only where that is asked for, and a protocol by name.
 
 Between queue managers both sides have a certificate that an authority of the other one has signed;
-which queue manager that is stands in it (``identity.py``), so names of hosts are not compared.
+which queue manager that is stands in it (``identity.py``). Names of hosts are not compared
+here: for which names it may answer, ``model/identification.py`` says.
 A context is never changed: other files are other contexts, for connections from then on.
 Between a queue manager and an application the server's certificate must be for the host that was
 asked for, and the application may have one, too.

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import stat
+import tomllib
 from typing import Final
 
 from onceq.errors import ConfigurationError
+from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.permission import denied, there
 from onceq.tls.contexts import Files
 
@@ -21,6 +23,11 @@ AUTHORITIES: Final = "authorities.pem"
 AUTHORITY: Final = "authority.pem"
 """Certificate of an authority of our own, where there is one."""
 AUTHORITY_KEY: Final = "authority-key.pem"
+NEXT: Final = "authority-next.pem"
+NEXT_KEY: Final = "authority-next-key.pem"
+"""The authority that will take its place; members already believe it."""
+OLD: Final = "authority-old.pem"
+"""The one whose place it has taken; members still believe it."""
 ISSUED: Final = "issued.json"
 """What that authority has signed."""
 JOINED: Final = "joined.json"
@@ -59,6 +66,30 @@ def files_of(
     return Files(os.path.join(own, CERTIFICATE), key, os.path.join(own, AUTHORITIES), oldest)
 
 
+def files_in(path: str) -> Files | None:
+    """The files that prove who a queue manager is, as its directory and ``onceq.toml`` say.
+
+    For who is not this queue manager, and takes of its configuration nothing else.
+
+    Raises:
+        ConfigurationError, AccessDenied: They cannot be used; they are named.
+    """
+    name = os.path.join(path, CONFIGURATION_FILE)
+    values: dict[str, object] = {}
+    if there(name):
+        try:
+            values = tomllib.loads(read(name).decode())
+        except ValueError as error:
+            raise ConfigurationError(f"{name} is not TOML: {error}") from None
+    certificate, key, authorities, minimum = (
+        str(values.get(f"tls_{what}", ""))
+        for what in ("certificate", "key", "authorities", "minimum")
+    )
+    return files_of(
+        path, certificate=certificate, key=key, authorities=authorities, minimum=minimum
+    )
+
+
 def write(name: str, data: bytes) -> None:
     """Put a file that only its owner may read in the place of what is there, or of nothing.
 
@@ -82,6 +113,25 @@ def write(name: str, data: bytes) -> None:
         raise ConfigurationError(f"{name} cannot be written: {error.strerror}") from None
 
 
+def rename(own: str, name: str, to: str) -> None:
+    """Put a file of a folder in the place of another one; raises ConfigurationError."""
+    try:
+        os.replace(os.path.join(own, name), os.path.join(own, to))
+        sync(own)
+    except OSError as error:
+        raise ConfigurationError(f"{to} cannot be replaced: {error.strerror}") from None
+
+
+def remove(own: str, name: str) -> None:
+    """Remove a file of a folder, if it is there; raises ConfigurationError."""
+    try:
+        if os.path.exists(os.path.join(own, name)):
+            os.unlink(os.path.join(own, name))
+            sync(own)
+    except OSError as error:
+        raise ConfigurationError(f"{name} cannot be removed: {error.strerror}") from None
+
+
 def sync(folder: str) -> None:
     """Make what was renamed or removed in a folder durable; raises OSError."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -102,6 +152,13 @@ def read(name: str) -> bytes:
         raise ConfigurationError(f"{name} cannot be read: {error.strerror}") from None
 
 
+def read_key(name: str) -> bytes:
+    """The private key in a file that nobody else may read; raises ConfigurationError,
+    AccessDenied."""
+    _secret(name, allowed=0o700)
+    return read(name)
+
+
 def _secret(key: str, *, allowed: int) -> None:
     """A key that others can read proves nothing."""
     try:
@@ -111,5 +168,5 @@ def _secret(key: str, *, allowed: int) -> None:
     if mode & ~allowed & 0o077:
         raise ConfigurationError(
             f"others may read the private key {key} (mode {mode:o}): chmod 600 it; who has it can "
-            "speak as this queue manager"
+            "speak as this queue manager, or in its name"
         )

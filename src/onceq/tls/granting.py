@@ -6,28 +6,34 @@ its code; then, on a connection that it has checked with that, with the secret a
 sign. Who shows a certificate of this authority may have another one for the same GUID without an
 invitation.
 
-Who is invited gets an identity of his own, and nobody else's: a GUID is signed for one name only,
-and of hosts the one that he is at and those that the invitation names. All that was signed stands
-in ``issued.json``.
+Who is invited gets an identity of its own, and nobody else's. Of the request the key and the GUID
+count, and nothing else: the names are those of the invitation (``members.py``), and a GUID that
+means something here already is signed only for the member that has it, or by an invitation that
+names it. What was signed stands in ``issued.json``.
 
-What goes wrong is told by one sentence, and a stranger learns nothing from it but that his code is
-not good.
+What goes wrong is told by one sentence, and a stranger learns nothing from it but that the code is
+not good. An invitation is used up by the certificate that is made with it, and by no refusal.
+
+Upholds: I28.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from onceq.errors import AccessDenied, ConfigurationError, OnceqError
-from onceq.model.identity import NO_GUID, guid_text
+from onceq.errors import AccessDenied, OnceqError
+from onceq.model.identity import NO_GUID, guid_bytes, guid_text
 from onceq.model.limits import HANDSHAKE_BYTES_MAX
-from onceq.tls import authority, folder
+from onceq.tls import authority, folder, lineage
 from onceq.tls.invites import SECRET_BYTES, Invited, Invites
+from onceq.tls.members import Member, again, check_names, put_member, read_members
+from onceq.tls.removed import HERE, Removal, gone, listed, parse, read_removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +42,25 @@ class Asking:
 
     Attributes:
         address: From where.
-        guid: The queue manager that he has proven to be; NO_GUID: none.
+        guid: The queue manager that it has proven to be; NO_GUID: none.
+        begins_s: From when its certificate is good, seconds since 1970.
+        authority: Fingerprint of the authority by which that was believed.
     """
 
     address: str
     guid: bytes = NO_GUID
+    begins_s: int = 0
+    authority: str = ""
 
 
-SHARED_HOSTS: Final = frozenset(("localhost", "127.0.0.1", "::1"))
-"""Names that every computer has for itself."""
+SEEN_S: Final = 600
+"""When a member has asked last is written down so often, and not each time."""
 
 Note = Callable[..., None]
 """Logs what became of it: ``result``, and values by name."""
+Known = Callable[[bytes, str], str]
+"""What a GUID means at this queue manager already, to which something was invited by a name; "":
+nothing, or that it answers under that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,9 @@ class Signed:
 class Granting:
     """One exchange, of whoever has connected to this queue manager."""
 
-    def __init__(self, own: str, guid: bytes, who: Asking, now_s: int, note: Note) -> None:
+    def __init__(
+        self, own: str, guid: bytes, who: Asking, now_s: int, *, note: Note, known: Known
+    ) -> None:
         """Begin.
 
         Args:
@@ -77,6 +92,7 @@ class Granting:
         """
         self._own = own
         self._guid = guid
+        self._known = known
         self._who = who
         self._now_s = now_s
         self._note = note
@@ -104,84 +120,126 @@ class Granting:
             answer = {"error": "the queue manager that invites cannot sign; its log says why"}
         return json.dumps(answer).encode() + b"\n"
 
-    def _answer(self, raw: bytes) -> dict[str, str]:
+    def _answer(self, raw: bytes) -> dict[str, Any]:
         line, _, _ = raw.partition(b"\n")
         try:
             asked = json.loads(line)
             want, secret = asked["want"], base64.b64decode(asked.get("secret", ""))
             csr = asked.get("request", "").encode("ascii")
+            more = parse(asked.get("removed", []))
+            believes = tuple(map(str, asked.get("believes", [])))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise AccessDenied("this is no request to join") from None
+        if want == "news":
+            return self._news(more, believes)
         authority.need()
         if want == "authority":
             return {"authority": self._read(folder.AUTHORITY).decode()}
         if want != "certificate":
             raise AccessDenied("this is no request to join")
         request = authority.read_request(csr)
-        whom = self._admitted(request, secret)
-        granted = {*whom.hosts, whom.name, self._who.address, *SHARED_HOSTS}
-        hosts = tuple(host for host in request.hosts if host in granted)
-        return self._sign(replace(request, hosts=hosts), whom.name)
+        # What keeps it from signing is told before an invitation is used up.
+        own = self._read(folder.AUTHORITY)
+        key = folder.read_key(os.path.join(self._own, folder.AUTHORITY_KEY))
+        name, hosts = self._admitted(request, secret)
+        joined, peer = self._who.guid == NO_GUID, guid_text(request.guid)
+        removals, before = read_removed(self._own, HERE), read_members(self._own).get(peer)
+        since_s = removals[peer].at_s if peer in removals else 0
+        named = replace(request, name=name, hosts=(name, *hosts))
+        made = authority.sign(named, own, key, self._now_s, since_s=since_s)
+        at_s = max(self._now_s, since_s)
+        put_member(
+            self._own,
+            Member(
+                peer, name, hosts, at_s, made.serial, made.ends_s, 0 if joined else self._now_s,
+                authority.fingerprint(own).hex(), before.believes if before is not None else (),
+            ),
+        )  # fmt: skip
+        self._note(result="signed" if joined else "renewed", name=name, peer=peer)
+        self.signed = Signed(name, peer, joined)
+        return {
+            "certificate": made.pem.decode(), "authority": own.decode(),
+            "removed": listed(removals.values()), "authorities": self._lineage(),
+        }  # fmt: skip
 
-    def _admitted(self, request: authority.Request, secret: bytes) -> Invited:
-        """For whom a request may be signed; raises AccessDenied."""
+    def _lineage(self) -> str:
+        return "".join(lineage.here(self._own).values())
+
+    def _news(self, more: dict[str, Removal], believes: tuple[str, ...]) -> dict[str, Any]:
+        """What a member is told that asks now and then: who was removed.
+
+        Args:
+            more: Removals that it knows of, and was not told just now: they were forgotten here.
+            believes: Fingerprints of the authorities that it believes.
+        """
+        member, removals = self._member(), read_removed(self._own, HERE)
+        forgotten = [one for guid, one in more.items() if guid not in removals]
+        if forgotten:
+            self._note(
+                result="a member knows removals that are not known here",
+                peer=member.id, level=logging.WARNING,
+                removed=", ".join(f"{one.name} {one.id}" for one in forgotten),
+                cure="onceq tls remove, if this authority was put back from a copy",
+            )  # fmt: skip
+        known = tuple(one for one in lineage.here(self._own) if one in believes)
+        if self._now_s - member.seen_s >= SEEN_S or known != member.believes:
+            put_member(self._own, replace(member, seen_s=self._now_s, believes=known))
+        return {"removed": listed(removals.values()), "authorities": self._lineage()}
+
+    def _member(self) -> Member:
+        """Whoever shows a certificate of this authority; raises AccessDenied."""
+        whose = guid_text(self._who.guid)
+        member = read_members(self._own).get(whose)
+        # Another authority that is believed here could have signed for anybody's GUID.
+        if member is None or self._who.authority not in lineage.here(self._own):
+            raise AccessDenied("this authority has not signed for this queue manager before")
+        removal = read_removed(self._own, HERE).get(whose)
+        if removal is not None and self._who.begins_s < removal.at_s:
+            raise AccessDenied(f"{removal}, so it gets nothing here; ask for an invitation")
+        return member
+
+    def _admitted(self, request: authority.Request, secret: bytes) -> tuple[str, tuple[str, ...]]:
+        """For which name and which hosts a request may be signed; raises AccessDenied."""
+        members = read_members(self._own)
+        removals = read_removed(self._own, HERE)
+        others = [one for one in members.values() if not gone(one, removals)]
         whose = guid_text(request.guid)
-        known = read_issued(self._own).get(whose)
+        member = members.get(whose)
         if self._who.guid != NO_GUID:
             if self._who.guid != request.guid:
                 raise AccessDenied("a queue manager renews its own certificate, and no other")
-            if known is None:
-                raise AccessDenied("this authority has not signed for this queue manager before")
-            return Invited(known["name"], tuple(known["hosts"]))
+            member = self._member()
+            return member.name, again(member, others)
         if len(secret) != SECRET_BYTES:
             raise AccessDenied("there is no such invitation; ask for another one")
-        # What is asked for is looked at before the invitation is used up for it.
-        if request.guid == self._guid:
+
+        def check(whom: Invited) -> None:
+            self._check(whom, whose, member)
+            check_names((whom.name, *whom.hosts), whose, others)
+
+        whom = Invites(self._own).take(secret, self._now_s, check)
+        return whom.name, whom.hosts
+
+    def _check(self, whom: Invited, whose: str, member: Member | None) -> None:
+        """Raises AccessDenied if a GUID is not for the one that is invited."""
+        if whose == guid_text(self._guid):
             raise AccessDenied(
                 f"{whose} is the queue manager that invites: this one is a copy of its data, and "
                 "needs a new identity"
             )
-        whom = Invites(self._own).take(secret, self._now_s)
-        if known is not None and known["name"] != whom.name:
+        if whom.guid and whom.guid != whose:
+            raise AccessDenied(f"this invitation is for queue manager {whom.guid}, not {whose}")
+        if whom.guid:
+            return
+        cure = f"onceq tls invite {whom.name} --guid {whose}, if that is meant"
+        if member is not None and member.name.casefold() != whom.name.casefold():
             raise AccessDenied(
-                f"queue manager {whose} has joined as {known['name']} before, and this invitation "
-                f"is for {whom.name}"
+                f"queue manager {whose} has joined as {member.name} before, and this invitation "
+                f"is for {whom.name}: {cure}"
             )
-        return whom
-
-    def _sign(self, request: authority.Request, name: str) -> dict[str, str]:
-        own = self._read(folder.AUTHORITY)
-        made = authority.sign(request, own, self._read(folder.AUTHORITY_KEY), self._now_s)
-        note_issued(self._own, request, name, self._now_s)
-        joined, peer = self._who.guid == NO_GUID, guid_text(request.guid)
-        self._note(result="signed" if joined else "renewed", name=name, peer=peer)
-        self.signed = Signed(name, peer, joined)
-        return {"certificate": made.decode(), "authority": own.decode()}
+        means = "" if member is not None else self._known(guid_bytes(whose), whom.name)
+        if means:
+            raise AccessDenied(f"{means}, and this invitation does not name its GUID: {cure}")
 
     def _read(self, name: str) -> bytes:
         return folder.read(os.path.join(self._own, name))
-
-
-def read_issued(own: str) -> dict[str, Any]:
-    """What an authority has signed: by GUID, name, hosts, and when last (seconds since 1970).
-
-    Raises:
-        ConfigurationError, AccessDenied: The file cannot be used.
-    """
-    name = os.path.join(own, folder.ISSUED)
-    if not os.path.exists(name):
-        return {}
-    try:
-        found = json.loads(folder.read(name))
-    except ValueError as error:
-        raise ConfigurationError(f"{name} is damaged: {error}") from None
-    assert isinstance(found, dict), "only note_issued writes it"
-    return found
-
-
-def note_issued(own: str, request: authority.Request, name: str, now_s: int) -> None:
-    """Note what was signed; raises ConfigurationError, AccessDenied."""
-    issued = read_issued(own)
-    issued[guid_text(request.guid)] = {"name": name, "hosts": list(request.hosts), "at_s": now_s}
-    said = json.dumps(issued, indent=1, sort_keys=True).encode()
-    folder.write(os.path.join(own, folder.ISSUED), said)

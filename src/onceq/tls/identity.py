@@ -1,8 +1,8 @@
 """Who a certificate is for: the name that stands in it.
 
 A queue manager's certificate names it by its GUID, as the URI ``urn:onceq:qm:<guid>`` among its
-alternative names; other such names (of hosts) say where it can be reached, and nothing else. A
-certificate of an application has no such URI, and is known by its common name.
+alternative names; other such names are those of computers that it may answer for. A certificate
+of an application has no such URI, and is known by its common name.
 
 What is read here was checked before: it is what ``getpeercert`` returns of a certificate that an
 authority of ours has signed, and is empty where none was checked.
@@ -11,17 +11,44 @@ authority of ours has signed, and is empty where none was checked.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from onceq.model.identification import Claims
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
+
+if TYPE_CHECKING:
+    import ssl
 
 URN: Final = "urn:onceq:qm:"
 """Before the GUID of a queue manager."""
+_DER: Final = 2
+"""``_ssl.ENCODING_DER``."""
 
 
 def urn_of(guid: bytes) -> str:
     """The name of a queue manager in its certificate."""
     return URN + guid_text(guid)
+
+
+def claims_of(certificate: Mapping[str, Any] | None) -> Claims | None:
+    """What a certificate says of whom it is for; None: none was checked.
+
+    Args:
+        certificate: As ``getpeercert()`` returns it.
+    """
+    if not certificate:
+        return None
+    return Claims(guid_of(certificate), name_of(certificate), hosts_of(certificate))
+
+
+def hosts_of(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names, then addresses of computers in a certificate."""
+    import ipaddress  # commands that only look load neither this nor OpenSSL
+
+    names = certificate.get("subjectAltName", ())
+    hosts = [str(value) for kind, value in names if kind == "DNS"]
+    hosts += [str(ipaddress.ip_address(value)) for kind, value in names if kind == "IP Address"]
+    return tuple(hosts)
 
 
 def guid_of(certificate: Mapping[str, Any] | None) -> bytes:
@@ -41,6 +68,21 @@ def guid_of(certificate: Mapping[str, Any] | None) -> bytes:
         return guid_bytes(named[0])
     except ValueError:
         return NO_GUID
+
+
+def authority_of(connection: ssl.SSLObject | ssl.SSLSocket) -> str:
+    """By which authority the certificate at the other side was believed: the fingerprint of that
+    (SHA-256, hexadecimal); "": none was shown."""
+    import hashlib
+
+    one: Any = connection
+    # It has a public name from Python 3.13 on.
+    chain = (one if hasattr(one, "get_verified_chain") else one._sslobj).get_verified_chain()
+    if not chain:
+        return ""
+    last = chain[-1]
+    der = last if isinstance(last, bytes) else last.public_bytes(_DER)
+    return hashlib.sha256(der).hexdigest()
 
 
 def name_of(certificate: Mapping[str, Any] | None) -> str:

@@ -20,6 +20,7 @@ import json
 import os
 import re
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Final
@@ -95,12 +96,14 @@ class Invited:
     """Whom an invitation is for.
 
     Attributes:
-        name: As ``onceq tls show`` calls him.
-        hosts: Names and addresses of hosts that may stand in his certificate.
+        name: The name that its certificate is for.
+        hosts: Names and addresses of hosts that stand there, too.
+        guid: The only queue manager that may come with it, as text; "": any that is nobody else.
     """
 
     name: str
     hosts: tuple[str, ...] = ()
+    guid: str = ""
 
 
 class Invites:
@@ -157,8 +160,14 @@ class Invites:
         folder.write(self._file(_hashed(secret), expires_s, OPEN), said)
         return expires_s
 
-    def take(self, secret: bytes, now_s: int) -> Invited:
+    def take(
+        self, secret: bytes, now_s: int, check: Callable[[Invited], None] = lambda whom: None
+    ) -> Invited:
         """Use an invitation up; returns whom it is for.
+
+        Args:
+            check: Raises AccessDenied if who has come with it is somebody else; then it is not
+                used up.
 
         Raises:
             AccessDenied: It was used, has expired, or there is none with this secret.
@@ -175,6 +184,8 @@ class Invites:
             if expires_s <= now_s:
                 raise AccessDenied("this invitation has expired; ask for another one")
             said = json.loads(folder.read(name))
+            whom = Invited(said["name"], tuple(said["hosts"]), said.get("guid", ""))
+            check(whom)
             os.rename(name, self._file(wanted, expires_s, USED))
         except FileNotFoundError:
             raise AccessDenied(
@@ -182,7 +193,7 @@ class Invites:
                 "it: 'onceq tls show', where it was made, says by whom"
             ) from None
         folder.sync(self._path)
-        return Invited(said["name"], tuple(said["hosts"]))
+        return whom
 
     def _found(self) -> list[tuple[str, int, str]]:
         """Hash, end and state of each."""

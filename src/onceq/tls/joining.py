@@ -13,21 +13,41 @@ import json
 import socket
 import ssl
 import tempfile
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any, Final
 
 from onceq.errors import AccessDenied, ConfigurationError, ManagerAway
 from onceq.model.identity import guid_text
 from onceq.tls import authority
 from onceq.tls.contexts import JOIN, Files, client_context, unbelieved
-from onceq.tls.identity import guid_of
+from onceq.tls.identity import authority_of, guid_of
 from onceq.tls.invites import Code
+from onceq.tls.removed import Removal, parse
 
 WAIT_S: Final = 15.0
-ANSWER_BYTES_MAX: Final = 64 << 10
+ANSWER_BYTES_MAX: Final = 4 << 20
+"""A list of as many removed members as there may be has room."""
 
 
-def join(code: Code, request: bytes, now_s: int) -> tuple[bytes, bytes]:
-    """Use an invitation; returns the certificate and that of its authority, PEM.
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What an authority has answered.
+
+    Attributes:
+        certificate, authority: PEM.
+        authorities: All that are believed beside it, PEM; "": an earlier version tells none.
+        removed: Members that it has removed.
+    """
+
+    certificate: bytes
+    authority: bytes
+    authorities: str
+    removed: dict[str, Removal]
+
+
+def join(code: Code, request: bytes, now_s: int) -> Granted:
+    """Use an invitation.
 
     Args:
         request: To sign, PEM.
@@ -56,34 +76,46 @@ def join(code: Code, request: bytes, now_s: int) -> tuple[bytes, bytes]:
         checked = client_context(file.name, peers=True, alpn=JOIN)
     secret = base64.b64encode(code.secret).decode()
     asked = {"want": "certificate", "secret": secret, "request": request.decode()}
-    return _text(_asked(code.address, checked, asked, code.guid), "certificate"), own
+    return _granted(_asked(code.address, checked, asked, code.guid))
 
 
-def renew(address: str, guid: bytes, files: Files, request: bytes) -> bytes:
-    """Another certificate in the place of the own one, which must still be good; PEM.
+def renew(
+    address: str, guid: bytes, files: Files, request: bytes, believed: Collection[str]
+) -> Granted:
+    """Another certificate in the place of the own one, which must still be good.
 
     Args:
         address, guid: Of the queue manager whose authority has signed it.
         files: What proves who this is.
+        believed: See ``check``.
 
     Raises:
         AccessDenied, ServiceNotAvailable: It is refused, or nobody answers.
     """
-    context = client_context(
+    asked = {"want": "certificate", "request": request.decode()}
+    return _granted(_asked(address, as_member(files), asked, guid, believed))
+
+
+def as_member(files: Files) -> ssl.SSLContext:
+    """For asking one's authority; raises ConfigurationError, AccessDenied."""
+    return client_context(
         files.authorities, certificate=files.certificate, key=files.key, minimum=files.minimum,
         peers=True, alpn=JOIN,
     )  # fmt: skip
-    asked = {"want": "certificate", "request": request.decode()}
-    return _text(_asked(address, context, asked, guid), "certificate")
 
 
 def _asked(
-    address: str, context: ssl.SSLContext, asked: dict[str, str], guid: bytes | None = None
+    address: str,
+    context: ssl.SSLContext,
+    asked: dict[str, str],
+    guid: bytes | None = None,
+    believed: Collection[str] = (),
 ) -> dict[str, Any]:
     """Ask, and read the answer.
 
     Args:
         guid: Of the queue manager that must answer; None: it is not known yet.
+        believed: See ``check``.
     """
     host, _, port = address.rpartition(":")
     try:
@@ -91,7 +123,7 @@ def _asked(
             socket.create_connection((host.strip("[]"), int(port)), WAIT_S) as plain,
             context.wrap_socket(plain) as connection,
         ):
-            _check(connection, address, guid)
+            check(connection, address, guid, believed)
             connection.sendall(json.dumps(asked).encode() + b"\n")
             raw = _read(connection)
     except ssl.SSLCertVerificationError as error:
@@ -107,6 +139,11 @@ def _asked(
         raise ManagerAway(
             f"{address} cannot be reached: {(error.strerror or str(error)).lower()}"
         ) from None
+    return read_answer(raw, address)
+
+
+def read_answer(raw: bytes, address: str) -> dict[str, Any]:
+    """What was answered; raises AccessDenied (it is a refusal), ManagerAway (it is none)."""
     try:
         found = json.loads(raw)
         refused = found.get("error")
@@ -119,7 +156,37 @@ def _asked(
     return dict(found)
 
 
-def _check(connection: ssl.SSLSocket, address: str, guid: bytes | None) -> None:
+def removed_in(found: dict[str, Any]) -> dict[str, Removal]:
+    """Who was removed, as an answer says; an earlier version says nothing. Raises
+    ConfigurationError."""
+    try:
+        return parse(found.get("removed", []))
+    except ValueError as error:
+        raise ConfigurationError(f"the answer cannot be used: {error}") from None
+
+
+def authorities_in(found: dict[str, Any]) -> str:
+    """Whom one believes in the place of the authority, PEM; "": an earlier version tells none."""
+    said = found.get("authorities", "")
+    return said if isinstance(said, str) and said.isascii() else ""
+
+
+def check(
+    connection: ssl.SSLSocket | ssl.SSLObject,
+    address: str,
+    guid: bytes | None,
+    believed: Collection[str] = (),
+) -> None:
+    """Raises ManagerAway, AccessDenied if another one answers than the one that was asked.
+
+    Args:
+        believed: The authorities, by fingerprint, one of which must have signed for it: another
+            one that is believed here could sign for its GUID; (): each may.
+    """
+    if believed and authority_of(connection) not in believed:
+        raise AccessDenied(
+            f"who answers at {address} has a certificate of another authority than the one joined"
+        )
     if connection.selected_alpn_protocol() != JOIN:
         raise ManagerAway(f"{address} speaks TLS, but not as a queue manager that invites")
     if guid is not None and guid_of(connection.getpeercert()) != guid:
@@ -137,6 +204,11 @@ def _read(connection: ssl.SSLSocket) -> bytes:
             break
         found += piece
     return bytes(found)
+
+
+def _granted(found: dict[str, Any]) -> Granted:
+    made, own = _text(found, "certificate"), _text(found, "authority")
+    return Granted(made, own, authorities_in(found), removed_in(found))
 
 
 def _text(found: dict[str, Any], key: str) -> bytes:

@@ -7,15 +7,14 @@ together, and are an identity at this time.
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from onceq.errors import ConfigurationError
 from onceq.model.identity import NO_GUID, guid_text
-from onceq.tls.contexts import TIMES, Files, server_context
-from onceq.tls.identity import guid_of, urn_of
+from onceq.tls.contexts import TIMES, Files, server_context, trust
+from onceq.tls.identity import authority_of, guid_of, hosts_of, urn_of
 
 _TURNS: Final = 8
 
@@ -29,6 +28,7 @@ class Own:
         ends_s: Until when, seconds since 1970; 0 if its time is not now.
         hosts: Names and addresses of hosts that it is for, too.
         serial: The number that its authority has given it; "" if its time is not now.
+        authority: Fingerprint of the authority by which it is believed, if that is believed here.
         problem: Why nobody will believe it; "": it is good.
     """
 
@@ -37,6 +37,7 @@ class Own:
     hosts: tuple[str, ...] = ()
     problem: str = ""
     serial: str = ""
+    authority: str = ""
 
 
 def look(files: Files, guid: bytes) -> Own:
@@ -56,7 +57,7 @@ def look(files: Files, guid: bytes) -> Own:
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     client.load_verify_locations(files.certificate)
     try:
-        found = _shaken(client, server)
+        found = dict(_shaken(client, server).getpeercert() or {})
     except ssl.SSLCertVerificationError as error:
         if error.verify_code in TIMES:
             return Own(problem=f"{files.certificate}: {error.verify_message}")
@@ -72,15 +73,24 @@ def look(files: Files, guid: bytes) -> Own:
             f"{files.certificate} is for {whose}; the one here needs the alternative name "
             f"URI:{urn_of(guid)} in its certificate: onceq tls init, or have one made with it"
         )
-    names: Any = found.get("subjectAltName", ())
-    hosts = [str(value) for kind, value in names if kind == "DNS"]
-    hosts += [str(ipaddress.ip_address(value)) for kind, value in names if kind == "IP Address"]
     ends_s = int(ssl.cert_time_to_seconds(str(found["notAfter"])))
-    return Own(named, ends_s, tuple(hosts), serial=str(found["serialNumber"]))
+    serial, authority = str(found["serialNumber"]), _signer(files, server)
+    return Own(named, ends_s, hosts_of(found), serial=serial, authority=authority)
 
 
-def _shaken(client: ssl.SSLContext, server: ssl.SSLContext) -> dict[str, object]:
-    """The server's certificate, as its client sees it; raises ssl.SSLError."""
+def _signer(files: Files, server: ssl.SSLContext) -> str:
+    """Fingerprint of the authority of the own certificate, among those that are believed."""
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    trust(client, files.authorities)
+    try:
+        return authority_of(_shaken(client, server))
+    except ssl.SSLError:
+        return ""
+
+
+def _shaken(client: ssl.SSLContext, server: ssl.SSLContext) -> ssl.SSLObject:
+    """The client's side of a handshake; raises ssl.SSLError."""
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = [
         client.wrap_bio(down, up),
@@ -92,7 +102,6 @@ def _shaken(client: ssl.SSLContext, server: ssl.SSLContext) -> dict[str, object]
                 side.do_handshake()
             except ssl.SSLWantReadError:
                 continue
-        found = sides[0].getpeercert() if sides[0].version() else None
-        if found:
-            return dict(found)
+        if sides[0].version() and sides[0].getpeercert():
+            return sides[0]
     raise AssertionError("a handshake has so many turns")

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from onceq.audit import acts, numbering
 from onceq.core.management import purges, trail
+from onceq.core.peers import trail_heads as peer_heads
+from onceq.core.state import trail as state_trail
 from onceq.core.step import acts as core_acts
 from onceq.core.transaction import unit_of_work
 from onceq.history import events, keeper, projector
+from onceq.model import act_chain, trail_check
+from onceq.service import trail_export, trail_files
 from tests.planted.planted import Planted, edited, replaced
 
 CORE = "tests/unit/core/management/test_trail.py::"
+EXPORT = "tests/unit/service/test_trail_export.py::"
+CHECK = "tests/unit/model/test_trail_check.py::"
 HISTORY = "tests/history/test_acts.py::"
 AUDIT = "tests/audit/test_acts.py::"
 DELETED = "tests/history/test_files.py::test_messages_of_a_queue_that_is_deleted_are_deleted"
@@ -19,6 +25,62 @@ PLANTED = (
         "returns-are-sends-like-others",
         replaced(unit_of_work, "MARK", b"another mark"),
         CORE + "test_dead_letters_that_go_home_are_an_act_of_who_returns_them",
+    ),
+    Planted(
+        "the-oldest-act-goes-first",
+        edited(state_trail, "number = kinds[what].pop(0)", "number = min(self._kept)"),
+        CORE + "test_who_does_one_thing_very_often_pushes_out_neither_others_nor_other_kinds",
+    ),
+    Planted(
+        "acts-that-did-nothing-are-kept",
+        edited(trail, "bool(actions) and all(", "bool(actions) and not all("),
+        CORE + "test_acts_that_do_nothing_are_counted_and_have_no_numbers",
+    ),
+    Planted(
+        "places-of-acts-are-alike",
+        edited(state_trail, 'where.partition(",")[0]', '""'),
+        CORE + "test_repetitions_are_counted_within_an_hour_and_from_one_place",
+    ),
+    Planted(
+        "acts-are-told-before-they-are-durable",
+        edited(trail_export, "while fresh and fresh[0].number <= number:", "while fresh:"),
+        EXPORT + "test_each_act_is_there_when_it_is_durable_and_once_after_a_restart",
+    ),
+    Planted(
+        "files-go-on-behind-what-a-crash-has-left",
+        edited(trail_files, "self._end = sum(map(len, whole))", "self._end = len(data)"),
+        EXPORT + "test_no_act_is_missing_nor_told_twice_wherever_the_power_goes",
+    ),
+    Planted(
+        "acts-that-went-untold-are-nothing",
+        edited(trail_files, "if act.number > behind + 1:", "if False:"),
+        EXPORT + "test_what_goes_before_it_was_told_is_counted_and_the_file_says_which",
+    ),
+    Planted(
+        "digests-cover-no-result",
+        edited(act_chain, "what, about, result]", 'what, about, ""]'),
+        CORE + "test_each_digest_covers_the_act_and_all_before_it",
+    ),
+    Planted(
+        "a-broken-chain-goes-on",
+        edited(state_trail, "if act.before != (self.head or BEGIN):", "if False:"),
+        CORE + "test_each_digest_covers_the_act_and_all_before_it",
+    ),
+    Planted(
+        "gaps-in-the-files-are-none",
+        edited(trail_check, "act.number > before.number + 1", "False"),
+        CHECK + "test_what_was_changed_is_named_with_its_place",
+    ),
+    Planted(
+        "what-others-hold-proves-nothing",
+        edited(trail_check, "elif known:", "elif False:"),
+        CHECK + "test_others_hold_digests_that_nobody_here_can_change",
+    ),
+    Planted(
+        "whoever-comes-is-a-witness",
+        edited(peer_heads, "if item.digest and proven and", "if item.digest and"),
+        "tests/unit/core/peers/test_trail_heads.py::"
+        "test_with_an_identity_only_who_proves_its_own_is_a_witness",
     ),
     Planted(
         "every-removal-is-an-act",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from onceq.core.names import resolve
+from onceq.core.peers import homes
 from onceq.core.rights import demands
 from onceq.core.transfer import admission
+from onceq.model import addresses
 from tests.planted.planted import Planted, edited
 
 DEMANDS = "tests/unit/core/rights/test_demands.py::"
 PEERS = "tests/conformance/test_rights.py::"
+HOMES = "tests/unit/core/peers/test_homes.py::"
+ADDRESSES = "tests/unit/model/test_addresses.py::"
 
 PLANTED = (
     Planted(
@@ -27,7 +32,7 @@ PLANTED = (
     ),
     Planted(
         "acknowledgments-of-others-go-anywhere",
-        edited(admission, "if run.acknowledge and not _may_be_answered(step, peer, run):",
+        edited(admission, "if not all(_may_write(step, peer, run, name) for name in asked):",
                "if False:"),
         PEERS + "test_acknowledgments_are_written_where_the_sender_may_send",
     ),
@@ -51,5 +56,35 @@ PLANTED = (
         "a-queue-that-is-gone-lacks-a-right",
         edited(admission, "else may_deliver_somewhere(step, peer, run.source)", "else False"),
         PEERS + "test_that_a_queue_is_gone_is_told_to_who_names_it_by_its_number",
+    ),
+    Planted(
+        "answers-go-where-they-are-asked",
+        edited(admission, "elif asked and not _all_home(step, peer, run, asked):", "elif False:"),
+        HOMES + "test_an_answer_goes_to_the_address_that_its_message_came_from",
+    ),
+    Planted(
+        "old-forms-of-addresses-are-names",
+        edited(addresses, "_old_form(text) if _OCTETS.fullmatch(text) else", "False or"),
+        ADDRESSES + "test_every_spelling_of_loopback_is_one",
+    ),
+    Planted(
+        "whoever-comes-from-loopback-is-here",
+        edited(homes, "known = not is_near(own) or", "known = True or"),
+        HOMES + "test_no_answer_goes_to_this_computer_for_who_is_elsewhere",
+    ),
+    Planted(
+        "everything-here-is-everything-elsewhere",
+        edited(homes, "step.state.policy.allows_elsewhere(", "step.state.policy.allows("),
+        HOMES + "test_who_may_send_there_is_answered_there",
+    ),
+    Planted(
+        "answers-take-the-connections-of-applications",
+        edited(resolve, "(target.queue.homes is not None and not answer)", "False"),
+        HOMES + "test_an_application_that_sends_there_may_reach_it_anywhere",
+    ),
+    Planted(
+        "what-nobody-has-judged-goes-anywhere",
+        edited(resolve, "if homes or step.state.homes_kept else None", "if homes else None"),
+        HOMES + "test_what_was_forgotten_is_not_sent",
     ),
 )  # fmt: skip

@@ -7,13 +7,14 @@ import os
 import numpy as np
 import pytest
 
-from onceq.audit import arrays, events, kept, letters, narrow, proof, rules
+from onceq.audit import arrays, events, kept, letters, narrow, proof, rules, waiting
 from onceq.audit.past import Keys, Past
 from onceq.history import heads
 from tests.planted.planted import Planted, edited, replaced
 
 HISTORY = "tests/history/test_bodies.py::"
 LIMITS = "tests/audit/test_limits.py::"
+WAITING = "tests/audit/test_waiting.py::"
 KEPT = "tests/audit/test_kept.py::"
 NARROW = "tests/audit/test_narrow.py::"
 
@@ -39,6 +40,15 @@ def held_by_nobody(path: str, doing: str) -> int:
 
 
 PLANTED = (
+    Planted("a-history-is-counted-beyond-its-place",
+            edited(waiting, "came < page.position", "came != NONE"),
+            WAITING + "test_at_every_moment_both_say_the_same"),
+    Planted("what-moves-stays-where-it-was",
+            edited(waiting, "events.from_lookup[rows_moved]", "events.lookup[rows_moved]"),
+            WAITING + "test_at_every_moment_both_say_the_same"),
+    Planted("a-queue-that-is-not-listed-is-not-compared",
+            edited(waiting, "sorted(here.keys() | told.keys())", "sorted(here.keys())"),
+            WAITING + "test_a_queue_that_its_manager_does_not_have_has_nothing"),
     Planted("nobody-is-somebody", nobody_is_somebody,
             LIMITS + "test_packets_damaged_in_a_hostile_world_accuse_nobody"),
     Planted("letters-of-whoever", edited(letters, " & known.read[events.manager]", ""),

@@ -3,26 +3,33 @@ lie."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from onceq.core.decision import Hold
-from onceq.core.management import restore
+from onceq.core.management import copies
 from onceq.core.peers import undone_restores
 from onceq.core.state import setup_effects
 from onceq.core.state.setups import StorePutBack
 from onceq.core.state.state import State
 from onceq.model.data_directory import STORE_FILE
 from onceq.model.views.managers import Cut
+from onceq.service import restoring as putting_back
 from onceq.service.holding import Holding
-from onceq.store import backup, log, restoring
+from onceq.store import backup, log, manifest, restoring
+from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
-from tests.planted.planted import Planted
+from onceq.tls import signing
+from tests.planted.planted import Planted, edited
 
 BACKUP = "tests/unit/store/test_backup.py::"
 POWER = "tests/crash/test_backup.py::"
 HOLDING = "tests/unit/service/test_holding.py::"
 BACK = "tests/conformance/test_put_back.py::"
 CORE = "tests/unit/core/management/test_restore.py::"
+WRITERS = "tests/unit/service/test_restoring.py::"
+SIGNING = "tests/unit/tls/test_signing.py::"
 
 
 def nothing_is_held(patch: pytest.MonkeyPatch) -> None:
@@ -97,11 +104,6 @@ def a_lost_hold_ends_well(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Holding, "_go_on", go_on)
 
 
-def a_copy_sends_too(patch: pytest.MonkeyPatch) -> None:
-    """Under a new identity what waited is sent beside the original."""
-    patch.setattr(restore, "_set_aside", lambda step: 0)
-
-
 def what_came_is_still_certain(patch: pytest.MonkeyPatch) -> None:
     """After a restore senders are told that what the undone life had accepted never came."""
     before = setup_effects._EFFECTS[StorePutBack]
@@ -120,7 +122,54 @@ def nobody_is_named(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(undone_restores, "note", lambda step, guid, what: None)
 
 
+def a_manifest_names_anything(patch: pytest.MonkeyPatch) -> None:
+    """Whatever a backup names is staged, if it is one file name."""
+    patch.setattr(manifest, "_MAY_HAVE", re.compile(r"[^/\0]+"))
+
+
+def any_directory_was_aside(patch: pytest.MonkeyPatch) -> None:
+    """What a mark names is moved into the target, wherever it lies."""
+    patch.setattr(restoring, "_REPLACED", re.compile(r".*"))
+
+
+def links_are_followed(patch: pytest.MonkeyPatch) -> None:
+    """A backup leads to files elsewhere, and to pipes that nobody writes to."""
+    before = RealFiles.open
+
+    def open(self: RealFiles, path: str, *, create: bool = False, reading: bool = False,
+             plain: bool = False) -> int:  # fmt: skip
+        return before(self, path, create=create, reading=reading)
+
+    patch.setattr(RealFiles, "open", open)
+
+
+def every_authority_is_believed(patch: pytest.MonkeyPatch) -> None:
+    """Who has signed for the key of a backup is not asked."""
+    patch.setattr(signing, "_believe", lambda chain, made_s, authorities: None)
+
+
 PLANTED = (
+    Planted("backup-names-anything", a_manifest_names_anything,
+            BACKUP + "test_a_manifest_names_files_of_a_store_alone"),
+    Planted("restore-moves-any-directory", any_directory_was_aside,
+            POWER + "test_a_mark_leads_to_no_directory_that_no_restore_has_made"),
+    Planted("backup-links-are-followed", links_are_followed,
+            WRITERS + "test_each_file_becomes_something_else"),
+    Planted("backup-of-every-authority", every_authority_is_believed,
+            SIGNING + "test_another_authority_is_not_believed"),
+    Planted("backup-of-another-member",
+            edited(signing, "    if _named(chain[0]) != urn_of(guid).lower():\n",
+                   "    if not _named(chain[0]):\n"),
+            SIGNING + "test_another_member_does_not_sign_for_it"),
+    Planted("backup-signature-of-something-else",
+            edited(signing, "_DOMAIN + data, *_scheme(key))\n    except",
+                   "_DOMAIN + data, *_scheme(key)) if raw == b'' else None\n    except"),
+            SIGNING + "test_changed_data_was_not_signed"),
+    Planted("backup-unsigned-is-taken",
+            edited(putting_back, "        if not signed.signature:\n",
+                   "        if not signed.signature:\n            return ''\n"
+                   "        if not signed.signature:\n"),
+            WRITERS + "test_a_backup_of_another_queue_manager_is_not_this_one"),
     Planted("undone-nobody-is-named", nobody_is_named,
             BACK + "test_a_receiver_that_was_put_back_names_who_sent_what_is_gone"),
     Planted("backup-holds-nothing", nothing_is_held,
@@ -141,7 +190,9 @@ PLANTED = (
             HOLDING + "test_what_nobody_speaks_of_is_let_go_in_time"),
     Planted("hold-lost-ends-well", a_lost_hold_ends_well,
             HOLDING + "test_a_disk_that_gets_full_is_freed"),
-    Planted("restored-copy-sends-too", a_copy_sends_too,
+    Planted("restored-copy-sends-too",
+            edited(copies, "    for outgoing in step.state.outgoing.values():\n",
+                   "    for outgoing in ():\n"),
             CORE + "test_under_another_identity_nothing_that_waited_is_sent"),
     Planted("restored-and-still-certain", what_came_is_still_certain,
             CORE + "test_what_had_arrived_is_not_certain_any_more"),

@@ -12,7 +12,7 @@ from onceq import errors
 from onceq.cli import draining
 from onceq.client import again, async_link, key_order, loops
 from onceq.client.async_link import AsyncLink
-from onceq.client.plans import handles, sender_transaction
+from onceq.client.plans import handles, sending_unit
 from onceq.client.plans import unit_of_work as client_unit
 from onceq.client.plans.ahead import Ahead
 from onceq.client.session import Session
@@ -21,6 +21,7 @@ from onceq.client.threads import consuming
 from onceq.client.threads.transaction import Transaction
 from onceq.core.send import send
 from onceq.core.transaction import unit_of_work
+from onceq.packet import transaction_survey
 from onceq.packet.heads import Head
 from onceq.partners.driving import Calls, call, drive
 from tests.planted.planted import SIM, Planted, edited
@@ -41,6 +42,7 @@ def _only_quotas_doom(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(send, "dooms", dooms)
     monkeypatch.setattr(client_unit, "dooms", dooms)
+    monkeypatch.setattr(sending_unit, "dooms", dooms)
 
 
 def _last_sends_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +66,7 @@ def _streams_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
         head = unpack(raw)
         return replace(head, stream=0)
 
-    monkeypatch.setattr(sender_transaction, "Head", SimpleNamespace(unpack=without))
+    monkeypatch.setattr(transaction_survey, "Head", SimpleNamespace(unpack=without))
 
 
 def _loops_commit_what_is_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.management import views
+from onceq.core.management import queue_views
 from onceq.core.peers import duplicate_identity, trust
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
 from onceq.core.step.step import Step
@@ -76,7 +76,7 @@ PLANTED = (
     ),
     Planted(
         "why-does-not-say-what-a-clone-may-have-sent",
-        replaced(views, "_elsewhere", lambda outgoing: 0),
+        replaced(queue_views, "_elsewhere", lambda outgoing: 0),
         CLONES + "why_says_what_another_copy_may_have_sent",
     ),
 )  # fmt: skip

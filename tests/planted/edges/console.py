@@ -3,12 +3,25 @@ whom a silent queue manager holds up, whose metrics a collector gets."""
 
 from __future__ import annotations
 
-from onceq.console import branches, guard, keys, letters, managers, metrics, show
+from onceq.console import branches, connection, guard, keys, letters, live, managers, metrics, show
+from onceq.core.management import paging, queue_views
 from tests.planted.planted import Planted, edited
 
 UNIT = "tests/unit/console/"
 
+VIEWS = "tests/unit/core/management/test_views.py::"
+
 PLANTED = (
+    Planted(
+        "a-page-of-any-order-is-taken",
+        edited(paging, "order_said != name or ", ""),
+        VIEWS + "test_a_page_of_one_order_is_no_page_of_another",
+    ),
+    Planted(
+        "slashes-of-destinations-are-not-found",
+        edited(queue_views, 'name.replace("/", "\\\\").casefold()', "name.casefold()"),
+        VIEWS + "test_a_destination_over_http_is_found_by_a_part_of_its_name",
+    ),
     Planted(
         "forms-of-any-session-are-taken",
         edited(guard, "if changes and not session.has_sent(_form_token(headers, body)):",
@@ -76,5 +89,21 @@ PLANTED = (
         "whoever-goes-takes-the-page-along",
         edited(metrics, "await asyncio.shield(page)", "await page"),
         UNIT + "test_metrics.py::test_one_who_goes_does_not_end_it_for_others",
+    ),
+    Planted(
+        "half-requests-stay",
+        edited(connection, "if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):", "if False:"),
+        UNIT + "test_connection.py"
+        "::test_half_a_second_request_has_a_time_and_waiting_for_one_has_not",
+    ),
+    Planted(
+        "half-requests-fill-the-console",
+        edited(connection, "if len(waiting) > SILENT_MAX:", "if False:"),
+        UNIT + "test_connection.py::test_those_that_have_said_nothing_whole_are_few",
+    ),
+    Planted(
+        "live-numbers-after-signing-out",
+        edited(live, "ends.append(asyncio.ensure_future(session.over.wait()))", "pass"),
+        UNIT + "test_live.py::test_they_end_at_once_with_their_session",
     ),
 )  # fmt: skip

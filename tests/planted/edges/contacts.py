@@ -31,7 +31,7 @@ PLANTED = (
             "tests/conformance/test_clones.py::"
             "test_that_it_never_came_from_one_copy_is_no_proof_for_both"),
     Planted("a-pinned-name-counts-for-all-names",
-            edited(connecting, 'connected_name(step, outgoing) if step.settings.pin_peers else ""',
+            edited(connecting, 'connected_name(step, outgoing) if pins(step) else ""',
                    '""'),
             CONNECTING + "test_names_of_one_computer_are_pinned_apart"),
     Planted("addresses-are-never-forgotten",

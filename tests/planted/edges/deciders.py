@@ -116,7 +116,7 @@ PLANTED = (
         edited(branch_views, "        for tx in step.units.branches.values()\n    ]  # fmt",
                "        for tx in step.units.branches.values()\n"
                "        if may(step, owner, to_decide(step, owner, tx))\n    ]  # fmt"),
-        f"{RIGHTS}a_right_that_was_taken_away_keeps_the_decision_until_it_is_back",
+        f"{RIGHTS}a_right_at_the_promise_of_another_that_is_gone_keeps_the_decision_until_it_is_back",
     ),
     Planted(
         "decisions-are-shown-to-everybody",
@@ -125,7 +125,8 @@ PLANTED = (
     ),
     Planted(
         "versions-are-shown-to-everybody",
-        edited(branch_views, "        if whole or group.by == own\n", ""),
+        edited(branch_views, "return lambda one: whole or one[1].by == own",
+               "return lambda one: True"),
         f"{OWNED}versions_are_shown_to_whose_application_it_is",
     ),
     Planted(

@@ -168,7 +168,7 @@ PLANTED = (
             edited(in_doubt, "m.stream not in settling and ", ""),
             IN_DOUBT + "test_what_is_said_again_meanwhile_begins_no_second_work"),
     Planted("who-can-be-asked-after-all-is-not",
-            edited(in_doubt, "if peer is None or peer.extended:", "if False:"),
+            edited(in_doubt, "if peer is None or can_ask(peer, outgoing):", "if False:"),
             IN_DOUBT + "test_who_can_be_asked_after_all_is_asked"),
     Planted("a-question-about-many-doubts-begins-anew",
             edited(in_doubt, "return some[0][0]", "return 0"),
@@ -197,7 +197,8 @@ PLANTED = (
             "tests/unit/core/test_manager.py::"
             "test_where_all_is_over_nothing_is_found_by_its_place"),
     Planted("what-a-directory-lacks-leaves-all-the-same",
-            edited(directory_rules, "outgoing.purging += 1", "outgoing.purging += 0"),
+            edited(directory_rules, "outgoing.purging += 1\n                gone.append(outgoing)",
+                   "outgoing.purging += 0\n                gone.append(outgoing)"),
             "tests/unit/core/management/test_directory_rules.py::"
             "test_nothing_leaves_a_queue_that_is_gone"),
     Planted("a-question-about-many-streams-begins-anew",

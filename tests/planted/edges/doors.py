@@ -2,40 +2,52 @@
 
 from __future__ import annotations
 
+from onceq import permission
 from onceq.core.management import trail
+from onceq.core.peers import trust
 from onceq.core.rights import judge
-from onceq.model import rights
+from onceq.model import grant_index, identification
+from onceq.model.rights import ActorKind
 from onceq.service import doors, wires
-from onceq.tls import folder, granting, identity, invites, joining
+from onceq.tls import (
+    folder,
+    granting,
+    identity,
+    invites,
+    joining,
+    lineage,
+    members,
+    removed,
+    scope,
+    standing,
+)
 from onceq.wire.mqqb import session
 from tests.planted.planted import Planted, edited, replaced
 
 DOORS = "tests/unit/service/test_doors.py"
 NETWORK = "tests/unit/service/test_network.py"
 TLS = "tests/unit/tls"
+PROOFS = "tests/unit/core/state/test_proofs.py"
 
 PLANTED = (
     Planted(
         "certificate-speaks-for-anybody",
-        edited(session, "if self._proven not in (NO_GUID, said):", "if False:"),
+        edited(identification, "        if guid == who.guid:\n", "        if guid:\n"),
         f"{DOORS}::test_a_right_certificate_speaks_for_its_own_guid_alone",
     ),
     Planted(
         "proven-by-whoever-answers",
-        edited(session, "        self._prove(packet.server)\n", ""),
+        edited(session, "        prove(self._who, packet.server)\n", ""),
         f"{DOORS}::test_a_right_certificate_speaks_for_its_own_guid_alone",
     ),
     Planted(
         "no-certificate-is-this-computer",
-        edited(
-            doors, 'return "it has shown no certificate of a queue manager"',
-            "return ON_THIS_COMPUTER",
-        ),
+        edited(identification, "        return _NO_MANAGER\n", "        return ON_THIS_COMPUTER\n"),
         f"{DOORS}::test_an_invitation_lets_nobody_speak_as_a_peer",
     ),
     Planted(
         "any-protocol-inside-tls",
-        edited(doors, "if tls.selected_alpn_protocol() != PEERS:", "if False:"),
+        edited(doors, "and tls.selected_alpn_protocol() != PEERS:", "and False:"),
         f"{DOORS}::test_what_is_spoken_in_tls_is_agreed_on",
     ),
     Planted(
@@ -55,8 +67,45 @@ PLANTED = (
     ),
     Planted(
         "plain-to-whoever-answers",
-        edited(doors, "        if is_loopback(address):\n", "        if address:\n"),
+        edited(identification, "not house.identity and is_loopback(address)",
+               "not house.identity and address"),
         f"{DOORS}::test_doors_by_address",
+    ),
+    Planted(
+        "this-computer-posts-at-an-identity",
+        edited(identification, "not house.identity and is_loopback(address)",
+               "is_loopback(address)"),
+        f"{DOORS}::test_with_an_identity_no_address_posts_without_a_proof",
+    ),
+    Planted(
+        "tcp-names-an-account",
+        edited(identification, "shown.over is Over.SOCKET and shown.account", "shown.account"),
+        "tests/unit/model/test_identification.py::test_no_account_speaks_over_tcp",
+    ),
+    Planted(
+        "proven-once-believed-plainly",
+        edited(identification, "    if proven:\n", "    if False:\n"),
+        f"{PROOFS}::test_one_that_has_proven_itself_is_believed_with_a_certificate_alone",
+    ),
+    Planted(
+        "a-proof-is-forgotten",
+        edited(trust, "step.setup(PeerProven(guid=item.peer), forced=False)", "pass"),
+        f"{PROOFS}::test_one_that_has_proven_itself_is_believed_with_a_certificate_alone",
+    ),
+    Planted(
+        "an-address-is-anybody",
+        edited(identification, "allowed = who.guids or before", "allowed = who.guids"),
+        f"{PROOFS}::test_an_address_is_the_queue_manager_that_it_first_said",
+    ),
+    Planted(
+        "any-member-under-any-name",
+        edited(identification, "names is not Names.CERTIFIED or is_for(host, who.names)", "host"),
+        f"{PROOFS}::test_a_member_answers_under_its_own_name_alone",
+    ),
+    Planted(
+        "names-change-hands-by-themselves",
+        edited(identification, "if bound and (pinned or names is Names.CERTIFIED):", "if False:"),
+        f"{PROOFS}::test_a_name_stays_with_its_queue_manager_until_an_operator_says_otherwise",
     ),
     Planted(
         "handshake-has-a-time-of-its-own",
@@ -65,12 +114,12 @@ PLANTED = (
     ),
     Planted(
         "address-is-everybody",
-        replaced(rights, "UNPROVEN", frozenset((rights.ActorKind.NOBODY,))),
+        replaced(grant_index, "UNPROVEN", frozenset((ActorKind.NOBODY,))),
         "tests/unit/model/test_rights.py::test_whom_a_grant_is_about",
     ),
     Planted(
         "address-runs-the-manager",
-        edited(rights, "grant.rights - RUNS if", "grant.rights if"),
+        edited(grant_index, "rights - RUNS if", "rights if"),
         "tests/unit/model/test_rights.py::test_an_address_runs_nothing_whatever_it_was_granted",
     ),
     Planted(
@@ -92,14 +141,65 @@ PLANTED = (
         f"{TLS}/test_invites.py::test_an_invitation_is_good_for_its_time",
     ),
     Planted(
-        "any-host-in-a-certificate",
-        edited(granting, "if host in granted)", "if granted)"),
+        "the-request-says-its-name",
+        edited(granting, "replace(request, name=name, hosts=(name, *hosts))", "request"),
+        f"{TLS}/test_granting.py::test_the_names_in_a_certificate_are_those_of_the_invitation",
+    ),
+    Planted(
+        "an-address-of-somebody-else",
+        edited(members, "        if other is not None:\n", "        if False:\n"),
         f"{TLS}/test_granting.py"
-        "::test_who_is_invited_gets_a_certificate_for_his_guid_and_no_foreign_host",
+        "::test_a_certificate_has_no_name_that_is_shared_or_of_somebody_else",
+    ),
+    Planted(
+        "removed-and-still-believed",
+        edited(removed, "begins_s < found.at_s else None", "False else None"),
+        f"{TLS}/test_removed.py::test_a_removal_puts_out_what_was_made_before",
+    ),
+    Planted(
+        "a-list-of-removed-ones-is-replaced",
+        edited(removed, "found = joined(before, removals)", "found = dict(removals)"),
+        f"{TLS}/test_removed.py::test_a_list_only_grows",
+    ),
+    Planted(
+        "removed-and-renewed",
+        edited(granting, "self._who.begins_s < removal.at_s:", "False:"),
+        f"{TLS}/test_granting.py::test_a_removed_member_renews_nothing_and_comes_back_by_invitation",
+    ),
+    Planted(
+        "a-guid-within-a-scope-has-every-name",
+        edited(scope, "not _within(one.casefold(), self.names):", "False:"),
+        f"{TLS}/test_scope.py::test_a_certificate_is_within_a_scope_if_each_of_its_names_is",
+    ),
+    Planted(
+        "any-authority-names-applications",
+        edited(standing, "self._naming not in (None, authority)", "False"),
+        f"{TLS}/test_scope.py::test_of_several_authorities_the_own_one_names_applications",
+    ),
+    Planted(
+        "another-authority-renews",
+        edited(granting, "self._who.authority != own:", "False:"),
+        f"{TLS}/test_granting.py::test_a_certificate_of_another_authority_renews_nothing",
+    ),
+    Planted(
+        "run-where-others-write",
+        edited(permission, "if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):", "if False:"),
+        "tests/unit/service/test_directory.py::test_no_queue_manager_is_where_others_may_write",
+    ),
+    Planted(
+        "the-old-authority-stays",
+        edited(lineage, "gone = set(forget) - set(new)", "gone: set[str] = set()"),
+        f"{TLS}/test_lineage.py::test_one_takes_the_place_of_another_and_those_of_others_stay",
+    ),
+    Planted(
+        "a-guid-that-has-rights",
+        edited(granting, "        if means:\n", "        if False:\n"),
+        f"{TLS}/test_granting.py"
+        "::test_a_guid_that_means_something_is_signed_for_by_name_alone",
     ),
     Planted(
         "guid-of-somebody-else",
-        edited(granting, 'known["name"] != whom.name', "False"),
+        edited(granting, "member.name.casefold() != whom.name.casefold()", "False"),
         f"{TLS}/test_granting.py::test_a_guid_stays_with_its_name",
     ),
     Planted(
@@ -129,8 +229,8 @@ PLANTED = (
     ),
     Planted(
         "https-believes-whom-it-believed-at-the-start",
-        edited(doors, "self._tls, self._plain, self._https = made, plain, https",
-               "self._tls, self._plain, self._https = made, plain, self._https or https"),
+        edited(doors, "self._tls, self._https = made, https",
+               "self._tls, self._https = made, self._https or https"),
         f"{DOORS}::test_other_authorities_are_believed_at_every_door_at_once",
     ),
     Planted(

@@ -11,11 +11,12 @@ from onceq.core.transfer import http_forward
 from onceq.model import http
 from onceq.model.run import Run
 from onceq.service.mappings import MappingFolder
-from onceq.wire.srmp import convert, taking
-from tests.planted.planted import Planted
+from onceq.wire.srmp import convert, heads, taking
+from tests.planted.planted import Planted, edited
 
 BORDER = "tests/conformance/test_group_7_http_border.py"
 STREAMS = "tests/conformance/test_group_7_http_streams.py"
+HEADS = "tests/unit/wire/srmp/test_heads.py"
 
 
 def _forget_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,5 +87,21 @@ PLANTED = (
     Planted(
         "capitals-matter-in-urls", _case_matters,
         "tests/unit/wire/srmp/test_mapping.py::test_addresses_for_stream_receipts",
+    ),
+    Planted(
+        "web-pages-post", edited(heads, "if name == b\"origin\" or", "if False or"),
+        f"{HEADS}::test_requests_of_web_pages_are_refused",
+    ),
+    Planted(
+        "any-content-type", edited(heads, "if kind not in _TYPES:", "if False:"),
+        f"{HEADS}::test_what_no_queue_manager_sends_is_refused",
+    ),
+    Planted(
+        "chunks-are-read", edited(heads, 'b"transfer-encoding" in known or', ""),
+        f"{HEADS}::test_what_no_queue_manager_sends_is_refused",
+    ),
+    Planted(
+        "long-bodies-of-anybody", edited(heads, "and not granted", "and False"),
+        f"{HEADS}::test_who_may_send_nowhere_may_post_what_a_receipt_takes",
     ),
 )  # fmt: skip

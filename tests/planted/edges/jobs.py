@@ -47,7 +47,7 @@ PLANTED = (
     ),
     Planted(
         "a-job-fails-messages-while-the-disk-is-full",
-        edited(core, "            except StorageReserve:\n                raise\n", ""),
+        edited(core, "except (StorageReserve, NoDirectory):", "except NoDirectory:"),
         CORE + "test_when_the_disk_is_nearly_full_a_job_waits_and_says_so",
     ),
     Planted(
@@ -87,7 +87,7 @@ PLANTED = (
     ),
     Planted(
         "a-job-ends-at-its-limit-though-some-failed",
-        edited(job_batches, "left = order.limit - work.done", "left = order.limit"),
+        edited(job_batches, "left = order.limit - self._work.done", "left = order.limit"),
         SERVICE + "test_a_limit_ends_it_and_a_filter_passes_over",
     ),
 )  # fmt: skip

@@ -9,8 +9,7 @@ import pytest
 from onceq.core.rights import demands
 from onceq.core.transaction import groups
 from onceq.core.transfer import admission, arrival
-from onceq.model import requests
-from onceq.model import rights as model
+from onceq.model import grant_index, identification, requests
 from onceq.model.requests import Request
 from onceq.service import api, doors
 from tests.planted.planted import Planted, demanded, edited
@@ -74,7 +73,7 @@ PLANTED = (
     ),
     Planted(
         "one-right-of-several-is-enough",
-        edited(demands, "for right in item.rights]", "for right in item.rights if not right]"),
+        edited(demands, "for right in rights]", "for right in rights if not right]"),
         SINGLE,
     ),
     Planted(
@@ -95,14 +94,14 @@ PLANTED = (
     ),
     Planted(
         "a-plain-peer-is-on-this-computer",
-        edited(doors, "            return Shown(NO_GUID, Actor(ActorKind.ADDRESS, address))\n",
-               "            return ON_THIS_COMPUTER\n"),
+        edited(identification, "        actor = Actor(ActorKind.ADDRESS, address)\n",
+               "        actor = HERE\n"),
         PACKETS,
     ),
     Planted(
         "whoever-comes-plainly-is-let-in",
-        edited(doors, "return None if is_loopback(address) else \"its address is not among "
-               "plain_peers\"", "return None"),
+        edited(doors, "return found if isinstance(found, str) else None\n\n    def _expected",
+               "return None\n\n    def _expected"),
         STRANGERS,
     ),
     Planted(
@@ -112,8 +111,7 @@ PLANTED = (
     ),
     Planted(
         "monitors-operate",
-        edited(model, "if one is right or right in _IMPLIED",
-               "if one is right or one is Right.MONITOR or right in _IMPLIED"),
+        edited(grant_index, "if right in _IMPLIED", "if one is Right.MONITOR or right in _IMPLIED"),
         ROWS,
     ),
 )  # fmt: skip

@@ -93,8 +93,8 @@ def newest_identifier_forgotten(patch: pytest.MonkeyPatch) -> None:
             for number in seen.numbers:
                 self.seen.pop((seen.source, seen.key, number, seen.sent), None)
 
-    original = State._see
-    patch.setattr(State, "_see", see)
+    original = State.see
+    patch.setattr(State, "see", see)
 
 
 def hole_passed_over(patch: pytest.MonkeyPatch) -> None:

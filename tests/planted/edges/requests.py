@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onceq.client import requesting
 from onceq.client.plans import tracking
+from onceq.model import numbers
 from tests.planted.planted import Planted, edited
 
 DAEMON = "tests/daemon/test_client_requests.py::"
@@ -27,5 +28,10 @@ PLANTED = (
         "new-replies-are-removed-with-old-ones",
         edited(tracking, "takewhile(", "filter("),
         "tests/unit/client/test_requesting.py::test_only_what_is_old_is_removed",
+    ),
+    Planted(
+        "numbers-are-as-long-as-they-like",
+        edited(numbers, "not 0 < len(text) <= DIGITS_MAX", "not text"),
+        "tests/fuzz/test_odd_texts.py::test_numbers_of_any_length_are_answered",
     ),
 )

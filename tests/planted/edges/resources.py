@@ -95,7 +95,7 @@ def _a_limit_of_no_time_undoes_all(patch: pytest.MonkeyPatch) -> None:
 
     def look(step: Any, nobody: object) -> None:
         for tx in list(step.units.all()):
-            idle_timeout._undo(step, tx)
+            idle_timeout._undo(step, tx, 1)
 
     patch.setitem(manager._TIMERS, Timer.IDLE, look)
 

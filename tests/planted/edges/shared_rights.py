@@ -6,6 +6,7 @@ from onceq.core.management import rights, shared_rights
 from onceq.core.rights import demands
 from onceq.core.state import snapshot
 from onceq.directory import rights_file
+from onceq.model import policy
 from onceq.model import rights as model
 from onceq.model import shared_rights as shared
 from onceq.service import naming
@@ -33,7 +34,7 @@ PLANTED = (
     ),
     Planted(
         "anybody-gives-rights-everywhere",
-        edited(demands, "if item.everywhere or item.rights", "if item.rights"),
+        edited(demands, "if item.everywhere or rights & WHOLE", "if rights & WHOLE"),
         CORE + "test_only_an_administrator_gives_rights_everywhere",
     ),
     Planted(
@@ -69,10 +70,9 @@ PLANTED = (
     Planted(
         "a-revocation-here-takes-from-the-directory",
         edited(
-            model,
-            "        for owner in (False, True):\n            before = self._grants.pop(",
-            "        self.shared = NO_RIGHTS\n"
-            "        for owner in (False, True):\n            before = self._grants.pop(",
+            policy,
+            "        for one in self.given(who, pattern):\n",
+            "        self.shared = NO_RIGHTS\n        for one in self.given(who, pattern):\n",
         ),
         CORE + "test_what_was_given_here_stays_when_the_directory_takes_it",
     ),

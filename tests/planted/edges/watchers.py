@@ -52,12 +52,26 @@ PLANTED = (
     ),
     Planted(
         "metrics-in-one-long-step",
-        edited(metrics, "        if not at % QUEUES_MEASURED_AT_ONCE:\n", "        if False:\n"),
+        edited(
+            metrics,
+            "            walk.see(step, queue)\n        if not at % QUEUES_MEASURED_AT_ONCE:\n",
+            "            walk.see(step, queue)\n        if False:\n",
+        ),
         f"{METRICS}::test_many_queues_are_seen_in_several_steps",
     ),
     Planted(
         "metrics-without-end",
         edited(metrics, "if len(self.rows) < METRICS_QUEUES_MAX:", "if True:"),
         f"{METRICS}::test_of_too_many_queues_those_with_the_oldest_messages_are_told_of",
+    ),
+    Planted(
+        "metrics-under-any-name",
+        edited(watching, "if host and not tls and not", "if False and not"),
+        f"{WATCHING}::test_a_name_that_was_made_to_lead_here_is_answered_nothing",
+    ),
+    Planted(
+        "metrics-for-pages-of-other-sites",
+        edited(watching, "if origin and urlsplit(origin)", "if False and urlsplit(origin)"),
+        f"{WATCHING}::test_a_page_of_another_site_is_answered_nothing",
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from onceq.core.rights import demands
 from onceq.core.state import branch_table
 from onceq.core.transaction import groups, xa_branch
+from onceq.model import xid
 from tests.planted.planted import Planted, edited
 
 TESTS = "tests/unit/core/rights/test_demands_groups.py::test_"
@@ -42,8 +43,18 @@ PLANTED = (
     ),
     Planted(
         "attempts-have-no-owner",
-        edited(demands, "    if first is not None and first.by !=", "    if False and first.by !="),
+        edited(xa_branch, "        _check_attempt(step, item)\n", ""),
+        f"{TESTS}nobody_decides_what_another_has_rolled_back",
+    ),
+    Planted(
+        "attempts-are-for-whoever-knows-them",
+        edited(xid, 'token.hex().encode(), by.encode()))', 'token.hex().encode()))'),
         f"{TESTS}nobody_prepares_in_the_attempt_of_another",
+    ),
+    Planted(
+        "attempts-are-marked-without-a-key",
+        edited(xid, "blake2b(whole, key=key, ", "blake2b(whole, "),
+        f"{TESTS}nobody_makes_the_identifier_of_an_attempt_up",
     ),
     Planted(
         "an-attempt-stays-open-when-it-is-over",
@@ -51,9 +62,9 @@ PLANTED = (
         f"{TESTS}nobody_prepares_in_the_attempt_of_another",
     ),
     Planted(
-        "an-attempt-is-decided-by-another-transaction",
-        edited(xa_branch, "            or table.attempt(item.gtrid) is not None\n", ""),
-        f"{TESTS}nobody_decides_an_attempt_of_another_under_its_identifier",
+        "all-transactions-that-decide-have-one-identifier",
+        edited(xa_branch, 'int.from_bytes(item.drawn, "big")', "0"),
+        f"{TESTS}nobody_names_the_transaction_that_a_commit_decides",
     ),
     Planted(
         "anybody-has-groups-forgotten",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from onceq.core.management import trail
 from onceq.core.rights import demands
 from onceq.core.state import branch_table, seen_rows
+from onceq.core.transaction import last_agent
 from onceq.model import requests
-from onceq.partners import recovery
+from onceq.partners import addresses, last_recovery, recovery, sqlite_last
 from tests.planted.planted import Planted, demanded, edited
 
+RECOVERY = "tests/unit/partners/test_last_recovery.py::test_"
 TESTS = "tests/unit/core/rights/test_demands_whose_rows.py::test_"
 ADDS = f"{TESTS}nobody_adds_to_the_rows_of_another"
 
@@ -20,7 +22,7 @@ PLANTED = (
     ),
     Planted(
         "whoever-looks-for-rows-takes-the-database-as-it-is",
-        edited(demands, "    if item.found >= 0:\n", "    if True:\n"),
+        edited(demands, "    if item.found != ROWS_ACCEPTED:\n", "    if True:\n"),
         f"{TESTS}a_database_is_shared_by_a_right",
     ),
     Planted(
@@ -49,9 +51,34 @@ PLANTED = (
     ),
     Planted(
         "that-a-database-is-taken-as-it-is-stands-in-no-trail",
-        edited(trail, 'Deed("accept database", item.agent) if item.found < 0 else NOTHING',
+        edited(trail,
+               'Deed("accept database", item.agent) if item.found == ROWS_ACCEPTED else NOTHING',
                "NOTHING"),
         f"{TESTS}an_operator_takes_any_database_as_it_is",
+    ),
+    Planted(
+        "a-failover-is-known-to-the-process-that-has-found-it",
+        edited(last_recovery, "            yield partial(asked.rows, name, ROWS_MISSING)\n", ""),
+        f"{RECOVERY}what_one_process_has_found_others_are_told",
+    ),
+    Planted(
+        "a-promise-is-made-for-a-database-that-was-set-back",
+        edited(last_agent, "    if set_back and agent_of(item.xid) in set_back:\n",
+               "    if False:\n"),
+        f"{RECOVERY}what_one_process_has_found_others_are_told",
+    ),
+    Planted(
+        "recovery-asks-at-the-first-address-only",
+        edited(addresses, "self.ways = {address: way, **self.ways}",
+               "self.ways = {**self.ways, address: way}"),
+        f"{RECOVERY}a_database_is_asked_where_it_answers",
+    ),
+    Planted(
+        "sqlite-goes-on-in-another-transaction",
+        edited(sqlite_last, '            connection.execute(f"RELEASE {_MARK}")\n',
+               "            connection.in_transaction\n"),
+        "tests/unit/partners/test_sqlite_last.py::"
+        "test_a_statement_that_begins_another_transaction_is_noticed",
     ),
     Planted(
         "rows-of-others-are-trouble",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from onceq.model.requests import AcceptClock, Steer
+from onceq.core.step.step import Step
+from onceq.model.requests import AcceptClock, SteerOutgoing
 from onceq.model.time import NEVER_S
 from tests.planted.planted import SIM, Planted
 
@@ -146,7 +148,13 @@ def _as_many_connections_as_strangers_want(patch: pytest.MonkeyPatch) -> None:
 def _tidy_gives_up_answers(patch: pytest.MonkeyPatch) -> None:
     from onceq.core.management import operations
 
-    patch.setitem(operations._WHOLE, Steer.TIDY, operations._forget_unanswered)
+    tidy = operations._tidy
+
+    def gives_up(step: Step, item: SteerOutgoing, answer: int | None) -> Iterator[None]:
+        operations._forget_unanswered(step)
+        return tidy(step, item, answer)
+
+    patch.setattr(operations, "_tidy", gives_up)
 
 
 def _answers_are_given_up_in_silence(patch: pytest.MonkeyPatch) -> None:
@@ -184,7 +192,7 @@ def _a_dry_run_accepts(patch: pytest.MonkeyPatch) -> None:
 def _names_are_not_pinned(patch: pytest.MonkeyPatch) -> None:
     from onceq.core.transfer import sessions
 
-    patch.setattr(sessions, "pinned_to_another", lambda *_: "")
+    patch.setattr(sessions, "may_not_serve", lambda *_: "")
 
 
 STRANGERS = "tests/conformance/test_strangers.py::"

@@ -16,6 +16,7 @@ from onceq.cli import commands
 from onceq.cli.building import everything, function_of
 from onceq.cli.main import run
 from onceq.cli.summaries import SUMMARIES, summaries
+from onceq.wire.app.frames import REVISION
 from tests.unit.client.scripted import Scripted, begun
 
 FORBIDDEN = (
@@ -97,9 +98,9 @@ def heavy(modules: set[str], which: Sequence[str] = FORBIDDEN) -> Iterator[str]:
 @pytest.mark.parametrize("path", LOOKS)
 def test_a_command_that_asks_loads_what_asking_needs(path: str, server: Scripted) -> None:
     future = begun(lambda: loaded("-q", server.address.path, *path.split()))
-    server.greet(name="ALPHA", id=bytes(range(16)), now_s=77)
+    server.greet(name="ALPHA", id=bytes(range(16)), now_s=77, revision=REVISION)
     request, code, _, _ = server.read()
-    server.say(request, [], code)
+    server.say(request, [] if path == "trail" else {"views": []}, code)
     code, modules = future.result(60)
     assert (code, list(heavy(modules))) == (0, [])
 
@@ -180,18 +181,29 @@ def test_a_help_page_lists_every_command_with_a_whole_line(
 ) -> None:
     assert run([*group.split(), "--help"]) == 0
     _, _, listed = capsys.readouterr().out.partition("\nCommands:\n")
-    assert [one.split()[0] for one in listed.splitlines() if one[2:3] > " "] == commands.below(
-        group
-    )
+    found = [one.split()[0] for one in listed.splitlines() if one[2:3] > " "]
+    assert found == [word.split()[0] for word in commands.below(group)]
     words = " ".join(f"{word} {said}" for word, said in summaries(group))
     assert listed.split() == words.split()
 
 
 def test_every_group_has_commands_and_every_command_its_group() -> None:
-    assert {path.partition(" ")[0] for path in commands.COMMANDS if " " in path} == set(
-        commands.GROUPS
-    )
+    first = {path.partition(" ")[0] for path in commands.COMMANDS if " " in path}
+    assert first - set(commands.COMMANDS) == set(commands.GROUPS)
+    assert not set(commands.COMMANDS) & set(commands.GROUPS)
     assert all(commands.below(group) for group in commands.GROUPS)
+
+
+def test_a_command_that_stands_alone_may_have_others_behind_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for words in (["trail"], ["trail", "verify"], ["trail", "heads"]):
+        assert run([*words, "--help"]) == 0
+        assert (
+            SUMMARIES[" ".join(words)].split()[:4]
+            == capsys.readouterr().out.split("\n\n")[1].split()[:4]
+        )
+    assert run(["trail", "nonsense"]) == 2
 
 
 def test_what_can_be_said_of_tables_is_said_of_commands_that_exist() -> None:

@@ -11,6 +11,8 @@ import pytest
 from onceq.cli import completion
 from onceq.cli.common import TOP
 from onceq.cli.main import app, main, run
+from onceq.model.requests import Look
+from onceq.wire.app.frames import REVISION
 from tests.unit.client.scripted import WAIT_S, Scripted, begun
 
 
@@ -92,10 +94,10 @@ def test_names_are_those_of_the_manager_that_the_line_names(
     with Scripted(tmp_path) as server:
 
         def answers() -> None:
-            server.greet()
-            for found in ([{"path": "private$\\one", "number": 1}], []):
-                request, code, _, _ = server.read()
-                server.say(request, found, code)
+            server.greet(revision=REVISION)
+            request, code, look, _ = server.read()
+            assert look == Look("queues", part="pr")
+            server.say(request, {"views": [{"path": "private$\\one", "number": 1}]}, code)
 
         done = begun(answers)
         assert asked(monkeypatch, capsys, line.format(server.address.path)) == ["private$/one"]

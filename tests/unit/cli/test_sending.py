@@ -104,5 +104,6 @@ def test_what_is_no_json_is_counted_and_named() -> None:
     found = checked_json(iter([[b"1", b'{"a": 2}'], [], [b"[3]", b"{", b"5"]]))
     assert next(found) == [b"1", b'{"a": 2}']
     assert next(found) == []
+    assert next(found) == [b"[3]"], "what stands before it is sent"
     with pytest.raises(InvalidParameter, match="message 4 of the input is not JSON"):
         next(found)

@@ -13,6 +13,7 @@ from onceq.model.views.managers import StatusView
 from onceq.model.views.queues import OutgoingView, QueueView
 
 LANE = 4 << 56
+NOW_S = 1_800_000_000
 
 
 def queue(messages: int, last: int, **more: object) -> QueueView:
@@ -22,9 +23,9 @@ def queue(messages: int, last: int, **more: object) -> QueueView:
 
 def seen(at_s: float, *views: QueueView | OutgoingView, life: str = "1", log: int = 0) -> Seen:
     return Seen(
-        at_s, StatusView(name="ALPHA", life=life, log_position=log),
+        at_s, NOW_S, StatusView(name="ALPHA", life=life, log_position=log),
         [one for one in views if isinstance(one, QueueView)],
-        [one for one in views if isinstance(one, OutgoingView)], 0, {},
+        [one for one in views if isinstance(one, OutgoingView)], 0,
     )  # fmt: skip
 
 
@@ -76,7 +77,7 @@ def test_what_stands_still_is_said() -> None:
     still = queue(5, LANE + 5)
     ((line,), _) = lines_of(seen(1.0, still), seen(2.0, still))
     assert line.note == "nobody takes them"
-    delayed = replace(still, path="private$\\q;delayed")
+    delayed = replace(still, path="private$\\q;delayed", parent="q")
     ((line,), _) = lines_of(seen(1.0, delayed), seen(2.0, delayed))
     assert line.note == "received later"
     held = queue(5, LANE + 5, locked=5)
@@ -88,7 +89,31 @@ def test_outgoing_queues_say_why_and_what_is_in_doubt() -> None:
     old = OutgoingView(destination="x", messages=9, transmitted=10)
     new = OutgoingView(destination="x", messages=5, transmitted=14, in_doubt=2, paused_since=1)
     _, (line,) = lines_of(seen(1.0, old), seen(3.0, new))
-    assert (line.left_s, line.note) == (2.0, "2 in doubt; paused")
+    assert (line.left_s, line.note) == (2.0, "paused; 2 in doubt")
+
+
+def test_how_old_the_first_message_is_comes_with_the_queue() -> None:
+    views = queue(5, LANE + 5, oldest=NOW_S - 90), OutgoingView(destination="x", oldest=NOW_S + 5)
+    ((line,), (far,)) = lines_of(None, seen(1.0, *views))
+    assert (line.age_s, far.age_s) == (90, 0)  # the clocks differ
+
+
+def test_a_queue_that_is_empty_now_has_been_emptied() -> None:
+    """Only those in which something is are looked at."""
+    before, now = seen(1.0, queue(8, LANE + 8)), seen(3.0)
+    ((line,), _) = lines_of(before, now)
+    assert (line.name, line.messages, line.left_s) == ("private$\\q", 0, 4.0)
+    cut = replace(now, left_out=1)
+    assert lines_of(before, cut)[0] == [], "it may be one of those that were not looked at"
+
+
+def test_a_queue_that_was_empty_has_rates() -> None:
+    """It was not told of then."""
+    before, now = seen(1.0), seen(3.0, queue(8, LANE + 8))
+    ((line,), _) = lines_of(before, now)
+    assert (line.came_s, line.left_s) == (4.0, 0.0)
+    ((line,), _) = lines_of(replace(before, left_out=1), now)
+    assert line.came_s is None, "it may be one of those that were not looked at"
 
 
 def test_where_most_moves_stands_first() -> None:
@@ -103,7 +128,9 @@ def test_where_most_moves_stands_first() -> None:
 def test_the_line_about_all_of_it() -> None:
     assert log_rate(seen(1.0), seen(3.0, log=4096)) == 2048
     assert "log 2.0 KiB/s" in summary(seen(1.0), 2048)
-    one = Seen(1.0, StatusView(space_low=True, offline_since=7, dead_letters=1), [], [], None, {})
+    one = Seen(
+        1.0, NOW_S, StatusView(space_low=True, offline_since=7, dead_letters=1), [], [], None
+    )
     said = summary(one, None)
     assert "? in doubt" in said
     assert "1 dead letter" in said

@@ -6,7 +6,7 @@ import pytest
 
 from onceq.client import bodies
 from onceq.client.link import Greeting
-from onceq.client.plans import unit_of_work
+from onceq.client.plans import sending_unit
 from onceq.client.session import Session
 from tests.unit.client.script import Script
 
@@ -24,6 +24,6 @@ def session() -> Session:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything flushes early."""
-    monkeypatch.setattr(unit_of_work, "FLUSH_BYTES", 1_000)
-    monkeypatch.setattr(unit_of_work, "FLUSH_MESSAGES", 20)
+    monkeypatch.setattr(sending_unit, "FLUSH_BYTES", 1_000)
+    monkeypatch.setattr(sending_unit, "FLUSH_MESSAGES", 20)
     monkeypatch.setattr(bodies, "PART_BYTES_MAX", 500)

@@ -63,12 +63,14 @@ class Scripted:
         self._parser = frames.Parser()
         self._ready.clear()
 
-    def greet(self, *, name: str = "ALPHA", id: bytes = bytes(16), now_s: int = 1_000) -> None:
+    def greet(
+        self, *, name: str = "ALPHA", id: bytes = bytes(16), now_s: int = 1_000, revision: int = 0
+    ) -> None:  # fmt: skip
         """Accept and answer the hello."""
         self.accept()
         request, code, _, _ = self.read()
         assert code == Code.HELLO
-        self.write(request, code | ANSWER, frames.Welcome(1, name, id, now_s))
+        self.write(request, code | ANSWER, frames.Welcome(1, name, id, now_s, revision=revision))
 
     def read(self) -> tuple[int, int, Any, bytes]:
         """The next request."""
@@ -77,10 +79,8 @@ class Scripted:
             raw = self.peer.recv(1 << 16)
             assert raw, "the client closed the connection"
             for request, code, head, data in self._parser.feed(raw):
-                hello = code == Code.HELLO
-                decoded = (
-                    frames.decode_head(head, frames.Hello) if hello else read(code, head, data)
-                )
+                kind = {Code.HELLO: frames.Hello, Code.PROVE: frames.Prove}.get(Code(code))
+                decoded = frames.decode_head(head, kind) if kind else read(code, head, data)
                 self._ready.append((request, code, decoded, bytes(data)))
         return self._ready.pop(0)
 

@@ -56,6 +56,9 @@ class ScriptLink:
 
 
 class AsyncScriptLink(ScriptLink):
+    def check_loop(self, *, leaving: bool = False) -> None:
+        return
+
     async def look(self) -> bool:  # type: ignore[override]
         return self.alive
 

@@ -24,10 +24,20 @@ from onceq.errors import (
 )
 from onceq.model import requests
 from onceq.model.views.looks import LOOKS
-from onceq.wire.app.frames import REVISION, Code
+from onceq.model.views.pages import Page
+from onceq.wire.app.frames import REVISION, REVISION_PAGES, Code
 from tests.unit.client.scripted import WAIT_S, Scripted, begun
 
-OTHERWISE = {"look", "look_on", "close", "group_versions", "readers", "peek_many"}
+OTHERWISE = {
+    "look",
+    "look_at_page",
+    "look_at_all",
+    "close",
+    "group_versions",
+    "readers",
+    "peek_many",
+    "waiting",
+}
 """Methods that a queue manager of the client library does not have by these names, and one that
 waits there."""
 
@@ -60,11 +70,24 @@ def test_every_look_has_the_word_and_the_type_of_the_table(monkeypatch: pytest.M
         seen.append((what, kind))
         return []
 
+    def look_at_page(self: Asking, what: str, kind: Any, name: str = "", **asked: Any) -> Any:
+        seen.append((what, Page[kind]))
+        return Page()
+
     monkeypatch.setattr(Asking, "look", look)
+    monkeypatch.setattr(Asking, "look_at_page", look_at_page)
     made = object.__new__(Asking)
     made.revision = REVISION
     for name, one in methods().items():
-        if name in ("look", "look_on", "close", "list_members", "peek_many"):
+        if name in (
+            "look",
+            "look_at_all",
+            "close",
+            "list_members",
+            "peek_many",
+            "look_at_page",
+            "waiting",
+        ):
             continue
         needed = [p for p in list(inspect.signature(one).parameters.values())[1:]
                   if p.default is p.empty]  # fmt: skip
@@ -85,28 +108,24 @@ def test_who_answers_is_known(asking: Asking) -> None:
     assert (asking.name, asking.id) == ("ALPHA", "03020100-0504-0706-0809-0a0b0c0d0e0f")
 
 
-def test_a_long_list_comes_in_portions(asking: Asking, server: Scripted) -> None:
-    future = begun(asking.queues)
-    portions = [
-        [{"path": "a", "number": 4}, {"path": "a;x", "number": 5, "parent": "a"}],
-        [{"path": "b", "number": 9}],
-        [],
+def test_a_long_list_comes_in_pages(asking: Asking, server: Scripted) -> None:
+    asking.revision = REVISION
+    future = begun(lambda: asking.queues(only="busy"))
+    pages = [
+        ("", {"views": [{"path": "a", "number": 4}], "next": "[4]"}),
+        ("[4]", {"views": [{"path": "b", "number": 9}], "next": "", "of": 2}),
     ]
-    for after, portion in zip(("0", "4", "9"), portions, strict=True):
+    for after, page in pages:
         request, code, asked, _ = server.read()
-        assert asked == requests.Look("queues-behind", after)
-        server.say(request, portion, code)
-    assert [queue.path for queue in future.result(WAIT_S)] == ["a", "a;x", "b"]
+        assert asked == requests.Look("queues", after=after, only="busy")
+        server.say(request, page, code)
+    assert [queue.path for queue in future.result(WAIT_S)] == ["a", "b"]
 
 
-def test_an_older_queue_manager_tells_all_at_once(asking: Asking, server: Scripted) -> None:
-    future = begun(asking.outgoing)
-    request, code, _, _ = server.read()
-    server.fail(request, "invalid-parameter", "no such look", code)
-    request, code, asked, _ = server.read()
-    assert asked == requests.Look("outgoing", "")
-    server.say(request, [{"destination": "x"}], code)
-    assert [one.destination for one in future.result(WAIT_S)] == ["x"]
+def test_an_older_queue_manager_is_named_as_one(asking: Asking) -> None:
+    asking.revision = REVISION_PAGES - 1
+    with pytest.raises(UnsupportedOperation, match="does not tell a list in pages"):
+        asking.outgoing()
 
 
 def test_the_trail_is_read_to_its_end(asking: Asking, server: Scripted) -> None:

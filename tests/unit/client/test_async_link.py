@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from onceq.client import async_link
 from onceq.client.address import Address
 from onceq.client.async_link import AsyncLink
 from onceq.client.credentials import Credentials
@@ -32,7 +33,7 @@ def look(name: str = "") -> Request:
     return Request(requests.SetQueue(name, {}))
 
 
-def receive(late: Callable[[Batch], None] | None = None) -> Request:
+def receive(late: Callable[[Batch | None], None] | None = None) -> Request:
     head = requests.Receive("q", wait_ms=-1)
     return Request(head, late=late)
 
@@ -166,7 +167,7 @@ def test_lazy_requests_go_out_with_the_next(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_receive_is_cancelled_there_and_its_messages_are_kept(tmp_path: Path) -> None:
-    kept: list[Batch] = []
+    kept: list[Batch | None] = []
 
     async def body(link: AsyncLink, server: Scripted) -> None:
         task = asyncio.create_task(link.call(receive(kept.append)))
@@ -178,7 +179,7 @@ def test_a_cancelled_receive_is_cancelled_there_and_its_messages_are_kept(tmp_pa
         server.hand(request, b"crossed")
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert [bytes(b) for batch in kept for b in batch.run] == [b"crossed"]
+        assert [bytes(b) for batch in kept if batch is not None for b in batch.run] == [b"crossed"]
 
     run(tmp_path, body)
 
@@ -234,7 +235,7 @@ def test_a_manager_that_does_not_answer_does_not_keep_a_task_from_ending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, twice: bool
 ) -> None:
     monkeypatch.setattr("onceq.client.async_link.CANCEL_S_MAX", WAIT_S if twice else 0.0)
-    kept: list[Batch] = []
+    kept: list[Batch | None] = []
 
     async def body(link: AsyncLink, server: Scripted) -> None:
         task = asyncio.create_task(link.call(receive(kept.append)))
@@ -252,25 +253,25 @@ def test_a_manager_that_does_not_answer_does_not_keep_a_task_from_ending(
         await other
 
     run(tmp_path, body)
-    assert [bytes(b) for batch in kept for b in batch.run] == [b"much later"]
+    assert [bytes(b) for batch in kept if batch is not None for b in batch.run] == [b"much later"]
 
 
 def test_messages_that_came_in_the_moment_of_cancelling_are_kept(tmp_path: Path) -> None:
-    kept: list[Batch] = []
+    kept: list[Batch | None] = []
 
     async def body(link: AsyncLink, server: Scripted) -> None:
         task = asyncio.create_task(link.call(receive(kept.append)))
         request, _, _, _ = await soon(server.read)
-        future, _ = link._waiting[request]
+        place, _, _ = link._waiting[request]
         server.hand(request, b"just now")
-        while not future.done():
+        while place.awaited:
             await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     run(tmp_path, body)
-    assert [bytes(b) for batch in kept for b in batch.run] == [b"just now"]
+    assert [bytes(b) for batch in kept if batch is not None for b in batch.run] == [b"just now"]
 
 
 def test_a_cancelled_request_of_another_kind_is_just_forgotten(tmp_path: Path) -> None:
@@ -340,3 +341,24 @@ def test_a_refused_hello_is_raised(tmp_path: Path) -> None:
                 await task
 
     asyncio.run(main())
+
+
+def test_an_answer_whose_taking_is_interrupted_leaves_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal handler that raises while the loop takes an answer (finding K5)."""
+
+    async def body(link: AsyncLink, server: Scripted) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        task = asyncio.create_task(link.call(look()))
+        request, _, _, _ = await soon(server.read)
+
+        def interrupted(*said: object) -> object:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(async_link, "decode", interrupted)
+        server.say(request, None)
+        with pytest.raises(LinkLost, match="interrupted"):
+            await asyncio.wait_for(task, WAIT_S)
+
+    run(tmp_path, body)

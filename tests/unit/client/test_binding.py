@@ -85,7 +85,8 @@ def test_a_mistake_in_a_call_is_named_as_the_operation(script: Script, session: 
         (onceq.QueueManager, "cursor", "(self, queue: str, *, access: str = receive) -> Cursor"),
         (aio.AsyncQueueManager, "send_tracked",
          "(self, destination: str, body: Body | Nothing = NOTHING, *, json: object = NOTHING, "
-         "transactional: bool = False, **properties: Unpack[SendProperties]) -> AsyncTracked"),
+         "transactional: bool | None = None, "
+         "**properties: Unpack[SendProperties]) -> AsyncTracked"),
         (onceq.Branch, "prepare", "(self) -> Vote"),
     ],
 )  # fmt: skip

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
-from onceq.client.address import Address
-from onceq.client.connecting import connected, greet
+from onceq import aio
+from onceq.client import async_link, connecting, opening
+from onceq.client.address import Address, parse
+from onceq.client.connecting import connected, greet, judge_ungreeted, kept_s
 from onceq.client.credentials import AUTHORITIES, Credentials
 from onceq.client.tls_socket import TlsSocket
-from onceq.errors import ServiceNotAvailable, WrongAddress
+from onceq.errors import ManagerAway, OnceqError, ServiceNotAvailable, WrongAddress
 from onceq.wire.app import frames
 from tests.unit.client.scripted import WAIT_S, Scripted, begun
 from tests.unit.client.tls_door import Authority, Door
+
+TIMEOUT_S = 0.2
 
 
 def greeted(address: Address) -> tuple[str, type]:
     """Connect and greet; who answers, and by what kind of socket."""
     shown = Credentials()
+    since = time.monotonic()
     own = connected(address, WAIT_S, shown)
     try:
-        return greet(own, address, frames.Parser(), shown).name, type(own)
+        parser = frames.Parser()
+        return greet(own, address, parser, shown, since=since, timeout=WAIT_S).name, type(own)
     finally:
         own.close()
 
@@ -63,3 +71,43 @@ def test_one_that_hangs_up_at_once_is_a_wrong_address(tmp_path: Path) -> None:
 def test_nobody_there(tmp_path: Path) -> None:
     with pytest.raises(ServiceNotAvailable, match="is it running"):
         greeted(Address(path=str(tmp_path / "none.sock")))
+
+
+@pytest.mark.parametrize("face", ["threads", "tasks"])
+def test_the_question_over_http_is_within_the_time_out(
+    face: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connecting to a silent one took its time-out, and then that of the question."""
+    until: list[float] = []
+
+    def judged(address: Address, error: OnceqError, by: float) -> OnceqError:
+        until.append(by)
+        return error
+
+    for module in (connecting, async_link):
+        monkeypatch.setattr(module, "judge_ungreeted", judged)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"onceq://127.0.0.1:{silent.getsockname()[1]}"
+        begun_at = time.monotonic()
+        with pytest.raises(ServiceNotAvailable):
+            if face == "threads":
+                opening.connect(where, timeout=TIMEOUT_S)
+            else:
+                asyncio.run(_connected_in_a_task(where))
+        (by,) = until
+        assert begun_at + TIMEOUT_S <= by <= time.monotonic() + TIMEOUT_S
+        assert 0 < kept_s(parse(where), TIMEOUT_S) < TIMEOUT_S
+
+
+async def _connected_in_a_task(where: str) -> None:
+    await aio.connect(where, timeout=TIMEOUT_S)
+
+
+def test_nobody_is_asked_when_the_time_is_over() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        address = Address(host="127.0.0.1", port=server.getsockname()[1])
+        error = ManagerAway("silent")
+        assert judge_ungreeted(address, error, time.monotonic()) is error
+        with pytest.raises(BlockingIOError):
+            server.accept()

@@ -22,20 +22,21 @@ from onceq.client.credentials import (
     Credentials,
     Tls,
 )
-from onceq.client.link import Greeting
 from onceq.client.opening import connect
 from onceq.client.socket_link import SocketLink
 from onceq.errors import (
     AccessDenied,
     ConfigurationError,
+    MalformedPacket,
     ManagerAway,
     OnceqError,
     UnknownVersion,
     WrongAddress,
 )
-from onceq.model.tokens import SECRET_BYTES, text_of
+from onceq.model.tokens import NONCE_BYTES, SECRET_BYTES, text_of
 from onceq.wire.app import frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
+from tests.proofs import Knowing, token_of
 from tests.unit.client.scripted import WAIT_S, Scripted, begun
 from tests.unit.client.tls_door import Authority, Door
 
@@ -60,7 +61,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def shown(credentials: Credentials, address: Address = SOCKET, peer: str = "") -> str:
-    return credentials.greeting(address, peer).head.token
+    return token_of(credentials.greeting(address, peer))
 
 
 # ---- where it is found ------------------------------------------------------------------------
@@ -191,7 +192,7 @@ def test_it_is_not_shown_where_others_can(peer: str) -> None:
 def test_no_text_of_ours_has_it(file: Path) -> None:
     for credentials in (Credentials(token=SHOWN), Credentials(token_file=file)):
         hello = credentials.greeting(SOCKET, "")
-        for one in (credentials, hello, hello.head, hello._found):
+        for one in (credentials, hello, hello.first, hello._found):
             assert SHOWN not in repr(one)
             assert SHOWN not in str(one)
 
@@ -233,16 +234,74 @@ def by_task(address: Address, credentials: Credentials) -> None:
     asyncio.run(AsyncLink.connect(address, WAIT_S, credentials=credentials))
 
 
-def test_the_hello_has_the_token_behind_the_fields_of_before(server: Scripted) -> None:
-    answering = begun(server.accept)
-    making = begun(lambda: by_thread(server.address, Credentials(token=SHOWN)))
-    answering.result(WAIT_S)
+def proven(server: Scripted, text: str) -> int:
+    """Whoever has connected has that token, and was told that this is who has made it; the number
+    of its hello."""
+    request, code, asked, _ = server.read()
+    assert code == Code.PROVE
+    knowing = Knowing(text, asked)
+    server.write(request, code | ANSWER, knowing.answer)
     request, code, head, _ = server.read()
-    assert (head.version, head.program, head.token) == (frames.VERSION, "onceq", SHOWN)
-    server.write(
-        request, code | ANSWER, frames.Welcome(1, "A", bytes(16), 0, revision=frames.REVISION)
-    )
-    making.result(WAIT_S)
+    assert (code, head.version, head.program) == (Code.HELLO, frames.VERSION, "onceq")
+    assert knowing.proven(head)
+    return request
+
+
+def test_a_token_is_proven_before_the_hello(server: Scripted) -> None:
+    def work() -> None:
+        for _ in range(2):
+            server.accept()
+            welcome = frames.Welcome(1, "A", bytes(16), 0, revision=frames.REVISION)
+            server.write(proven(server, SHOWN), Code.HELLO | ANSWER, welcome)
+
+    answering = begun(work)
+    for kind in (by_thread, by_task):
+        kind(server.address, Credentials(token=SHOWN))
+    answering.result(WAIT_S)
+
+
+@pytest.mark.parametrize("what", ["another token", "another connection", "nothing"])
+def test_who_does_not_know_a_token_is_not_told_it(server: Scripted, what: str) -> None:
+    """All that is said to it is the name, and a number that was drawn."""
+    heard: list[bytes] = []
+
+    def work() -> None:
+        for _ in range(2):
+            server.accept()
+            request, code, asked, _ = server.read()
+            assert (asked.token, len(asked.nonce)) == ("billing", NONCE_BYTES)
+            other = text_of("billing", bytes(SECRET_BYTES))
+            knowing = {
+                "another token": Knowing(other, asked),
+                "another connection": Knowing(SHOWN, asked, b"tcp"),
+            }.get(what)
+            known = knowing.answer if knowing else frames.Known(b"", b"", b"")
+            server.write(request, code | ANSWER, known)
+            assert server.peer is not None
+            heard.append(server.peer.recv(1 << 16))
+
+    answering = begun(work)
+    for kind in (by_thread, by_task):
+        with pytest.raises(AccessDenied, match=r"was not told, .*: it is wrong, was revoked"):
+            kind(server.address, Credentials(token=SHOWN))
+    answering.result(WAIT_S)
+    assert heard == [b"", b""]
+
+
+def test_an_answer_to_what_was_not_asked_is_none(server: Scripted) -> None:
+    """Who greets a token that it has not proven to know is not believed; nor is who wants one
+    proven that was not shown."""
+
+    def welcome(request: int) -> None:
+        said = frames.Welcome(1, "A", bytes(16), 0, revision=frames.REVISION)
+        server.write(request, Code.HELLO | ANSWER, said)
+
+    def known(request: int) -> None:
+        server.write(request, Code.PROVE | ANSWER, frames.Known(b"", b"", b""))
+
+    for answer, shows in ((welcome, Credentials(token=SHOWN)), (known, Credentials())):
+        for error in by_both(server, answer, shows):
+            assert "answers what was not asked" in error.text
 
 
 def test_one_that_is_not_taken_is_named_by_its_place(server: Scripted, file: Path) -> None:
@@ -252,7 +311,7 @@ def test_one_that_is_not_taken_is_named_by_its_place(server: Scripted, file: Pat
     for error in by_both(server, refuse, Credentials(token_file=file)):
         assert type(error) is AccessDenied
         assert f"the token in {file}" in error.text
-        assert "wrong, was revoked, or has expired" in error.text
+        assert "was revoked, or has expired" in error.text
         assert SHOWN not in error.text
 
 
@@ -275,31 +334,17 @@ def test_other_refusals_are_as_they_are(server: Scripted) -> None:
         assert error.text == "too many wrong tokens"
 
 
-def test_a_manager_that_looks_at_no_tokens_is_not_believed(server: Scripted) -> None:
-    """It passes over the field, and would take whoever asks for somebody else."""
+def test_a_manager_that_wants_the_token_itself_is_not_told_it(server: Scripted) -> None:
+    """Versions before this one know no proof, and refuse it as a first frame that is no hello."""
 
-    def welcome(request: int) -> None:
-        old = frames.Welcome(1, "A", bytes(16), 0, revision=frames.REVISION_TOKENS - 1)
-        server.write(request, Code.HELLO | ANSWER, old)
+    def refuse(request: int) -> None:
+        server.fail(0, "malformed-packet", "a hello comes first, and once")
 
-    for error in by_both(server, welcome, Credentials(token=SHOWN)):
+    for error in by_both(server, refuse, Credentials(token=SHOWN)):
         assert type(error) is UnknownVersion
-        assert "knows no tokens" in error.text
-        assert "the token that was given" in error.text
-    told = Greeting("A", bytes(16), 0, revision=0)
-    assert Credentials().greeting(SOCKET, "").accepted(told) is told
-
-
-def test_an_older_manager_passes_over_the_token() -> None:
-    """Its hello had two fields; see the docstring of ``Hello``."""
-    import msgspec
-
-    class OldHello(msgspec.Struct, array_like=True):
-        version: int
-        program: str = ""
-
-    raw = msgspec.msgpack.encode(frames.Hello(frames.VERSION, "onceq", SHOWN))
-    assert msgspec.msgpack.decode(raw, type=OldHello) == OldHello(1, "onceq")
+        assert "was not told the token that was given" in error.text
+    for error in by_both(server, refuse, Credentials()):
+        assert type(error) is MalformedPacket
 
 
 # ---- TLS ----------------------------------------------------------------------------------------
@@ -382,15 +427,12 @@ def test_a_file_that_is_missing_is_named_before_anybody_is_connected_to(tmp_path
 
 
 def test_connecting_takes_them_for_threads_and_for_tasks(server: Scripted, file: Path) -> None:
-    def greet() -> list[str]:
-        tokens = []
-        for _ in range(2):
+    def greet() -> None:
+        for token in (SHOWN, OTHER):
             server.accept()
-            request, _, head, _ = server.read()
-            tokens.append(head.token)
+            request = proven(server, token)
             welcome = frames.Welcome(1, "A", bytes(16), 0, revision=frames.REVISION)
             server.write(request, Code.HELLO | ANSWER, welcome)
-        return tokens
 
     greeting = begun(greet)
     with connect(server.address.path, token_file=file) as qm:
@@ -401,4 +443,4 @@ def test_connecting_takes_them_for_threads_and_for_tasks(server: Scripted, file:
             assert OTHER not in repr(other)
 
     asyncio.run(work())
-    assert greeting.result(WAIT_S) == [SHOWN, OTHER]
+    greeting.result(WAIT_S)

@@ -48,7 +48,7 @@ def test_it_is_sent_looked_for_behind_what_others_wait_for_and_removed(
 ) -> None:
     script.will(Code.RECEIVE, BEHIND, REPLY)
     script.will(Code.REMOVE, 1)
-    assert script.run(request(known, Q, b"?", timeout=9.5)).body == b"reply"
+    assert script.run(request(known, Q, b"?", transactional=False, timeout=9.5)).body == b"reply"
     assert script.codes() == ["SEND", "RECEIVE", "RECEIVE", "REMOVE"]
     (sent,) = script.request(0, requests.Send).items
     assert sent.values["response_queue"] == REPLIES
@@ -64,7 +64,7 @@ def test_it_is_sent_looked_for_behind_what_others_wait_for_and_removed(
 
 def test_a_request_that_waits_for_ever_never_expires(script: Script, known: Session) -> None:
     script.will(Code.RECEIVE, REPLY)
-    script.run(request(known, Q, b"?", timeout=None))
+    script.run(request(known, Q, b"?", transactional=False, timeout=None))
     (sent,) = script.request(0, requests.Send).items
     assert "time_to_be_received" not in sent.values
 
@@ -74,20 +74,20 @@ def test_a_reply_that_is_here_is_not_lost_with_the_connection(
 ) -> None:
     script.will(Code.RECEIVE, REPLY)
     script.will(Code.REMOVE, LinkLost("cut"))
-    assert script.run(request(known, Q, b"?")).body == b"reply"
+    assert script.run(request(known, Q, b"?", transactional=False)).body == b"reply"
 
 
 def test_a_lost_connection_says_what_was_sent(script: Script, known: Session) -> None:
     script.will(Code.RECEIVE, LinkLost("cut"))
     with pytest.raises(LinkLost, match=r"request .*\\1 to .* was sent"):
-        script.run(request(known, Q, b"?"))
+        script.run(request(known, Q, b"?", transactional=False))
     script.will(Code.RECEIVE, ManagerAway("it is not back"))
     with pytest.raises(ServiceNotAvailable, match="was sent") as raised:
-        script.run(request(known, Q, b"?"))
+        script.run(request(known, Q, b"?", transactional=False))
     assert not isinstance(raised.value, Retryable), "the request has happened"
     script.will(Code.SEND, ServiceNotAvailable("away"))
     with pytest.raises(ServiceNotAvailable, match=r"^away$"):
-        script.run(request(known, Q, b"?"))
+        script.run(request(known, Q, b"?", transactional=False))
 
 
 def test_what_cannot_be_seen_is_not_claimed(script: Script, known: Session) -> None:
@@ -95,7 +95,7 @@ def test_what_cannot_be_seen_is_not_claimed(script: Script, known: Session) -> N
     script.will(Code.RECEIVE, *[ReceiveTimeout()] * 5)
     script.will(Code.LOOK, *[AccessDenied("nobody has granted monitor")] * 2)
     with pytest.raises(ReplyTimeout, match=r"cannot see \(nobody has granted") as caught:
-        script.run(request(known, Q, b"?", timeout=0.0))
+        script.run(request(known, Q, b"?", transactional=False, timeout=0.0))
     assert caught.value.request == str(MessageId(known.source, 1))
 
 
@@ -116,4 +116,4 @@ def test_a_connection_that_is_lost_at_the_end_is_said(script: Script, known: Ses
     script.will(Code.LOOK, LinkLost("cut"))
     script.will(Code.RECEIVE, *[ReceiveTimeout()] * 3)
     with pytest.raises(LinkLost, match=r"was sent, and then: cut"):
-        script.run(request(known, Q, b"?", timeout=0.0))
+        script.run(request(known, Q, b"?", transactional=False, timeout=0.0))

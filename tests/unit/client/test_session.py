@@ -125,7 +125,7 @@ def test_commits_that_were_never_begun_are_not_asked_for() -> None:
 def test_names_known_are_bounded() -> None:
     mine = session()
     for number in range(DESTINATIONS_MAX + 1):
-        mine.learn(f"q{number}")
+        mine.learn(f"q{number}", None)
     assert f"q{DESTINATIONS_MAX}" in mine.destinations
     assert len(mine.destinations) == 1
     for number in range(DESTINATIONS_MAX + 1):

@@ -8,10 +8,12 @@ import socket
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TypeVar
 
 import pytest
 
+from onceq.client import connecting
 from onceq.client.address import Address
 from onceq.client.async_link import AsyncLink
 from onceq.client.credentials import AUTHORITIES
@@ -49,13 +51,31 @@ def receive() -> Request:
     return Request(requests.Receive("q", wait_ms=-1))
 
 
-@pytest.fixture(params=["plain", "tls"])
+class Green(socket.socket):
+    """As gevent's: it waits for bytes although it is told not to, here for ever."""
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        ready, _, _ = select.select([self], [], [], 0)
+        assert ready or not flags & socket.MSG_DONTWAIT, "it would wait"
+        return super().recv(size, flags)
+
+
+def green_connection(address: tuple[str, int], timeout: float) -> Green:
+    made = Green(fileno=socket.create_connection(address, timeout).detach())
+    made.settimeout(timeout)
+    return made
+
+
+@pytest.fixture(params=["plain", "tls", "green", "green-tls"])
 def server(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Scripted]:
-    """Everything here holds over TLS as well."""
+    """Everything here holds over TLS as well, and with sockets of greenlets (finding K11)."""
+    if "green" in request.param:
+        green = vars(socket) | {"socket": Green, "create_connection": green_connection}
+        monkeypatch.setattr(connecting, "socket", SimpleNamespace(**green))
     with Scripted(tmp_path) as made:
-        if request.param == "plain":
+        if "tls" not in request.param:
             yield made
             return
         authority = Authority(tmp_path)
@@ -126,9 +146,10 @@ def test_the_port_of_queue_managers_is_not_that_of_applications() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def hang_up() -> None:
-            peer, _ = listening.accept()
-            peer.recv(1 << 16)
-            peer.close()
+            for _ in range(2):  # It is asked whether it is an HTTP server, too.
+                peer, _ = listening.accept()
+                peer.recv(1 << 16)
+                peer.close()
 
         address = Address(host="127.0.0.1", port=listening.getsockname()[1])
         words = "is that the port for other queue managers .* client_listen"
@@ -384,7 +405,7 @@ def test_an_interrupted_call_ends_the_connection(
 ) -> None:
     """Bytes may have been taken from the socket that nobody has seen."""
 
-    def interrupted() -> None:
+    def interrupted(*, until: float | None) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(link, "_read", interrupted)

@@ -16,6 +16,7 @@ from onceq.model.identity import guid_text
 from onceq.model.limits import TOKEN_LINES_MAX
 from onceq.model.tokens import SECRET_BYTES, text_of
 from onceq.tls.identity import urn_of
+from tests.proofs import token_of
 
 ONE, TWO, THREE = (text_of("billing", bytes([n]) * SECRET_BYTES) for n in (1, 2, 3))
 HUB, SPOKE = b"H" * 16, b"S" * 16
@@ -48,7 +49,7 @@ class File:
             proof = {"subjectAltName": (("DNS", "h"), ("URI", urn_of(guid)))}
         peer = "" if address.path else PEER if address.tls else address.host
         shown = Credentials(token_file=self.path, aside=aside)
-        return shown.greeting(address, peer, proof).head.token
+        return token_of(shown.greeting(address, peer, proof))
 
     def refused(self, address: Address = SECURE, guid: bytes | None = None) -> str:
         """Why nothing can be shown; it repeats no secret."""
@@ -175,11 +176,11 @@ def test_aside_only_what_says_for_whom_it_is(file: File, monkeypatch: pytest.Mon
     file(f"hub.example:1802 {ONE}")
     assert file.shown(SECURE, aside=True) == ONE
     monkeypatch.setenv(TOKEN_FILE, str(file.path))
-    assert Credentials(aside=True).greeting(SECURE, PEER).head.token == ONE
+    assert token_of(Credentials(aside=True).greeting(SECURE, PEER)) == ONE
     monkeypatch.delenv(TOKEN_FILE)
     monkeypatch.setenv(TOKEN, TWO)
-    assert Credentials(aside=True).greeting(SECURE, PEER).head.token == ""
-    assert Credentials().greeting(SECURE, PEER).head.token == TWO
+    assert token_of(Credentials(aside=True).greeting(SECURE, PEER)) == ""
+    assert token_of(Credentials().greeting(SECURE, PEER)) == TWO
 
 
 def test_there_are_so_many_lines_and_no_more(file: File) -> None:
@@ -201,13 +202,13 @@ def test_a_token_is_not_shown_where_others_can_read_it(file: File) -> None:
     with pytest.raises(ConfigurationError, match=r"the token in line 1 of .*tls://host:port"):
         Credentials(token_file=file.path).greeting(Address(host="far", port=1), PEER)
     away = Credentials(token_file=file.path).greeting(Address(host="near", port=1), PEER)
-    assert away.head.token == ""
+    assert token_of(away) == ""
 
 
 def test_what_is_refused_is_named_by_its_line(file: File) -> None:
     file("#", f"hub.example:1802 {ONE}")
     hello = Credentials(token_file=file.path).greeting(SECURE, PEER)
-    told: OnceqError = hello.refused(AccessDenied("access denied"))
+    told: OnceqError = hello._refused(AccessDenied("access denied"))
     assert f"does not take the token in line 2 of {file.path}" in told.text
     read = TokenFile(str(file.path))
     found = read.shown_to(SECURE)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from onceq.client.why import branch_advice, stream_why, why
 from onceq.core.transfer.outgoing_states import STATES
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.views.branches import BranchView
-from onceq.model.views.queues import OutgoingView, PutBackView, QueueView, StreamView
+from onceq.model.views.queues import EndingView, OutgoingView, PutBackView, QueueView, StreamView
 from onceq.model.wording import duration
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 
@@ -26,15 +28,41 @@ def test_nothing_waits() -> None:
 
 def test_what_ended_without_an_acknowledgment_is_not_called_acknowledged() -> None:
     assert "everything sent since the start was acknowledged" in why(QUIET)
-    expired = replace(QUIET, given_up=2, given_up_at=THEN,
-        given_up_class=MessageClass.NACK_REACH_QUEUE_TIMEOUT)  # fmt: skip
+    too_late = EndingView(MessageClass.NACK_REACH_QUEUE_TIMEOUT, 0, 2, 0, THEN)
+    expired = replace(QUIET, endings=(too_late,))
     said = why(expired)
-    assert "2 messages ended here without an acknowledgment since the start" in said
+    assert "2 messages ended here without an acknowledgment, the last at 2020-09-1" in said
     assert "acknowledged" not in said
     assert "in doubt" not in said
-    said = why(replace(expired, given_up=1, in_doubt=1))
+    said = why(replace(QUIET, endings=(replace(too_late, messages=1),), in_doubt=1))
     assert "1 message ended here without" in said
     assert "1 message in doubt" in said
+
+
+@pytest.mark.parametrize("waiting", [0, 1])
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_what_was_refused_is_said_with_its_reason(waiting: int, kept: int) -> None:
+    refused = EndingView(MessageClass.NACK_ACCESS_DENIED, 0, 2, kept, THEN)
+    said = why(replace(QUIET, endings=(refused,), messages=waiting))
+    assert "2 messages were refused (access denied there), the last at 2020-09-1" in said
+    assert "acknowledged" not in said
+    assert said.count("refused") == 1
+    assert ("they asked for no dead letter", "1 became dead letters, the others asked for none",
+            "they became dead letters")[kept] in said  # fmt: skip
+
+
+def test_what_a_copy_has_set_aside_no_destination_has_refused() -> None:
+    aside = EndingView(MessageClass.NACK_SOURCE_COMPUTER_GUID_CHANGED, 0, 1, 1, THEN)
+    said = why(replace(QUIET, endings=(aside,)))
+    assert "set aside" in said
+    assert "refused" not in said
+
+
+def test_what_ended_in_its_queue_there_had_arrived() -> None:
+    purged = EndingView(MessageClass.NACK_QUEUE_PURGED, 0, 3, 0, THEN)
+    said = why(replace(QUIET, endings=(purged,)))
+    assert "3 messages had arrived and ended there unreceived" in said
+    assert "its queue was purged" in said
 
 
 def test_paused_says_since_when_and_how_to_go_on() -> None:
@@ -161,7 +189,7 @@ def test_a_queue_tells_what_is_delayed() -> None:
 
 
 def test_what_ended_because_its_receiver_knows_of_no_delays_is_said() -> None:
-    said = why(replace(QUIET, given_up=1, given_up_class=0x80D0, given_up_at=THEN))
+    said = why(replace(QUIET, endings=(EndingView(0x80D0, 0, 1, 0, THEN),)))
     assert "it was delayed, and its receiver does not know of delays" in said
 
 

@@ -114,6 +114,24 @@ def test_another_sites_page_changes_nothing(door: Door, origin: str) -> None:
     assert good.status_code == 200
 
 
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:9999"])
+@pytest.mark.parametrize("path", ["/", "/sign-in", "/api/managers/x/metrics"])
+def test_another_sites_page_reads_nothing(door: Door, origin: str, path: str) -> None:
+    door.sign_in()
+    answer = door.client.get(path, headers={"origin": origin})
+    assert (answer.status_code, code(answer)) == (403, "wrong-origin")
+    shown = {"authorization": f"Bearer {TOKEN}", "origin": origin}
+    assert door.client.get(path, headers=shown).status_code == 403
+
+
+def test_who_has_not_signed_in_keeps_no_connection(door: Door) -> None:
+    assert door.client.get("/sign-in").headers["connection"] == "close"
+    wrong = door.client.get("/api/x", headers={"authorization": "Bearer wrong"})
+    assert wrong.headers["connection"] == "close"
+    door.sign_in()
+    assert "connection" not in door.client.get("/").headers
+
+
 def test_what_is_too_large_is_not_read(door: Door) -> None:
     shown = {"authorization": f"Bearer {TOKEN}"}
     assert door.client.post("/api/x", headers=shown, content=b"x" * BODY_BYTES_MAX).is_success

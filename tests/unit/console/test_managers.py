@@ -11,9 +11,15 @@ import pytest
 
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.console import managers as module
-from onceq.console.limits import SAMPLE_S, SAMPLE_SHARE
+from onceq.console.limits import AWAY_S_MAX, SAMPLE_S, SAMPLE_SHARE
 from onceq.console.managers import Managers, Sample, Watched, key_of
-from onceq.errors import ConfigurationError, InDoubt, ManagerNotFound, ServiceNotAvailable
+from onceq.errors import (
+    ConfigurationError,
+    InDoubt,
+    ManagerNotFound,
+    ManagerSlow,
+    ServiceNotAvailable,
+)
 from onceq.model.views.managers import StatusView
 
 
@@ -124,6 +130,52 @@ def test_one_that_says_nothing_is_waited_for_once(
         assert await watched.read(fine, probe=True) == 5
         assert watched.away == ""
         assert await watched.read(fine) == 5
+
+    asyncio.run(ask())
+
+
+def test_one_that_is_at_work_is_slow_and_not_away(
+    silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A manager that was busy for 5 s was called away, and its connection was cut."""
+    monkeypatch.setattr(module, "READ_S_MAX", 0.01)
+    clock = [7.0]
+    (watched,) = Managers([silent], lambda: clock[0])
+    asked = 0
+
+    class There:
+        closed = False
+
+        async def close(self) -> None:
+            self.closed = True
+
+    there = watched._qm = There()  # type: ignore[assignment]
+
+    async def never(qm: AsyncQueueManager) -> None:
+        nonlocal asked
+        asked += 1
+        await asyncio.Event().wait()
+
+    async def fine(qm: AsyncQueueManager) -> int:
+        return 5
+
+    async def ask() -> None:
+        for _ in range(2):
+            with pytest.raises(ManagerSlow, match="has not answered within"):
+                await watched.read(never)
+        assert (asked, watched.away, there.closed) == (2, "", False)
+        assert "and is connected" in watched.slow
+        assert await watched.read(fine) == 5
+        assert watched.slow == "", "it has answered"
+        with pytest.raises(ManagerSlow):
+            await watched.read(never)
+        clock[0] += AWAY_S_MAX
+        with pytest.raises(ServiceNotAvailable, match="does not answer within 30 s"):
+            await watched.read(never)
+        assert (bool(watched.away), watched.slow, there.closed) == (True, "", True)
+        with pytest.raises(ServiceNotAvailable):
+            await watched.read(never)
+        assert asked == 4, "only the task that looks after it asks again"
 
     asyncio.run(ask())
 

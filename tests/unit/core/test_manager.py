@@ -228,3 +228,11 @@ def test_many_whose_senders_ask_end_a_few_at_a_time() -> None:
         ended.append(left - len(core.manager.state.queues[r"private$\q"]))
     assert max(ended) <= ENDED_AT_ONCE
     assert len(core.manager.state.all_queues[DEAD_XACT]) == 3 * ENDED_AT_ONCE
+
+
+def test_it_answers_to_names_that_it_has() -> None:
+    """Who connects says the computer that it looks for (finding K13)."""
+    manager = Core().manager
+    assert manager.answers_to(IDENTITY.name) == IDENTITY.name
+    assert manager.answers_to(f"{IDENTITY.name}.example") == f"{IDENTITY.name}.example"
+    assert manager.answers_to("another") == IDENTITY.name

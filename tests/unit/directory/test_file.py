@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from onceq.model.limits import DIRECTORY_BYTES_MAX
 
 ALPHA = Computer("ALPHA", b"A" * 16, ("10.0.0.1",), {16: "orders"}, "10.0.0.1:1801")
 STOCK = PublicQueue(b"S" * 16, "ALPHA", "stock", True, "what is there")
+BETA = Computer("BETA", b"B" * 16)
 LIST = DistributionList(b"L" * 16, "all", (r"DIRECT=OS:B\private$\q",))
 
 
@@ -51,8 +53,7 @@ def test_what_is_registered_is_read_by_others(path: str) -> None:
 def test_a_computer_takes_the_place_of_what_it_said_before(path: str) -> None:
     names = FileDirectory(path)
     names.register(ALPHA, [STOCK])
-    beta = Computer("BETA", b"B" * 16)
-    names.register(beta, [PublicQueue(b"T" * 16, "BETA", "t")])
+    names.register(BETA, [PublicQueue(b"T" * 16, "BETA", "t")])
     names.register(ALPHA, [])
     assert [queue.computer for queue in said(path).queues.values()] == ["BETA"]
     assert {one.name for one in said(path).computers} == {"ALPHA", "BETA"}
@@ -66,6 +67,26 @@ def test_two_managers_of_one_name_are_refused(path: str) -> None:
     with pytest.raises(DirectoryError, match="another queue manager called ALPHA"):
         FileDirectory(path).register(Computer("alpha", b"X" * 16), [])
     assert said(path).computers == (ALPHA,)
+
+
+def test_a_queue_of_another_computer_is_not_taken_over(path: str) -> None:
+    FileDirectory(path).register(ALPHA, [STOCK])
+    with pytest.raises(DirectoryError, match=r"has ALPHA\\stock under the GUID"):
+        FileDirectory(path).register(BETA, [replace(STOCK, computer="BETA")])
+    assert said(path).queues[STOCK.guid] == STOCK
+
+
+def test_a_manager_that_calls_itself_in_another_way_has_one_entry(path: str) -> None:
+    FileDirectory(path).register(replace(ALPHA, name="LOCALHOST"), [STOCK])
+    FileDirectory(path).register(ALPHA, [STOCK])
+    assert said(path).computers == (ALPHA,)
+
+
+def test_no_name_that_each_computer_has_leads_to_one() -> None:
+    found = Snapshot([replace(ALPHA, name="LOCALHOST", addresses=("10.0.0.1", "."))])
+    assert found.computer("10.0.0.1") is not None
+    assert found.computer("localhost") is None
+    assert found.computer(".") is None
 
 
 def test_a_list_that_somebody_else_has_changed_is_not_overwritten(path: str) -> None:

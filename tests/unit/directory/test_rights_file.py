@@ -209,7 +209,7 @@ def wrong(**changes: object) -> dict[str, Any]:
         (wrong(rights=["fly"]), r"grants\[1\]: 'fly'"),
         (wrong(queues=""), r"grants\[1\]: send needs the name of a queue"),
         (wrong(rights=["monitor"]), r"grants\[1\]: monitor is about the whole"),
-        (wrong(queues="q" * 300), r"grants\[1\]: a pattern"),
+        (wrong(queues="q" * 600), r"grants\[1\]: a name or a pattern"),
         (wrong(who="certificate:carl", queues="PRIVATE$/orders*"), r"grants\[1\]: .* twice"),
         (wrong(more=1), "more"),
         ({**GOOD, "grants": [GOOD["grants"][0]] * (SHARED_GRANTS_MAX + 1)}, "more than 1,000"),

@@ -9,6 +9,7 @@ import pytest
 import onceq
 from onceq.embedded import data_directory
 from onceq.errors import ConfigurationError, StoreExists, StoreLocked, UnsupportedOperation
+from onceq.service.directory import SOCKET_PATH_BYTES_MAX
 
 Q = r"private$\q"
 
@@ -35,6 +36,19 @@ def test_nothing_is_made_where_something_is(tmp_path: Path, content: str) -> Non
         data_directory.init(str(path), name="ALPHA")
 
 
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_path_that_its_socket_does_not_fit_into_is_refused(tmp_path: Path, over: int) -> None:
+    """Finding K16: it was made, and ``onceq qm run`` refused it."""
+    size = SOCKET_PATH_BYTES_MAX - len(str(tmp_path)) - len("/é/onceq.sock") - 1 + over
+    path = tmp_path / ("é" + "n" * size)
+    if over:
+        with pytest.raises(ConfigurationError, match="with a shorter path"):
+            data_directory.init(str(path), name="A")
+        assert not path.exists()
+    else:
+        data_directory.init(str(path), name="A")
+
+
 def test_a_backup_of_one_that_is_stopped_is_put_back(tmp_path: Path) -> None:
     path, copy = str(tmp_path / "a"), str(tmp_path / "b")
     with onceq.open(path, name="ALPHA", create=True) as qm:
@@ -49,7 +63,7 @@ def test_a_backup_of_one_that_is_stopped_is_put_back(tmp_path: Path) -> None:
     assert all(told)
     with pytest.raises(ConfigurationError, match="new identity"):
         onceq.restore(copy, str(tmp_path / "c"), name="GAMMA")
-    assert onceq.restore(copy, str(tmp_path / "c")).id == made.id
+    assert onceq.restore(copy, str(tmp_path / "c"), unsigned=True).id == made.id
     with onceq.open(str(tmp_path / "c")) as qm:
         assert qm.receive(Q).text == "hello"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import os
 import signal
@@ -36,6 +37,7 @@ from onceq.model.message import PLAIN
 from onceq.model.requests import SendItem
 from onceq.model.run import Run
 from onceq.model.settings import Settings
+from onceq.model.views.pages import Page
 from onceq.packet.batch import Batch
 from onceq.service.config import Configuration
 from onceq.service.directory import init, open_store
@@ -65,7 +67,8 @@ class App:
         return len(got.run)
 
     def look(self, what: str, name: str = "") -> Any:
-        return self.host.call(requests.Look(what, name))
+        found = self.host.call(requests.Look(what, name))
+        return list(found.views) if isinstance(found, Page) else found
 
 
 def receive(count: int = 1, wait_ms: int = 0, queue: str = Q) -> requests.Receive:
@@ -326,6 +329,25 @@ def test_an_interrupted_receive_waits_no_longer(app: App) -> None:
     assert app.receive() == 1
 
 
+@pytest.mark.parametrize("error", [ValueError, RuntimeError])
+def test_an_answer_that_a_signal_handler_interrupts_comes(app: App, error: type[Exception]) -> None:
+    """The answer itself, or why there is none: nobody waits without end."""
+    came: list[object] = []
+
+    def interrupted(result: object) -> None:
+        if not came:
+            came.append(None)
+            raise error
+        came.append(result)
+
+    app.host.submit(requests.Commit(0, [SendItem(Q, PLAIN, Run.of([b"m"]))]), interrupted)
+    with contextlib.suppress(ValueError):  # or the loop has pumped, and says it
+        app.host.pump()
+    until(lambda: len(came) == 2)
+    # A loop that is over raises a RuntimeError; what was done is told then.
+    assert isinstance(came[1], StorageFailure) == (error is ValueError)
+
+
 def test_an_asker_that_is_gone_harms_nobody(app: App) -> None:
     def gone(result: object) -> None:
         raise RuntimeError("Event loop is closed")
@@ -436,6 +458,7 @@ def test_what_goes_to_a_slow_peer_does_not_pile_up_in_memory(make: Make) -> None
 def test_an_application_may_also_come_over_tcp(make: Make) -> None:
     app = make("ALPHA", replace(QUIET, client_listen="127.0.0.1:0"))
     app.create()
+    app.host.call(requests.SetRights("nobody", ["administer"]))
     with onceq.connect(f"onceq://{app.host.clients_at}") as other:
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(other.receive, r"private$\q", timeout=30.0)

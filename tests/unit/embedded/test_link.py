@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -20,6 +23,8 @@ from onceq.model.message import PLAIN
 from onceq.model.run import Run
 
 Q = r"private$\q"
+WAIT_S = 20.0
+"""Only a defect makes a test wait so long."""
 
 
 @pytest.fixture
@@ -102,3 +107,63 @@ def test_a_receive_that_is_cancelled_loses_nothing(tmp_path: Path) -> None:
             return got.text
 
     assert asyncio.run(main()) == "hello"
+
+
+@pytest.mark.parametrize("give_up", [False, True])
+def test_an_answer_whose_handing_over_is_interrupted_is_not_lost(
+    tmp_path: Path, give_up: bool
+) -> None:
+    """A signal handler raises at the first line that the loop runs for it (finding R20)."""
+    interrupted: list[str] = []
+
+    def called(frame: FrameType, event: str, argument: object) -> None:
+        code, back = frame.f_code, frame.f_back
+        if interrupted or back is None or "/onceq/" not in code.co_filename:
+            return
+        # What the loop calls, and not the next step of a task.
+        called_by = back.f_code.co_filename.endswith("asyncio/events.py")
+        if called_by and not code.co_flags & inspect.CO_COROUTINE:
+            interrupted.append(code.co_name)
+            raise ZeroDivisionError
+
+    async def main() -> str:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        async with await aio.open(str(tmp_path / "a"), name="A", create=True) as qm:
+            await qm.create_queue(Q)
+            waiting = asyncio.create_task(qm.receive(Q, timeout=None if give_up else 5.0))
+            await asyncio.sleep(0)
+            sys.settrace(called)
+            try:
+                if give_up:
+                    waiting.cancel()
+                else:
+                    await qm.send(Q, "hello")
+                    assert (await asyncio.wait_for(waiting, WAIT_S)).text == "hello"
+                await asyncio.wait([waiting], timeout=WAIT_S)
+            finally:
+                sys.settrace(None)
+            await qm.send(Q, "next")
+            return (await qm.receive(Q, timeout=5.0)).text
+
+    assert asyncio.run(asyncio.wait_for(main(), WAIT_S)) == "next"
+    assert interrupted
+
+
+def test_answers_that_another_thread_gives_meanwhile_are_no_matter(
+    link: EmbeddedLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that are awaited hear that the manager has stopped, once."""
+
+    class Emptied(dict[int, Any]):
+        def __iter__(self) -> Iterator[int]:
+            self.clear()
+            return super().__iter__()
+
+        def items(self) -> Any:
+            self.clear()
+            return super().items()
+
+    answers = Emptied({1: host_module.nothing})
+    monkeypatch.setattr(link._host, "_answers", answers)
+    link._host._fail_all()
+    assert not answers

@@ -57,6 +57,18 @@ def test_a_commit_has_links_to_what_it_sends(qm: onceq.QueueManager, collected: 
         )  # fmt: skip
 
 
+def test_the_spans_of_a_commit_that_was_given_up_end(
+    qm: onceq.QueueManager, collected: Collected
+) -> None:
+    """As where the coroutine of a commit is closed: nobody knows whether it has happened."""
+    tx = qm.transaction()
+    tx.send(Q, "1")
+    asked = tx._state.commit()
+    next(asked)
+    asked.close()
+    assert [said(span, names.OUTCOME) for span in collected.spans] == [names.IN_DOUBT] * 2
+
+
 def test_an_abort_is_said_by_the_spans_of_its_sends(
     qm: onceq.QueueManager, collected: Collected
 ) -> None:

@@ -30,8 +30,10 @@ from onceq.packet.settle import (
 
 A, B = b"A" * 16, b"B" * 16
 u32, u64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
-addresses = st.builds(Address, st.just(7), direct=st.text("abc\\$é:", max_size=40)) | st.builds(
-    Address, st.just(3), number=u32
+addresses = (
+    st.builds(Address, st.just(7), direct=st.text("abc\\$é:", max_size=40))
+    | st.builds(Address, st.just(3), number=u32)
+    | st.builds(Address, st.just(5), guid=st.binary(min_size=16, max_size=16))
 )
 inquiries = st.builds(
     Inquiry, addresses,
@@ -123,6 +125,8 @@ def test_whatever_stands_in_a_body_is_read_or_refused(raw: bytes) -> None:
     [
         b"OQX1",
         b"OQX1\x03" + bytes(20),
+        b"OQX1\x01\x05\x00\x00" + bytes(4) + b"\x0f\x00" + bytes(15),
+        b"OQX1\x01\x06\x00\x00" + bytes(4) + b"\x10\x00" + bytes(16),
         b"OQX1\x01\x07" + (INQUIRY_STREAMS_MAX + 1).to_bytes(2, "little") + bytes(600),
         b"OQX1\x02\x00\x01\x00" + bytes(6) + bytes(17)
         + (PASSED_RANGES_MAX + 1).to_bytes(2, "little") + bytes(2000),

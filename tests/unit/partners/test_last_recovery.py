@@ -21,13 +21,14 @@ from onceq.model import requests
 from onceq.model.branch import Decision
 from onceq.model.message import PLAIN
 from onceq.model.queue import QueueProperties
+from onceq.model.requests.xa import ROWS_ACCEPTED
 from onceq.model.results import Promised
 from onceq.model.run import Run
 from onceq.model.views.branches import BranchView, RowsView
 from onceq.model.xid import Xid, xid_by_row
 from onceq.partners.driving import drive
 from onceq.partners.last_agent import ABORTED, COMMITTED, NOTED, Row, row_of
-from onceq.partners.last_recovery import promises_in, remove_rows
+from onceq.partners.last_recovery import look_before_work, promises_in, remove_rows
 from onceq.partners.recovery import Recovery, Report
 from tests.unit.core.alone import IDENTITY, Core
 
@@ -86,6 +87,13 @@ class Table:
 
     def close(self) -> None:
         """Nothing to give up."""
+
+
+class Gone(Table):
+    """A server that is not there any more."""
+
+    def _call(self) -> None:
+        raise PartnerLost("no answer")
 
 
 class Manager:
@@ -477,13 +485,78 @@ def test_a_round_removes_nothing_that_another_one_still_looks_for() -> None:
     assert not world.restored
 
 
-def test_an_application_is_told_when_it_enlists() -> None:
+def look(world: World) -> None:
+    """As an application does on a new connection, before it works."""
+    drive(look_before_work(world.manager, IDENTITY.guid.hex(), world.table, NAME))
+
+
+def test_an_application_looks_before_it_works() -> None:
+    """Finding O1: also where no recovery of its process has asked that database."""
+    world = World(1)
+    look(world)
+    committed(world)
+    before = dict(world.table.rows)
+    committed(world)
+    look(world)
+    world.table.rows = before
+    with pytest.raises(DatabaseRestored, match="set back"):
+        look(world)
+
+
+def test_what_one_process_has_found_others_are_told() -> None:
+    """Finding O1: they go on only when an operator has accepted it, or the rows are there again."""
+    world = World(1)
+    committed(world)
+    whole = dict(world.table.rows)
+    world.table.rows = {}
+    world.round()
+    assert world.restored
+    assert world.manager.rows(NAME).missing
+    assert world.manager.core.again().state.branches.rows.get(NAME).missing, "it is durable"
+    world.table.rows = whole
+    with pytest.raises(DatabaseRestored):
+        look(world)  # Whichever server this one is at: somebody has seen another state.
+    world.round()
+    look(world)
+    world.table.rows = {}
+    with pytest.raises(DatabaseRestored):
+        look(world)
+    with pytest.raises(DatabaseRestored):
+        world.manager.promise()  # Over a connection that was there before, nobody looks.
+    assert not world.manager.rows(NAME, ROWS_ACCEPTED).missing
+    look(world)
+    world.manager.promise()
+
+
+def test_rows_that_are_there_again_need_no_mark() -> None:
+    world = World(1)
+    committed(world)
+    world.round()
+    world.round()
+    assert not world.manager.rows(NAME).mark
+    whole, world.table.rows = dict(world.table.rows), {}
+    world.round()
+    assert world.restored
+    world.table.rows = whole
+    world.round()
+    assert not world.restored
+    assert not world.manager.rows(NAME).missing
+
+
+def test_a_database_is_asked_where_it_answers() -> None:
+    """Finding O1: a standby that was promoted has another address than the server before it."""
     world = World(1)
     recovery = Recovery(world.manager)
-    recovery.check_restored(NAME)
-    recovery.restored[NAME] = DatabaseRestored("set back")
-    with pytest.raises(DatabaseRestored, match="set back"):
-        recovery.check_restored(NAME)
+    recovery.add_agent(Gone(), world.manager, NAME, "old")
+    xid, row = world.manager.promise()
+    world.table.rows[row] = COMMITTED
+    world.manager.dies()
+    assert recovery.step(0.0).failed
+    assert not recovery.knows_agent(NAME, "new")
+    assert recovery.add_agent(world.table, world.manager, NAME, "new")
+    assert recovery.knows_agent(NAME, "new")
+    assert recovery.step(0.1).committed == [(NAME, xid)], "at once, and at the new address"
+    recovery.close()
 
 
 def test_a_checkpoint_keeps_what_was_seen() -> None:

@@ -31,6 +31,10 @@ class Scripted(pymysql.connections.Connection):  # type: ignore[misc]
         self.left = left
         self.said: list[str] = []
 
+    @property
+    def open(self) -> bool:
+        return True
+
     def cursor(self, cursor: Any = None) -> Any:
         return Cursor(self)
 

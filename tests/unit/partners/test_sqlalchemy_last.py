@@ -194,7 +194,7 @@ def test_an_answer_that_is_lost_invalidates_the_session(
             super().record(row)
             raise PartnerLost("no answer")
 
-    manager.look_after_rows = lambda last: None  # type: ignore[method-assign]
+    manager.look_after_rows = lambda last: False  # type: ignore[method-assign]
     with Session(engine) as session:
         last = SQLAlchemyLast(session, Losing)
         with pytest.raises(InDoubt, match="recovery will ask"), manager.transaction() as tx:

@@ -143,6 +143,33 @@ def test_a_refused_row_undoes_the_messages(
     assert (kept(path), manager.queue(Q).messages, manager.branches()) == ([], 0, [])
 
 
+@pytest.mark.parametrize("messages", [0, 1])
+def test_a_statement_that_begins_another_transaction_is_noticed(
+    manager: onceq.QueueManager, db: sqlite3.Connection, path: Path, messages: int
+) -> None:
+    """Finding K15: the driver begins one by itself, and it was taken for the same."""
+    with pytest.raises(RolledBack, match="ended by a statement"), manager.transaction() as tx:
+        tx.enlist(db)
+        db.rollback()
+        db.execute("INSERT INTO t VALUES ('another')")
+        if messages:
+            tx.send(Q, "a")
+    assert not db.in_transaction
+    assert (kept(path), manager.queue(Q).messages, manager.branches()) == ([], 0, [])
+
+
+def test_a_connection_that_was_closed_has_committed_nothing(
+    manager: onceq.QueueManager, db: sqlite3.Connection, path: Path
+) -> None:
+    """Finding K15: it was called in doubt, although nothing was asked."""
+    with pytest.raises(RolledBack, match="closed before the commit"), manager.transaction() as tx:
+        tx.enlist(db)
+        db.execute("INSERT INTO t VALUES ('closed')")
+        tx.send(Q, "a")
+        db.close()
+    assert (kept(path), manager.queue(Q).messages, manager.branches()) == ([], 0, [])
+
+
 def test_an_answer_that_is_lost_leaves_it_to_recovery(
     manager: onceq.QueueManager, db: sqlite3.Connection, path: Path
 ) -> None:
@@ -151,7 +178,7 @@ def test_an_answer_that_is_lost_leaves_it_to_recovery(
             super().record(row)
             raise PartnerLost("no answer")
 
-    manager.look_after_rows = lambda last: None  # type: ignore[method-assign]
+    manager.look_after_rows = lambda last: False  # type: ignore[method-assign]
     with pytest.raises(InDoubt, match="recovery will ask"), manager.transaction() as tx:
         tx.enlist(Losing(db))
         db.execute("INSERT INTO t VALUES ('a')")
@@ -303,7 +330,7 @@ def test_a_file_that_was_restored(
             tx.enlist(db)
             tx.send(Q, "a")
 
-    manager.look_after_rows = lambda last: None  # type: ignore[method-assign]
+    manager.look_after_rows = lambda last: False  # type: ignore[method-assign]
     recovery = manager.recovery()
     recovery.add_agent(SqliteAgent(str(path)), ManagerPromiser(manager))
     for _ in range(3):
@@ -319,5 +346,5 @@ def test_a_file_that_was_restored(
     (failed,) = recovery.step(0.0).failed.values()
     assert failed.startswith("DatabaseRestored: ")
     with pytest.raises(DatabaseRestored):
-        recovery.check_restored(SqliteAgent(str(path)).name)
+        work()
     recovery.close()

@@ -91,6 +91,7 @@ class Script:
         self.counts = Counts()
 
     life = (b"L" * 16, 1_700_000_000)
+    answers_to = staticmethod(str)
 
     def recover(
         self,
@@ -168,7 +169,10 @@ class Calls:
     def __init__(self, notes: list[str]) -> None:
         self.notes = notes
 
-    def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+    def connect(
+        self, outgoing: int, protocol: str, host: str, peer: bytes,
+        homes: tuple[str, ...] | None = None,
+    ) -> None:  # fmt: skip
         self.notes.append(f"connect {outgoing} {protocol} {host}")
 
 

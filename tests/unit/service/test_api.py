@@ -18,8 +18,9 @@ from onceq.errors import (
 )
 from onceq.model import limits, requests
 from onceq.model.message import PLAIN
+from onceq.model.policy import Policy
 from onceq.model.results import Opened, Sent
-from onceq.model.rights import NOBODY, Actor, ActorKind, Grant, Policy, Right
+from onceq.model.rights import NOBODY, Actor, ActorKind, grant_of
 from onceq.model.run import Buffer, Run
 from onceq.model.settings import Settings
 from onceq.model.time import Now
@@ -34,6 +35,7 @@ from onceq.service.tokens import TokenDoor
 from onceq.wire.app import answers, frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 from onceq.wire.app.requests import written
+from tests.proofs import asks, hello
 
 AT_ONCE = limits.CLIENT_ANSWERS_BYTES_MAX // limits.PACKET_BYTES_MAX
 """Receives of one application that one pump may answer."""
@@ -109,13 +111,14 @@ class Talk:
         return self.api.full
 
     def __init__(
-        self, *, greet: bool = True, actor: Actor | None = None, private: bool = True
-    ) -> None:
+        self, *, greet: bool = True, actor: Actor | None = None, private: bool = True,
+        bound: bytes = b"",
+    ) -> None:  # fmt: skip
         self.engine = FakeEngine()
         self.transport = FakeTransport()
         self.api = ApiConnection(
             cast(Engine, self.engine), self.transport, random=lambda size: bytes(size),
-            actor=actor, address="10.1.1.1", private=private,
+            actor=actor, address="10.1.1.1", private=private, bound=bound,
         )  # fmt: skip
         if greet:
             self.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
@@ -174,9 +177,17 @@ def with_token(talk: Talk, expires_s: int = 0) -> Talk:
     return talk
 
 
+def shows(talk: Talk, text: str, bound: bytes = b"") -> None:
+    """Says which token it has, and proves it to whoever has answered."""
+    talk.frame(1, Code.PROVE, asks(text))
+    (_, code, head) = talk.transport.sent.pop()
+    assert code == Code.PROVE | ANSWER
+    talk.frame(2, Code.HELLO, hello(text, frames.Known(*head), bound))
+
+
 def test_whoever_shows_a_token_is_known_by_its_name() -> None:
     talk = with_token(Talk(greet=False, actor=NOBODY), expires_s=51)
-    talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "x", SHOWN))
+    shows(talk, SHOWN)
     assert talk.api.greeted
     assert not talk.transport.closed
     ((_, code, _),) = talk.transport.sent
@@ -191,7 +202,10 @@ def test_a_wrong_token_and_none_are_refused_in_the_same_words(shown: str) -> Non
     said = []
     for expires_s, text in ((0, shown), (50, SHOWN), (0, "")):
         talk = with_token(Talk(greet=False, actor=NOBODY), expires_s=expires_s)
-        talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "x", text))
+        if text:
+            shows(talk, text)
+        else:
+            talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
         assert talk.refused() == "access-denied"
         assert not talk.api.greeted
         assert not talk.engine.items
@@ -203,25 +217,65 @@ def test_a_wrong_token_and_none_are_refused_in_the_same_words(shown: str) -> Non
 
 def test_a_token_that_others_could_read_on_its_way_is_refused() -> None:
     talk = with_token(Talk(greet=False, actor=NOBODY, private=False))
-    talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "x", SHOWN))
+    shows(talk, SHOWN)
     assert talk.refused() == "access-denied"
     ((what, values),) = talk.engine.logged
     assert (what, values["address"]) == ("wrong token", "10.1.1.1")
 
 
+def test_a_token_that_is_said_is_not_looked_at() -> None:
+    """As clients of versions before this one do; a proof without a question is none either."""
+    for said in (SHOWN, "00" * 32):
+        talk = with_token(Talk(greet=False, actor=Actor(ActorKind.ACCOUNT, "me", free=True)))
+        talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "x", said))
+        assert talk.refused() == "unknown-version"
+        assert not talk.engine.items
+
+
+def test_a_token_is_proven_once_and_before_the_hello() -> None:
+    twice = with_token(Talk(greet=False))
+    for _ in range(2):
+        twice.frame(1, Code.PROVE, asks(SHOWN))
+    assert twice.refused() == "malformed-packet"
+    late = Talk()
+    late.frame(2, Code.PROVE, asks(SHOWN))
+    assert late.refused() == "malformed-packet"
+
+
+def test_a_proof_of_another_connection_is_none() -> None:
+    """Whoever listens in place of the queue manager, and passes on what is said, is refused."""
+    talk = with_token(Talk(greet=False, bound=b"here"))
+    shows(talk, SHOWN, b"there")
+    assert talk.refused() == "access-denied"
+    good = with_token(Talk(greet=False, bound=b"here"))
+    shows(good, SHOWN, b"here")
+    assert good.api.greeted
+
+
+def test_who_asks_and_goes_counts_as_a_wrong_token() -> None:
+    """It has found that this is not the queue manager that it has its token of, or guesses."""
+    talk = with_token(Talk(greet=False, actor=NOBODY))
+    talk.frame(1, Code.PROVE, asks(SHOWN))
+    assert not talk.engine.logged
+    talk.api.connection_lost()
+    talk.api.connection_lost()
+    ((what, _),) = talk.engine.logged
+    assert what == "wrong token"
+
+
 def test_whoever_has_an_account_and_shows_a_wrong_token_is_refused() -> None:
     talk = with_token(Talk(greet=False, actor=Actor(ActorKind.ACCOUNT, "me", free=True)))
-    talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "x", SHOWN[:-1]))
+    shows(talk, SHOWN[:-1])
     assert talk.refused() == "access-denied"
 
 
 def test_strangers_hear_nothing_where_nothing_is_granted_to_them() -> None:
     talk = Talk(greet=False, actor=NOBODY)
-    talk.engine.state.policy.grant(Grant("*", frozenset((Right.SEND,)), "*"))
+    talk.engine.state.policy.grant(grant_of("*", ["send"], "*"))
     talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
     assert talk.refused() == "access-denied"
     other = Talk(greet=False, actor=NOBODY)
-    other.engine.state.policy.grant(Grant("nobody", frozenset((Right.SEND,)), "*"))
+    other.engine.state.policy.grant(grant_of("nobody", ["send"], "*"))
     other.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
     assert other.api.greeted
 
@@ -273,7 +327,7 @@ def test_messages_are_handed_out_with_their_tables() -> None:
     ((_, code, head),) = talk.transport.sent
     assert code == Code.RECEIVE | ANSWER
     assert head == [2, array("Q", [1, 2]).tobytes(), numbers.tobytes(),
-                    array("I", [0, 3]).tobytes(), [], 0, []]  # fmt: skip
+                    array("I", [0, 3]).tobytes(), [], 0, [], []]  # fmt: skip
 
 
 def test_a_wrong_request_is_answered_and_the_connection_goes_on() -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from onceq.errors import ConfigurationError
 from onceq.model.data_directory import CONFIGURATION_FILE
+from onceq.model.identity import guid_text
 from onceq.model.settings import Settings
-from onceq.service.config import Configuration, load, parse, split_address
+from onceq.service.config import Configuration, load, parse, plain_peers, split_address
 
 WHOLE = """\
 # all of it
@@ -96,6 +97,21 @@ def test_a_mistake_is_named_with_its_line_and_its_cure(
         load(str(tmp_path))
     assert caught.value.text.startswith(f"{tmp_path / CONFIGURATION_FILE}:{line}: {place}: ")
     assert says in caught.value.text
+
+
+def test_plain_peers_may_say_who_is_there(tmp_path: Path) -> None:
+    one, other = guid_text(b"1" * 16), guid_text(b"2" * 16)
+    entries = ["10.1.2.3", f"10.1.2.4={one}", f"10.1.2.4 = {other.upper()}", "::0:1"]
+    (tmp_path / CONFIGURATION_FILE).write_text(f"plain_peers = {entries}".replace("'", '"'))
+    kept = load(str(tmp_path)).plain_peers
+    assert kept == ("10.1.2.3", f"10.1.2.4={one}", f"10.1.2.4={other}", "::1")
+    assert plain_peers(kept) == {
+        "10.1.2.3": frozenset(), "10.1.2.4": frozenset((b"1" * 16, b"2" * 16)), "::1": frozenset(),
+    }  # fmt: skip
+    for wrong in ("host", "10.1.2.3=BETA", "0.0.0.0", f"={one}"):
+        (tmp_path / CONFIGURATION_FILE).write_text(f'plain_peers = ["{wrong}"]')
+        with pytest.raises(ConfigurationError, match="plain_peers: must be"):
+            load(str(tmp_path))
 
 
 def test_a_table_that_is_none(tmp_path: Path) -> None:

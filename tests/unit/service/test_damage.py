@@ -16,6 +16,7 @@ from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.model.settings import Settings
+from onceq.model.views.pages import Page
 from onceq.model.xid import Xid
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
@@ -88,7 +89,8 @@ class House:
         return [bytes(packet)[-ROW:] for packet in got.run]
 
     def look(self, what: str) -> Any:
-        return self.ask(requests.Look(what))
+        found = self.ask(requests.Look(what))
+        return list(found.views) if isinstance(found, Page) else found
 
     def scrub(self) -> None:
         """Look through the whole log."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from onceq.errors import ConfigurationError, NotAStore, StoreExists, StoreLocked
+import onceq
+from onceq.embedded import data_directory
+from onceq.errors import AccessDenied, ConfigurationError, NotAStore, StoreExists, StoreLocked
 from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.limits import LOG_SEGMENT_BYTES_MIN
 from onceq.model.manager_identity import Identity
 from onceq.model.settings import Settings
+from onceq.permission import check_own
 from onceq.service.config import Configuration
 from onceq.service.directory import check_name, default_name, init, manager_of, open_store
+from onceq.service.main import serve
 
 
 def test_made_and_opened_again_it_is_the_same(tmp_path: Path) -> None:
@@ -67,6 +73,41 @@ def test_only_its_own_user_may_look_inside(tmp_path: Path) -> None:
     assert {stat.S_IMODE(file.stat().st_mode) for file in path.iterdir()} == {0o600}
 
 
+@pytest.mark.parametrize("bits", [0o720, 0o702, 0o777, 0o1777])
+def test_no_queue_manager_is_where_others_may_write(tmp_path: Path, bits: int) -> None:
+    """Whoever puts an onceq.toml there says who is believed; a reload would take it."""
+    path = tmp_path / "alpha"
+    path.mkdir()
+    path.chmod(bits)
+    with pytest.raises(AccessDenied, match="chmod go-w"):
+        init(str(path), name="ALPHA")
+    assert list(path.iterdir()) == []
+    path.chmod(0o755)
+    init(str(path), name="ALPHA").close()
+    path.chmod(bits)
+    for opens in (open_store, serve):
+        with pytest.raises(AccessDenied, match="chmod go-w"):
+            opens(str(path))
+    path.chmod(0o700)
+    open_store(str(path)).close()
+
+
+def test_no_queue_manager_is_in_a_folder_of_another_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init(str(tmp_path), name="ALPHA").close()
+    mine = os.stat(tmp_path).st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+    if mine:
+        with pytest.raises(AccessDenied, match="take a folder of your own"):
+            open_store(str(tmp_path))
+    else:
+        check_own(str(tmp_path))  # root may do everything anyway
+        os.chown(tmp_path, 2, 2)
+        with pytest.raises(AccessDenied, match="take a folder of your own"):
+            open_store(str(tmp_path))
+
+
 def test_it_is_made_once(tmp_path: Path) -> None:
     init(str(tmp_path), name="ALPHA").close()
     with pytest.raises(StoreExists, match="choose another"):
@@ -111,8 +152,28 @@ def test_what_is_no_name(name: str) -> None:
         check_name(name)
 
 
-def test_the_name_of_this_computer_is_one() -> None:
-    assert check_name(default_name()) == default_name()
+@pytest.mark.parametrize("name", ["localhost", "LocalHost", ".", "127.0.0.1"])
+def test_what_each_computer_calls_itself_is_no_name(name: str, tmp_path: Path) -> None:
+    """Finding K13: replies to it stay with their sender."""
+    with pytest.raises(ConfigurationError, match="--name NAME"):
+        init(str(tmp_path / "qm"), name=name)
+    assert not (tmp_path / "qm").exists()
+
+
+def test_the_name_of_this_computer_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "al_pha.example")
+    assert check_name(default_name()) == "AL-PHA"
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost.localdomain", "127.0.0.1"])
+def test_a_computer_without_a_name_of_its_own_gives_none(
+    host: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: host)
+    for make in (data_directory.init, partial(onceq.open, create=True)):
+        with pytest.raises(ConfigurationError, match=f"is called {host}.*--name NAME"):
+            make(str(tmp_path / "qm"))
+    assert not (tmp_path / "qm").exists()
 
 
 def test_a_queue_manager_keeps_its_name(tmp_path: Path) -> None:

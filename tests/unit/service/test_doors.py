@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +21,13 @@ from onceq.core.inputs.inputs import (
 )
 from onceq.core.inputs.settings import TellDoors
 from onceq.errors import ConfigurationError
+from onceq.model.identification import (
+    ON_THIS_COMPUTER,
+    SOMEBODY,
+    Identification,
+    Proof,
+    by_address,
+)
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, LOG_LINES_AT_ONCE
 from onceq.model.rights import HERE, NOBODY, Actor, ActorKind
@@ -26,7 +35,6 @@ from onceq.model.settings import Settings
 from onceq.service import wires
 from onceq.service.config import Configuration
 from onceq.service.doors import Doors
-from onceq.service.identities import Shown
 from onceq.service.sessions import Sessions
 from onceq.tls import folder
 from onceq.tls.contexts import JOIN, Files, client_context
@@ -95,8 +103,8 @@ def test_two_that_trust_one_authority_open_a_session(tmp_path: Path, signs: Auth
         alpha.network.connect(9, "OS", "BETA", b"")
         await until(lambda: opened(alpha) and opened(beta))
         (there,), (here,) = opened(alpha), opened(beta)
-        assert (there.peer, there.actor) == (BETA, Actor(ActorKind.PEER, guid_text(BETA)))
-        assert (here.peer, here.actor) == (ALPHA, Actor(ActorKind.PEER, guid_text(ALPHA)))
+        assert (there.peer, there.who.actor) == (BETA, Actor(ActorKind.PEER, guid_text(BETA)))
+        assert (here.peer, here.who.actor) == (ALPHA, Actor(ActorKind.PEER, guid_text(ALPHA)))
         await alpha.network.shut()
         await beta.network.shut()
 
@@ -225,7 +233,7 @@ def test_who_is_not_the_one_that_was_looked_for_is_refused(
         alpha = manager(ALPHA, doors(tmp_path / "a"), {guid_text(b"C" * 16): where})
         alpha.house.engine.sessions.connect(Connect(9, "", "", b"C" * 16))
         await until(lambda: alpha.seen(ConnectFailed))
-        assert "refused the connection" in alpha.seen(ConnectFailed)[0].reason
+        assert "answers at this address than" in alpha.seen(ConnectFailed)[0].reason
         assert not opened(alpha)
         await alpha.network.shut()
         await beta.network.shut()
@@ -271,8 +279,8 @@ def test_a_plain_peer_is_known_by_its_address_and_nobody_else_comes_in_so(
         alpha = manager(ALPHA, Doors(), {"Beta": where})
         alpha.network.connect(9, "OS", "BETA", b"")
         await until(lambda: opened(alpha) and opened(beta))
-        assert opened(beta)[0].actor == Actor(ActorKind.ADDRESS, HOME)
-        assert opened(alpha)[0].actor == HERE
+        assert opened(beta)[0].who.actor == Actor(ActorKind.ADDRESS, HOME)
+        assert opened(alpha)[0].who.actor == HERE
         await alpha.network.shut()
         await beta.network.shut()
 
@@ -288,9 +296,11 @@ def test_doors_by_address(tmp_path: Path, signs: Authority) -> None:
     listed = doors(tmp_path / "none", plain=("10.1.2.3", HOME))
     assert listed.way_in("10.1.2.3", 0) is listed.way_out("10.1.2.3") is None
     assert listed.way_in("10.1.2.30", 0) == "its address is not among plain_peers"
-    assert listed.plainly("10.1.2.3").actor == Actor(ActorKind.ADDRESS, "10.1.2.3")
-    assert listed.plainly(HOME).actor == Actor(ActorKind.ADDRESS, HOME)
-    assert listed.plainly("::1") == Shown(NO_GUID, HERE)
+    for address in ("10.1.2.3", HOME):
+        known = by_address(address, listed.house)
+        assert known is not None
+        assert known.actor == Actor(ActorKind.ADDRESS, address)
+    assert by_address("::1", listed.house) == ON_THIS_COMPUTER
     signs.identity(tmp_path / "a", ALPHA)
     sure = doors(tmp_path / "a", plain=("10.1.2.3",))
     assert sure.way_in("10.1.2.3", 0) is sure.way_out("10.1.2.3") is None
@@ -583,30 +593,50 @@ def test_other_authorities_are_believed_at_every_door_at_once(
     assert len(https.get_ca_certs()) == 2
 
 
+class Posted(asyncio.BaseTransport):
+    """A connection over HTTP, in TLS unless ``plain``."""
+
+    def __init__(self, address: str, shown: bytes | None = None, *, plain: bool = False) -> None:
+        names = (("URI", f"urn:onceq:qm:{guid_text(shown)}"),) if shown else ()
+        tls = SimpleNamespace(getpeercert=lambda: {"subjectAltName": names} if shown else {})
+        super().__init__({
+            "peername": (address, 1), "socket": SimpleNamespace(family=socket.AF_INET),
+            "ssl_object": None if plain else tls,
+        })  # fmt: skip
+
+
 def test_over_https_a_certificate_may_be_shown(tmp_path: Path) -> None:
     held = doors(tmp_path, plain=("10.1.2.3",))
-
-    class Transport(asyncio.BaseTransport):
-        def __init__(self, shown: bytes | None) -> None:
-            names = (("URI", f"urn:onceq:qm:{guid_text(shown)}"),) if shown else ()
-            self._certificate = {"subjectAltName": names}
-
-        def get_extra_info(self, name: str, default: Any = None) -> Any:
-            return self if name == "ssl_object" else default
-
-        def getpeercert(self) -> Any:
-            return self._certificate
-
-    proven = Actor(ActorKind.PEER, guid_text(BETA))
     for address in (HOME, "10.1.2.3", "10.1.2.4"):
-        assert held.shown_http(Transport(BETA), address) == Shown(BETA, proven)
+        found = held.who(Posted(address, BETA), http=True)
+        assert isinstance(found, Identification)
+        assert (found.proof, found.guid) == (Proof.CERTIFICATE, BETA)
+        assert found.actor == Actor(ActorKind.PEER, guid_text(BETA))
     for address, actor in (
         (HOME, HERE), ("10.1.2.3", Actor(ActorKind.ADDRESS, "10.1.2.3")), ("10.1.2.4", NOBODY),
     ):  # fmt: skip
-        assert held.shown_http(Transport(None), address) == Shown(NO_GUID, actor)
+        found = held.who(Posted(address), http=True)
+        assert isinstance(found, Identification)
+        assert (found.guid, found.actor) == (NO_GUID, actor)
     assert held.way_in_by_http("10.1.2.3") is held.way_in_by_http(HOME) is None
     assert "plain_peers" in str(held.way_in_by_http("10.1.2.4"))
 
 
+def test_with_an_identity_no_address_posts_without_a_proof(
+    tmp_path: Path, signs: Authority
+) -> None:
+    """Every process of a computer, and every page in its browsers, has its address of loopback."""
+    signs.identity(tmp_path, ALPHA)
+    held = doors(tmp_path, plain=("127.0.0.2",))
+    for address in (HOME, "::1", "localhost"):
+        assert "plain_peers" in str(held.way_in_by_http(address))
+        assert "plain_peers" in str(held.who(Posted(address, plain=True), http=True))
+        assert held.who(Posted(address), http=True) == SOMEBODY, "over HTTPS, too"
+    assert held.way_in_by_http("127.0.0.2") is None
+    listed = held.who(Posted("127.0.0.2", plain=True), http=True)
+    assert isinstance(listed, Identification)
+    assert listed.actor == Actor(ActorKind.ADDRESS, "127.0.0.2")
+
+
 def test_sessions_without_a_word_about_it_are_of_this_computer() -> None:
-    assert Sessions.accepted.__defaults__ == (Shown(NO_GUID, HERE),)
+    assert Sessions.accepted.__defaults__ == (ON_THIS_COMPUTER,)

@@ -18,7 +18,7 @@ def manager(**changes: Any) -> Any:
         damages=changes.pop("damages", ()), offline_s=changes.pop("offline_s", 0)
     )
     clock = SimpleNamespace(read=lambda: SimpleNamespace(wall_s=NOW_S))
-    parts = {"stopped": False, "low": False, **changes}
+    parts = {"stopped": False, "low": False, "trail_export": None, **changes}
     return SimpleNamespace(manager=SimpleNamespace(state=state), clock=clock, **parts)
 
 
@@ -47,4 +47,7 @@ def test_what_needs_a_person_is_noted_and_takes_no_work_away() -> None:
     assert "3 messages set aside" in damaged
     assert "onceq qm connect" in offline
     assert "it has expired" in certificate
+    export = SimpleNamespace(trouble="the disk is full", lost=2)
+    told = health_of(manager(trail_export=export), doors()).notes
+    assert [("full" in note, "2 acts" in note) for note in told] == [(True, False), (False, True)]
     assert "not of ours" in health_of(manager(), doors(NOW_S + 1, "not of ours")).notes[0]

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
+import os
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from onceq.model.limits import LOG_LINES_MAX
 from onceq.service import logs
+
+
+class Read(io.StringIO):
+    """What was written, when all of it was."""
+
+    handler: logging.Handler
+
+    def getvalue(self) -> str:
+        self.handler.flush()
+        return super().getvalue()
 
 
 @pytest.fixture
 def written() -> Iterator[io.StringIO]:
-    stream = io.StringIO()
+    stream = Read()
     root = logging.getLogger()
     before = root.level
-    handler = logs.set_up("info", stream)
+    handler = stream.handler = logs.set_up("info", stream)
     yield stream
     root.removeHandler(handler)
     root.setLevel(before)
@@ -142,3 +155,44 @@ def test_a_mistake_is_one_line_with_its_trace(
     assert (one["level"], one["event"]) == ("ERROR", "a mistake of ours")
     assert "RuntimeError: two" in one["trace"]
     assert written.getvalue().count("\n") == 1
+
+
+def full_pipe() -> tuple[int, int]:
+    """A pipe that takes no byte more."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(write, b"\n" * 4096)
+    os.set_blocking(write, True)
+    return read, write
+
+
+def test_nobody_waits_for_whoever_reads_the_log() -> None:
+    read, write = full_pipe()
+    with os.fdopen(read) as reader, os.fdopen(write, "w") as stream:
+        lines = logs.Lines(stream)
+        for number in range(LOG_LINES_MAX * 3):
+            lines.say(f"line {number}")
+        assert not lines.flush(0.0), "nobody has read a byte of it"
+        got = iter(line.rstrip("\n") for line in reader if line != "\n")
+        assert next(got) == "line 0"
+        last, said = 0, 0
+        for line in got:
+            if line.startswith("line "):
+                last += 1
+                assert line == f"line {last}", "the first ones, in their order"
+            else:
+                said = int(line.split()[0].replace(",", ""))
+                break
+        assert last + 1 + said == LOG_LINES_MAX * 3, "each was written, or is counted"
+        assert said >= LOG_LINES_MAX - 1
+
+
+def test_a_closed_stream_stops_nobody() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with contextlib.suppress(BrokenPipeError), os.fdopen(write, "w") as stream:
+        lines = logs.Lines(stream)
+        lines.say("to nobody")
+        assert lines.flush(30.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,20 +11,38 @@ import pytest
 
 from onceq.core.decision import Register, RewriteRights
 from onceq.core.inputs.directory import RightsRead
+from onceq.core.inputs.inputs import Input
 from onceq.directory import MemoryDirectory, SeenRights
 from onceq.errors import DirectoryError
-from onceq.model.directory import Computer, PublicQueue
+from onceq.model.directory import Computer, DistributionList, PublicQueue
+from onceq.model.identity import guid_text
 from onceq.model.limits import DIRECTORY_DISPUTE_S_MAX, DIRECTORY_LOOK_S, DIRECTORY_RETRY_S
-from onceq.model.requests import ExplainRight, Look, SetRights
-from onceq.model.rights import NO_RIGHTS, Policy, SharedRights, grant_of
+from onceq.model.message import Properties
+from onceq.model.policy import Policy
+from onceq.model.requests import (
+    Access,
+    Commit,
+    ExplainRight,
+    Look,
+    OpenQueue,
+    PrepareBranch,
+    Promise,
+    Send,
+    SendItem,
+    SetRights,
+)
+from onceq.model.rights import NO_RIGHTS, SharedRights, grant_of
+from onceq.model.run import Run
 from onceq.model.shared_rights import Regrant
 from onceq.model.time import SECOND_US, Now
+from onceq.model.xid import Xid
 from onceq.service import naming as naming_module
 from onceq.service.committer import Committer
 from onceq.service.due import Due
 from onceq.service.naming import Naming
 
 GUID = bytes(range(16))
+XID = Xid(1, b"g", b"b")
 QUEUE = PublicQueue(bytes(16), "ALPHA", "orders", True, "")
 
 
@@ -240,6 +259,47 @@ def test_who_is_asked_about_rights_looks_at_once(monkeypatch: pytest.MonkeyPatch
         directory.put_rights(Regrant(CARL, take=bool(number % 2), known=NO_RIGHTS, id=GUID))
         one.naming.prepare(Now(0, 1), (request,))
         assert len(told) == 2 + number
+
+
+def sent_to(name: str) -> SendItem:
+    return SendItem(name, Properties(), Run.of((b"body",)))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda name: OpenQueue(name, Access.SEND),
+        lambda name: Send(0, (sent_to(name),)),
+        lambda name: Commit(0, (sent_to(name),)),
+        lambda name: PrepareBranch(XID, items=(sent_to(name),)),
+        lambda name: Promise(0, XID, (sent_to(name),)),
+    ],
+)
+@pytest.mark.parametrize("by", ["queue", "list"])
+def test_a_name_that_has_just_been_made_is_looked_for_at_once(
+    by: str, ask: Callable[[str], Input]
+) -> None:
+    """Elsewhere a public queue or list was made behind the last look: who uses it at once was told
+    that there is none."""
+    directory = MemoryDirectory()
+    one = Host(directory, "10.0.0.1")
+    one.at(0)
+    one.at(DIRECTORY_LOOK_S)
+    told = one.told
+    us = int(DIRECTORY_LOOK_S * SECOND_US) + 1
+    one.naming.prepare(Now(0, us), (ask("DIRECT=OS:BETA\\private$\\q"), ask("PUBLIC=not-one")))
+    assert one.told == told, "nothing here is a name that a directory knows"
+
+    stock = PublicQueue(bytes(range(16, 32)), "BETA", "stock", True, "")
+    directory.register(Computer("BETA", stock.guid, (), {}), (stock,))
+    name = f"PUBLIC={guid_text(stock.guid)}"
+    if by == "list":
+        directory.put_list(DistributionList(bytes(range(32, 48)), "all", (name,)), None)
+        name = f"DL={guid_text(bytes(range(32, 48)))}"
+    one.naming.prepare(Now(0, us), (ask(name),))
+    assert one.told == told + 1
+    one.naming.prepare(Now(0, us), (ask(name),))
+    assert one.told == told + 1
 
 
 def test_without_a_directory_there_are_no_rights_in_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,8 +30,8 @@ from onceq.service.sessions import Sessions
 from onceq.service.wires import PeerWire
 from onceq.tls import authority, folder
 from onceq.tls.contexts import JOIN, client_context
-from onceq.tls.granting import note_issued
 from onceq.tls.invites import Invited, Invites
+from onceq.tls.members import Member, put_member
 from onceq.wire.mqqb.session import Session
 from tests.certificates import ALPHA, BETA, Authority
 from tests.unit.service.looped import BUDGET, Host, Sink, ended, greeted, run, until
@@ -157,7 +157,7 @@ def test_a_socket_path_that_the_system_cannot_take(tmp_path: Path) -> None:
 
 def test_applications_above_the_limit_are_turned_away_and_later_ones_let_in() -> None:
     async def work() -> None:
-        host = Host(budget=replace(BUDGET, applications=2))
+        host = Host(budget=replace(BUDGET, applications=2)).admit_nobody()
         where = (await host.network.listen_clients("127.0.0.1:0")).split(":")
         first = [await greeted(where) for _ in range(2)]
         reader, writer = await asyncio.open_connection(*where)
@@ -227,7 +227,7 @@ def test_a_stranger_who_speaks_takes_none_of_the_places_of_those_that_are_known(
 @pytest.mark.parametrize("kind", ["peers", "clients"])
 def test_who_does_not_say_who_he_is_is_cut(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     async def work() -> None:
-        host = Host()
+        host = Host().admit_nobody()
         listen = host.network.listen_peers if kind == "peers" else host.network.listen_clients
         where = await listen("127.0.0.1:0")
         silent, _ = await asyncio.open_connection(*where.split(":"))
@@ -411,7 +411,7 @@ def test_nobody_hears_of_a_certificate_that_is_not_on_record(
         said["secret"] = base64.b64encode(SECRET).decode()
         context = client_context(files.authorities, peers=True, alpn=JOIN)
     else:
-        note_issued(own, authority.read_request(asked), "BETA", signs.now_s)
+        put_member(own, Member(guid_text(BETA), "BETA"))
         context = client_context(
             shown.authorities, certificate=shown.certificate, key=shown.key, peers=True, alpn=JOIN
         )
@@ -433,7 +433,9 @@ def test_nobody_hears_of_a_certificate_that_is_not_on_record(
 
     async def told() -> None:
         answer, alpha = await work()
-        assert bool(alpha.network._granted) is (disk == "fails"), "nothing is left of who was told"
+        assert bool(alpha.network.membership._recorded) is (disk == "fails"), (
+            "nothing is left of who was told"
+        )
         (act,) = alpha.seen(Witnessed)
         what = "join" if by == "invitation" else "renew certificate"
         assert (act.who, act.what, act.about) == (f"peer:{guid_text(BETA)}", what, "BETA")

@@ -83,8 +83,8 @@ def test_both_roles_open_and_the_core_is_told() -> None:
     Peer(made).open()
     Peer(made, outgoing=5).open()
     assert kinds(made, SessionOpened) == [
-        SessionOpened(1, PEER, "10.0.0.2", 0, True, delays=True),
-        SessionOpened(2, PEER, "10.0.0.2", 5, True, delays=True),
+        SessionOpened(1, PEER, "10.0.0.2", 0, True, delays=True, publics=True),
+        SessionOpened(2, PEER, "10.0.0.2", 5, True, delays=True, publics=True),
     ]
 
 

@@ -73,6 +73,8 @@ class Disk(Diary):
     def note(self) -> None:
         pass
 
+    segment_bytes = 0
+
     def room_bytes(self) -> int:
         return self.free
 
@@ -449,6 +451,35 @@ def test_a_small_disk_takes_messages_again_when_all_was_received() -> None:
         real.send("q", b"room again", 1)
         real.take("q", 1)
     assert sent > 3 * 200
+
+
+@pytest.mark.parametrize("megabytes", [90, 60, 50, 40, 30])
+def test_a_very_small_disk_refuses_sends_and_goes_on(megabytes: int) -> None:
+    """Finding D8, in the small: what was free was less than the next segment of the log."""
+    real = Real(reserve=(64 << 20) // 128)
+    real.create("q")
+    real.files.capacity = megabytes * 1_000_000 // 128
+    real.pump(2)
+    for _ in range(4):
+        sent = 0
+        for _ in range(60):
+            try:
+                real.send("q", b"x" * 1_000, 20)
+            except StorageReserve:
+                break
+            sent += 20
+            real.pump(2)
+        else:
+            pytest.fail("the reserve was never touched")
+        taken = -1
+        while taken:
+            taken = len(real.take("q", 7)) if sent else 0
+            sent -= taken
+            real.pump(2)
+        for _ in range(3):
+            real.pump(2)
+            real.engine.tick()
+    assert not real.engine.stopped
 
 
 def test_a_drained_store_shrinks_although_little_is_written_and_nothing_follows(

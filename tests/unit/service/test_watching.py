@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,13 +17,13 @@ from onceq import metrics_pages
 from onceq.core.decision import Answer, Decision
 from onceq.core.inputs.inputs import Input, OwnerGone
 from onceq.errors import AccessDenied
-from onceq.model import limits, tokens
+from onceq.model import identification, limits, tokens
+from onceq.model.policy import Policy
 from onceq.model.requests import Look
-from onceq.model.rights import NOBODY
 from onceq.model.views.managers import ScrubView
 from onceq.model.views.metrics import MetricsView, QueueMetrics
 from onceq.service import doors as doors_module
-from onceq.service import identities, watching
+from onceq.service import watching
 from onceq.service.config import Configuration
 from onceq.service.health import FULL
 from tests.certificates import ALPHA, Authority
@@ -35,7 +37,7 @@ class Site:
     """A manager that shows what a script says, and whoever asks it."""
 
     def __init__(self) -> None:
-        self.host = Host()
+        self.host = Host().admit_nobody()
         self.where = ("", 0)
         self.tls: ssl.SSLContext | None = None
         self.may: object = ScrubView()
@@ -78,7 +80,9 @@ class Site:
 
     async def get(self, path: str, *heads: str, method: str = "GET") -> Any:
         lines = "".join(f"{head}\r\n" for head in heads)
-        return await self.say(f"{method} {path} HTTP/1.1\r\nHost: here\r\n{lines}\r\n".encode())
+        return await self.say(
+            f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{lines}\r\n".encode()
+        )
 
 
 def run(work: Callable[[Site], Awaitable[None]]) -> None:
@@ -165,18 +169,19 @@ def test_head_says_how_much_there_would_be() -> None:
 @pytest.mark.parametrize(
     ("data", "status"),
     [
-        (b"GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n", 404),
-        (b"GET //metrics HTTP/1.1\r\nHost: h\r\n\r\n", 404),
-        (b"POST /metrics HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", 405),
-        (b"DELETE /health/live HTTP/1.1\r\nHost: h\r\n\r\n", 405),
-        (b"GET /metrics HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc", 413),
-        (b"GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", 413),
+        (b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+        (b"GET //metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+        (b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405),
+        (b"DELETE /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
+        (b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc", 413),
+        (b"GET / HTTP/1.1\r\nHost: ::1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", 413),
+        (b"PUT / HTTP/1.1\r\nHost: ::1\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n", 413),
         (b"GET /metrics HTTP/1.1\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
-        (b"GET /metrics HTTP/1.1\r\nHost: h\r\nBad Head: 1\r\n\r\n", 400),
+        (b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nBad Head: 1\r\n\r\n", 400),
         (b"GET " + b"/" * limits.WATCH_HEAD_BYTES_MAX, 431),
-        (b"GET /\xff HTTP/1.1\r\nHost: h\r\n\r\n", 400),
-        (b"GET http://[/ HTTP/1.1\r\nHost: h\r\n\r\n", 404),
+        (b"GET /\xff HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET http://[/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
     ],
 )  # fmt: skip
 def test_what_is_no_request_of_ours_is_refused(data: bytes, status: int) -> None:
@@ -191,7 +196,7 @@ def test_what_is_no_request_of_ours_is_refused(data: bytes, status: int) -> None
 
 def test_a_second_request_on_the_connection_is_not_read() -> None:
     async def work(site: Site) -> None:
-        one = b"GET /health/live HTTP/1.1\r\nHost: h\r\n\r\n"
+        one = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
         _, _, body = await site.say(one * 50)
         assert body.count(b"live") == 1
 
@@ -233,9 +238,9 @@ def test_whoever_may_not_look_hears_why_not() -> None:
     run(work)
 
 
-def test_nobody_does_not_come_as_far_as_the_core(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_does_not_come_as_far_as_the_core() -> None:
     async def work(site: Site) -> None:
-        monkeypatch.setattr(site.host.network.doors, "watcher", lambda *about: NOBODY)
+        site.host.house.core.state.policy = Policy()
         status, heads, _ = await site.get("/metrics")
         assert (status, heads["www-authenticate"]) == (401, "Bearer")
         status, heads, _ = await site.get("/metrics", "Authorization: Bearer wrong")
@@ -261,7 +266,7 @@ def test_from_elsewhere_it_is_tls_and_a_token(
 ) -> None:
     # What comes from this computer counts as from elsewhere here.
     monkeypatch.setattr(doors_module, "is_loopback", lambda address: False)
-    monkeypatch.setattr(identities, "is_loopback", lambda address: False)
+    monkeypatch.setattr(identification, "is_loopback", lambda address: False)
     signs = Authority()
     signs.identity(tmp_path, ALPHA)
     trusting = ssl.create_default_context(cafile=str(tmp_path / "tls" / "authorities.pem"))
@@ -274,6 +279,7 @@ def test_from_elsewhere_it_is_tls_and_a_token(
         assert status == 0, "who speaks no TLS is not answered"
         site.tls = trusting
         assert (await site.get("/health/live"))[0] == 200
+        site.host.house.core.state.policy = Policy()
         assert (await site.get("/metrics"))[0] == 401, "nobody"
         assert (await site.get("/metrics", "Authorization: Bearer wrong"))[0] == 401
         secret, salt = b"s" * tokens.SECRET_BYTES, b"t" * tokens.SALT_BYTES
@@ -286,6 +292,11 @@ def test_from_elsewhere_it_is_tls_and_a_token(
     run(work)
 
 
+def _from(address: str) -> asyncio.BaseTransport:
+    own = SimpleNamespace(family=socket.AF_INET)
+    return asyncio.BaseTransport({"peername": (address, 1), "socket": own})
+
+
 def test_doors_of_those_who_watch(tmp_path: Path) -> None:
     none = doors_module.Doors(str(tmp_path), ALPHA)
     assert none.way_in_to_watch("127.0.0.1") is None
@@ -293,10 +304,47 @@ def test_doors_of_those_who_watch(tmp_path: Path) -> None:
     plain = Configuration(metrics_listen="0.0.0.0:0", plain_peers=("10.0.0.7",))
     none.prepared(plain)()
     assert none.way_in_to_watch("10.0.0.7") is None
-    assert str(none.watcher(None, "10.0.0.7")) == "address:10.0.0.7"
+    assert str(none.watcher(_from("10.0.0.7"))) == "address:10.0.0.7"
     assert isinstance(none.way_in_to_watch("10.0.0.8"), str)
     Authority().identity(tmp_path, ALPHA)
     some = doors_module.Doors(str(tmp_path), ALPHA)
     some.prepared(plain)()
     assert isinstance(some.way_in_to_watch("10.0.0.8"), ssl.SSLContext)
     assert some.way_in_to_watch("10.0.0.7") is None
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/metrics/queues", "/health/live", "/health/ready"])
+def test_a_name_that_was_made_to_lead_here_is_answered_nothing(path: str) -> None:
+    """A page whose name leads to this computer all at once (DNS rebinding) reads as of its own."""
+
+    async def work(site: Site) -> None:
+        own = site.host.house.engine.manager.identity.name
+        for host in (
+            "evil.example",
+            "evil.example:9464",
+            f"{own}.evil.example",
+            "127.0.0.1.nip.io",
+        ):
+            status, _, body = await site.say(
+                f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+            )
+            assert (status, b"is not called so" in body) == (421, True), host
+        for host in ("127.0.0.1:9464", "localhost", "[::1]:9464", f"{own.lower()}:9464", own):
+            status, _, _ = await site.say(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            assert status in (200, 503), host
+        status, _, _ = await site.say(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        assert status in (200, 503), "a simple probe says no name; a browser does"
+
+    run(work)
+
+
+def test_a_page_of_another_site_is_answered_nothing() -> None:
+    async def work(site: Site) -> None:
+        for origin in ("https://evil.example", "null", "http://127.0.0.1:1"):
+            status, heads, _ = await site.get("/metrics", f"Origin: {origin}")
+            assert status == 403, origin
+            assert not any(name.startswith("access-control") for name in heads)
+        status, _, _ = await site.get("/metrics", "Origin: http://127.0.0.1")
+        assert status == 200
+
+    run(work)

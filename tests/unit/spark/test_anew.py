@@ -38,7 +38,7 @@ def test_a_query_that_begins_anew_is_told_everything() -> None:
         "[read-before] ", r"private$\q", "of subscription 'orders'", "identifier 100",
         "2023-11-14 22:13:20 UTC", "query one", "process 7 on host h", "the old checkpoint",
         "new checkpoint AND a new folder", "startingOffsets",
-        r"onceq spark forget 'private$\q' --subscription 'orders'",
+        r"onceq spark forget 'private$\q' --subscription orders",
     ):  # fmt: skip
         assert words in text
 

@@ -21,6 +21,7 @@ from onceq.spark.patience import Patience
 from onceq.spark.pool import Pool
 from onceq.spark.sink_options import parse_sink
 from tests.certificates import Authority
+from tests.proofs import token_of
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
 
@@ -56,7 +57,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def shown(files: CredentialFiles) -> str:
-    return files.credentials().greeting(Address(path="/run/a.sock"), "").head.token
+    return token_of(files.credentials().greeting(Address(path="/run/a.sock"), ""))
 
 
 def travelled(value: Any) -> Any:
@@ -247,7 +248,7 @@ class Doors:
     def tokens(self) -> list[str]:
         """What they would show."""
         there = Address(path="/run/a.sock")
-        return [one.greeting(there, "").head.token for _, one in self.seen]
+        return [token_of(one.greeting(there, "")) for _, one in self.seen]
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from onceq.errors import ConfigurationError
 from onceq.spark.land import schemas
-from onceq.spark.land.memory import Memory
+from onceq.spark.land.memory import Memory, began
 from onceq.spark.land.plan import IDENTITY, Plan
 from onceq.spark.land.schemas import Field
 
@@ -94,7 +95,12 @@ def test_plans_that_make_no_sense(tmp_path: Path, more: dict[str, Any], words: s
 
 def test_names_of_message_and_body_do_not_meet(tmp_path: Path) -> None:
     plan = Plan("hub", "q", tmp_path, body="json", schema="x", identified=True)
-    assert plan.kept == (*IDENTITY, "arrivedTime")
+    assert plan.kept == (*IDENTITY, "arrivedTime", "bodyCrc")
+    # A folder that an older version has begun goes on without sums, as nobody says other columns.
+    before = [*IDENTITY, "arrivedTime"]
+    assert list(plan.going_on(before).kept) == before
+    assert plan.going_on([]) is plan
+    assert replace(plan, columns=("label",)).going_on(before).kept == (*IDENTITY, "label")
     with pytest.raises(ConfigurationError, match=r"column 'Queue', and so has .* --prefix"):
         schemas.check_names(plan, [field("Queue")])
     other = Plan("hub", "q", tmp_path, body="json", schema="x", prefix="msg_", by_date=True)
@@ -124,8 +130,10 @@ class Folder:
 
 def test_a_folder_keeps_its_plan_and_grows_by_columns(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "t")
+    assert began(folder.to) == []
     folder.come(ID)
     folder.begin()
+    assert began(folder.to) == [*IDENTITY, "arrivedTime", "bodyCrc"]
     name = folder.memory.subscription
     folder.come(ID)
     folder.come(ID, PRICE, evolve=True)

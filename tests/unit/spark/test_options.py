@@ -13,6 +13,7 @@ from onceq.errors import ConfigurationError
 from onceq.model.views.queues import QueueView
 from onceq.spark.options import OPTIONS, parse
 from onceq.spark.patience import Patience
+from onceq.spark.rows import arrow_schema, prefix
 from onceq.spark.sink_options import parse_sink
 from onceq.spark.source_columns import COLUMNS, USUAL, asked, ddl, wanted
 from onceq.spark.targets import EARLIEST, LATEST, Target
@@ -65,7 +66,7 @@ def test_a_queue_on_each_of_many_queue_managers() -> None:
 
 def test_a_queue_of_one_of_many() -> None:
     assert keys(MANY, "one:1/private$/a, two:2/b") == [
-        ("one:1/private$/a", "one:1", "private$/a"), ("two:2/b", "two:2", "b"),
+        (r"one:1/private$\a", "one:1", r"private$\a"), ("two:2/b", "two:2", "b"),
     ]  # fmt: skip
     assert keys("one:1", "one:1/a") == [("a", "one:1", "a")]
     assert keys("hub, hub/x", "hub/x/a") == [("hub/x/a", "hub/x", "a")]
@@ -252,9 +253,16 @@ def test_the_usual_columns_are_those_of_the_first_versions() -> None:
 
 def test_columns_by_name() -> None:
     assert asked({"COLUMNS": " label , body,"}) == ("label", "body")
-    assert asked({"columns": "All"}) == tuple(COLUMNS)
+    assert asked({"columns": "All"}) == tuple(name for name in COLUMNS if name != "bodyCrc")
+    assert asked({"columns": "BODYCRC,Label"}) == ("bodyCrc", "label")
     assert wanted(fields(packetBytes="bigint", body="binary"), {}) == ("packetBytes", "body")
     assert wanted(fields(label="string"), {"columns": "label"}) == ("label",)
+    # Capitals do not matter, as in all of Spark; the columns are given back as they were named.
+    names = wanted(fields(LookupID="bigint", Label="string"), {"columns": "lookupId,label"})
+    assert names == ("LookupID", "Label")
+    assert arrow_schema(names).names == ["LookupID", "Label"]
+    assert prefix(("LOOKUPID",)) == 0
+    assert prefix(("Body",)) is None
 
 
 @pytest.mark.parametrize(

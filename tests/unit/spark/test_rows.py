@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -75,6 +76,7 @@ def expected(message: onceq.Message, queue: str, packet: Any) -> dict[str, Any]:
         "journal": int(message.journal),
         "encrypted": headers(packet).encrypted,
         "packetBytes": len(packet),
+        "bodyCrc": crc32(message.body),
     }
 
 

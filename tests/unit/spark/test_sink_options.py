@@ -96,6 +96,7 @@ def test_columns_in_any_order_and_case() -> None:
         ({"body": "string", "lookupId": "bigint"}, "set by queue managers"),
         ({"body": "string", "Body": "string"}, "two columns body"),
         ({"body": "string", "correlationId": "string"}, "correlationId is binary"),
+        ({"body": "string", "label": "void"}, r"leave it out.* lit\(None\).cast\('string'\)"),
     ],
 )
 def test_columns_that_are_refused(columns: dict[str, str], words: str) -> None:

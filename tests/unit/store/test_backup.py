@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,8 +20,9 @@ from onceq.errors import (
 from onceq.model.views.managers import Cut
 from onceq.simulator.sim.disk import SimFiles
 from onceq.store import backup
-from onceq.store.backup import Backup, Manifest, cut_of_stopped, read_manifest, verify_files
+from onceq.store.backup import Backup, cut_of_stopped, verify_files
 from onceq.store.log import LogStore
+from onceq.store.manifest import Entry, Manifest, decode, encode, read_manifest
 
 STORE, TO = "/store", "/backup"
 SEGMENT = 4096
@@ -245,23 +248,63 @@ def test_a_changed_manifest_is_damage(at: int) -> None:
 
 
 def test_every_flipped_bit_of_a_manifest_is_noticed() -> None:
-    manifest = Manifest("ALPHA", "x", 5, 7, 0, "0", (backup.Entry("STORE", 5, "00"),))
-    raw = backup.encode(manifest)
-    assert backup.decode(raw) == manifest
+    manifest = Manifest("ALPHA", "x", 5, 7, 0, "0", (Entry("STORE", 5, "0f" * 32),))
+    raw = encode(manifest)
+    assert decode(raw) == manifest
     for at in range(len(raw)):
         for mask in (1, 4, 32):
             other = raw[:at] + bytes([raw[at] ^ mask]) + raw[at + 1 :]
             try:
-                assert backup.decode(other) == manifest, "white space"
+                assert decode(other) == manifest, "white space"
             except (ValueError, KeyError, TypeError, AttributeError, NewerFormat):
                 continue
 
 
-@pytest.mark.parametrize("name", ["../STORE", "/etc/passwd", "a/b", "", ".", ".."])
-def test_a_manifest_leads_nowhere_else(name: str) -> None:
-    raw = backup.encode(Manifest("A", "x", 5, 7, 0, "0", (backup.Entry(name, 5, "00"),)))
-    with pytest.raises(ValueError, match="outside"):
-        backup.decode(raw)
+STRANGE = [
+    "../STORE", "/etc/passwd", "a/b", "", ".", "..", "aside", "moving", "restoring.aside",
+    "restoring.moving", "restoring", "LOCK", "onceq.sock", "BACKUP.json", "store", "STORE.new",
+    "STORE\n", "\uff33TORE", "ONCEQ.TOML", "log-00000000000000\u0661\u0661.seg",
+    "log-000000000000000A.seg", "ready-1.seg", "replaced-1", "tls/key.pem", "C:\\STORE", 7, None,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_manifest_names_files_of_a_store_alone(name: Any) -> None:
+    entries = (entry("STORE"), entry(name))
+    raw = encode(Manifest("A", "x", 5, 7, 0, "0", entries))
+    with pytest.raises(ValueError, match="a file that no backup has"):
+        decode(raw)
+
+
+def entry(name: str = "STORE", size: Any = 5, sha256: Any = "0f" * 32) -> Entry:
+    return Entry(name, size, sha256)
+
+
+GOOD = Manifest("A", "x", 5, 7, 0, "0", (entry(),))
+LIES: list[dict[str, Any]] = [
+    {"manager": 7}, {"manager": "A" * 300}, {"manager": "\x1b[2J"}, {"id": None},
+    {"position": -1}, {"position": "5"}, {"position": 1 << 60}, {"position": True},
+    {"position": 1.5}, {"taken_s": -1}, {"taken_s": 1 << 50}, {"checkpoint": [0]},
+    {"made_by": {"a": 1}}, {"made_by": "0\r"}, {"files": ()}, {"files": (entry("CLOSED"),)},
+    {"files": (entry(), entry())}, {"files": (entry(size=-1),)}, {"files": (entry(size="5"),)},
+    {"files": (entry(sha256="0f"),)}, {"files": (entry(sha256="0F" * 32),)},
+    {"files": (entry(sha256=5),)},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", LIES, ids=repr)
+def test_a_manifest_says_nothing_that_none_says_which_was_made(lie: dict[str, Any]) -> None:
+    assert decode(encode(GOOD)) == GOOD
+    with pytest.raises((ValueError, TypeError)):
+        decode(encode(replace(GOOD, **lie)))
+
+
+@pytest.mark.parametrize("raw", [b"[" * 100_000, b"null", b"[]", b'{"format": 1}', b"\xff", b"NaN"])
+def test_what_is_no_manifest_is_damage(raw: bytes) -> None:
+    files = SimFiles()
+    backup.write_file(files, TO, "BACKUP.json", raw)
+    with pytest.raises(DamagedRecord, match=r"BACKUP\.json is damaged"):
+        read_manifest(files, TO)
 
 
 def test_a_newer_backup_is_called_so() -> None:

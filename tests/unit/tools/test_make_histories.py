@@ -31,13 +31,20 @@ def test_an_audit_proves_them(tmp_path: Path, managers: int) -> None:
     assert {fault for invariant, fault in silent if invariant in ("I2", "I3", "I4", "I6")} == set()
 
 
+FOLLOWING = {("I2", "torn-commit"), ("I3", "resized")}
+"""What a planted fault makes wrong elsewhere: a message that names another transaction tears that
+one, and one whose size was changed was received with another."""
+
+
 @pytest.mark.parametrize("count", [1, len(PLANTS), 2 * len(PLANTS)])
 def test_an_audit_finds_what_is_planted(tmp_path: Path, count: int) -> None:
     planted = make(tmp_path / "all", Wish(60_000, managers=3, corrupt=count))
     wish = command.Wish(to=str(tmp_path / "tables"))
     found = command.run([str(tmp_path / "all")], wish, lambda _: None)
-    assert found["violations"] == found["messages_violated"] == count
     named = pq.read_table(tmp_path / "tables" / "violations").to_pylist()
+    assert found["violations"] == len(named)
+    named = [row for row in named if (row["invariant"], row["fault"]) not in FOLLOWING]
+    assert len(named) == count <= found["messages_violated"]
     columns = ("invariant", "fault", "source", "stream", "number")
     assert sorted(tuple(row[name] for name in columns) for row in named) == sorted(
         tuple(getattr(one, name) for name in columns) for one in planted

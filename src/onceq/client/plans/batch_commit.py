@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onceq.client.plans.plan import Plan, ask, do, look
+from onceq.client.greetings import check_identifiers
+from onceq.client.plans.plan import Plan, ask, do, look_at_all
 from onceq.client.session import Session
 from onceq.model import requests
 from onceq.model.views import looks
@@ -31,12 +32,12 @@ def prefix_of(session: Session, app: str, version: int) -> bytes:
 class Attempt:
     """One attempt at a batch, or at a part of it, with branches that nobody else has."""
 
-    def __init__(self, session: Session, app: str, version: int) -> None:
-        self._made = prefix_of(session, app, version), session.token(TAG_BYTES)
+    def __init__(self, gtrid: bytes) -> None:
+        self._gtrid = gtrid
 
     def branch(self, name: str) -> Xid:
         """The identifier of one of its branches, for ``QueueManager.branch``."""
-        return group_xid(*self._made, name)
+        return group_xid(self._gtrid, name)
 
     def anchor(self, manager: bytes) -> Xid:
         """The branch that stands for those of this attempt at another queue manager.
@@ -47,7 +48,19 @@ class Attempt:
         Args:
             manager: GUID of that queue manager.
         """
-        return anchor_xid(*self._made, manager)
+        return anchor_xid(self._gtrid, manager)
+
+
+def attempt(session: Session, app: str, version: int) -> Plan[Attempt]:
+    """Begin an attempt.
+
+    Args:
+        app: Who commits batches one after another; up to 200 printable characters.
+        version: Number of the batch, higher than any before.
+    """
+    check_identifiers(session.revision)
+    asked = requests.BeginAttempt(prefix_of(session, app, version))
+    return Attempt((yield from ask(asked, bytes)))
 
 
 def commit(
@@ -87,7 +100,8 @@ def rollback(session: Session, app: str, version: int, *, final: bool = False) -
 
 def applications(session: Session) -> Plan[list[GroupView]]:
     """Applications with their last version, those that have committed last first."""
-    return look(looks.GROUPS)
+    found = yield from look_at_all(session, looks.GROUPS)
+    return sorted(found, key=lambda one: -one.since)
 
 
 def forget(session: Session, app: str) -> Plan[None]:

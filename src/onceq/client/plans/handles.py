@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Final
 
+from onceq.client.owners import of_parent
 from onceq.client.plans.plan import Plan, ask, do, tell
 from onceq.client.plans.selection import chosen, some, which
 from onceq.client.session import Session
@@ -15,6 +16,7 @@ from onceq.errors import (
     OnceqError,
     ServiceNotAvailable,
 )
+from onceq.errors.usage import not_transactional
 from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
@@ -39,9 +41,11 @@ class Handle(MutableRecord):
 
     Attributes:
         number: Of the handle; 0 once it was closed.
-        local, transactional: Of the queue; None: that is not known here.
+        local: Whether all its queues are of this manager.
+        transactional: Whether those of this manager are; None: it has none here.
         places: Opened to send: which queues the name leads to.
         turn: How many have opened it so that others cannot receive.
+        life: Of the session, when it was opened.
     """
 
     session: Session
@@ -51,15 +55,23 @@ class Handle(MutableRecord):
     transactional: bool | None
     places: tuple[int, ...]
     turn: int
+    life: object
 
     def check(self, *, alive: bool) -> None:
-        """Raises HandleLost if its connection is gone, InvalidHandle if it was closed."""
+        """Raises HandleLost if its connection is gone, InvalidHandle if it was closed, WrongProcess
+        in a child of the process that has opened it."""
+        self.check_process()
         if not self.number:
             raise InvalidHandle(f"queue {self.name} is not open: it was closed")
         if not alive:
             raise HandleLost(
                 f"queue {self.name} was open on a connection that is lost; open it again"
             )
+
+    def check_process(self) -> None:
+        """Raises WrongProcess in a child of the process that has opened it."""
+        if self.life is not self.session.life:
+            raise of_parent(f"this handle of queue {self.name}")
 
 
 def open_queue(
@@ -81,27 +93,43 @@ def open_queue(
             f"{', '.join(ACCESS)}, share one of {', '.join(SHARE)}"
         )
     request = requests.OpenQueue(name, ACCESS[access], SHARE[share], note)
+    life = session.life
     made = yield from ask(request, Opened)
     return Handle(
-        session, name, made.handle, made.local, made.transactional, made.places, made.turn
+        session, name, made.handle, made.local, made.transactional, made.places, made.turn, life
     )
 
 
-def know_destination(session: Session, destination: str) -> Plan[None]:
+def know_destination(session: Session, destination: str) -> Plan[bool | None]:
     """Find out at once, the first time, whether a name can be sent to.
 
     Every queue of another manager can be: of those only the first is asked about.
+
+    Returns:
+        Whether its queues at this manager are transactional; None: it has none here.
+
+    Raises:
+        WrongQueueKind: Some are, and others are not: no send reaches all of them.
     """
     if destination in session.destinations:
-        return
+        return session.destinations[destination]
+    kind: bool | None = None
     place = _place(destination)
     if place not in session.elsewhere:
         request = requests.OpenQueue(destination, Access.SEND)
         opened = yield from ask(request, Opened)
         yield from tell(requests.CloseQueue(opened.handle), lazy=True)
+        kind = opened.transactional
         if place and not opened.local:
             session.met(place)
-    session.learn(destination)
+    session.learn(destination, kind)
+    return kind
+
+
+def know_for_transaction(session: Session, destination: str) -> Plan[None]:
+    """The same; raises WrongQueueKind if it is not to be sent to in a transaction (Q-4)."""
+    if (yield from know_destination(session, destination)) is False:
+        raise not_transactional(f"{destination} of {session.name}")
 
 
 def _place(destination: str) -> str | bytes:

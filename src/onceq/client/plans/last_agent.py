@@ -10,11 +10,20 @@ import contextlib
 from onceq.client.link import Request
 from onceq.client.plans.plan import Plan, ask, do, look
 from onceq.client.plans.send_buffer import offered
+from onceq.client.plans.sending_unit import ENDING
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.plans.xa import rollback
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
-from onceq.errors import LinkLost, OnceqError, ServiceNotAvailable, TransactionOver, UnknownBranch
+from onceq.errors import (
+    DatabaseRestored,
+    LinkLost,
+    OnceqError,
+    RolledBackByTime,
+    ServiceNotAvailable,
+    TransactionOver,
+    UnknownBranch,
+)
 from onceq.model import requests
 from onceq.model.results import Promised, Sent
 from onceq.model.views import looks
@@ -52,17 +61,21 @@ class ByRow:
             decide, and is over.
 
         Raises:
+            DatabaseRestored: The queue manager knows that the database was set back.
             SendFailed: A send was refused, here or before; the transaction was undone.
         """
         unit = self._unit
         unit.check_open()
+        if unit.owed:
+            unit.check_awaited()
         if unit.doomed is not None:
             yield from unit._end_doomed()
+        unit.over = ENDING
         items = offered(unit._items, unit.session.clock)
         try:
             # Where nothing had to be asked before, the items alone are the transaction.
             self.promised = yield Request(requests.Promise(unit.number, self.xid, items))
-        except TransactionOver:
+        except (DatabaseRestored, RolledBackByTime, TransactionOver):
             raise
         except ServiceNotAvailable as error:
             # A promise whose answer was lost is undone by recovery: no row was written for it.
@@ -77,6 +90,8 @@ class ByRow:
         except BaseException:
             unit.over = "aborted, because its promise was given up while it waited"
             raise
+        finally:
+            unit.over = "" if unit.over == ENDING else unit.over
         unit.over = "in doubt, because a database decides it"
         unit._items = []
         return self.promised

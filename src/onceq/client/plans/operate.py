@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from onceq.client.plans.plan import Plan, all_outgoing, ask, look
+from onceq.client.plans.plan import Plan, ask, look, look_at_all, look_at_page
 from onceq.client.plans.queues import queue
 from onceq.client.session import Session
 from onceq.client.why import why as sentence
@@ -16,7 +16,7 @@ from onceq.model.views.managers import (
     ClockAccepted,
     DamageView,
     ListView,
-    NameStep,
+    NameView,
     PeerView,
     Reloaded,
     ScrubView,
@@ -25,6 +25,7 @@ from onceq.model.views.managers import (
 )
 from onceq.model.views.metrics import PER_QUEUE, MetricsView
 from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
+from onceq.model.views.pages import Page
 from onceq.model.views.queues import OutgoingView, StreamReset, StreamView
 from onceq.model.views.settings import SettingView
 
@@ -50,9 +51,43 @@ def settings(session: Session) -> Plan[list[SettingView]]:
     return look(looks.SETTINGS)
 
 
-def outgoing(session: Session) -> Plan[list[OutgoingView]]:
-    """All outgoing queues."""
-    return all_outgoing()
+def outgoing(session: Session, *, only: str = "", part: str = "") -> Plan[list[OutgoingView]]:
+    """All outgoing queues, as they were made.
+
+    Args:
+        only: "" is all of them; "busy" those in which something is; "stuck" those that are paused,
+            or kept from moving; "refused" those whose destination has refused something within a
+            week; "unanswered" those that wait for strangers.
+        part: Only those with this in their destinations.
+
+    Raises:
+        InvalidParameter: There is no such part of the list.
+    """
+    return look_at_all(session, looks.OUTGOING, only=only, part=part)
+
+
+def outgoing_page(
+    session: Session,
+    *,
+    sort: str = "",
+    only: str = "",
+    part: str = "",
+    after: str = "",
+    limit: int = 0,
+) -> Plan[Page[OutgoingView]]:
+    """Some of the outgoing queues, sorted: so many as are looked at.
+
+    Args:
+        sort: See ``queue_page``; and "refused": where something was refused last comes first.
+        only, part: See ``outgoing``.
+        after, limit: See ``queue_page``.
+
+    Raises:
+        InvalidParameter: There is no such order, part of the list, or page.
+    """
+    return look_at_page(
+        session, looks.OUTGOING, sort=sort, only=only, part=part, after=after, limit=limit
+    )
 
 
 def outgoing_queue(session: Session, destination: str) -> Plan[OutgoingView]:
@@ -61,16 +96,24 @@ def outgoing_queue(session: Session, destination: str) -> Plan[OutgoingView]:
 
 
 def why(session: Session, destination: str) -> Plan[str]:
-    """One sentence: why messages for a destination do or do not move."""
+    """One sentence: why messages for a destination do or do not move.
+
+    Raises:
+        QueueNotFound: Nothing was sent there, and it is no queue of this manager.
+    """
     try:
         return sentence((yield from outgoing_queue(session, destination)))
-    except QueueNotFound:
+    except QueueNotFound as error:
+        unused = error
+    try:
         return sentence((yield from queue(session, destination)))
+    except QueueNotFound:
+        raise unused from None
 
 
 def streams(session: Session) -> Plan[list[StreamView]]:
     """Incoming message streams (EodGetReceiveInfo)."""
-    return look(looks.STREAMS)
+    return look_at_all(session, looks.STREAMS)
 
 
 def reset_stream(
@@ -108,12 +151,22 @@ def reset_stream(
 
 def peers(session: Session) -> Plan[list[PeerView]]:
     """Who answers under the names that were connected to: name, id, since, connected."""
-    return look(looks.PEERS)
+    return look_at_all(session, looks.PEERS)
 
 
-def forget_peer(session: Session, name: str, *, dry_run: bool = False) -> Plan[PeerView]:
-    """Let another queue manager answer under a name (``pin_peers``); gives who did."""
-    request = requests.ForgetPeer(name, dry_run=dry_run)
+def forget_peer(
+    session: Session, name: str, *, to: str = "", dry_run: bool = False
+) -> Plan[PeerView]:
+    """Let another queue manager answer under a name, or speak at a plain address; gives who did.
+
+    Args:
+        to: GUID of the one that may; "": whichever answers next, if its proof lets it.
+
+    Raises:
+        QueueNotFound: No such name is known, or several are.
+        InvalidParameter: ``to`` is no GUID.
+    """
+    request = requests.ForgetPeer(name, dry_run=dry_run, to=to)
     return ask(request, PeerView)
 
 
@@ -172,7 +225,7 @@ def management(session: Session, name: str = "") -> Plan[Mapping[str, Management
 
 def transactions(session: Session) -> Plan[list[TransactionView]]:
     """Transactions that are open on this manager."""
-    return look(looks.TRANSACTIONS)
+    return look_at_all(session, looks.TRANSACTIONS)
 
 
 # ---- the directory -----------------------------------------------------------------------------
@@ -185,7 +238,7 @@ def lists(session: Session) -> Plan[list[ListView]]:
         UnsupportedOperation: This manager has no directory.
         NoDirectory: It cannot be read now.
     """
-    return look(looks.LISTS)
+    return look_at_all(session, looks.LISTS)
 
 
 def list_members(session: Session, name: str) -> Plan[list[str]]:
@@ -226,9 +279,20 @@ def drop_list(session: Session, name: str) -> Plan[None]:
     yield from _list("drop", name, ())
 
 
-def resolve(session: Session, name: str) -> Plan[list[NameStep]]:
-    """What a destination becomes, step by step: depth, name, becomes."""
-    return look(looks.RESOLVE, name)
+def explain_name(session: Session, name: str) -> Plan[list[NameView]]:
+    """What a name means and why: which queue here, or which manager, address and session elsewhere,
+    by which rule or setting; changes nothing, and sends nothing.
+
+    Args:
+        name: A path name, a format name, or the name of a list.
+
+    Returns:
+        The name; of several elements each. Behind a list what it stands for, one deeper.
+
+    Raises:
+        IllegalFormatName, IllegalPathName: It cannot be read as one.
+    """
+    return look(looks.EXPLAIN_NAME, name)
 
 
 # ---- steering it -------------------------------------------------------------------------------
@@ -260,6 +324,22 @@ def resume(session: Session, destination: str) -> Plan[None]:
 def resend(session: Session, destination: str) -> Plan[None]:
     """Transmit at once what is not acknowledged, with unchanged numbers (EOD-45)."""
     return _steer(destination, "resend", type(None))
+
+
+def release_queue(session: Session, queue: str) -> Plan[int]:
+    """End the holds of those who have opened a queue so that nobody else can receive from it.
+
+    Their receives and transactions there fail from then on, as if their time were over; they may
+    open the queue again. The refusal ``SharingViolation`` says who holds a queue.
+
+    Returns:
+        How many holds ended.
+
+    Raises:
+        AccessDenied: It needs the right ``operate``.
+        QueueNotFound: It is no queue of this manager.
+    """
+    return _steer(queue, "release", int)
 
 
 def disconnect(session: Session) -> Plan[None]:
@@ -301,7 +381,7 @@ def reload(session: Session) -> Plan[Reloaded]:
 
 def damages(session: Session) -> Plan[list[DamageView]]:
     """Messages that were set aside because their stored bytes are damaged."""
-    return look(looks.DAMAGES)
+    return look_at_all(session, looks.DAMAGES)
 
 
 def drop_damaged(session: Session, number: int | None = None) -> Plan[int]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Final, TypeAlias, TypeVar
 
+from onceq.client.greetings import check_pages
 from onceq.client.link import Request
-from onceq.errors import InvalidParameter
+from onceq.client.session import Session
 from onceq.model import requests
-from onceq.model.views.looks import OUTGOING, OUTGOING_BEHIND, Look
-from onceq.model.views.queues import OutgoingView
+from onceq.model.views.looks import Look
+from onceq.model.views.pages import Page
 from onceq.packet.batch import Batch
 
 T = TypeVar("T")
@@ -33,7 +34,10 @@ for _ in DONE:
 
 
 def ask(
-    request: requests.Request, answer: type[T], *, late: Callable[[Batch], None] | None = None
+    request: requests.Request,
+    answer: type[T],
+    *,
+    late: Callable[[Batch | None], None] | None = None,
 ) -> Plan[T]:
     """One request.
 
@@ -45,36 +49,60 @@ def ask(
     return result
 
 
+def within(plan: Plan[T], until: float | None) -> Plan[T]:
+    """A plan of a call that has a time-out, which no answer of a silent manager outlasts.
+
+    Args:
+        until: When its time is over, by the clock of the session; None: it has none.
+    """
+    try:
+        request = next(plan)
+        while True:
+            request.until = until
+            try:
+                result = yield request
+            except BaseException as error:  # noqa: BLE001 - the plan sees every error
+                request = plan.throw(error)
+            else:
+                request = plan.send(result)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+
+
 def look(look: Look[T], name: str = "") -> Plan[T]:
     """What a queue manager tells of itself."""
     return ask(requests.Look(look.what, name), look.kind)
 
 
-def look_on(whole: Look[list[V]], behind: Look[list[V]], mark: Callable[[V], int]) -> Plan[list[V]]:
-    """A list that may be long, some of it at a time: nobody waits while the queue manager tells of
-    many thousands. What comes or goes meanwhile may be in it or not.
+def look_at_page(
+    session: Session, look: Look[Page[V]], name: str = "", **asked: Any
+) -> Plan[Page[V]]:
+    """A page of a list.
 
     Args:
-        whole: All at once, for a queue manager that does not tell of some at a time.
-        behind: The next ones behind a number.
-        mark: The number of one; those with 0 belong to the one before.
+        asked: after, limit, sort, only and part, as a ``Look`` has them.
+
+    Raises:
+        UnsupportedOperation: The queue manager is of an older version.
     """
+    check_pages(session.revision)
+    return ask(requests.Look(look.what, name, **asked), look.kind)
+
+
+def look_at_all(
+    session: Session, look: Look[Page[V]], name: str = "", **asked: Any
+) -> Plan[list[V]]:
+    """All pages of a list: nobody waits while the queue manager tells of many thousands. What comes
+    or goes meanwhile may be in it or not."""
     found: list[V] = []
-    after = 0
+    after = ""
     while True:
-        try:
-            some = yield from look(behind, str(after))
-        except InvalidParameter:
-            return (yield from look(whole))
-        if not some:
+        page = yield from look_at_page(session, look, name, after=after, **asked)
+        found += page.views
+        after = page.next
+        if not after:
             return found
-        found += some
-        after = next(number for number in map(mark, reversed(some)) if number)
-
-
-def all_outgoing() -> Plan[list[OutgoingView]]:
-    """All outgoing queues."""
-    return look_on(OUTGOING, OUTGOING_BEHIND, lambda one: one.number)
 
 
 def do(request: requests.Request) -> Plan[None]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from onceq.client.plans.plan import Plan, ask, do, look, look_on
+from onceq.client.plans.plan import Plan, ask, do, look, look_at_all, look_at_page
 from onceq.client.session import Session
 from onceq.errors import IllegalPathName, QueueExists
 from onceq.model import requests
 from onceq.model.identity import GUID_BYTES, guid_text
 from onceq.model.names import parse_path_name
 from onceq.model.views import looks
+from onceq.model.views.pages import Page
 from onceq.model.views.queues import ConsumerView, QueueView
 from onceq.model.views.ranges import RangeAsked, RangeView
 
@@ -121,7 +122,8 @@ def delete_queue(session: Session, name: str) -> Plan[int]:
 
 
 def purge(session: Session, name: str) -> Plan[int]:
-    """Remove the messages of a queue, or of an outgoing queue; returns how many."""
+    """Remove the messages of a queue, or of an outgoing queue; returns how many. Those that a
+    transaction holds go when it ends without them, and do not count."""
     return ask(requests.PurgeQueue(name), int)
 
 
@@ -165,9 +167,49 @@ def count_range(
         after = some.to
 
 
-def queues(session: Session) -> Plan[list[QueueView]]:
-    """All queues of this manager, system queues included."""
-    return look_on(looks.QUEUES, looks.QUEUES_BEHIND, lambda one: 0 if one.parent else one.number)
+def queues(session: Session, *, only: str = "", part: str = "") -> Plan[list[QueueView]]:
+    """All queues of this manager, subqueues and system queues included, as they were made.
+
+    Args:
+        only: "" is all of them; "used" those that are no empty system queues; "busy" those in which
+            something is, or that are paused; "poison" the subqueues in which messages are that were
+            received in vain too often.
+        part: Only those with this in their names.
+
+    Raises:
+        InvalidParameter: There is no such part of the list.
+    """
+    return look_at_all(session, looks.QUEUES, only=only, part=part)
+
+
+def queue_page(
+    session: Session,
+    *,
+    sort: str = "",
+    only: str = "",
+    part: str = "",
+    after: str = "",
+    limit: int = 0,
+) -> Plan[Page[QueueView]]:
+    """Some of the queues of this manager, sorted: so many as are looked at.
+
+    Args:
+        sort: "number" (as they were made), "name", "messages" (the most first), "bytes" or "oldest"
+            (the one with the oldest message first).
+        only, part: See ``queues``.
+        after: ``next`` of the page before; "" is the first page.
+        limit: No more than so many; 0: as many as go on a page (``VIEWS_AT_ONCE``).
+
+    Returns:
+        A page: ``views``, ``next``, and ``of``, which is how many there are on all pages if they
+        are sorted otherwise than by number.
+
+    Raises:
+        InvalidParameter: There is no such order, part of the list, or page.
+    """
+    return look_at_page(
+        session, looks.QUEUES, sort=sort, only=only, part=part, after=after, limit=limit
+    )
 
 
 def consumers(session: Session, queue: str) -> Plan[list[ConsumerView]]:

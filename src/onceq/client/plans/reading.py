@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from onceq.client.plans.handles import Handle
-from onceq.client.plans.plan import Plan, ask, do, look
+from onceq.client.plans.plan import Plan, ask, do, look_at_all
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.session import Session
 from onceq.model import requests
@@ -37,8 +37,10 @@ def renew(handle: Handle, lease_ms: int) -> Plan[None]:
 
 
 def readers(session: Session, queue: str) -> Plan[list[ReaderView]]:
-    """Who has read a queue and removed what he had read; of all queues if none is named."""
-    return look(looks.READERS, queue)
+    """Who has read a queue and removed what he had read, the last one first; of all queues if none
+    is named."""
+    found = yield from look_at_all(session, looks.READERS, queue)
+    return sorted(found, key=lambda one: -one.since)
 
 
 def forget(session: Session, queue: str, reader: str) -> Plan[None]:

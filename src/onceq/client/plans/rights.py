@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from onceq.client.plans.plan import Plan, ask, do, look
+from onceq.client.plans.plan import Plan, ask, do, look, look_at_all
 from onceq.client.session import Session
 from onceq.model import requests
 from onceq.model.rights import Right
 from onceq.model.views import looks
 from onceq.model.views.rights import GrantView, RightView
-from onceq.model.views.trail import ActView
+from onceq.model.views.trail import ActView, TrailView
 
 Words = str | Right | Iterable[str | Right]
 """One right or several: their words, with commas between them or one by one."""
@@ -55,7 +55,7 @@ def revoke(
 
 def rights(session: Session, queue: str = "") -> Plan[list[GrantView]]:
     """All grants, or those that are about a queue."""
-    return look(looks.RIGHTS, queue)
+    return look_at_all(session, looks.RIGHTS, queue)
 
 
 def explain_right(
@@ -81,6 +81,11 @@ def trail(session: Session, after: int = 0) -> Plan[list[ActView]]:
     while some := (yield from look(looks.TRAIL, str(found[-1].number if found else after))):
         found += some
     return found
+
+
+def trail_end(session: Session) -> Plan[TrailView]:
+    """The digest of the last act of administration, and what is held of the trails of others."""
+    return look(looks.TRAIL_END)
 
 
 def words_of(rights: Words) -> list[str]:

@@ -8,6 +8,7 @@ manager compares, so no body crosses that is not wanted.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -15,6 +16,7 @@ from onceq.client.link import Request
 from onceq.client.plans.plan import Plan, ask
 from onceq.client.session import Session
 from onceq.errors import (
+    AnswerOverdue,
     InvalidParameter,
     MessageAlreadyReceived,
     MessageNotFound,
@@ -29,6 +31,8 @@ from onceq.model.record import Record
 from onceq.model.requests import PickBy, Seek
 from onceq.packet.batch import Batch
 
+REVISION: Final = 6
+"""From this one on a queue manager knows of receives that a search has led to."""
 WAIT_S_MAX: Final = 1e9
 """A longer timeout waits for ever."""
 SEEK: Final = {
@@ -97,12 +101,25 @@ def which(
 
 
 def wait_ms(timeout: float | None) -> int:
-    """Seconds to wait as they go into a frame: None and very long are for ever."""
-    if timeout is None or timeout >= WAIT_S_MAX:
+    """Seconds to wait as they go into a frame: None and very long are without end.
+
+    Raises:
+        InvalidParameter: That is no number of seconds.
+    """
+    if timeout is None:
         return -1
-    if math.isnan(timeout):
-        raise InvalidParameter("a timeout is a number of seconds, or None")
-    return max(math.ceil(timeout * 1000), 0)
+    if not isinstance(timeout, (int, float)):
+        raise InvalidParameter(
+            f"a timeout is a number of seconds, or None; not {timeout!r} (of a timedelta take "
+            "total_seconds())"
+        )
+    if timeout >= WAIT_S_MAX:
+        return -1
+    if not timeout >= 0:
+        raise InvalidParameter(
+            f"a timeout is a number of seconds from 0, or None, which waits for ever; not {timeout}"
+        )
+    return math.ceil(timeout * 1000)
 
 
 def some(
@@ -122,39 +139,69 @@ def some(
         queue, transaction, min(count, RECEIVE_MESSAGES_MAX), RECEIVE_BYTES, wait_ms(timeout),
         peek, after, lookup, handle, hold=hold,
     )  # fmt: skip
-    batch: Batch = yield Request(request, late=late)
+    if late is not None and session.owed.get(queue):
+        return (yield from _beside_owed(session, request, count, timeout, late))
+    try:
+        batch: Batch = yield Request(request, late=late)
+    except AnswerOverdue:
+        if late is not None:
+            session.owe(queue)
+        raise
     return batch
+
+
+def _beside_owed(
+    session: Session, request: requests.Receive, count: int, timeout: float | None,
+    late: Callable[[Batch | None], None],
+) -> Plan[Batch]:  # fmt: skip
+    """Receive while a receive that was given up may still bring messages: they are looked for."""
+    until = None if timeout is None else session.clock() + timeout
+    while True:
+        owed = bool(session.owed.get(request.queue))
+        left = math.inf if until is None else max(until - session.clock(), 0.0)
+        request.wait_ms = wait_ms(min(left, LOOK_AGAIN_S[0]) if owed else left)
+        try:
+            batch: Batch = yield Request(request, late=late)
+        except ReceiveTimeout:
+            kept = session.take(request.queue, count)
+            if kept is not None:
+                return kept
+            if left <= LOOK_AGAIN_S[0] or not owed:
+                raise
+        else:
+            return batch
 
 
 def chosen(
     session: Session, queue: str, wanted: Which, *, timeout: float | None, transaction: int = 0,
-    handle: int = 0, cursor: int = 0, peek: bool = False,
+    handle: int = 0, cursor: int = 0, peek: bool = False, hold: bool = False,
 ) -> Plan[Batch]:  # fmt: skip
     """One message: the one that is wanted."""
     if wanted is FIRST and not cursor:
         return some(
             session, queue, count=1, timeout=timeout, transaction=transaction, handle=handle,
-            peek=peek,
+            peek=peek, hold=hold,
         )  # fmt: skip
     if wanted.pick:
         return _search(
             session, queue, wanted, timeout=timeout, transaction=transaction, handle=handle,
-            peek=peek,
+            peek=peek, hold=hold,
         )  # fmt: skip
     late = None if transaction or peek else partial(session.keep, queue)
     request = requests.Receive(
         queue, transaction, 1, RECEIVE_BYTES, wait_ms(timeout), peek, 0, wanted.lookup, handle,
-        wanted.seek, cursor, wanted.allow_peek,
+        wanted.seek, cursor, wanted.allow_peek, hold=hold,
     )  # fmt: skip
     return ask(request, Batch, late=late)
 
 
 def _search(
     session: Session, queue: str, wanted: Which, *, timeout: float | None, transaction: int,
-    handle: int, peek: bool,
+    handle: int, peek: bool, hold: bool,
 ) -> Plan[Batch]:  # fmt: skip
     until = None if timeout is None else session.clock() + timeout
     rounds = 0
+    kept: ReceiveTimeout | None = None
     while True:
         after = 0
         slice_s = LOOK_AGAIN_S[min(rounds, len(LOOK_AGAIN_S) - 1)]
@@ -175,17 +222,34 @@ def _search(
             if peek:
                 return found
             try:
-                place = Which(found.lookup_ids[0], allow_peek=wanted.allow_peek)
                 return (
-                    yield from chosen(
-                        session, queue, place, timeout=0.0, transaction=transaction,
-                        handle=handle,
+                    yield from _found(
+                        session, queue, wanted, found.lookup_ids[0], transaction=transaction,
+                        handle=handle, hold=hold,
                     )
                 )  # fmt: skip
             except (MessageNotFound, MessageAlreadyReceived):
                 after = found.lookup_ids[0]  # Somebody else was faster.
+            except ReceiveTimeout as error:
+                after, kept = found.lookup_ids[0], error  # An operator has paused the queue.
         if until is not None and session.clock() >= until:
-            raise ReceiveTimeout(f"no such message came to {queue} in time")
+            raise kept or ReceiveTimeout(f"no such message came to {queue} in time")
+
+
+def _found(
+    session: Session, queue: str, wanted: Which, lookup: int, *, transaction: int, handle: int,
+    hold: bool,
+) -> Plan[Batch]:  # fmt: skip
+    """Take what a search has found. A queue manager that knows of it is told which search that
+    was: a pause keeps it then, because nobody has named that message."""
+    pick, value = wanted.pick, wanted.value
+    if session.revision < REVISION:
+        pick, value = PickBy.NOTHING, b""
+    request = requests.Receive(
+        queue, transaction, 1, RECEIVE_BYTES, 0, False, 0, lookup, handle,
+        allow_peek=wanted.allow_peek, pick=pick, value=value, hold=hold,
+    )  # fmt: skip
+    return ask(request, Batch, late=None if transaction else partial(session.keep, queue))
 
 
 def subqueue(queue: str, to: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from onceq.model.record import field
 from onceq.model.requests import SendItem
-from onceq.model.run import Buffer, Run
+from onceq.model.run import Run
 
 
 class Gathered(SendItem):
@@ -24,9 +24,9 @@ class Gathered(SendItem):
     """
 
     second: int = 0
-    _bodies: list[Buffer] = field(default_factory=list)
-    _headers: list[Buffer] = field(default_factory=list)
-    """What came after the first."""
+    _more: list[tuple[Run, Run | None]] = field(default_factory=list)
+    """What came after the first; each by one step, which no signal handler and no other thread can
+    come between."""
 
     def took(self, destination: str, values: dict[str, Any], second: int, run: Run,
              own: Run | None) -> bool:  # fmt: skip
@@ -38,12 +38,16 @@ class Gathered(SendItem):
             or (own is None) != (self.own is None)
         ):
             return False
-        self._bodies.append(run.data)
-        self.bodies.lengths.extend(run.lengths)
-        if own is not None and self.own is not None:
-            self._headers.append(own.data)
-            self.own.lengths.extend(own.lengths)
+        self._more.append((run, own))
         return True
+
+
+def _joined(first: Run, more: list[Run]) -> Run:
+    """Runs of messages as one."""
+    lengths = first.lengths[:]
+    for run in more:
+        lengths.extend(run.lengths)
+    return Run(b"".join([first.data, *(run.data for run in more)]), lengths)
 
 
 def offered(gathered: list[Gathered], clock: Callable[[], float]) -> list[Gathered]:
@@ -51,12 +55,12 @@ def offered(gathered: list[Gathered], clock: Callable[[], float]) -> list[Gather
     now = int(clock()) if gathered else 0
     for item in gathered:
         item.age_s = now - item.second
-        if item._bodies:
-            item.bodies.data = b"".join([item.bodies.data, *item._bodies])
-            item._bodies = []
-        if item._headers and item.own is not None:
-            item.own.data = b"".join([item.own.data, *item._headers])
-            item._headers = []
+        more, item._more = item._more, []
+        if not more:
+            continue
+        item.bodies = _joined(item.bodies, [run for run, _ in more])
+        if item.own is not None:
+            item.own = _joined(item.own, [own for _, own in more if own is not None])
     return gathered
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from onceq.client.plans.plan import Plan, ask, look
+from onceq.client.plans.plan import Plan, ask, look_at_all
 from onceq.client.plans.rights import Words, words_of
 from onceq.client.session import Session
 from onceq.errors import InvalidParameter
@@ -46,7 +46,7 @@ def create_token(
 def tokens(session: Session) -> Plan[list[TokenView]]:
     """All tokens, by name: name, made_s, expires_s, expired, connections. Nobody is told a secret
     again."""
-    return look(looks.TOKENS)
+    return look_at_all(session, looks.TOKENS)
 
 
 def revoke_token(session: Session, name: str) -> Plan[int]:

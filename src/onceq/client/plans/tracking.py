@@ -18,7 +18,7 @@ from itertools import takewhile
 from typing import Any, Final, Unpack
 
 from onceq.client.bodies import NOTHING, Body, Nothing, json_body
-from onceq.client.plans.plan import Plan, all_outgoing, ask, do, look
+from onceq.client.plans.plan import Plan, ask, do, look, look_at_all, within
 from onceq.client.plans.selection import wait_ms
 from onceq.client.plans.send import send
 from onceq.client.plans.unit_of_work import Unit
@@ -33,6 +33,7 @@ from onceq.errors import (
     TransactionOver,
 )
 from onceq.model import requests
+from onceq.model.hosts import HERE
 from onceq.model.identity import MessageId
 from onceq.model.letters import ENDS
 from onceq.model.limits import (
@@ -152,7 +153,9 @@ def copies(destination: str) -> Plan[tuple[str, ...]]:
 # ---- looking ---------------------------------------------------------------------------------
 
 
-def endings(id: MessageId, expected: Sequence[str]) -> Plan[tuple[Ending, ...]]:
+def endings(
+    session: Session, id: MessageId, expected: Sequence[str]
+) -> Plan[tuple[Ending, ...]]:  # fmt: skip
     """What became of a message.
 
     Args:
@@ -166,14 +169,19 @@ def endings(id: MessageId, expected: Sequence[str]) -> Plan[tuple[Ending, ...]]:
         _note(told, ack.response_queue, ack.message_class, ack.sent_time)
     for queue in DEAD_LETTERS:
         for letter in (yield from found_by(queue, PickBy.MESSAGE, id.pack())):
-            _note(told, letter.destination, letter.message_class, letter.arrived_time)
+            _note(
+                told,
+                _spelled(letter.destination, session.name),
+                letter.message_class,
+                letter.arrived_time,
+            )
     names = {name.casefold(): name for name in expected}
     names |= {key: one.destination for key, one in told.items() if key not in names}
     waiting: dict[str, str] = {}
     open_ = [name for key, name in names.items() if not (key in told and told[key].settled)]
     views: list[OutgoingView] = []
     if open_ or not expected:
-        views = yield from all_outgoing()
+        views = yield from look_at_all(session, looks.OUTGOING, only="busy")
     for view in views:
         name = view.destination
         wanted = not expected or any(name.casefold() == one.casefold() for one in open_)
@@ -181,6 +189,14 @@ def endings(id: MessageId, expected: Sequence[str]) -> Plan[tuple[Ending, ...]]:
             waiting[name.casefold()] = why(view)
             names.setdefault(name.casefold(), name)
     return tuple(_ending(names[key], told.get(key), waiting.get(key)) for key in sorted(names))
+
+
+def _spelled(text: str, computer: str) -> str:
+    """A destination as acknowledgments spell it: dead letters of this computer may say "." or
+    "localhost"."""
+    where, _, path = text.partition("\\")
+    protocol, _, host = where.rpartition(":")
+    return f"{protocol}:{computer}\\{path}" if host.casefold() in HERE else text
 
 
 def _note(told: dict[str, Ending], destination: str, message_class: int, at: int) -> None:
@@ -252,7 +268,7 @@ class Trail(MutableRecord):
 
 def send_tracked(
     session: Session, /, destination: str, body: Body | Nothing = NOTHING, *,
-    json: object = NOTHING, transactional: bool = False, **properties: Unpack[SendProperties],
+    json: object = NOTHING, transactional: bool | None = None, **properties: Unpack[SendProperties],
 ) -> Plan[Trail]:  # fmt: skip
     """Send one message now, and follow it to its ends.
 
@@ -270,7 +286,7 @@ def send_tracked(
 
 def outcomes(trail: Trail) -> Plan[tuple[Ending, ...]]:
     """What is known now of each copy."""
-    return endings(trail.id, trail.destinations)
+    return endings(trail.session, trail.id, trail.destinations)
 
 
 def wait(trail: Trail, timeout: float | None = None) -> Plan[tuple[Ending, ...]]:
@@ -282,10 +298,15 @@ def wait(trail: Trail, timeout: float | None = None) -> Plan[tuple[Ending, ...]]
     Raises:
         ReceiveTimeout: It is over; the text says what is not settled.
     """
+    wait_ms(timeout)  # raises InvalidParameter
+    until = None if timeout is None else trail.session.clock() + timeout
+    return within(_settled(trail, until), until)
+
+
+def _settled(trail: Trail, until: float | None) -> Plan[tuple[Ending, ...]]:
     session, id, seen = trail.session, trail.id, 0
-    until = None if timeout is None else session.clock() + timeout
     while True:
-        found = yield from endings(id, trail.destinations)
+        found = yield from endings(session, id, trail.destinations)
         if found and all(one.settled for one in found):
             return found
         left = SLICE_S if until is None else min(until - session.clock(), SLICE_S)

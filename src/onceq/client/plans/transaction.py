@@ -12,7 +12,7 @@ from typing import Any, Unpack
 from onceq.client.bodies import NOTHING, Body, Nothing, json_bodies, json_body
 from onceq.client.plans import tracking
 from onceq.client.plans.plan import Plan
-from onceq.client.plans.selection import which
+from onceq.client.plans.selection import FIRST, Which, which
 from onceq.client.plans.sender_transaction import SenderTransaction
 from onceq.client.plans.tracking import Trail
 from onceq.client.plans.unit_of_work import Unit
@@ -21,6 +21,7 @@ from onceq.errors import TransactionUsage
 from onceq.model import requests
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
+from onceq.model.requests.request import kept_failure
 from onceq.packet.batch import Batch
 
 
@@ -81,11 +82,12 @@ def reply(
 
 
 def hold(
-    unit: Unit, queue: str, max: int, *, timeout: float | None, lookup_id: int = 0
-) -> Plan[Batch]:
+    unit: Unit, queue: str, max: int, *, timeout: float | None, lookup_id: int = 0,
+    wanted: Which = FIRST,
+) -> Plan[Batch]:  # fmt: skip
     """Take from a queue of whatever kind, for loops that work one off (for the classes of this
     package and the command line)."""
-    return unit.hold(queue, count=max, timeout=timeout, at=lookup_id)
+    return unit.hold(queue, count=max, timeout=timeout, at=lookup_id, wanted=wanted)
 
 
 def receive(
@@ -152,19 +154,20 @@ def remove(unit: Unit, queue: str, first: int, last: int) -> Plan[int]:
     return unit.remove(requests.Remove(queue, 0, first, last))
 
 
-def reject(unit: Unit, message: Message, *, queue: str | None = None) -> Plan[None]:
+def reject(unit: Unit, message: Message, why: str = "", *, queue: str | None = None) -> Plan[None]:
     """Refuse a message that this transaction has received (MQMarkMessageRejected).
 
     At the commit it is gone from the queue, and ends for its sender with class 0xC004: an
     acknowledgment, if it asked for one, and a dead letter, if it wanted that.
 
     Args:
+        why: What is kept with a dead letter of it on this computer (``Message.failure``).
         queue: Where it was received from, if this transaction has received from several.
 
     Raises:
         TransactionUsage: This transaction does not hold it.
     """
-    return unit.reject(message, queue)
+    return unit.reject(message, kept_failure(why, unit.session.revision), queue)
 
 
 def move(unit: Unit, message: Message | int, to: str, *, queue: str | None = None) -> Plan[None]:

@@ -1,10 +1,6 @@
-"""A unit of work from the application's side.
+"""A unit of work from the application's side: what it receives, and how it ends.
 
-What a transaction sends is gathered here and goes along with its commit, in one frame where it
-fits; a large one is shipped ahead in parts. The queue manager refuses a frame entirely or takes
-it entirely, so a call that fails has added nothing. If something is refused that an earlier call
-had accepted, or only part of a call could be taken back, the whole transaction aborts: it never
-commits without a message that it was given.
+What it sends is gathered in ``sending_unit``, and goes along with its commit.
 
 Upholds: I2 (all or none), I3a (a commit in doubt has a name).
 """
@@ -12,250 +8,41 @@ Upholds: I2 (all or none), I3a (a commit in doubt has a name).
 from __future__ import annotations
 
 import contextlib
-from array import array
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Final, TypeVar
 
-from onceq.client.bodies import Bodies, parts, run_of
 from onceq.client.link import Request
 from onceq.client.plans import outcome
 from onceq.client.plans.ahead import NOTHING, Ahead, holding
-from onceq.client.plans.handles import know_destination
-from onceq.client.plans.plan import DONE, Plan, ask, do, tell
+from onceq.client.plans.plan import Plan, ask, do, within
 from onceq.client.plans.selection import FIRST, Which, chosen, moved, some
-from onceq.client.plans.send_buffer import Gathered, named, offered
+from onceq.client.plans.send_buffer import named, offered
 from onceq.client.plans.sender_transaction import SenderTransaction, receive_transaction
-from onceq.client.properties import BARE_BYTES, parted, weight
+from onceq.client.plans.sending_unit import ENDING, SendingUnit
 from onceq.client.results import MessageIds
-from onceq.client.session import Session
 from onceq.errors import (
     InDoubt,
-    InvalidParameter,
     NotSupported,
     OnceqError,
+    RolledBackByTime,
     SendFailed,
     ServiceNotAvailable,
-    TransactionLost,
     TransactionOver,
 )
 from onceq.model import requests
-from onceq.model.doom import dooms, send_failed
+from onceq.model.doom import dooms
 from onceq.model.identity import TransactionId
-from onceq.model.limits import PACKET_BYTES_MAX
-from onceq.model.message import PLAIN, Message
+from onceq.model.message import Message
 from onceq.model.requests import SendItem
 from onceq.model.results import Sent
-from onceq.model.run import Run, largest_of
 from onceq.packet.batch import Batch
 
-T = TypeVar("T")
 BatchT = TypeVar("BatchT", bound=Batch)
-FLUSH_BYTES: Final = 4 << 20
-"""Bodies of a transaction gathered here before they are shipped ahead of its commit."""
-FLUSH_MESSAGES: Final = 100_000
-HEADERS_BYTES: Final = 4_096
-"""A body nearer than this to the largest packet is shown to the manager at once."""
-LOST: Final = "aborted, because the connection was lost"
 INTERRUPTED: Final = "aborted, because a receive in it was given up while it waited"
 
 
-class Unit:
-    """One unit of work.
-
-    Attributes:
-        begun: Whether the manager knows of it.
-        number: Under which it does; 0 before that.
-        over: "" while it is open; else what became of it.
-        doomed: The send that was refused, if one was: it can only be aborted.
-        id: Of its commit, once that was tried.
-        sent: Identifiers of its messages, after the commit.
-        ahead: Its first receive, if that went out with the commit before it.
-    """
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.number = 0
-        self.begun = False
-        self.over = ""
-        self.doomed: SendFailed | None = None
-        self.id: TransactionId | None = None
-        self.sent: MessageIds | None = None
-        self.ahead: Ahead | None = None
-        self._from: dict[str, list[array[int]]] = {}
-        self._items: list[Gathered] = []
-        self._bytes = 0
-        self._messages = 0
-        self._worked = False
-        self.total = 0
-        """Messages added to it so far."""
-
-    @property
-    def decided(self) -> bool:
-        """Whether its commit has happened, or may have."""
-        return self.over == "committed" or self.over.startswith("in doubt")
-
-    # ---- its state ------------------------------------------------------------------------
-
-    def check_open(self) -> None:
-        """Raises TransactionOver if it is not; TransactionLost if its manager has undone it."""
-        if self.over == LOST:
-            raise self.lost()
-        if self.over:
-            raise TransactionOver(f"this transaction is over: it was {self.over}")
-
-    def check_sound(self) -> None:
-        """The same; raises SendFailed if there is nothing left but to abort it."""
-        self.check_open()
-        if self.doomed is not None:
-            raise self.doomed
-
-    def _refused(self, destination: str, error: OnceqError) -> SendFailed:
-        """A send was refused, and its transaction with it; the manager says the same."""
-        self.doomed = send_failed(destination, error)
-        return self.doomed
-
-    def lost(self) -> TransactionLost:
-        """Its connection is gone, and with it whatever it had done."""
-        self.over = LOST
-        return TransactionLost(f"this transaction is over: it was {self.over}; do it again")
-
-    def begin(self) -> Plan[None]:
-        """Let the manager know of it."""
-        if not self.begun:
-            self.number = self.session.next_transaction()
-            # It goes out with the first request that needs it, in one write.
-            yield from tell(requests.Begin(self.number), lazy=True)
-            self.begun = True
-
-    def guard(self, plan: Plan[T]) -> Plan[T]:
-        """A lost connection ends what was begun on it."""
-        try:
-            return (yield from plan)
-        except ServiceNotAvailable as error:
-            if self.begun and self.over != LOST:
-                raise self.lost() from error
-            raise
-
-    @property
-    def idle(self) -> bool:
-        """Whether it has sent and received nothing."""
-        return not (self.total or self._from or self._worked)
-
-    def _undo(self) -> Plan[None]:
-        """Abort it at the manager; whoever asked hears of what led to it, not of this."""
-        if self.begun:
-            with contextlib.suppress(OnceqError):
-                yield from tell(requests.Abort(self.number))
-
-    # ---- sending --------------------------------------------------------------------------
-
-    def send(self, destination: str, bodies: Bodies, properties: Mapping[str, Any]) -> Plan[None]:
-        """Add messages. If this raises none was added, and if not because of the call itself
-        (a wrong name or property) the transaction is doomed: its commit says so (S0).
-
-        Returns:
-            What is still to do; DONE if nothing had to be asked of the manager.
-        """
-        if self.over or self.doomed is not None:
-            self.check_sound()
-        if not isinstance(destination, str):
-            raise InvalidParameter(f"a destination is a name, not {destination!r}")
-        run = run_of(bodies)
-        count = len(run.lengths)
-        own: Run | None = None
-        values: dict[str, Any] = {}
-        size = len(run.data) + BARE_BYTES
-        if properties:
-            values, own = parted(properties, count)
-            size += weight(values, own)
-        if (
-            not count
-            # Its send may be refused for its size: that is to be said by this call, not by the
-            # commit.
-            or size > PACKET_BYTES_MAX - HEADERS_BYTES
-            or self._bytes + size > FLUSH_BYTES
-            or self._messages + count > FLUSH_MESSAGES
-            or destination not in self.session.destinations
-        ):
-            return self.add(destination, run, values, own, size)
-        self._gather(destination, values, run, own, size)
-        return DONE
-
-    def add(
-        self, destination: str, run: Run, values: dict[str, Any], own: Run | None, size: int
-    ) -> Plan[None]:
-        """The same, with everything checked."""
-        yield from self.guard(know_destination(self.session, destination))
-        full = self._bytes + size > FLUSH_BYTES or self._messages + len(run) > FLUSH_MESSAGES
-        large = largest_of(run.lengths) > PACKET_BYTES_MAX - HEADERS_BYTES
-        if self._items and (full or large):
-            yield from self._ship()
-        if large or size > FLUSH_BYTES or len(run) > FLUSH_MESSAGES:
-            yield from self._ship_apart(destination, values, run, own)
-        elif len(run):
-            self._gather(destination, values, run, own, size)
-
-    def add_apart(
-        self, destination: str, run: Run, values: dict[str, Any], own: Run | None
-    ) -> Plan[None]:
-        """Add messages to a unit in which nothing is gathered, and ship them at once."""
-        yield from self.guard(know_destination(self.session, destination))
-        yield from self._ship_apart(destination, values, run, own)
-
-    def _gather(
-        self, destination: str, values: dict[str, Any], run: Run, own: Run | None, size: int
-    ) -> None:
-        second = int(self.session.clock())
-        self._bytes += size
-        self._messages += len(run.lengths)
-        self.total += len(run.lengths)
-        if self._items and self._items[-1].took(destination, values, second, run, own):
-            return
-        self._items.append(Gathered(destination, PLAIN, run, 0, own, values, second))
-
-    def _ship(self) -> Plan[None]:
-        """Send ahead what was gathered. These calls have succeeded, so that whatever is wrong with
-        one of them dooms the transaction."""
-        items = offered(self._items, self.session.clock)
-        yield from self.begin()
-        try:
-            yield from self._sending(items)
-        except (TransactionOver, SendFailed, ServiceNotAvailable):
-            raise
-        except OnceqError as error:
-            doomed = self._refused(named(items), error)
-            if dooms(error):
-                raise doomed from error
-            raise
-        self._items, self._bytes, self._messages = [], 0, 0
-
-    def _ship_apart(
-        self, destination: str, values: dict[str, Any], run: Run, own: Run | None
-    ) -> Plan[None]:
-        """Send ahead the messages of one call, in as many frames as they need."""
-        yield from self.begin()
-        for index, (part, heads) in enumerate(parts(run, own)):
-            item = SendItem(destination, PLAIN, part, own=heads, values=values)
-            try:
-                yield from self._sending([item])
-            except (TransactionOver, SendFailed, ServiceNotAvailable):
-                raise
-            except OnceqError as error:
-                if index or dooms(error):  # A part of the call was taken, or could be no more.
-                    self._refused(destination, error)
-                raise
-            self.total += len(part)
-
-    def _sending(self, items: Sequence[SendItem]) -> Plan[None]:
-        """One frame of sends; interrupted, it leaves the transaction without nobody knows what."""
-        try:
-            yield from self.guard(do(requests.Send(self.number, items)))
-        except (OnceqError, GeneratorExit):
-            raise
-        except BaseException:
-            self.over = "aborted, because a send in it was given up while it waited"
-            yield from self._undo()
-            raise
+class Unit(SendingUnit):
+    """One unit of work; its attributes are those of ``SendingUnit``."""
 
     # ---- receiving ------------------------------------------------------------------------
 
@@ -282,14 +69,24 @@ class Unit:
             )  # fmt: skip
         return (yield from self._holding(queue, asked))
 
-    def hold(self, queue: str, *, count: int, timeout: float | None, at: int = 0) -> Plan[Batch]:
-        """Take messages, also from a queue that is not transactional; or what was asked ahead."""
+    def hold(
+        self, queue: str, *, count: int, timeout: float | None, at: int = 0, wanted: Which = FIRST
+    ) -> Plan[Batch]:
+        """Take messages, or the one that is wanted, also from a queue that is not transactional; or
+        what was asked ahead."""
         self.check_sound()
         ahead, self.ahead = self.ahead, None
         if ahead is not None:
             return (yield from self._holding(queue, ahead.answer()))
         yield from self.begin()
-        asked = holding(self.session, queue, self.number, count=count, timeout=timeout, lookup=at)
+        if wanted is FIRST:
+            asked = holding(
+                self.session, queue, self.number, count=count, timeout=timeout, lookup=at
+            )
+        else:
+            asked = chosen(
+                self.session, queue, wanted, timeout=timeout, transaction=self.number, hold=True
+            )
         return (yield from self._holding(queue, asked))
 
     def receive_transaction(
@@ -302,7 +99,8 @@ class Unit:
             self.session, queue, self.number, timeout=timeout, deadline=deadline,
             incomplete=incomplete,
         )  # fmt: skip
-        return (yield from self._holding(queue, asked))
+        until = None if timeout is None else self.session.clock() + timeout
+        return (yield from self._holding(queue, within(asked, until)))
 
     def _holding(self, queue: str, asked: Plan[BatchT]) -> Plan[BatchT]:
         """A receive, and a note of what it took from where."""
@@ -317,34 +115,22 @@ class Unit:
             yield from self._undo()
             raise
 
-    def reject(self, message: Message, queue: str | None) -> Plan[None]:
+    def reject(self, message: Message, why: str, queue: str | None) -> Plan[None]:
         """Refuse a message that was received here."""
         self.check_sound()
-        name = self._queue_of(message.lookup_id) if queue is None else queue
+        name = self._from.queue_of(message.lookup_id) if queue is None else queue
         yield from self.begin()
-        request = requests.Reject(name, self.number, [message.lookup_id], False)
+        request = requests.Reject(name, self.number, [message.lookup_id], False, why)
         yield from self.guard(do(request))
 
     def move(self, message: Message | int, to: str, queue: str | None) -> Plan[None]:
         """Move a message with the commit."""
         self.check_sound()
         lookup = message if isinstance(message, int) else message.lookup_id
-        name = self._queue_of(lookup) if queue is None else queue
+        name = self._from.queue_of(lookup) if queue is None else queue
         self._worked = True
         yield from self.begin()
         yield from self.guard(moved(name, lookup, to, transaction=self.number))
-
-    def _queue_of(self, lookup: int) -> str:
-        """Where this transaction has received a message from."""
-        if len(self._from) == 1:
-            return next(iter(self._from))
-        names = [name for name, ids in self._from.items() if any(lookup in part for part in ids)]
-        if len(names) != 1:
-            raise InvalidParameter(
-                "say in which queue it is: this transaction has received no message with that "
-                "lookup identifier" + (", or several of different queues" if names else "")
-            )
-        return names[0]
 
     def remove(self, request: requests.Remove | requests.TakeRead) -> Plan[int]:
         """Take a range that was peeked before, without its bytes; the request gets its number."""
@@ -362,26 +148,29 @@ class Unit:
         Raises:
             SendFailed: A send was refused, here or before; the transaction was undone.
         """
-        if self.over:
+        if self.over or self.life is not self.session.life:
             self.check_open()
+        if self.owed:
+            self.check_awaited()
         if retaining:
             raise NotSupported("an internal transaction cannot be retained")
         if self.doomed is not None:
             yield from self._end_doomed()
         # Before it is asked: whatever becomes of the answer, its outcome can be asked for.
         self.id = self.session.next_commit()
+        self.over = ENDING  # What comes meanwhile, from whichever thread, would not go along.
         items = offered(self._items, self.session.clock)
         try:
             commit = requests.Commit(self.number, items, self.id, ahead.number)
             sent: Sent = yield Request(commit, behind=ahead.request)
         except OnceqError as error:
+            self.over = ""
             yield from self._not_committed(items, self.id, error)
             raise
-        except GeneratorExit:
-            raise
-        except BaseException:
+        except BaseException as error:
             self.over = "in doubt, because its commit was given up while it waited"
-            yield from ahead.give_up()
+            if not isinstance(error, GeneratorExit):  # Then nothing can be asked any more.
+                yield from ahead.give_up()
             raise
         self.session.used = self.session.clock()
         self.over = "committed"
@@ -398,14 +187,18 @@ class Unit:
         Raises:
             InDoubt: There was no answer.
             TransactionLost: It was never asked, and what had been done before is undone.
+            WrongProcess: The answer is the parent's.
             OnceqError: As ``_end_refused``.
         """
+        self.check_process()
         if isinstance(error, (InDoubt, *outcome.UNANSWERED)):
             self.over = "in doubt"
         outcome.not_committed(self.session, id, error)
         if isinstance(error, ServiceNotAvailable):
             if self.begun:
                 raise self.lost() from error
+        elif isinstance(error, RolledBackByTime):
+            self.over = "aborted, because nothing had happened in it for too long"
         elif not isinstance(error, (InDoubt, TransactionOver)):
             yield from self._end_refused(items, error)
 
@@ -442,9 +235,9 @@ class Unit:
         self.over = "aborted"
         self._items = []
 
-    def abort(self) -> Plan[None]:
-        """Undo all of it."""
+    def abort(self, why: str = "") -> Plan[None]:
+        """Undo all of it; see ``transaction.abort``."""
         self.drop()
         if self.begun:
             with contextlib.suppress(OnceqError):  # Then it is gone already.
-                yield from do(requests.Abort(self.number))
+                yield from do(self._abort(why))

@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextlib
 from typing import TypeVar
 
+from onceq.client.greetings import check_identifiers
 from onceq.client.plans.ahead import NOTHING, Ahead
 from onceq.client.plans.plan import Plan, ask, do, look, tell
 from onceq.client.plans.send_buffer import offered
+from onceq.client.plans.sending_unit import ENDING
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds
 from onceq.client.session import Session
@@ -32,7 +34,7 @@ from onceq.model import requests
 from onceq.model.branch import Decision, Join, Leave, Vote
 from onceq.model.views import looks
 from onceq.model.views.branches import BranchView, DecisionView
-from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
+from onceq.model.xid import ONCEQ_FORMAT, Xid
 from onceq.partners.deciding import What
 
 
@@ -114,6 +116,7 @@ class BranchUnit(Unit):
     def end(self, how: Leave = Leave.SUCCESS) -> Plan[None]:
         """Dissociate it; what was gathered is shipped first."""
         self.check_open()
+        self.check_awaited()
         if self.doomed is not None:
             how = Leave.FAIL  # The manager may know nothing of a send that was wrong in itself.
         if self._items and how is not Leave.FAIL:
@@ -130,8 +133,10 @@ class BranchUnit(Unit):
             SendFailed: The same, because a send was refused, here or before.
         """
         self.check_open()
+        self.check_awaited()
         if self.doomed is not None:
             yield from self._end_doomed()
+        self.over = ENDING
         items = offered(self._items, self.session.clock)
         try:
             request = requests.PrepareBranch(self.xid, self.number, items)
@@ -141,6 +146,8 @@ class BranchUnit(Unit):
         except OnceqError as error:
             yield from self._end_refused(items, error)
             raise
+        finally:
+            self.over = "" if self.over == ENDING else self.over
         self.vote = vote
         self.over = f"{self.vote.value}: its coordinator goes on"
         self._items = []
@@ -160,10 +167,16 @@ class BranchUnit(Unit):
 
     def decide(self) -> Plan[None]:
         """Commit it once it was prepared; on any connection."""
+        self.check_process()
         return commit(self.session, self.xid)
 
-    def abort(self) -> Plan[None]:
-        """Undo it, wherever it is; if its connection was lost it may be prepared all the same."""
+    def abort(self, why: str = "") -> Plan[None]:
+        """Undo it, wherever it is; if its connection was lost it may be prepared all the same.
+
+        Args:
+            why: Not kept with what a branch has received.
+        """
+        self.check_process()
         if self.over == "committed":
             raise BranchState(f"branch {self.xid} was committed")
         if not self.over and self.begun:
@@ -223,13 +236,12 @@ class Deciding:
         """Tell the manager of a partner, before that does anything; returns its branch."""
         unit = self._unit
         unit.check_sound()
-        gtrid = self.gtrid or make_gtrid(unit.session.source, unit.session.next_global())
+        check_identifiers(unit.session.revision)
         yield from unit.begin()
-        request = requests.Enlist(unit.number, gtrid, partner)
-        yield from unit.guard(do(request))
-        self.gtrid = gtrid
+        request = requests.Enlist(unit.number, partner)
+        self.gtrid = yield from unit.guard(ask(request, bytes))
         self._branches += 1
-        return Xid(ONCEQ_FORMAT, gtrid, b"%d" % self._branches)
+        return Xid(ONCEQ_FORMAT, self.gtrid, b"%d" % self._branches)
 
     def told(self, verb: str) -> Plan[None]:
         """All partners have carried the decision out ("done"), or not all could be told.

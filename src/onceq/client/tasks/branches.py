@@ -8,7 +8,6 @@ from typing import TypeVar
 from onceq.client.binding import tasks
 from onceq.client.current import left
 from onceq.client.plans import batch_commit, xa
-from onceq.client.plans.batch_commit import Attempt
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.xa import BranchUnit
 from onceq.client.results import MessageIds
@@ -59,8 +58,12 @@ class AsyncBranch(AsyncTransaction):
         await self._manager._run(self._state.decide())
         return MessageIds(self._manager._state.source)
 
-    async def abort(self) -> None:
-        """Roll it back, prepared or not."""
+    async def abort(self, why: str = "") -> None:
+        """Roll it back, prepared or not.
+
+        Args:
+            why: Not kept: a branch ends by its coordinator's decision, which has no words.
+        """
         await self._manager._run(self._state.abort())
 
 
@@ -100,15 +103,7 @@ class AsyncGroups:
         """Carry a plan out (for the classes of this package)."""
         return await self._manager._run(plan)
 
-    def attempt(self, app: str, version: int) -> Attempt:
-        """Begin an attempt.
-
-        Args:
-            app: Who commits batches one after another; up to 200 printable characters.
-            version: Number of the batch, higher than any before.
-        """
-        return Attempt(self._state, app, version)
-
+    attempt = tasks(batch_commit.attempt)
     commit = tasks(batch_commit.commit)
     rollback = tasks(batch_commit.rollback)
     list = tasks(batch_commit.applications)

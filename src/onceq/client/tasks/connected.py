@@ -7,11 +7,14 @@ A call that finds the connection broken connects again; what was open on the old
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Self, TypeVar
 
 from onceq.client import session as settings
+from onceq.client.handing import in_thread
 from onceq.client.link import AsyncAsking
+from onceq.client.owners import ForTasks, own
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
 from onceq.client.tasks.running import Pinned, Runner
@@ -21,7 +24,7 @@ from onceq.model.identity import guid_text
 T = TypeVar("T")
 
 
-class AsyncConnected:
+class AsyncConnected(ForTasks):
     """What carries plans out (``Runner``)."""
 
     def __init__(
@@ -37,6 +40,12 @@ class AsyncConnected:
         self._lock = asyncio.Lock()
         self._closed = False
         self._state = Session(self._link.greeting)
+        own(self)
+
+    def forked(self) -> None:
+        """See Owned: this application of a child is another one than its parent's."""
+        self._lock = asyncio.Lock()
+        self._state.forked()
 
     async def __aenter__(self) -> Self:
         return self
@@ -66,13 +75,14 @@ class AsyncConnected:
         """Leave a daemon; stop an embedded manager in order. Open transactions abort."""
         self._closed = True
         if self._connect is None:
-            await asyncio.get_running_loop().run_in_executor(None, self._link.close)
+            await in_thread(self._link.close)
         else:
             self._link.close()
 
     async def live(self) -> AsyncAsking:
         """The link, connected again if it broke."""
         link = self._link
+        link.check_loop()
         if await link.look():
             return link
         async with self._lock:
@@ -88,14 +98,15 @@ class AsyncConnected:
 
     async def _reconnect(self, connect: Callable[[], Awaitable[AsyncAsking]]) -> AsyncAsking:
         waits = iter(settings.RECONNECT_S)
+        until = time.monotonic() + sum(settings.RECONNECT_S)
         while True:
             try:
                 link = await connect()
                 break
             except ServiceNotAvailable:
                 wait = next(waits, None)
-                if wait is None or self._closed:
-                    raise
+                if wait is None or self._closed or time.monotonic() > until:
+                    raise  # One that is silent takes all of the time for connecting each time.
                 await asyncio.sleep(wait)
         try:
             self._state.heard(link.greeting)
@@ -113,6 +124,7 @@ class AsyncConnected:
         Args:
             on: On this connection and no other; None: on any, and on another one if that breaks.
         """
+        self._link.check_loop()
         repeats = 0 if on is not None else settings.REPEATS_MAX
         link: AsyncAsking | None = None
         try:

@@ -7,22 +7,41 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 from onceq.client import again
+from onceq.client.breaker import Pauses
+from onceq.client.handlers import awaiting, check_handler
 from onceq.client.link import AsyncAsking
 from onceq.client.loops import Course, finish, goes_on, stopped, take
-from onceq.client.ordered import Options, Order, Wish
+from onceq.client.ordered import Options, Order, Shared, Wish
 from onceq.client.stopping import asked_to_stop_in_task
 from onceq.client.tasks.recovering import AsyncRecovering
 from onceq.client.tasks.transaction import AsyncTransaction
 from onceq.client.tasks.workers import Ending, Event, side_by_side, work_off
 from onceq.errors import InvalidParameter
 from onceq.model.message import Message
+from onceq.packet.batch import Batch
 from onceq.partners.driving import drive_in_task
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., object])
+F = TypeVar("F", bound=Callable[..., Any])
+
+Handler = Callable[[AsyncTransaction, Message], Awaitable[object]]
+BatchHandler = Callable[[AsyncTransaction, Batch], Awaitable[object]]
+DatabaseHandler = Callable[[AsyncTransaction, Message, Any], Awaitable[object]]
+DatabaseBatchHandler = Callable[[AsyncTransaction, Batch, Any], Awaitable[object]]
+H = TypeVar("H", bound=Handler)
+B = TypeVar("B", bound=BatchHandler)
+D = TypeVar("D", bound=DatabaseHandler)
+DB = TypeVar("DB", bound=DatabaseBatchHandler)
+
+
+class LoopOptions(Shared, total=False):
+    """What every ``consume`` may ask for; see there."""
+
+    timeout: float | None
+    stop: asyncio.Event | None
 
 
 class AsyncConsuming(AsyncRecovering):
@@ -50,7 +69,8 @@ class AsyncConsuming(AsyncRecovering):
 
         See ``QueueManager.run``; ``work(tx)`` is awaited. To cancel it undoes the transaction.
         """
-        doing = again.run(self, work, tries=tries, also=also, wait=asyncio.sleep)
+        check_handler(work, 1, tasks=True)
+        doing = again.run(self, awaiting(work), tries=tries, also=also, wait=asyncio.sleep)
         found: T = await drive_in_task(doing)
         return found
 
@@ -65,16 +85,21 @@ class AsyncConsuming(AsyncRecovering):
                 yield message
 
     async def work(
-        self, queue: str, *, timeout: float | None = None, stop: asyncio.Event | None = None
+        self,
+        queue: str,
+        *,
+        timeout: float | None = None,
+        limit: float | None = None,
+        stop: asyncio.Event | None = None,
     ) -> AsyncGenerator[tuple[AsyncTransaction, Message], None]:
         """Hand out each message together with the transaction that holds it.
 
         See ``QueueManager.work``; left early as ``messages`` is.
         """
-        course = Course(queue, timeout, 1, stoppable=stop is not None)
-        tx = self.transaction()
+        course = Course(queue, timeout, 1, stoppable=stop is not None, limit=limit)
+        tx = course.limited(self.transaction())
         while goes_on(tx, stop):
-            now, tx = tx, self.transaction()
+            now, tx = tx, course.limited(self.transaction())
             try:
                 taken = await drive_in_task(take(now, course))
                 if taken is None:
@@ -89,25 +114,68 @@ class AsyncConsuming(AsyncRecovering):
             finally:
                 await now._leave()
 
+    @overload
+    async def consume(
+        self, queue: str, handler: Handler, **options: Unpack[LoopOptions]
+    ) -> int: ...  # fmt: skip
+
+    @overload
+    async def consume(
+        self, queue: str, handler: BatchHandler, *, batch: int, **options: Unpack[LoopOptions]
+    ) -> int: ...  # fmt: skip
+
+    @overload
+    async def consume(
+        self, queue: str, handler: DatabaseHandler, *, database: Callable[[], object],
+        **options: Unpack[LoopOptions],
+    ) -> int: ...  # fmt: skip
+
+    @overload
+    async def consume(
+        self, queue: str, handler: DatabaseBatchHandler, *, batch: int,
+        database: Callable[[], object], **options: Unpack[LoopOptions],
+    ) -> int: ...  # fmt: skip
+
     async def consume(
         self,
         queue: str,
-        handler: Callable[..., Awaitable[object]],
+        handler: Callable[..., Awaitable[Any]],
         *,
         concurrency: int = 1,
         batch: int = 1,
         order: Order = None,
         database: Callable[[], object] | None = None,
+        limit: float | None = None,
+        pauses: Pauses | None = None,
         timeout: float | None = None,
         stop: asyncio.Event | None = None,
     ) -> int:
         """Await ``handler(tx, message)`` for each message, or for batches; see
         ``QueueManager.consume``. Several workers are tasks; ``database`` may be awaited. To cancel
         it undoes the calls that run."""
-        wish = Wish(queue, timeout, concurrency, batch, order, database)
+        wish = Wish(queue, timeout, concurrency, batch, order, database, limit, pauses)
         around = contextlib.nullcontext(stop) if stop is not None else asked_to_stop_in_task()
         with around as event:
             return await work_off(self, wish, handler, Event(event))
+
+    @overload
+    def consumer(self, queue: str, **options: Unpack[Shared]) -> Callable[[H], H]: ...
+
+    @overload
+    def consumer(
+        self, queue: str, *, batch: int, **options: Unpack[Shared]
+    ) -> Callable[[B], B]: ...  # fmt: skip
+
+    @overload
+    def consumer(
+        self, queue: str, *, database: Callable[[], object], **options: Unpack[Shared]
+    ) -> Callable[[D], D]: ...  # fmt: skip
+
+    @overload
+    def consumer(
+        self, queue: str, *, batch: int, database: Callable[[], object],
+        **options: Unpack[Shared],
+    ) -> Callable[[DB], DB]: ...  # fmt: skip
 
     def consumer(self, queue: str, **options: Unpack[Options]) -> Callable[[F], F]:
         """Let ``serve`` await the decorated function for the messages of a queue; see
@@ -115,6 +183,7 @@ class AsyncConsuming(AsyncRecovering):
         wish = Wish(queue, **options)
 
         def decorate(handler: F) -> F:
+            check_handler(handler, wish.given, tasks=True)
             self._consumers.append((wish, handler))
             return handler
 

@@ -9,13 +9,14 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Unpack
 
 from onceq.client import backups, requesting
 from onceq.client.binding import tasks
 from onceq.client.bodies import NOTHING, Body, Nothing
 from onceq.client.current import current
+from onceq.client.handing import in_thread
 from onceq.client.plans import cursors, handles, operate, tracking
 from onceq.client.plans import jobs as job_plans
 from onceq.client.plans import outcome as outcomes
@@ -52,6 +53,7 @@ class AsyncQueueManager(AsyncConsuming):
     purge = tasks(admin.purge)
     queue = tasks(admin.queue)
     queues = tasks(admin.queues)
+    queue_page = tasks(admin.queue_page)
     consumers = tasks(admin.consumers)
     count_range = tasks(admin.count_range)
     open_queue = opening(handles.open_queue, AsyncOpenQueue)
@@ -75,23 +77,23 @@ class AsyncQueueManager(AsyncConsuming):
     outcome = tasks(outcomes.outcome)
     tracking_queue = tasks(tracking.tracking_queue)
 
-    async def send_current(
+    def send_current(
         self, destination: str, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
         **properties: Unpack[SendProperties],
-    ) -> MessageId | None:  # fmt: skip
+    ) -> Awaitable[MessageId | None]:  # fmt: skip
         """Send with the transaction whose ``with`` block this is (MQ_MTS_TRANSACTION).
 
-        Where there is none the message is sent now, and not transactionally: a transactional
-        queue refuses it (class 0x800A).
+        Where there is none the message is sent now, as ``send`` does.
 
         Returns:
             Its identifier; None if it goes with the transaction's commit.
         """
         tx = current(self)
         if tx is None:
-            return await self.send(destination, body, json=json, **properties)
-        await tx.send(destination, body, json=json, **properties)
-        return None
+            return self.send(destination, body, json=json, **properties)
+        # The transaction counts it: its commit is refused if nobody awaits this.
+        send: Awaitable[None] = tx.send(destination, body, json=json, **properties)
+        return send
 
     def track(self, message: MessageId | str) -> AsyncTracked:
         """Follow a message by its identifier, also one that another program has sent.
@@ -126,6 +128,7 @@ class AsyncQueueManager(AsyncConsuming):
     metrics = tasks(operate.metrics)
     settings = tasks(operate.settings)
     outgoing = tasks(operate.outgoing)
+    outgoing_page = tasks(operate.outgoing_page)
     outgoing_queue = tasks(operate.outgoing_queue)
     why = tasks(operate.why)
     streams = tasks(operate.streams)
@@ -138,6 +141,7 @@ class AsyncQueueManager(AsyncConsuming):
     rights = tasks(rights_plans.rights)
     explain_right = tasks(rights_plans.explain_right)
     trail = tasks(rights_plans.trail)
+    trail_end = tasks(rights_plans.trail_end)
     create_token = tasks(token_plans.create_token)
     tokens = tasks(token_plans.tokens)
     revoke_token = tasks(token_plans.revoke_token)
@@ -156,10 +160,11 @@ class AsyncQueueManager(AsyncConsuming):
     add_to_list = tasks(operate.add_to_list)
     remove_from_list = tasks(operate.remove_from_list)
     drop_list = tasks(operate.drop_list)
-    resolve = tasks(operate.resolve)
+    explain_name = tasks(operate.explain_name)
     pause = tasks(operate.pause)
     resume = tasks(operate.resume)
     resend = tasks(operate.resend)
+    release_queue = tasks(operate.release_queue)
     disconnect = tasks(operate.disconnect)
     connect = tasks(operate.connect)
     tidy = tasks(operate.tidy)
@@ -191,14 +196,20 @@ class AsyncQueueManager(AsyncConsuming):
             await asyncio.sleep(min(wait_s, left))
         raise AssertionError("there is always another look")
 
-    async def backup(self, path: str, *, progress: Progress | None = None) -> BackupReport:
+    async def backup(
+        self, path: str, *, configuration: bool = True, progress: Progress | None = None
+    ) -> BackupReport:
         """See ``QueueManager.backup``. It is copied by other threads; ``progress`` is called
         there."""
         held = await self._run(backups.begin())
         number = held.number
         try:
-            making = await asyncio.to_thread(backups.Making, path, held, self._state, progress)
-            while await asyncio.to_thread(making.step):
+            making = await in_thread(
+                lambda: backups.Making(
+                    path, held, self._state, progress, configuration=configuration
+                )
+            )
+            while await in_thread(making.step):
                 if making.due:
                     await self._run(backups.hold("keep", number))
             await self._run(backups.hold("end", number))
@@ -206,4 +217,4 @@ class AsyncQueueManager(AsyncConsuming):
             with contextlib.suppress(OnceqError):
                 await self._run(backups.hold("end", number))
             raise
-        return await asyncio.to_thread(making.finish)
+        return await in_thread(making.finish)

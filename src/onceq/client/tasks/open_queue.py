@@ -7,6 +7,7 @@ from typing import Self, TypeVar, Unpack
 
 from onceq.client.binding import tasks
 from onceq.client.bodies import NOTHING, Body, Nothing
+from onceq.client.owners import ForTasks
 from onceq.client.plans import cursors, handles
 from onceq.client.plans.cursors import Place
 from onceq.client.plans.handles import Handle
@@ -15,19 +16,20 @@ from onceq.client.plans.send import send
 from onceq.client.properties import SendProperties
 from onceq.client.tasks.running import Pinned, Runner
 from onceq.client.tasks.transaction import AsyncTransaction
-from onceq.errors import HandleLost, InvalidHandle
+from onceq.errors import HandleLost, InvalidHandle, WrongProcess
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
 
 T = TypeVar("T")
 
 
-class AsyncOpenQueue:
+class AsyncOpenQueue(ForTasks):
     """A queue held open. Made by ``AsyncQueueManager.open_queue``.
 
     Attributes:
         name: As it was opened.
-        local, transactional: Of the queue; None: that is not known here.
+        local: Whether all its queues are of this manager.
+        transactional: Whether those of this manager are; None: it has none here.
         places: Opened to send: which queues the name leads to; order is kept between names that
             have one in common. Numbers of the queue manager's.
         turn: How many have opened it so that others cannot receive, this one included.
@@ -71,9 +73,10 @@ class AsyncOpenQueue:
 
     async def send(
         self, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
-        transactional: bool = False, **properties: Unpack[SendProperties],
+        transactional: bool | None = None, **properties: Unpack[SendProperties],
     ) -> MessageId:  # fmt: skip
         """Send one message now; see ``QueueManager.send``."""
+        self._state.check_process()
         session = self._state.session
         plan = send(session, self.name, body, json=json, transactional=transactional, **properties)
         return await self._manager._run(plan)
@@ -93,7 +96,7 @@ class AsyncOpenQueue:
         self._state.number = 0
 
 
-class AsyncCursor:
+class AsyncCursor(ForTasks):
     """A place in a queue. Made by ``AsyncOpenQueue.cursor``; ends with the open queue.
 
     ``IllegalCursorAction``: it has looked at no message yet. ``MessageAlreadyReceived``: the
@@ -140,7 +143,7 @@ class AsyncCursor:
 
     async def close(self) -> None:
         """Give it back."""
-        with contextlib.suppress(InvalidHandle, HandleLost):
+        with contextlib.suppress(InvalidHandle, HandleLost, WrongProcess):
             await self._run(self._state.closing())
         if self._alone:
             await self._queue.close()

@@ -120,9 +120,19 @@ class AsyncRecovering(AsyncConnected):
         self._recovering = RecoveryThread(f"onceq recovery {self.name}", self.recovery)
 
     async def close(self) -> None:
-        """Leave a daemon; stop an embedded manager in order. Open transactions abort."""
+        """Leave a daemon; stop an embedded manager in order. Open transactions abort.
+
+        Raises:
+            WrongLoop: It belongs to another event loop, which is not closed.
+        """
+        self._link.check_loop(leaving=True)
         self._recovering.stop()
         await super().close()
+
+    def forked(self) -> None:
+        """See Owned."""
+        super().forked()
+        self._recovering.forked()
 
     def partner_for(self, connection: Any) -> AsyncPartner:
         """What takes part for a connection (for ``AsyncTransaction.enlist``)."""
@@ -140,9 +150,9 @@ class AsyncRecovering(AsyncConnected):
         """Let the thread look after the resource of a partner from now on."""
         self._recovering.look_after(partner)
 
-    def look_after_rows(self, last: LastAgent) -> None:
+    def look_after_rows(self, last: LastAgent) -> bool:
         """Let the thread look after branches that rows in that database decide."""
-        self._recovering.look_after_rows(last, ManagerPromiser(_InLoop(self)))
+        return self._recovering.look_after_rows(last, ManagerPromiser(_InLoop(self)))
 
     def recover_soon(self) -> None:
         """Let the thread look now."""

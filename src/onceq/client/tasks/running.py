@@ -46,7 +46,7 @@ class Home(Runner, Protocol):
     def look_after(self, partner: AnyPartner) -> None:
         """Recover the resource of a partner from now on."""
 
-    def look_after_rows(self, last: LastAgent) -> None:
+    def look_after_rows(self, last: LastAgent) -> bool:
         """Recover branches that rows in the database of a last agent decide from now on."""
 
     def recover_soon(self) -> None:

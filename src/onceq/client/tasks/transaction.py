@@ -6,9 +6,10 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from onceq.client import enlisting
-from onceq.client.binding import tasks
+from onceq.client.binding import counted, tasks
 from onceq.client.current import Chain, entered, innermost, left
 from onceq.client.enlisting import Partners
+from onceq.client.owners import ForTasks
 from onceq.client.plans import transaction
 from onceq.client.plans.plan import DONE, Plan
 from onceq.client.plans.unit_of_work import Unit
@@ -20,7 +21,7 @@ from onceq.partners.driving import drive_in_task, in_tasks
 T = TypeVar("T")
 
 
-class AsyncTransaction:
+class AsyncTransaction(ForTasks):
     """A unit of work. Made by ``AsyncQueueManager.transaction``.
 
     Attributes:
@@ -53,12 +54,12 @@ class AsyncTransaction:
     ) -> None:
         left(self._around)
         if kind is not None or self._state.over:
-            await self._leave()
+            await self._leave(error)
             return
         try:
             await self.commit()
-        except BaseException:
-            await self._leave()
+        except BaseException as failed:
+            await self._leave(failed)
             raise
 
     @property
@@ -84,20 +85,20 @@ class AsyncTransaction:
             on.link = None
         return await self._manager._run(plan, on)
 
-    send = tasks(transaction.send)
-    send_many = tasks(transaction.send_many)
-    send_tracked = following(transaction.send_tracked)
-    reply = tasks(transaction.reply)
+    send = counted(tasks(transaction.send))
+    send_many = counted(tasks(transaction.send_many))
+    send_tracked = counted(following(transaction.send_tracked))
+    reply = counted(tasks(transaction.reply))
     receive = tasks(transaction.receive)
     receive_many = tasks(transaction.receive_many)
     receive_transaction = tasks(transaction.receive_transaction)
-    remove = tasks(transaction.remove)
-    reject = tasks(transaction.reject)
-    move = tasks(transaction.move)
+    remove = counted(tasks(transaction.remove))
+    reject = counted(tasks(transaction.reject))
+    move = counted(tasks(transaction.move))
     peek = tasks(transaction.peek)
     _hold = tasks(transaction.hold)
 
-    enlist = in_tasks(enlisting.enlist)
+    enlist = counted(in_tasks(enlisting.enlist))
 
     async def commit(self, *, retaining: bool = False) -> MessageIds:
         """Make all of it happen, here and at every partner.

@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from onceq.client.again import Manager
+from onceq.client.breaker import Breaker
+from onceq.client.handlers import awaiting, check_handler
 from onceq.client.loops import LOOK_S, Absence, consume
 from onceq.client.ordered import WAIT, Failing, Turns, Wish, in_order
 from onceq.partners.driving import drive_in_task
@@ -76,15 +78,17 @@ class Workers:
 
 async def work_off(qm: Manager, wish: Wish, handler: Callable[..., object], stop: Stop) -> int:
     """Let workers handle a queue until they are to stop; how many messages they have handled."""
-    absence = Absence(wish.queue)
+    check_handler(handler, wish.given, tasks=True)
+    handler = awaiting(handler)
+    absence, breaker = Absence(wish.queue), Breaker(wish.queue, wish.pauses)
     if wish.concurrency == 1:
-        course = wish.course(absence, wish.timeout)
+        course = wish.course(absence, wish.timeout, breaker)
         return await drive_in_task(consume(qm, course, handler, stop, stop.pause))
     ending = Ending(stop)
     if wish.key is None:
 
         async def loop() -> int:
-            course = wish.course(absence, wish.timeout)
+            course = wish.course(absence, wish.timeout, breaker)
             return await drive_in_task(consume(qm, course, handler, ending, ending.pause))
 
         return await side_by_side([loop] * wish.concurrency, ending)
@@ -92,7 +96,7 @@ async def work_off(qm: Manager, wish: Wish, handler: Callable[..., object], stop
     workers = Workers(turns)
 
     async def worker() -> int:
-        course = wish.course(absence, None)
+        course = wish.course(absence, None, breaker)
         return await drive_in_task(in_order(qm, course, handler, turns, workers, ending.pause))
 
     # One more: while one looks at the queue, all others may be at work.

@@ -26,7 +26,6 @@ from typing import TypeVar
 from onceq.client.binding import threads
 from onceq.client.current import left
 from onceq.client.plans import batch_commit, xa
-from onceq.client.plans.batch_commit import Attempt
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.xa import BranchUnit
 from onceq.client.results import MessageIds
@@ -77,8 +76,12 @@ class Branch(Transaction):
         self._manager._run(self._state.decide())
         return MessageIds(self._manager._state.source)
 
-    def abort(self) -> None:
-        """Roll it back, prepared or not."""
+    def abort(self, why: str = "") -> None:
+        """Roll it back, prepared or not.
+
+        Args:
+            why: Not kept: a branch ends by its coordinator's decision, which has no words.
+        """
         self._manager._run(self._state.abort())
 
 
@@ -119,15 +122,7 @@ class Groups:
         """Carry a plan out (for the classes of this package)."""
         return self._manager._run(plan)
 
-    def attempt(self, app: str, version: int) -> Attempt:
-        """Begin an attempt.
-
-        Args:
-            app: Who commits batches one after another; up to 200 printable characters.
-            version: Number of the batch, higher than any before.
-        """
-        return Attempt(self._state, app, version)
-
+    attempt = threads(batch_commit.attempt)
     commit = threads(batch_commit.commit)
     rollback = threads(batch_commit.rollback)
     list = threads(batch_commit.applications)

@@ -6,23 +6,28 @@ A call that finds the connection broken connects again; what was open on the old
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
-from typing import Self, TypeVar
+from types import CodeType
+from typing import ClassVar, Self, TypeVar
 
 from onceq.client import session as settings
 from onceq.client.link import Link
+from onceq.client.owners import StaysHere, is_inside, of_parent, own, refuse_inside
 from onceq.client.pause import pause
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
 from onceq.client.threads.running import Pinned, Runner
-from onceq.errors import ServiceNotAvailable
+from onceq.errors import OnceqError, ServiceNotAvailable, WrongProcess
 from onceq.model.identity import guid_text
 
 T = TypeVar("T")
 
 
-class Connected:
+class Connected(StaysHere):
     """What carries plans out (``Runner``)."""
 
     def __init__(self, connect: Callable[[], Link], *, again: bool) -> None:
@@ -35,8 +40,17 @@ class Connected:
         self._again = again
         self._lock = threading.Lock()
         self._closed = False
+        self._at_work: set[int] = set()
+        """Threads that are in a call; also some that are not, if one was left in a strange way."""
+        self._put_off: deque[Callable[[], object]] = deque()
         self._link: Link = connect()
         self._state = Session(self._link.greeting)
+        own(self)
+
+    def forked(self) -> None:
+        """See Owned: this application of a child is another one than its parent's."""
+        self._lock = threading.Lock()
+        self._state.forked()
 
     def __enter__(self) -> Self:
         return self
@@ -63,12 +77,42 @@ class Connected:
         return self
 
     def close(self) -> None:
-        """Leave a daemon; stop an embedded manager in order. Open transactions abort."""
+        """Leave a daemon; stop an embedded manager in order. Open transactions abort.
+
+        In the middle of a call of the same thread (a signal handler) that call ends, and does it.
+        """
         self._closed = True
-        self._link.close()
+        if threading.get_ident() in self._at_work and is_inside(self, self._calls):
+            self._link.interrupt()
+        else:
+            self._link.close()
+
+    def _afterwards(self, do: Callable[[], object]) -> None:
+        """Do something when the call is over in the middle of which it was wanted."""
+        self._put_off.append(do)
+
+    def _go_home(self) -> None:
+        """A call is over: do what was wanted in the middle of it."""
+        while self._put_off:
+            with contextlib.suppress(OnceqError, IndexError):
+                self._put_off.popleft()()
+        if self._closed:
+            self._link.close()
 
     def live(self) -> Link:
         """The link, connected again if it broke."""
+        me = threading.get_ident()
+        if me in self._at_work and is_inside(self, self._calls):
+            raise refuse_inside(self.name)
+        try:
+            self._at_work.add(me)
+            return self._live()
+        finally:
+            self._at_work.discard(me)
+            if self._closed:
+                self._go_home()
+
+    def _live(self) -> Link:
         link = self._link
         if link.look():
             return link
@@ -85,14 +129,15 @@ class Connected:
 
     def _reconnect(self) -> Link:
         waits = iter(settings.RECONNECT_S)
+        until = time.monotonic() + sum(settings.RECONNECT_S)
         while True:
             try:
                 link = self._connect()
                 break
             except ServiceNotAvailable:
                 wait = next(waits, None)
-                if wait is None or self._closed:
-                    raise
+                if wait is None or self._closed or time.monotonic() > until:
+                    raise  # One that is silent takes all of the time for connecting each time.
                 pause(wait)
         try:
             self._state.heard(link.greeting)
@@ -110,19 +155,26 @@ class Connected:
         Args:
             on: On this connection and no other; None: on any, and on another one if that breaks.
         """
+        me = threading.get_ident()
+        if me in self._at_work and is_inside(self, self._calls):
+            raise refuse_inside(self.name)
+        life = self._state.life
         repeats = 0 if on is not None else settings.REPEATS_MAX
         link: Link | None = None
         try:
+            self._at_work.add(me)
             request = next(plan)
             while True:
                 try:
                     if link is None:
                         link = on.link if on is not None else None
                     if link is None:
-                        link = self._link if self._link.look() else self.live()
+                        link = self._link if self._link.look() else self._live()
                         if on is not None:
                             on.link = link
-                except ServiceNotAvailable as error:
+                    if self._state.life is not life:  # A fork came in the middle of this call.
+                        raise of_parent("this call")
+                except (ServiceNotAvailable, WrongProcess) as error:
                     request = plan.throw(error)
                     continue
                 try:
@@ -140,3 +192,9 @@ class Connected:
         except StopIteration as stop:
             value: T = stop.value
             return value
+        finally:
+            self._at_work.discard(me)
+            if self._closed or self._put_off:
+                self._go_home()
+
+    _calls: ClassVar[tuple[CodeType, ...]] = (live.__code__, _run.__code__)

@@ -7,12 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 from onceq.client import again
+from onceq.client.breaker import Pauses
+from onceq.client.handlers import check_handler
 from onceq.client.link import Link
 from onceq.client.loops import Course, finish, goes_on, stopped, take
-from onceq.client.ordered import Options, Order, Wish
+from onceq.client.ordered import Options, Order, Shared, Wish
 from onceq.client.pause import pause
 from onceq.client.stopping import asked_to_stop
 from onceq.client.threads.recovering import Recovering
@@ -20,10 +22,27 @@ from onceq.client.threads.transaction import Transaction
 from onceq.client.threads.workers import Ending, side_by_side, work_off
 from onceq.errors import InvalidParameter
 from onceq.model.message import Message
+from onceq.packet.batch import Batch
 from onceq.partners.driving import drive
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., object])
+F = TypeVar("F", bound=Callable[..., Any])
+
+Handler = Callable[[Transaction, Message], None]
+BatchHandler = Callable[[Transaction, Batch], None]
+DatabaseHandler = Callable[[Transaction, Message, Any], None]
+DatabaseBatchHandler = Callable[[Transaction, Batch, Any], None]
+H = TypeVar("H", bound=Handler)
+B = TypeVar("B", bound=BatchHandler)
+D = TypeVar("D", bound=DatabaseHandler)
+DB = TypeVar("DB", bound=DatabaseBatchHandler)
+
+
+class LoopOptions(Shared, total=False):
+    """What every ``consume`` may ask for; see there."""
+
+    timeout: float | None
+    stop: threading.Event | None
 
 
 class Consuming(Recovering):
@@ -69,6 +88,7 @@ class Consuming(Recovering):
             InDoubt: Nobody can tell whether the commit has happened. Ask again with ``outcome``.
             Retryable: The last try failed, too.
         """
+        check_handler(work, 1, tasks=False)
         found: T = drive(again.run(self, work, tries=tries, also=also, wait=pause))
         return found
 
@@ -92,7 +112,12 @@ class Consuming(Recovering):
             yield message
 
     def work(
-        self, queue: str, *, timeout: float | None = None, stop: threading.Event | None = None
+        self,
+        queue: str,
+        *,
+        timeout: float | None = None,
+        limit: float | None = None,
+        stop: threading.Event | None = None,
     ) -> Iterator[tuple[Transaction, Message]]:
         """Hand out each message together with the transaction that holds it.
 
@@ -102,16 +127,17 @@ class Consuming(Recovering):
 
         Args:
             timeout: Seconds to wait for a message before the loop ends; None: for ever.
+            limit: Seconds that a body may take, as in ``consume``; None: as long as it needs.
             stop: Ends the loop before the next message once it is set (``onceq.stopping``).
 
         Raises:
             ServiceNotAvailable, InDoubt: As in ``messages``.
             SendFailed: A send of the body was refused; the transaction was undone.
         """
-        course = Course(queue, timeout, 1, stoppable=stop is not None)
-        tx = self.transaction()
+        course = Course(queue, timeout, 1, stoppable=stop is not None, limit=limit)
+        tx = course.limited(self.transaction())
         while goes_on(tx, stop):
-            now, tx = tx, self.transaction()
+            now, tx = tx, course.limited(self.transaction())
             try:
                 taken = drive(take(now, course))
                 if taken is None:
@@ -126,15 +152,39 @@ class Consuming(Recovering):
             finally:
                 now._leave()
 
+    @overload
+    def consume(
+        self, queue: str, handler: Handler, **options: Unpack[LoopOptions]
+    ) -> int: ...  # fmt: skip
+
+    @overload
+    def consume(
+        self, queue: str, handler: BatchHandler, *, batch: int, **options: Unpack[LoopOptions]
+    ) -> int: ...  # fmt: skip
+
+    @overload
+    def consume(
+        self, queue: str, handler: DatabaseHandler, *, database: Callable[[], object],
+        **options: Unpack[LoopOptions],
+    ) -> int: ...  # fmt: skip
+
+    @overload
+    def consume(
+        self, queue: str, handler: DatabaseBatchHandler, *, batch: int,
+        database: Callable[[], object], **options: Unpack[LoopOptions],
+    ) -> int: ...  # fmt: skip
+
     def consume(
         self,
         queue: str,
-        handler: Callable[..., object],
+        handler: Callable[..., Any],
         *,
         concurrency: int = 1,
         batch: int = 1,
         order: Order = None,
         database: Callable[[], object] | None = None,
+        limit: float | None = None,
+        pauses: Pauses | None = None,
         timeout: float | None = None,
         stop: threading.Event | None = None,
     ) -> int:
@@ -155,7 +205,16 @@ class Consuming(Recovering):
                 handled one after another, as they stand in the queue; needs the right ``peek``.
                 None: several workers keep no order. One worker always keeps all of it.
             database: Opens a connection, once for each worker and again after each failure; it is
-                enlisted in the transaction of each call, and is the handler's third argument.
+                enlisted in the transaction of each call, and is the handler's third argument. What
+                it raises counts against no message: this ends at once if it cannot take part, and
+                waits while it is away.
+            limit: Seconds that a call may take, if it asks nothing in its transaction meanwhile;
+                then that is rolled back, somebody else gets the message, and it does not count
+                against it. None: as long as it needs.
+            pauses: By class of exception: seconds to wait after a handler has raised one. It does
+                not count against the message. After any other three different messages that fail
+                in a row count; then none does until one is handled: one message at a time is
+                tried, with pauses that grow to a minute, and the log and ``consumers`` say so.
             timeout: Seconds to wait for a message before the loop ends; None: for ever.
             stop: Ends the loop before the next message once it is set; a call that runs is never
                 cut short. None: SIGTERM and Ctrl-C do that, if this is the main thread and the
@@ -164,9 +223,28 @@ class Consuming(Recovering):
         Returns:
             How many messages were handled when ``stop`` was set or the time was over.
         """
-        wish = Wish(queue, timeout, concurrency, batch, order, database)
+        wish = Wish(queue, timeout, concurrency, batch, order, database, limit, pauses)
         with contextlib.nullcontext(stop) if stop is not None else asked_to_stop() as ending:
             return work_off(self, wish, handler, ending)
+
+    @overload
+    def consumer(self, queue: str, **options: Unpack[Shared]) -> Callable[[H], H]: ...
+
+    @overload
+    def consumer(
+        self, queue: str, *, batch: int, **options: Unpack[Shared]
+    ) -> Callable[[B], B]: ...  # fmt: skip
+
+    @overload
+    def consumer(
+        self, queue: str, *, database: Callable[[], object], **options: Unpack[Shared]
+    ) -> Callable[[D], D]: ...  # fmt: skip
+
+    @overload
+    def consumer(
+        self, queue: str, *, batch: int, database: Callable[[], object],
+        **options: Unpack[Shared],
+    ) -> Callable[[DB], DB]: ...  # fmt: skip
 
     def consumer(self, queue: str, **options: Unpack[Options]) -> Callable[[F], F]:
         """Let ``serve`` call the decorated function for the messages of a queue.
@@ -180,6 +258,7 @@ class Consuming(Recovering):
         wish = Wish(queue, **options)
 
         def decorate(handler: F) -> F:
+            check_handler(handler, wish.given, tasks=False)
             self._consumers.append((wish, handler))
             return handler
 

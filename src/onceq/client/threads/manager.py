@@ -51,6 +51,7 @@ class QueueManager(Consuming):
     purge = threads(admin.purge)
     queue = threads(admin.queue)
     queues = threads(admin.queues)
+    queue_page = threads(admin.queue_page)
     consumers = threads(admin.consumers)
     count_range = threads(admin.count_range)
     open_queue = opening(handles.open_queue, OpenQueue)
@@ -80,8 +81,7 @@ class QueueManager(Consuming):
     ) -> MessageId | None:  # fmt: skip
         """Send with the transaction whose ``with`` block this is (MQ_MTS_TRANSACTION).
 
-        Where there is none the message is sent now, and not transactionally: a transactional
-        queue refuses it (class 0x800A).
+        Where there is none the message is sent now, as ``send`` does.
 
         Returns:
             Its identifier; None if it goes with the transaction's commit.
@@ -125,6 +125,7 @@ class QueueManager(Consuming):
     metrics = threads(operate.metrics)
     settings = threads(operate.settings)
     outgoing = threads(operate.outgoing)
+    outgoing_page = threads(operate.outgoing_page)
     outgoing_queue = threads(operate.outgoing_queue)
     why = threads(operate.why)
     streams = threads(operate.streams)
@@ -137,6 +138,7 @@ class QueueManager(Consuming):
     rights = threads(rights_plans.rights)
     explain_right = threads(rights_plans.explain_right)
     trail = threads(rights_plans.trail)
+    trail_end = threads(rights_plans.trail_end)
     create_token = threads(token_plans.create_token)
     tokens = threads(token_plans.tokens)
     revoke_token = threads(token_plans.revoke_token)
@@ -155,10 +157,11 @@ class QueueManager(Consuming):
     add_to_list = threads(operate.add_to_list)
     remove_from_list = threads(operate.remove_from_list)
     drop_list = threads(operate.drop_list)
-    resolve = threads(operate.resolve)
+    explain_name = threads(operate.explain_name)
     pause = threads(operate.pause)
     resume = threads(operate.resume)
     resend = threads(operate.resend)
+    release_queue = threads(operate.release_queue)
     disconnect = threads(operate.disconnect)
     connect = threads(operate.connect)
     tidy = threads(operate.tidy)
@@ -199,11 +202,14 @@ class QueueManager(Consuming):
             pause(min(wait_s, left))
         raise AssertionError("there is always another look")
 
-    def backup(self, path: str, *, progress: Progress | None = None) -> BackupReport:
+    def backup(
+        self, path: str, *, configuration: bool = True, progress: Progress | None = None
+    ) -> BackupReport:
         """Make a backup of this queue manager, which goes on meanwhile.
 
         Args:
             path: A directory that is empty or not there, on this computer.
+            configuration: Copy ``onceq.toml``, too, in which passwords of databases may stand.
             progress: Called now and then with the bytes that are copied, and those of all.
 
         Raises:
@@ -218,7 +224,7 @@ class QueueManager(Consuming):
         held = self._run(backups.begin())
         number = held.number
         try:
-            making = backups.Making(path, held, self._state, progress)
+            making = backups.Making(path, held, self._state, progress, configuration=configuration)
             while making.step():
                 if making.due:
                     self._run(backups.hold("keep", number))

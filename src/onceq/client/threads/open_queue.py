@@ -7,6 +7,7 @@ from typing import Self, TypeVar, Unpack
 
 from onceq.client.binding import threads
 from onceq.client.bodies import NOTHING, Body, Nothing
+from onceq.client.owners import StaysHere
 from onceq.client.plans import cursors, handles
 from onceq.client.plans.cursors import Place
 from onceq.client.plans.handles import Handle
@@ -15,19 +16,20 @@ from onceq.client.plans.send import send
 from onceq.client.properties import SendProperties
 from onceq.client.threads.running import Pinned, Runner
 from onceq.client.threads.transaction import Transaction
-from onceq.errors import HandleLost, InvalidHandle
+from onceq.errors import CallInCall, HandleLost, InvalidHandle, WrongProcess
 from onceq.model.identity import MessageId
 from onceq.model.message import Message
 
 T = TypeVar("T")
 
 
-class OpenQueue:
+class OpenQueue(StaysHere):
     """A queue held open. Made by ``QueueManager.open_queue``.
 
     Attributes:
         name: As it was opened.
-        local, transactional: Of the queue; None: that is not known here.
+        local: Whether all its queues are of this manager.
+        transactional: Whether those of this manager are; None: it has none here.
         places: Opened to send: which queues the name leads to; order is kept between names that
             have one in common. Numbers of the queue manager's.
         turn: How many have opened it so that others cannot receive, this one included.
@@ -71,9 +73,10 @@ class OpenQueue:
 
     def send(
         self, body: Body | Nothing = NOTHING, *, json: object = NOTHING,
-        transactional: bool = False, **properties: Unpack[SendProperties],
+        transactional: bool | None = None, **properties: Unpack[SendProperties],
     ) -> MessageId:  # fmt: skip
         """Send one message now; see ``QueueManager.send``."""
+        self._state.check_process()
         session = self._state.session
         plan = send(session, self.name, body, json=json, transactional=transactional, **properties)
         return self._manager._run(plan)
@@ -89,11 +92,15 @@ class OpenQueue:
     def close(self) -> None:
         """Give the handle back; receives that wait through it end with OperationCancelled."""
         if self._on.alive:
-            self._manager._run(handles.close(self._state), self._on)
+            try:
+                self._manager._run(handles.close(self._state), self._on)
+            except CallInCall:
+                self._manager._afterwards(self.close)
+                return
         self._state.number = 0
 
 
-class Cursor:
+class Cursor(StaysHere):
     """A place in a queue. Made by ``OpenQueue.cursor``; ends with the open queue.
 
     ``IllegalCursorAction``: it has looked at no message yet. ``MessageAlreadyReceived``: the
@@ -140,7 +147,11 @@ class Cursor:
 
     def close(self) -> None:
         """Give it back."""
-        with contextlib.suppress(InvalidHandle, HandleLost):
-            self._run(self._state.closing())
+        try:
+            with contextlib.suppress(InvalidHandle, HandleLost, WrongProcess):
+                self._run(self._state.closing())
+        except CallInCall:
+            self._queue._manager._afterwards(self.close)
+            return
         if self._alone:
             self._queue.close()

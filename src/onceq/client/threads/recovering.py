@@ -124,6 +124,11 @@ class Recovering(Connected):
         self._recovering.stop()
         super().close()
 
+    def forked(self) -> None:
+        """See Owned."""
+        super().forked()
+        self._recovering.forked()
+
     def partner_for(self, connection: Any) -> Partner:
         """What takes part for a connection (for ``Transaction.enlist``)."""
         if isinstance(connection, Recovering):
@@ -141,9 +146,9 @@ class Recovering(Connected):
         """Let the thread look after the resource of a partner from now on."""
         self._recovering.look_after(partner)
 
-    def look_after_rows(self, last: LastAgent) -> None:
+    def look_after_rows(self, last: LastAgent) -> bool:
         """Let the thread look after branches that rows in that database decide."""
-        self._recovering.look_after_rows(last, ManagerPromiser(self))
+        return self._recovering.look_after_rows(last, ManagerPromiser(self))
 
     def recover_soon(self) -> None:
         """Let the thread look now."""

@@ -29,6 +29,9 @@ class Runner(Protocol):
     def live(self) -> Link:
         """Its connection, made again if it broke."""
 
+    def _afterwards(self, do: Callable[[], object]) -> None:
+        """Do something when the call is over in the middle of which it was wanted."""
+
     def _run(self, plan: Plan[T], on: Pinned | None = None) -> T:
         """Carry a plan out: on this connection and no other; None: on any."""
 
@@ -46,7 +49,7 @@ class Home(Runner, Protocol):
     def look_after(self, partner: AnyPartner) -> None:
         """Recover the resource of a partner from now on."""
 
-    def look_after_rows(self, last: LastAgent) -> None:
+    def look_after_rows(self, last: LastAgent) -> bool:
         """Recover branches that rows in the database of a last agent decide from now on."""
 
     def recover_soon(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -9,18 +10,20 @@ from onceq.client import enlisting
 from onceq.client.binding import threads
 from onceq.client.current import Chain, entered, innermost, left
 from onceq.client.enlisting import Partners
+from onceq.client.owners import StaysHere
 from onceq.client.plans import transaction
 from onceq.client.plans.plan import DONE, Plan
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds
 from onceq.client.threads.running import Home, Pinned
 from onceq.client.threads.tracked import following
+from onceq.errors import CallInCall
 from onceq.partners.driving import drive, in_threads
 
 T = TypeVar("T")
 
 
-class Transaction:
+class Transaction(StaysHere):
     """A unit of work. Made by ``QueueManager.transaction``.
 
     Attributes:
@@ -53,12 +56,12 @@ class Transaction:
     ) -> None:
         left(self._around)
         if kind is not None or self._state.over:
-            self._leave()
+            self._leave(error)
             return
         try:
             self.commit()
-        except BaseException:
-            self._leave()
+        except BaseException as failed:
+            self._leave(failed)
             raise
 
     @property
@@ -113,4 +116,15 @@ class Transaction:
         return self._run(self._state.commit(retaining=retaining))
 
     abort = in_threads(enlisting.abort)
-    _leave = in_threads(enlisting.leave)
+
+    def _leave(self, error: BaseException | None = None) -> None:
+        """Undo what is open. A block may be left in the middle of another call, by the garbage
+        collector: then that call does it when it is over.
+
+        Args:
+            error: What the block is left with.
+        """
+        try:
+            drive(enlisting.leave(self, error))
+        except CallInCall:
+            self._manager._afterwards(partial(self._leave, error))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from onceq.client.again import Manager
+from onceq.client.breaker import Breaker
+from onceq.client.handlers import check_handler
 from onceq.client.loops import LOOK_S, Absence, consume
 from onceq.client.ordered import WAIT, Failing, Turns, Wish, in_order
 from onceq.partners.driving import drive
@@ -62,15 +64,16 @@ class Workers:
 
 def work_off(qm: Manager, wish: Wish, handler: Callable[..., object], stop: Stop) -> int:
     """Let workers handle a queue until they are to stop; how many messages they have handled."""
-    absence = Absence(wish.queue)
+    check_handler(handler, wish.given, tasks=False)
+    absence, breaker = Absence(wish.queue), Breaker(wish.queue, wish.pauses)
     if wish.concurrency == 1:
-        course = wish.course(absence, wish.timeout)
+        course = wish.course(absence, wish.timeout, breaker)
         return drive(consume(qm, course, handler, stop, stop.wait))
     ending = Ending(stop)
     if wish.key is None:
 
         def loop() -> int:
-            course = wish.course(absence, wish.timeout)
+            course = wish.course(absence, wish.timeout, breaker)
             return drive(consume(qm, course, handler, ending, ending.wait))
 
         return side_by_side([loop] * wish.concurrency, ending)
@@ -78,7 +81,7 @@ def work_off(qm: Manager, wish: Wish, handler: Callable[..., object], stop: Stop
     workers = Workers(turns)
 
     def worker() -> int:
-        course = wish.course(absence, None)
+        course = wish.course(absence, None, breaker)
         return drive(in_order(qm, course, handler, turns, workers, ending.wait))
 
     # One more: while one looks at the queue, all others may be at work.
@@ -111,7 +114,9 @@ def side_by_side(works: Sequence[Callable[[], int]], ending: Ending) -> int:
         try:
             for thread in threads:
                 thread.join(JOIN_S)
-        except BaseException as error:  # noqa: BLE001 - KeyboardInterrupt; raised below
+        except BaseException as error:
+            if isinstance(ending.failure, KeyboardInterrupt):
+                raise  # A second one: nothing that is at hand is waited for.
             ending.fail(error)
     if ending.failure is not None:
         raise ending.failure

@@ -7,7 +7,11 @@ the end hands it to the hidden queue of acknowledgments that are owed (``ACKS_OW
 reads the bytes, and ``pay`` makes the messages and ends what was owed, again in one record. So
 each is made exactly once, also through crashes, and never before what it tells has happened.
 
-Upholds: I13 (true, and at most one of each kind).
+A name that needs the directory cannot be read while that is away. Then all that a message asks for
+stays owed, durably, in a lane of its own (``DEFERRED_LANE``), until the directory is read again; so
+many, and for so long, as limits say (ACKS_DEFERRED_MAX, ACKS_DEFERRED_S).
+
+Upholds: I13 (true, and at most one of each kind), I24 (what waits for the directory is bounded).
 """
 
 from __future__ import annotations
@@ -21,16 +25,25 @@ from onceq.core.names.packet_names import address_of, answer_address
 from onceq.core.names.resolve import destinations
 from onceq.core.peers.strangers import doubtful, known
 from onceq.core.state.live_bytes import Live
+from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
-from onceq.core.state.state import ACKS_OWED
+from onceq.core.state.state import ACKS_OWED, DEFERRED_LANE
 from onceq.core.step.batches import Target
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.message_numbers import take_numbers
+from onceq.core.step.names import Mode
 from onceq.core.step.step import Step
-from onceq.errors import OnceqError
+from onceq.errors import NoDirectory, OnceqError
 from onceq.model.classes import MessageClass
-from onceq.model.limits import ACKS_AT_ONCE, ANSWER_QUEUES_MAX, ANSWERS_EACH_BYTES
+from onceq.model.limits import (
+    ACKS_AT_ONCE,
+    ACKS_DEFERRED_MAX,
+    ACKS_DEFERRED_S,
+    ANSWER_QUEUES_MAX,
+    ANSWERS_EACH_BYTES,
+    STRANGERS_SHARE,
+)
 from onceq.model.message import Acknowledge, Delivery, Message, Properties
 from onceq.model.run import Buffer, Run
 from onceq.model.time import NEVER_S
@@ -88,6 +101,13 @@ class _AcknowledgmentBuilder:
         self._bytes[queue.number] = bytes_there
         self._packets.setdefault((queue.number, lane, flags), []).append(packet)
 
+    def defer(self, packet: Buffer, reason: MessageClass) -> None:
+        """What is at hand here is acknowledged when the directory can be read again."""
+        expires = min(self.build.step.now.wall_s + ACKS_DEFERRED_S, NEVER_S - 1)
+        self.build.put_copy(
+            ACKS_OWED, Run.of([packet]), lane=DEFERRED_LANE, reason=reason, expires=expires
+        )
+
     def post(self) -> None:
         """Bring everything into the change."""
         step = self.build.step
@@ -113,7 +133,8 @@ def on_arrival(
     reason = MessageClass(refusal or MessageClass.ACK_REACH_QUEUE)
     mail = _AcknowledgmentBuilder(build)
     for packet in packets:
-        _acknowledge(mail, packet, reason)
+        if not _acknowledge(mail, packet, reason):
+            mail.defer(packet, reason)
     mail.post()
 
 
@@ -121,11 +142,14 @@ def on_arrival(
 
 
 def owed(step: Step, bytes_max: int) -> Live | None:
-    """The next messages whose acknowledgments are owed, a bounded number; None if none are."""
-    queue = step.state.all_queues[ACKS_OWED]
-    lane = queue.lanes.get(0)
-    if lane is None or not lane.available:
+    """The next messages whose acknowledgments are owed, a bounded number; None if none are, or none
+    that could be made now."""
+    lanes = step.state.all_queues[ACKS_OWED].lanes
+    deferred = (DEFERRED_LANE,) if step.names.mode is not Mode.OFFLINE else ()
+    index = next((i for i in (*deferred, 0) if i in lanes and lanes[i].available), None)
+    if index is None:
         return None
+    lane = lanes[index]
     counters: list[int] = []
     lengths = array("I")
     extents = []
@@ -133,21 +157,40 @@ def owed(step: Step, bytes_max: int) -> Live | None:
         counters += range(first, first + count)
         lengths.extend(lane.lengths(first, count))
         extents += lane.extents(first, count)
-    return Live(ACKS_OWED, 0, tuple(counters), tuple(extents), lengths)
+    return Live(ACKS_OWED, index, tuple(counters), tuple(extents), lengths)
 
 
 def pay(step: Step, item: Compose) -> None:
     """Make the acknowledgments of messages that the engine has read."""
-    lane = step.state.all_queues[ACKS_OWED].lanes[0]
+    lane = step.state.all_queues[ACKS_OWED].lanes[item.lane]
     build = ChangeBuilder(step)
     mail = _AcknowledgmentBuilder(build)
     for counter, packet in zip(item.counters, item.packets, strict=True):
         reason = lane.classes.get(counter, 0)
-        _acknowledge(mail, packet, MessageClass(reason))
-        build.move(RangeChange(Op.END, ACKS_OWED, 0, counter, 1))
+        move = RangeChange(Op.END, ACKS_OWED, item.lane, counter, 1)
+        if lane.state(counter) != AVAILABLE:
+            continue  # its time was over while it was read
+        if not _acknowledge(mail, packet, MessageClass(reason)):
+            if item.lane == DEFERRED_LANE:
+                continue  # the directory has gone away again
+            move.copies_to = ((ACKS_OWED, DEFERRED_LANE, reason),)
+        build.move(move)
     mail.post()
     # If a lazy record is lost in a crash, what it has paid is owed again, and made again.
     step.record(build.change, forced=any(not put.flags & PUT_EXPRESS for put in build.change.puts))
+
+
+def give_up(step: Step, count_max: int) -> int:
+    """The directory was away for too long: what waits for it is dropped, ``count_max`` at most.
+    Returns how many these are."""
+    lane, build = step.state.all_queues[ACKS_OWED].lanes[DEFERRED_LANE], ChangeBuilder(step)
+    total = 0
+    for first, count in lane.expired(step.now.wall_s, (AVAILABLE,), count_max):
+        build.move(RangeChange(Op.END, ACKS_OWED, DEFERRED_LANE, first, count))
+        total += count
+    step.record(build.change)
+    step.notice("acknowledgments dropped: the directory was away for too long", messages=total)
+    return total
 
 
 def asked_by(reason: MessageClass) -> Acknowledge:
@@ -163,10 +206,13 @@ def asked_by(reason: MessageClass) -> Acknowledge:
 # ---- one acknowledgment -----------------------------------------------------------------------
 
 
-def _acknowledge(mail: _AcknowledgmentBuilder, packet: Buffer, reason: MessageClass) -> None:
+def _acknowledge(mail: _AcknowledgmentBuilder, packet: Buffer, reason: MessageClass) -> bool:
     """Put an acknowledgment of a message into each of its administration queues (ACK-10).
 
     Where that cannot be done it is given up silently, as published (ACK-8); the log has a notice.
+
+    Returns:
+        False: One of them cannot be found before the directory is read, so none is made now.
     """
     parts = headers(packet)
     original = message_of(parts)
@@ -174,26 +220,55 @@ def _acknowledge(mail: _AcknowledgmentBuilder, packet: Buffer, reason: MessageCl
         not original.admin_queue or parts.properties.message_class
         or not original.acknowledge & asked_by(reason)
     ):  # fmt: skip
-        return
+        return True
     body = b""
     if reason.negative and not parts.encrypted and reason != MessageClass.NACK_MESSAGE_TOO_LARGE:
         body = original.body
     number = 0
     step = mail.build.step
-    stranger = not known(step, original.id.source)
-    for target in _targets(step, original.admin_queue, stranger=stranger):
+    source = original.id.source
+    stranger = not known(step, source)
+    try:
+        # All of them, before anything is put: an acknowledgment is made once for each.
+        targets = list(_targets(step, original.admin_queue, stranger=stranger, source=source))
+    except NoDirectory as error:
+        if _may_wait(mail, stranger=stranger):
+            return False
+        name = original.admin_queue
+        step.notice("too many acknowledgments wait for the directory: one is dropped", name,
+                    queue=name, reason=error.text)  # fmt: skip
+        return True
+    for target in targets:
         number = number or take_numbers(mail.build.step, mail.build.change, 1)
         _put(mail, target, original, reason, body, number)
+    return True
 
 
-def _targets(step: Step, text: str, *, stranger: bool) -> Iterator[Target]:
+def _may_wait(mail: _AcknowledgmentBuilder, *, stranger: bool) -> bool:
+    """Whether one more may wait for the directory."""
+    queue = mail.build.step.state.all_queues[ACKS_OWED]
+    lane = queue.lanes[DEFERRED_LANE]
+    waits = lane.available + mail.build.next_counter(queue, DEFERRED_LANE) - lane.next
+    return waits < ACKS_DEFERRED_MAX // (STRANGERS_SHARE if stranger else 1)
+
+
+def _targets(step: Step, text: str, *, stranger: bool, source: bytes) -> Iterator[Target]:
     """The administration queues that can be sent to, each by itself (ACK-8, ACK-10).
 
     One of this manager must not be transactional (case 90).
+
+    Raises:
+        NoDirectory: It is not known yet what one of them means.
     """
+    # What an application here names was judged when it sent.
+    answer = source != step.identity.guid
     for name in text.split(",")[:ANSWER_QUEUES_MAX]:
         try:
-            (target,) = destinations(step, name, transactional=False, stranger=stranger)
+            (target,) = destinations(
+                step, name, transactional=False, stranger=stranger, answer=answer
+            )
+        except NoDirectory:
+            raise
         except OnceqError as error:
             step.notice("no administration queue: acknowledgment dropped", name,
                         queue=name, reason=error.text)  # fmt: skip

@@ -50,11 +50,12 @@ from onceq.core.state.state import (
     JOURNAL,
 )
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.counts import LETTERS, REFUSALS, REFUSED_HERE, REFUSED_THERE
-from onceq.model.classes import SECOND_LETTER, MessageClass
+from onceq.core.step.counts import LETTERS, REFUSED_HERE, REFUSED_THERE
+from onceq.model.classes import REFUSALS, SECOND_LETTER, MessageClass
 from onceq.model.identity import NO_GUID
 from onceq.model.message import Acknowledge
 from onceq.model.run import Run, total_of
+from onceq.model.settings import KEEP_ASKED, Settings
 
 _LATER = (
     (Acknowledge.POSITIVE_RECEIVE, PUT_ACK_RECEIVE),
@@ -119,7 +120,7 @@ def end_range(
         fate = FATES[Side.TARGET if came else here, transactional, ending]
         if fate.awaits and w is not None and w.flags & PUT_FINAL:
             part.op = Op.AWAIT
-        elif w is not None or fate.kept or When.ALWAYS in (fate.dead_letter, fate.told):
+        elif w is not None or fate.kept or fate.told is When.ALWAYS or _keeps(build, fate, reason):
             _carry_out(build, fate, w, part, reason, transactional=transactional)
         build.move(part)
 
@@ -151,6 +152,19 @@ def _carry_out(
         build.step.counts.note(LETTERS, reason, part.count, name)
 
 
+def _keeps(build: ChangeBuilder, fate: Fate, reason: int) -> bool:
+    """Whether a dead letter is kept although its sender has asked for none."""
+    if fate.dead_letter is When.ALWAYS:
+        return True
+    return fate.dead_letter is When.SETTING and keeps_refusal(build.step.settings, reason)
+
+
+def keeps_refusal(settings: Settings, reason: int) -> bool:
+    """Whether a transactional message is kept that was refused with this class, and whose sender
+    has asked for no dead letter."""
+    return reason in REFUSALS and settings.xact_dead_letter != KEEP_ASKED
+
+
 def _owes(w: ReportRequest, reason: int) -> bool:
     """Whether it was asked to be told of ends of this class that come later than an arrival."""
     if not w.flags & PUT_ACKS:
@@ -167,8 +181,8 @@ def _taker(
     flags = w.flags if w is not None else 0
     if fate.journal:
         return JOURNAL if flags & PUT_JOURNAL and journal_room(build, build.size(part)) else 0
-    wanted = fate.dead_letter is When.ASKED and flags & PUT_DEADLETTER
-    if wanted or fate.dead_letter is When.ALWAYS:
+    wanted = fate.dead_letter is not When.NEVER and flags & PUT_DEADLETTER
+    if wanted or _keeps(build, fate, reason):
         if not transactional:
             return DEAD_LETTER
         if w is None or not w.dead_letter_queue:
@@ -188,8 +202,6 @@ def gave_up(
     transmitted may have arrived, and been received: it is in doubt, whatever ends the wait for it
     here (CNF-12), and nothing else is said of it before its doubt is settled (I11, I13).
     """
-    outgoing.given_up += count
-    outgoing.given_up_class, outgoing.given_up_s = int(reason), build.step.now.wall_s
     left = min(max(outgoing.may_have_left(lane) + 1 - first, 0), count)
     if left:
         move = RangeChange(Op.END, outgoing.number, lane, first, left, IN_DOUBT, note=reason)
@@ -256,7 +268,7 @@ def end_at_hand(build: ChangeBuilder, what: AtHand, ending: Ending, reason: int 
             build.step.counts.note(REFUSED_HERE, reason, len(packets.lengths), what.queue)
     if fate.journal and what.asked & PUT_JOURNAL and journal_room(build, size):
         build.put_copy(JOURNAL, packets, message=what.message)  # Q-12
-    letters = _dead_letter_queues(build, fate, what, size)
+    letters = _dead_letter_queues(build, fate, what, size, reason)
     if letters:
         build.step.counts.note(LETTERS, reason, len(packets.lengths), what.queue)
     for number in letters:
@@ -278,10 +290,13 @@ def end_at_hand(build: ChangeBuilder, what: AtHand, ending: Ending, reason: int 
         on_arrival(build, packets, what.level, reason)
 
 
-def _dead_letter_queues(build: ChangeBuilder, fate: Fate, what: AtHand, size: int) -> list[int]:
+def _dead_letter_queues(
+    build: ChangeBuilder, fate: Fate, what: AtHand, size: int, reason: int
+) -> list[int]:
     """Those that take packets at hand. Where this computer is both ends of a message, its share as
     the target (S0) and the one as the source (X-1) are one dead letter if one queue has both."""
-    asked = fate.dead_letter is When.ASKED and what.asked & PUT_DEADLETTER
+    asked = fate.dead_letter is not When.NEVER and what.asked & PUT_DEADLETTER
+    asked = asked or _keeps(build, fate, reason)
     if not len(what.packets) or not (asked or fate.kept):
         return []
     if not what.transactional:

@@ -10,6 +10,7 @@ Upholds: I11, I14.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from onceq.core.names.resolve import outgoing_for
 from onceq.core.peers.http_receipts import address_for
@@ -34,6 +35,12 @@ def order_queue_of(guid: bytes) -> FormatName:
     """The queue of a manager for what managers tell each other."""
     (name,) = parse_format_name(f"PRIVATE={guid_text(guid)}\\{ORDER_QUEUE_NUMBER:08x}")
     return name
+
+
+@lru_cache(1_024)
+def order_queue_key(guid: bytes) -> str:
+    """Its key; asked for each order acknowledgment."""
+    return order_queue_of(guid).key()
 
 
 def tell_end(

@@ -11,6 +11,12 @@ none (I12), or hears two things that contradict each other (I13). Three principl
   messages have left their source, so whoever has them when they end keeps them (Q-16).
 * *Who knows it tells it.* Acknowledgment messages are made where the end happens (ACK-17). The
   source adds nothing to what the target has told.
+* *What a destination refuses is kept.* Its sender may have asked for nothing, and nobody would
+  learn of it. So the setting ``xact_dead_letter`` keeps refusals of transactional messages unless
+  it is ``asked``, as MSMQ has it. A refusal is what the destination always tells: the message
+  cannot enter its queue (``REFUSALS`` in ``model/classes.py``). What ends in the queue (purged,
+  deleted with it, rejected, not received in time) was delivered, and a sender that wants to
+  hear of it asks.
 * *Nothing is said of what is not known.* A message that may have been transmitted when the wait for
   it ends is in doubt (CNF-12). Its sender hears of its true end when the doubt is settled, or that
   there is a doubt when nothing more can be expected.
@@ -63,7 +69,7 @@ class Ending(Enum):
     HANDED_OVER = "the next manager has it"
     NOT_DELIVERED = "removed, too late or without a queue, and never transmitted"
     IN_DOUBT = "removed, too late or without a queue, and it may have been transmitted"
-    REFUSED_THERE = "the next manager refuses it"
+    REFUSED_THERE = "its target, or the next manager, refuses it"
     RECEIVED_THERE = "its target tells that it was received"
     NOT_RECEIVED_THERE = "its target tells that it ended otherwise"
     END_UNKNOWN = "its target has it, and will never tell how it ended"
@@ -71,6 +77,7 @@ class Ending(Enum):
     LEFT_IN_DOUBT = "its stream was abandoned, and nobody knows whether it was accepted"
     SET_ASIDE = "it waits in a backup that is put back as another manager"
     SETTLED_RECEIVED = "in doubt, then known: received"
+    SETTLED_REFUSED = "in doubt, then known: its target refused it"
     SETTLED_NOT_RECEIVED = "in doubt, then known: it ended otherwise"
     SETTLED_NOT_DELIVERED = "in doubt, then known: it never arrived"
     NEVER_SETTLED = "in doubt, and nobody can be asked, or four days are over"
@@ -81,6 +88,8 @@ class When(Enum):
 
     NEVER = "no"
     ASKED = "if asked"
+    SETTING = "if asked, or as xact_dead_letter says"
+    """Of refusals: the setting ``xact_dead_letter`` keeps them although nobody has asked."""
     ALWAYS = "always"
 
 
@@ -122,7 +131,7 @@ _TRANSACTIONAL: Final[Mapping[tuple[Side, Ending], Fate]] = {
     (Side.BOTH, Ending.RECEIVED): Fate(journal=True, queue_journal=True, told=_ASKED),
     (Side.BOTH, Ending.NOT_RECEIVED): _LETTER,
     (Side.BOTH, Ending.REJECTED_AND_KEPT): Fate(dead_letter=_ASKED, kept=True, told=_ASKED),
-    (Side.BOTH, Ending.REFUSED): _LETTER,
+    (Side.BOTH, Ending.REFUSED): Fate(dead_letter=When.SETTING, told=_ASKED),
     (Side.BOTH, Ending.REFUSED_BY_KIND): Fate(dead_letter=_ASKED, kept=True, told=_ASKED),
     (Side.TARGET, Ending.ARRIVED): Fate(told=_ASKED),
     (Side.TARGET, Ending.RECEIVED): Fate(queue_journal=True, final=_ASKED, told=_ASKED),
@@ -134,6 +143,7 @@ _TRANSACTIONAL: Final[Mapping[tuple[Side, Ending], Fate]] = {
     (Side.SOURCE, Ending.HANDED_OVER): Fate(journal=True, awaits=True),
     (Side.SOURCE, Ending.NOT_DELIVERED): _LETTER,
     (Side.SOURCE, Ending.IN_DOUBT): Fate(dead_letter=_ASKED, hidden=True),
+    (Side.SOURCE, Ending.REFUSED_THERE): Fate(dead_letter=When.SETTING),
     (Side.SOURCE, Ending.RECEIVED_THERE): Fate(journal=True),
     (Side.SOURCE, Ending.NOT_RECEIVED_THERE): Fate(dead_letter=_ASKED),
     (Side.SOURCE, Ending.END_UNKNOWN): Fate(dead_letter=_ASKED, hidden=True, told=When.ALWAYS),
@@ -141,6 +151,7 @@ _TRANSACTIONAL: Final[Mapping[tuple[Side, Ending], Fate]] = {
     (Side.SOURCE, Ending.LEFT_IN_DOUBT): Fate(dead_letter=When.ALWAYS),
     (Side.SOURCE, Ending.SET_ASIDE): Fate(dead_letter=When.ALWAYS),
     (Side.SOURCE, Ending.SETTLED_RECEIVED): Fate(journal=True),
+    (Side.SOURCE, Ending.SETTLED_REFUSED): Fate(dead_letter=When.SETTING),
     (Side.SOURCE, Ending.SETTLED_NOT_RECEIVED): Fate(dead_letter=_ASKED),
     (Side.SOURCE, Ending.SETTLED_NOT_DELIVERED): Fate(dead_letter=_ASKED, told=When.ALWAYS),
     (Side.SOURCE, Ending.NEVER_SETTLED): Fate(dead_letter=_ASKED, told=_ASKED),

@@ -90,8 +90,11 @@ def report(
     step = build.step
     target = _target(step, asked)
     if target is None:
+        if asked or step.settings.report_queue:
+            step.counts.reports_dropped += len(ids)
         return
     if len(ids) > REPORTS_MAX:
+        step.counts.reports_dropped += len(ids) - REPORTS_MAX
         step.notice("traced messages not reported", messages=len(ids) - REPORTS_MAX)
     count = min(len(ids), REPORTS_MAX)
     first = take_numbers(build.step, build.change, count)
@@ -105,6 +108,7 @@ def report(
         build.holding(queue) + len(data) > queue.properties.quota_bytes
     ):
         step.notice("report queue full: reports dropped", queue=queue.properties.name)
+        step.counts.reports_dropped += count
         return
     build.put_copy(queue.number, Run(bytes(data), lengths), lane=PRIORITY_DEFAULT)
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from onceq.core.inputs import backup, damage, directory, jobs, settings
 from onceq.model.connection import ConnectionStatus
+from onceq.model.identification import ON_THIS_COMPUTER, Identification
 from onceq.model.requests import Request
-from onceq.model.rights import HERE, Actor
+from onceq.model.rights import Actor
 from onceq.model.run import Run
 from onceq.packet.arrived import ArrivedRun
 
@@ -72,10 +73,14 @@ class SessionOpened:
         outgoing: The outgoing queue that it was opened for, or 0 if the peer opened it.
         extended: Whether both sides understand packets about doubts (CNF-22).
         delays: Whether the peer knows of messages that are delayed (``core/delays.py``).
+        publics: Whether it can be asked about public queues (``core/transfer/stranded.py``).
         http: It is a connection over HTTP: the peer is not known, and each message is answered.
         life, stamp: What the peer tells of its life (``core/peers/lives.py``); empty if it tells
             nothing.
-        actor: Who that is for rights: what is proven of it, or where it is.
+        who: Who that is: what is proven of it, or where it is.
+        called: What the peer is called, where a name was connected to: that name, if it has it; "":
+            it does not say.
+        acts, digest: Number and digest of the last act of its trail; 0 and empty: it does not say.
     """
 
     session: int
@@ -86,8 +91,12 @@ class SessionOpened:
     http: bool = False
     life: bytes = b""
     stamp: int = 0
-    actor: Actor = HERE
+    who: Identification = ON_THIS_COMPUTER
     delays: bool = False
+    publics: bool = False
+    called: str = ""
+    acts: int = 0
+    digest: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +181,9 @@ class Relocate:
 @dataclass(frozen=True, slots=True)
 class Compose:
     """Messages whose acknowledgments are owed, read by the engine
-    (``core/ending/acknowledgments.py``)."""
+    (``core/ending/acknowledgments.py``), from one lane of the queue of those that are."""
 
+    lane: int
     counters: tuple[int, ...]
     packets: Run
 
@@ -203,4 +213,5 @@ Input = (
     | backup.PutBack
     | settings.Reconfigure
     | settings.TellDoors
+    | settings.TellTrail
 )

@@ -34,12 +34,18 @@ class JobDeed:
         id: Message identifier, as text.
         item: What is sent in its place; None: nothing.
         transactional: Whether that is a transaction.
+        together: Those with the same number, side by side and all there, are one transaction again;
+            0: it is one of its own.
+        apart: It was sent with others, and is sent without them: as a part of a transaction that
+            nobody takes for complete.
     """
 
     lookup: int
     id: str
     item: SendItem | None = None
     transactional: bool = False
+    together: int = 0
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,19 @@ Upholds: I21, I28.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
+from onceq.core.management.paging import Listing, Order
 from onceq.core.rights.demands import MONITOR, to_decide
 from onceq.core.rights.judge import may
+from onceq.core.state.group_table import Group
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
+from onceq.model.requests import Look
 from onceq.model.views.branches import BranchView, DecisionView, GroupView
+from onceq.model.views.managers import TransactionView
 from onceq.model.xid import agent_of
 
 
@@ -81,16 +87,41 @@ def decisions(step: Step, owner: int) -> list[DecisionView]:
     ]
 
 
-def groups(step: Step, owner: int) -> list[GroupView]:
-    """Applications that commit groups of branches, those that did so last first."""
-    whole, own = may(step, owner, (MONITOR,)), step.known_by(owner)
-    branches = step.state.branches
-    found = [
-        GroupView(
-            app, group.query, group.version, group.at_s,
-            sum(one.by == group.by for one in branches.of_group(group.prefix)),
-        )
-        for app, group in step.state.groups
-        if whole or group.by == own
-    ]  # fmt: skip
-    return found[::-1]
+def _group_view(step: Step, one: tuple[str, Group]) -> GroupView:
+    app, group = one
+    return GroupView(
+        app, group.query, group.version, group.at_s,
+        sum(one.by == group.by for one in step.state.branches.of_group(group.prefix)),
+    )  # fmt: skip
+
+
+def _own_groups(step: Step, item: Look) -> Callable[[tuple[str, Group]], bool]:
+    whole, own = may(step, item.owner, (MONITOR,)), step.known_by(item.owner)
+    return lambda one: whole or one[1].by == own
+
+
+GROUPS: Final[Listing[tuple[str, Group], GroupView]] = Listing(
+    lambda step, item: list(step.state.groups),
+    _group_view,
+    {"name": Order(lambda step, one: (one[0],), (str,))},
+    _own_groups,
+)
+"""Applications that commit groups of branches."""
+
+
+def _own_transactions(step: Step, item: Look) -> Callable[[Transaction], bool]:
+    whole, own = may(step, item.owner, (MONITOR,)), step.known_by(item.owner)
+    return lambda one: whole or step.known_by(one.owner) == own
+
+
+TRANSACTIONS: Final[Listing[Transaction, TransactionView]] = Listing(
+    lambda step, item: list(step.units.transactions.values()),
+    lambda step, tx: TransactionView(
+        tx.owner, tx.number, tx.began_s, sum(len(p.item.bodies) for p in tx.sends),
+        sum(move.count for move in tx.receives), tx.bytes,
+        str(step.actors.get(tx.owner, "")), step.places.get(tx.owner, ""),
+    ),
+    {"number": Order(lambda step, tx: (tx.owner, tx.number), (int, int))},
+    _own_transactions,
+)  # fmt: skip
+"""Transactions that are open."""

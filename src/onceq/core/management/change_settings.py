@@ -9,11 +9,13 @@ Upholds: I26 (nothing waits for a timer that the old settings would have set).
 from __future__ import annotations
 
 from onceq.core.ending.portions import numbered, some_at_a_time
-from onceq.core.inputs.settings import Reconfigure, TellDoors
+from onceq.core.inputs.settings import Reconfigure, TellDoors, TellTrail
 from onceq.core.state.queues import OutgoingQueue
 from onceq.core.step.step import Step
 from onceq.core.transaction import abandoned_branches, idle_timeout
 from onceq.core.transfer.outgoing_queue import start_if_possible
+from onceq.core.transfer.sessions import end_unproven
+from onceq.model.hosts import AddressBook
 
 
 def reconfigure(step: Step, item: Reconfigure) -> None:
@@ -25,6 +27,7 @@ def reconfigure(step: Step, item: Reconfigure) -> None:
 
     step.settings = item.settings
     step.names.routes_to = item.routes
+    step.names.book = AddressBook.of(item.peers, step.names.book.known)
     step.names.changed()
     # What was held, or had a full window, may leave by the new settings.
     served = [n for peer in step.sessions.peers.values() for n in sorted(peer.outgoing)]
@@ -35,5 +38,11 @@ def reconfigure(step: Step, item: Reconfigure) -> None:
 
 
 def tell_doors(step: Step, item: TellDoors) -> None:
-    """How others come in has changed, for the status."""
-    step.doors = item
+    """How others come in has changed."""
+    new, step.doors = item.issued - step.doors.issued, item
+    end_unproven(step, sorted(new))
+
+
+def tell_trail(step: Step, item: TellTrail) -> None:
+    """How acts are told outside has changed, for the status."""
+    step.trail = item

@@ -11,18 +11,22 @@ Upholds: I24 (what is told is bounded), I28.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from heapq import nsmallest
 
+from onceq.core.management.paging import LATER
 from onceq.core.names.resolve import find_queue
 from onceq.core.rights.demands import MONITOR, whose
 from onceq.core.rights.judge import may
 from onceq.core.state.queues import Handle, Queue
+from onceq.core.state.state import title_of
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.model.branch import Phase
-from onceq.model.limits import CONSUMERS_SHOWN_MAX
+from onceq.model.limits import CONSUMERS_SHOWN_MAX, QUEUES_MEASURED_AT_ONCE
 from onceq.model.requests import Look, Share
-from onceq.model.views.queues import ConsumerView
+from onceq.model.views.queues import EVERY_FAILS, FAILING_SHOWN, ConsumerView
 
 
 @dataclass(slots=True)
@@ -32,6 +36,10 @@ class _Consumer:
     Attributes:
         owner: Its connection; of a branch the one that was at work in it last.
         rests: The branch that it is, if nobody is at work in it.
+        waiting: Receives and peeks that wait.
+        opened, opened_s: How often it has the queue open, and since when.
+        access, denies, says: What for, whether others cannot receive, and what it says.
+        holds: Messages that it has taken.
         since_s: Since when it holds messages; 0: it holds none.
         branch: What the oldest transaction that holds some is a branch of; "": of none.
     """
@@ -39,26 +47,38 @@ class _Consumer:
     owner: int
     rests: Transaction | None = None
     waiting: int = 0
-    handles: list[Handle] = field(default_factory=list)
+    opened: int = 0
+    opened_s: int = 0
+    access: dict[str, None] = field(default_factory=dict)
+    denies: bool = False
+    says: str = ""
     holds: int = 0
     since_s: int = 0
     branch: str = ""
 
-    @property
-    def opened_s(self) -> int:
-        """When it has opened the queue; 0: it has not."""
-        return self.handles[0].since_s if self.handles else 0
+    def has_open(self, handle: Handle) -> None:
+        """It has the queue open by one more handle."""
+        self.opened_s = self.opened_s or handle.since_s
+        self.opened += 1
+        self.access[handle.access.name.lower()] = None
+        self.denies = self.denies or handle.share is Share.DENY_RECEIVE
+        self.says = self.says or handle.who
 
 
-def consumers(step: Step, item: Look) -> list[ConsumerView]:
+def consumers(step: Step, item: Look) -> object:
     """Who works on a queue: who holds messages first, then who waits, then who has it open."""
-    queue = find_queue(step, item.name)
-    found = _found(step, queue)
+    step.begin(_told(step, item, find_queue(step, item.name)))
+    return LATER
+
+
+def _told(step: Step, item: Look, queue: Queue) -> Iterator[None]:
+    found = yield from _found(step, queue)
+    found = [one for one in found if one.rests is None or _is_there(step, one.rests)]
     if not may(step, item.owner, (MONITOR,)):
         own = step.known_by(item.owner)
         found = [one for one in found if _is_of(step, one) == own]
-    found.sort(key=_rank)
-    return [_view(step, queue, one) for one in found[:CONSUMERS_SHOWN_MAX]]
+    found = nsmallest(CONSUMERS_SHOWN_MAX, found, key=_rank)
+    step.answer(item.owner, item.request, [_view(step, queue, one) for one in found])
 
 
 def _rank(one: _Consumer) -> tuple[int, int, int]:
@@ -67,19 +87,28 @@ def _rank(one: _Consumer) -> tuple[int, int, int]:
     return first, one.since_s or one.opened_s, one.owner
 
 
-def _found(step: Step, queue: Queue) -> list[_Consumer]:
+def _found(step: Step, queue: Queue) -> Generator[None, None, list[_Consumer]]:
     table: dict[int, _Consumer] = {}
 
     def of(owner: int) -> _Consumer:
         return table.setdefault(owner, _Consumer(owner))
 
-    for owner, _ in queue.waiting:
+    for at, (owner, _) in enumerate(list(queue.waiting), 1):
         of(owner).waiting += 1
-    for handle in queue.handles.values():
-        of(handle.owner).handles.append(handle)
+        if not at % QUEUES_MEASURED_AT_ONCE:
+            yield
+    for at, handle in enumerate(list(queue.handles.values()), 1):
+        of(handle.owner).has_open(handle)
+        if not at % QUEUES_MEASURED_AT_ONCE:
+            yield
     resting: list[_Consumer] = []
     # What is not locked is held by nobody: most queues are looked at without the transactions.
-    for tx in step.units.all() if any(lane.locked for lane in queue.lanes.values()) else ():
+    held = any(lane.locked for lane in queue.lanes.values())
+    for at, tx in enumerate(list(step.units.all()) if held else (), 1):
+        if not at % QUEUES_MEASURED_AT_ONCE:
+            yield
+        if not _is_there(step, tx):
+            continue
         count = sum(held.count for held in tx.receives if held.queue == queue.number)
         if count and tx.phase is Phase.ACTIVE:
             _holds(of(tx.owner), tx, count, tx.began_s)
@@ -88,6 +117,11 @@ def _found(step: Step, queue: Queue) -> list[_Consumer]:
             _holds(one, tx, count, _since_s(step, tx))
             resting.append(one)
     return [*table.values(), *resting]
+
+
+def _is_there(step: Step, tx: Transaction) -> bool:
+    """Whether a prepared branch was not decided while others were looked at."""
+    return not tx.branch or (tx.xid is not None and step.state.branches.get(tx.xid) is not None)
 
 
 def _holds(one: _Consumer, tx: Transaction, count: int, since_s: int) -> None:
@@ -108,18 +142,33 @@ def _is_of(step: Step, one: _Consumer) -> str:
 def _view(step: Step, queue: Queue, one: _Consumer) -> ConsumerView:
     resting = one.rests
     by = whose(step, resting) if resting is not None else ""
-    handles = one.handles
     return ConsumerView(
         queue=queue.title,
         who=by or str(step.actors.get(one.owner, "")),
         place=step.places.get(one.owner, ""),
         connection=0 if resting is not None else one.owner,
         waiting=one.waiting,
-        opened=len(handles),
-        access=", ".join(dict.fromkeys(held.access.name.lower() for held in handles)),
-        denies="receive" if any(held.share is Share.DENY_RECEIVE for held in handles) else "",
-        says=next((held.who for held in handles if held.who), ""),
+        opened=one.opened,
+        access=", ".join(one.access),
+        denies="receive" if one.denies else "",
+        says=one.says,
         holds=one.holds,
         since=one.since_s or one.opened_s,
         branch=one.branch,
     )
+
+
+def failing(step: Step) -> Generator[None, None, tuple[dict[str, str], int]]:
+    """Queues of which a consumer says that it can handle no message: some with what it says, and
+    how many there are. Some of the consumers are looked at in each step."""
+    found: dict[str, str] = {}
+    queues: set[int] = set()
+    for at, handle in enumerate(list(step.readers.handles.values()), 1):
+        queue = step.state.all_queues.get(handle.queue)
+        if handle.who.startswith(EVERY_FAILS) and queue is not None:
+            queues.add(queue.number)
+            if len(queues) <= FAILING_SHOWN:
+                found[title_of(queue)] = handle.who
+        if not at % QUEUES_MEASURED_AT_ONCE:
+            yield
+    return found, len(queues)

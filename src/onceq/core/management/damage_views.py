@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from onceq.core.decision import Scrub
 from onceq.core.inputs.damage import Scrubbed
+from onceq.core.management.paging import Listing, Order
+from onceq.core.state.damage_table import Damage
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.setups import DamageDropped
 from onceq.core.state.state import DAMAGED
 from onceq.core.step.step import Step
 from onceq.errors import InvalidParameter, MessageNotFound
+from onceq.model.numbers import read_number
 from onceq.model.requests import Steer, SteerOutgoing
 from onceq.model.views.managers import DamageView
 
-RATE_DIGITS = 18
+RATE_MAX = 10**18 - 1
 """Of a number of bytes in a second that is believed."""
 
 
-def damages(step: Step) -> list[DamageView]:
-    """What was set aside, but for what has turned out to have arrived meanwhile."""
-    lane = step.state.all_queues[DAMAGED].lanes[0]
-    found: list[DamageView] = []
-    for entry in step.state.damages:
-        count, reason = entry.count, entry.reason
-        if entry.first:
-            end = entry.first + entry.count
-            count = sum(n for _, n in lane.ranges(AVAILABLE, entry.first, end=end))
-            reason = lane.classes.get(entry.first, reason)
-        if count:
-            found.append(
-                DamageView(
-                    entry.number, entry.queue, entry.lookup, count, entry.bytes, entry.address,
-                    entry.at_s, reason,
-                )
-            )  # fmt: skip
-    return found
+def left(step: Step, entry: Damage) -> int:
+    """How many messages of an entry are still set aside: some have turned out to have arrived."""
+    if not entry.first:
+        return entry.count
+    lane, end = step.state.all_queues[DAMAGED].lanes[0], entry.first + entry.count
+    return sum(count for _, count in lane.ranges(AVAILABLE, entry.first, end=end))
+
+
+def _view(step: Step, entry: Damage) -> DamageView:
+    classes = step.state.all_queues[DAMAGED].lanes[0].classes
+    reason = classes.get(entry.first, entry.reason) if entry.first else entry.reason
+    return DamageView(
+        entry.number, entry.queue, entry.lookup, left(step, entry), entry.bytes, entry.address,
+        entry.at_s, reason,
+    )  # fmt: skip
+
+
+DAMAGES: Final[Listing[Damage, DamageView]] = Listing(
+    lambda step, item: list(step.state.damages),
+    _view,
+    {"number": Order(lambda step, one: (one.number,), (int,))},
+    lambda step, item: lambda one: left(step, one) > 0,
+)
+"""What was set aside, but for what has turned out to have arrived meanwhile."""
 
 
 def drop(step: Step, text: str) -> int:
@@ -49,7 +60,7 @@ def drop(step: Step, text: str) -> int:
     if text and text not in known:
         raise MessageNotFound(f"nothing that was set aside has the number {text}")
     chosen = [known[text]] if text else list(known.values())
-    count = sum(view.count for view in damages(step) if not text or str(view.number) == text)
+    count = sum(left(step, entry) for entry in chosen)
     for entry in chosen:
         step.setup(DamageDropped(number=entry.number))
     return count
@@ -67,9 +78,9 @@ def scrub(step: Step, item: SteerOutgoing) -> None:
     rate = 0
     if item.action is Steer.SCRUB:
         text = item.destination or str(step.settings.scrub_bytes_s)
-        if not text.isdecimal() or len(text) > RATE_DIGITS or not int(text):
+        rate = read_number(text, RATE_MAX) or 0
+        if not rate:
             raise InvalidParameter(f"a scrub reads a number of bytes in a second, not {text!r}")
-        rate = int(text)
     step.act(Scrub(rate))
     step.answer(item.owner, item.request, None)
 

@@ -11,15 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from onceq.core.decision import Register, Rewrite
 from onceq.core.ending.ending import gave_up
 from onceq.core.ending.portions import ENDED_AT_ONCE, some_at_a_time
 from onceq.core.inputs.directory import DirectoryChanged
-from onceq.core.names.packet_names import address_of
-from onceq.core.names.resolve import destinations, index_places, read_directory
+from onceq.core.management.paging import Listing, Order
+from onceq.core.names.packet_names import address_of, for_others
+from onceq.core.names.resolve import (
+    destinations,
+    direct_name_of,
+    index_places,
+    read_directory,
+)
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.state import ACKS_OWED
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.names import Mode
 from onceq.core.step.step import Step
@@ -34,11 +42,17 @@ from onceq.errors import (
 )
 from onceq.model.classes import MessageClass
 from onceq.model.directory import Computer, DistributionList, PublicQueue, Snapshot, member_of
+from onceq.model.hosts import HERE
 from onceq.model.identity import guid_text
-from onceq.model.limits import DIRECTORY_LISTS_MAX, DIRECTORY_MEMBERS_MAX, LIST_NAME_CHARS_MAX
-from onceq.model.names import Kind, parse_any
+from onceq.model.limits import (
+    DIRECTORY_LISTS_MAX,
+    DIRECTORY_MEMBERS_MAX,
+    LIST_NAME_CHARS_MAX,
+)
+from onceq.model.names import FormatName, Kind, parse_any
 from onceq.model.requests import EditDirectory
-from onceq.model.views.managers import ListView, NameStep
+from onceq.model.views.managers import ListView
+from onceq.model.views.pages import LISTS_AT_ONCE
 from onceq.packet.address import name_of
 
 
@@ -49,31 +63,61 @@ def changed(step: Step, item: DirectoryChanged) -> None:
     if item.snapshot is not None:
         step.names.directory = item.snapshot
         step.names.computer_guids = frozenset(one.guid for one in item.snapshot.computers)
+        step.names.book.known = item.snapshot.endpoints()
     step.names.changed()
     index_places(step)
     if item.trouble or item.snapshot is None:
         return
+    # What is to be acknowledged at names that could not be read (``DEFERRED_LANE``).
+    step.touched[ACKS_OWED] = None
     step.begin(_follow(step, item.snapshot))
     register(step)
 
 
 def _follow(step: Step, snapshot: Snapshot) -> Iterator[None]:
-    """What waits for public queues goes on, or nowhere any more: a bounded number of messages in
-    each step. Of queues that are gone nothing leaves meanwhile. When the directory is read again,
-    what it says then is followed."""
+    """What waits for public queues goes on, or nowhere any more (DL-15): a bounded number of
+    messages in each step. Of queues that are gone nothing leaves meanwhile. When the directory is
+    read again, what it says then is followed."""
     gone: list[OutgoingQueue] = []
 
     def look(some: list[OutgoingQueue]) -> None:
         for outgoing in some:
             if outgoing.name.kind is not Kind.PUBLIC or step.names.directory is not snapshot:
                 continue
-            if outgoing.name.guid in snapshot.queues:
-                start_if_possible(step, outgoing)
-            else:
+            if _is_gone(step, outgoing):
                 outgoing.purging += 1
                 gone.append(outgoing)
+            else:
+                start_if_possible(step, outgoing)
 
     yield from some_at_a_time(step.state, step.state.outgoing.values(), look)
+    yield from _end_all(step, gone, snapshot)
+
+
+def go_on(step: Step, outgoing: OutgoingQueue) -> None:
+    """Something has come into an outgoing queue: it leaves, or ends if its queue is in no directory
+    any more. What was committed may have been sent before that."""
+    if outgoing.name.kind is not Kind.PUBLIC or not _is_gone(step, outgoing):
+        start_if_possible(step, outgoing)
+    elif outgoing.pending() and outgoing.number not in step.names.ending:
+        assert step.names.directory is not None, "it says that the queue is gone"
+        outgoing.purging += 1
+        step.begin(_end_all(step, [outgoing], step.names.directory))
+
+
+def _is_gone(step: Step, outgoing: OutgoingQueue) -> bool:
+    """Whether the directory does not have a public queue any more, and nothing else says where its
+    messages are to go. With a direct name for it they go there, and its computer judges them."""
+    directory = step.names.directory
+    return (
+        step.names.mode is Mode.ONLINE and directory is not None
+        and outgoing.name.guid not in directory.queues and direct_name_of(outgoing) is None
+    )  # fmt: skip
+
+
+def _end_all(step: Step, gone: list[OutgoingQueue], snapshot: Snapshot) -> Iterator[None]:
+    """End what waits for queues that are gone, as long as that is what the directory says."""
+    step.names.ending.update(outgoing.number for outgoing in gone)
     left = ENDED_AT_ONCE
     for outgoing in gone:
         there = True
@@ -85,8 +129,9 @@ def _follow(step: Step, snapshot: Snapshot) -> Iterator[None]:
             ended = _nowhere(step, outgoing, left)
             there, left = ended == left, left - max(ended, 1)
         outgoing.purging -= 1
+        step.names.ending.discard(outgoing.number)
         if step.state.all_queues.get(outgoing.number) is outgoing:
-            start_if_possible(step, outgoing)
+            go_on(step, outgoing)
             inquire(step, outgoing)
 
 
@@ -114,7 +159,7 @@ def register(step: Step) -> None:
     snapshot = step.names.directory
     if step.names.mode is not Mode.ONLINE or snapshot is None:
         return
-    here = step.identity
+    here, called = step.identity, step.names.called
     private: dict[int, str] = {}
     public: list[PublicQueue] = []
     for queue in _own(step):
@@ -124,11 +169,11 @@ def register(step: Step) -> None:
             continue
         public.append(
             PublicQueue(
-                properties.instance, here.name, properties.name,
+                properties.instance, called, properties.name,
                 properties.transactional, properties.label,
             )
         )  # fmt: skip
-    computer = Computer(here.name, here.guid, step.names.addresses, private)
+    computer = Computer(called, here.guid, step.names.addresses, private)
     step.act(Register(computer, tuple(public)))
 
 
@@ -143,13 +188,13 @@ def edit(step: Step, item: EditDirectory) -> None:
     """Make, change or drop a list; it is the directory that is changed, not this manager."""
     snapshot = read_directory(step, "a distribution list")
     if item.what == "create":
-        step.act(Rewrite(item.owner, item.request, _new(snapshot, item), None))
+        step.act(Rewrite(item.owner, item.request, _new(step, snapshot, item), None))
         return
     before = find_list(snapshot, item.name)
-    step.act(Rewrite(item.owner, item.request, _changed(before, item), before))
+    step.act(Rewrite(item.owner, item.request, _changed(step, before, item), before))
 
 
-def _new(snapshot: Snapshot, item: EditDirectory) -> DistributionList:
+def _new(step: Step, snapshot: Snapshot, item: EditDirectory) -> DistributionList:
     name = item.name
     printable = name.isascii() and name.isprintable() and not set(name) & set(' ,;="\\/')
     if not 0 < len(name) <= LIST_NAME_CHARS_MAX or not printable:
@@ -161,38 +206,54 @@ def _new(snapshot: Snapshot, item: EditDirectory) -> DistributionList:
         raise QueueExists(f"there is a list {name} already; 'list add' adds to it")
     if len(snapshot.lists) >= DIRECTORY_LISTS_MAX:
         raise DirectoryError(f"the directory has {DIRECTORY_LISTS_MAX} lists already")
-    return DistributionList(item.guid, name, _members((), item.members))
+    return DistributionList(item.guid, name, _members(step, (), item.members))
 
 
-def _changed(before: DistributionList, item: EditDirectory) -> DistributionList | None:
+def _changed(step: Step, before: DistributionList, item: EditDirectory) -> DistributionList | None:
     if item.what == "drop":
         return None
     if item.what == "add":
-        members = _members(before.members, item.members)
+        members = _members(step, before.members, item.members)
     elif item.what == "remove":
-        members = _without(before, item.members)
+        members = _without(step, before, item.members)
     else:
         raise InvalidParameter(f"a list cannot be {item.what!r}: create, add, remove or drop")
     return DistributionList(before.guid, before.name, members)
 
 
-def _members(there: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:
+def _member(step: Step, text: str) -> FormatName:
+    """What an operator calls a member: by a format name, a path name, or the name of a list. One of
+    this computer is kept with its name, because others read the list, too."""
+    if not set(text) & set("=\\/"):
+        snapshot = read_directory(step, "a distribution list")
+        return member_of(list_view(find_list(snapshot, text)).format_name)
+    if "=" in text.replace("/", "\\").partition("\\")[0]:
+        return member_of(text)
+    (name,) = parse_any(text)
+    if name.host == ".":
+        name = replace(name, host=step.names.called, text="")
+    return member_of(str(name))
+
+
+def _members(step: Step, there: tuple[str, ...], more: Sequence[str]) -> tuple[str, ...]:
     found = {member_of(text).key(): text for text in there}
     for text in more:
-        name = member_of(text)
-        if name.host == "." or name.host.casefold() == "localhost":
-            raise IllegalFormatName(f"{text}: write the name of the computer; '.' is another there")
+        name = _member(step, text)
+        if name.host.casefold() in HERE:
+            raise IllegalFormatName(
+                f"{text}: write the name of the computer; {name.host!r} is another one there"
+            )
         found.setdefault(name.key(), str(name))
     if len(found) > DIRECTORY_MEMBERS_MAX:
         raise DirectoryError(f"a list has at most {DIRECTORY_MEMBERS_MAX} members")
     return tuple(found.values())
 
 
-def _without(before: DistributionList, less: Sequence[str]) -> tuple[str, ...]:
-    gone = {member_of(text).key() for text in less}
+def _without(step: Step, before: DistributionList, less: Sequence[str]) -> tuple[str, ...]:
+    gone = {_member(step, text).key() for text in less}
     found = {member_of(text).key(): text for text in before.members}
     for text in less:
-        if member_of(text).key() not in found:
+        if _member(step, text).key() not in found:
             raise QueueNotFound(f"{text} is not a member of {before.name}")
     return tuple(text for key, text in found.items() if key not in gone)
 
@@ -217,26 +278,18 @@ def list_view(one: DistributionList) -> ListView:
     return ListView(one.name, f"DL={guid_text(one.guid)}", one.members)
 
 
-def lists(step: Step) -> list[ListView]:
-    """All lists of the directory, by name."""
-    snapshot = read_directory(step, "distribution lists")
-    return list(map(list_view, sorted(snapshot.lists.values(), key=lambda one: one.name)))
+LISTS: Final[Listing[DistributionList, ListView]] = Listing(
+    lambda step, item: list(read_directory(step, "distribution lists").lists.values()),
+    lambda step, one: list_view(one),
+    {"name": Order(lambda step, one: (one.name, one.guid.hex()), (str, str))},
+    most=LISTS_AT_ONCE,
+)
+"""All lists of the directory, by name."""
 
 
 def one_list(step: Step, name: str) -> ListView:
     """One list."""
     return list_view(find_list(read_directory(step, "a distribution list"), name))
-
-
-def resolved(step: Step, text: str) -> list[NameStep]:
-    """What a name for sending becomes, step by step: a list's name may stand for it."""
-    snapshot = step.names.directory if step.names.mode is Mode.ONLINE else None
-    if snapshot is not None and snapshot.list_named(text) is not None:
-        text = list_view(find_list(snapshot, text)).format_name
-    names = parse_any(text)
-    if snapshot is None and any(name.kind in (Kind.PUBLIC, Kind.DL) for name in names):
-        read_directory(step, text)
-    return list((snapshot or Snapshot()).explain(names))
 
 
 def copy_names(step: Step, text: str) -> list[str]:
@@ -246,7 +299,5 @@ def copy_names(step: Step, text: str) -> list[str]:
         address, manager = address_of(step, target)
         name = name_of(address, source=step.identity.guid, manager=manager)
         (parsed,) = parse_any(name)
-        found.append(
-            str(replace(parsed, host=step.identity.name) if parsed.host == "." else parsed)
-        )
+        found.append(str(for_others(step, parsed)))
     return sorted(found, key=str.casefold)

@@ -14,7 +14,9 @@ Upholds: I2, I3, I4 (in one place, once), I24 (no step is longer the more there 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, Final
 
 from onceq.core.decision import RunJobs
@@ -22,8 +24,9 @@ from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
 from onceq.core.inputs.jobs import JobBatch, JobDeed, JobFailed, NextJob
 from onceq.core.names.resolve import find_queue, is_local, local_queue, members
+from onceq.core.receive import entrance
+from onceq.core.receive.entrance import Why, check_taking
 from onceq.core.receive.expiry import expire_at
-from onceq.core.receive.handles import check_sharing
 from onceq.core.receive.lookup import ordered
 from onceq.core.rights.demands import MONITOR, of_job, sends
 from onceq.core.rights.judge import check_all, may
@@ -42,12 +45,15 @@ from onceq.errors import (
     AccessDenied,
     InsufficientResources,
     InvalidParameter,
+    NoDirectory,
     OnceqError,
+    QueueDeleted,
     StorageReserve,
 )
 from onceq.model.classes import MessageClass
 from onceq.model.jobs import JobAction, JobState
 from onceq.model.limits import JOB_FAILURES_MAX, JOB_TEXT_CHARS_MAX, JOBS_RUNNING_MAX
+from onceq.model.numbers import read_number
 from onceq.model.requests import CancelJob, Look, StartJob
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.sending import elements_of
@@ -78,25 +84,27 @@ def start(step: Step, item: StartJob) -> None:
         ends = [[index, lane.next] for index, lane in ordered(queue) if lane.available]
         sources.append([queue.number, name, ends])
         total += queue.available
-    if order.to:
-        _check_target(step, order.to, [number for number, _, _ in sources])
+    into = _local_targets(step, order.to) if order.to else []
+    if any(number in into for number, _, _ in sources):
+        raise InvalidParameter(f"{order.to} is where the messages stand: name another queue")
     item.number = jobs.next
     actor = step.actors.get(item.owner)
     step.setup(
         JobStarted(
             jobs.next, sources, order.dump(), str(actor) if actor else "",
             step.places.get(item.owner, ""), actor is None or actor.free, step.now.wall_s, total,
+            into,
         )
     )  # fmt: skip
     step.act(RunJobs())
     step.answer(item.owner, item.request, _view(step, _found(step, item.number)))
 
 
-def _check_target(step: Step, to: str, sources: list[int]) -> None:
-    """A queue that is not here, or is the one that is worked off, is refused at once."""
-    for name in members(step, elements_of(to)):
-        if is_local(step, name) and local_queue(step, name).number in sources:
-            raise InvalidParameter(f"{to} is where the messages stand: name another queue")
+def _local_targets(step: Step, to: str) -> list[int]:
+    """Numbers of the queues here that a job sends to; raises QueueNotFound for one that is not
+    there."""
+    names = (name for name in members(step, elements_of(to)) if is_local(step, name))
+    return [local_queue(step, name).number for name in names]
 
 
 def cancel(step: Step, item: CancelJob) -> None:
@@ -126,16 +134,17 @@ def listed(step: Step, owner: int) -> list[JobView]:
 
 def shown(step: Step, item: Look) -> JobView:
     """One job."""
-    if not (item.name.isascii() and item.name.isdecimal()):
+    number = read_number(item.name)
+    if number is None:
         raise InvalidParameter(f"{item.name[:40]!r} is not the number of a job")
-    job = step.state.jobs.get(int(item.name[:20]))
+    job = step.state.jobs.get(number)
     known = job is not None and job.who == step.known_by(item.owner)
     if not known and not may(step, item.owner, (MONITOR,)):
         raise AccessDenied(
             "access denied: whoever may not monitor the queue manager sees the jobs that he has "
-            f"started, and job {item.name[:20]} is none of these"
+            f"started, and job {number} is none of these"
         )
-    return _view(step, _found(step, int(item.name[:20])))
+    return _view(step, _found(step, number))
 
 
 def _view(step: Step, job: Job, *, named: bool = True) -> JobView:
@@ -149,8 +158,14 @@ def _view(step: Step, job: Job, *, named: bool = True) -> JobView:
         job.number, action, job.state.value, tuple(one.name for one in job.sources), to, which,
         limit, job.who, job.began_s, job.ended_s, job.total, job.looked, job.done, job.gone,
         job.failed, dict(job.kept), job.more, failures if named else (), job.why,
-        step.job_troubles.get(job.number, "") if job.running else "",
+        step.job_troubles.get(job.number, "") if job.running else "", job.torn,
+        _held(step, job) if named else 0,
     )  # fmt: skip
+
+
+def _held(step: Step, job: Job) -> int:
+    queues = (step.state.all_queues.get(one.number) for one in job.sources)
+    return sum(lane.locked for queue in queues if queue for lane in queue.lanes.values())
 
 
 # ---- carried out ---------------------------------------------------------------------------------
@@ -166,16 +181,17 @@ def batch(step: Step, item: JobBatch) -> None:
     """Do a batch of a job, and note how far it is; all of it or nothing.
 
     Raises:
-        OnceqError: It cannot go on now: the disk is nearly full, or somebody holds the queue for
-            himself.
+        OnceqError: It cannot go on now: the disk is nearly full, another application
+            holds the queue alone, or the directory is away that a destination needs.
     """
     job = step.state.jobs.get(item.job)
     if job is None or not job.running or (job.at, job.after) != (item.at, item.before):
         step.answer(item.owner, item.request, job.work if job and job.running else None)
         return
     try:
+        _check_targets(step, job)
         made = _carry_out(step, job, item)
-    except AccessDenied as error:
+    except (AccessDenied, QueueDeleted) as error:
         _end(step, job, JobState.FAILED, error.text)
     except OnceqError as error:
         step.job_troubles[job.number] = error.text
@@ -221,16 +237,11 @@ def _carry_out(step: Step, job: Job, item: JobBatch) -> ChangeBuilder:
     there: list[JobDeed] = []
     if isinstance(queue, Queue) and item.deeds:
         if job.order.action in _REMOVES:
-            check_sharing(step, queue, item.owner)
+            check_taking(step, queue, Why.NAMED, owner=item.owner, name=source.name)
         there = [deed for deed in item.deeds if _stands(step, queue, source, deed)]
     sent, failures = _prepared(step, actor, item, there)
     build = ChangeBuilder(step)
-    for deed, checked in sent:
-        if checked is not None:
-            number = build.change.next_transaction or step.state.next_transaction
-            if deed.transactional:
-                build.change.next_transaction = number + 1
-            add_puts(build, [checked], transaction=number if deed.transactional else 0)
+    torn = _send(build, sent, Counter(deed.together for deed in item.deeds))
     if isinstance(queue, Queue) and job.order.action in _REMOVES:
         _take_out(
             build, queue, (deed for deed, _ in sent), purge=job.order.action is JobAction.PURGE
@@ -239,10 +250,44 @@ def _carry_out(step: Step, job: Job, item: JobBatch) -> ChangeBuilder:
         job=JobMark(
             job.number, item.to_at, item.after, item.looked, len(sent),
             len(item.deeds) - len(there), len(failures), item.over, item.more, item.kept,
-            tuple(failures[: max(JOB_FAILURES_MAX - len(job.failures), 0)]),
+            tuple(failures[: max(JOB_FAILURES_MAX - len(job.failures), 0)]), torn,
         )
     )  # fmt: skip
     return build
+
+
+def _check_targets(step: Step, job: Job) -> None:
+    """Raises QueueDeleted if a queue here is gone that a job was to send to: another one of its
+    name, perhaps of another owner, was never meant."""
+    if any(number not in step.state.all_queues for number in job.into):
+        raise QueueDeleted(f"{job.order.to} was deleted since the job began")
+
+
+def _send(
+    build: ChangeBuilder, sent: list[tuple[JobDeed, CheckedBatch | None]], meant: Counter[int]
+) -> int:
+    """Send what goes in the place of messages: those of one transaction as one again, if none of
+    them is missing. Returns how many were torn from others.
+
+    Args:
+        meant: How many should be sent together, by their number.
+    """
+    torn = 0
+    for together, group in groupby(sent, key=lambda one: one[0].together):
+        some = [(deed, checked) for deed, checked in group if checked is not None]
+        whole = bool(together) and len(some) == meant[together]
+        for part in [some] if whole else [[one] for one in some]:
+            deed, _ = part[0]
+            apart = deed.apart or bool(together and not whole)
+            number = build.change.next_transaction or build.step.state.next_transaction
+            if deed.transactional:
+                build.change.next_transaction = number + 1
+            add_puts(
+                build, [checked for _, checked in part], apart=apart,
+                transaction=number if deed.transactional else 0,
+            )  # fmt: skip
+            torn += apart
+    return torn
 
 
 def _actor_of(step: Step, job: Job) -> Actor | None:
@@ -280,7 +325,7 @@ def _prepared(
     """What is to be done, with what is sent for it; and what cannot be.
 
     Raises:
-        StorageReserve: Nothing can be sent now.
+        StorageReserve, NoDirectory: Nothing can be sent now, or a name cannot be read now.
     """
     sent: list[tuple[JobDeed, CheckedBatch | None]] = []
     failures: list[Failed] = []
@@ -295,8 +340,8 @@ def _prepared(
                 if actor is not None:
                     check_all(step, actor, sends(step, (deed.item,)))
                 checked = prepare(step, deed.item, None, transactional=deed.transactional)
-            except StorageReserve:
-                raise
+            except (StorageReserve, NoDirectory):
+                raise  # it can go on later
             except OnceqError as error:
                 text = error.text[:JOB_TEXT_CHARS_MAX]
                 failures.append(Failed(item.at, deed.lookup, deed.id, error.code, text))
@@ -311,13 +356,12 @@ def _prepared(
 
 
 def _take_out(build: ChangeBuilder, queue: Queue, deeds: Iterable[JobDeed], *, purge: bool) -> None:
+    if not purge:
+        entrance.remove(build, queue, _ranges(deeds))
+        return
     for index, first, count in _ranges(deeds):
-        if purge:
-            move = RangeChange(Op.END, queue.number, index, first, count)
-            end_range(build, move, Ending.NOT_RECEIVED, _PURGED)
-        else:
-            move = RangeChange(Op.REMOVE, queue.number, index, first, count)
-            end_range(build, move, Ending.RECEIVED, MessageClass.ACK_RECEIVE)
+        move = RangeChange(Op.END, queue.number, index, first, count)
+        end_range(build, move, Ending.NOT_RECEIVED, _PURGED)
 
 
 def _ranges(deeds: Iterable[JobDeed]) -> list[tuple[int, int, int]]:

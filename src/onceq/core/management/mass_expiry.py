@@ -8,10 +8,11 @@ Upholds: I24 (no step is longer the more there is), I26.
 
 from __future__ import annotations
 
+from onceq.core.ending import acknowledgments
 from onceq.core.ending.portions import ENDED_AT_ONCE, UNASKED_FOR_ONE
 from onceq.core.receive.expiry import expire_some
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
-from onceq.core.state.state import DOUBTS_KEPT
+from onceq.core.state.state import ACKS_OWED, DOUBTS_KEPT
 from onceq.core.step.step import Step
 from onceq.core.transfer import in_doubt, outgoing_queue
 
@@ -46,5 +47,7 @@ def _expire_lane(step: Step, queue: AnyQueue, index: int, count_max: int) -> int
         return ended
     if queue.number == DOUBTS_KEPT:
         return in_doubt.give_up(step, index, count_max)
+    if queue.number == ACKS_OWED:
+        return acknowledgments.give_up(step, count_max)
     assert isinstance(queue, Queue)
     return expire_some(step, queue, index, count_max)

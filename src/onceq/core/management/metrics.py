@@ -17,9 +17,16 @@ from typing import Final
 
 from onceq.core.decision import Measured
 from onceq.core.management import damage_views
+from onceq.core.management.consumer_views import failing
+from onceq.core.management.paging import LATER
+from onceq.core.management.queue_views import (
+    oldest_s,
+    oldest_waiting_s,
+    quota_used,
+    ratio_of,
+)
 from onceq.core.names.resolve import computer_of
-from onceq.core.state.position_block import KEPT, REMOVED
-from onceq.core.state.positions import Positions
+from onceq.core.receive.poison import holds_poison
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
 from onceq.core.state.state import (
     DEAD_LETTER,
@@ -32,15 +39,14 @@ from onceq.core.state.state import (
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_states import state_of
 from onceq.errors import InvalidParameter
+from onceq.model.classes import REFUSALS, class_name
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import METRICS_PEERS_MAX, METRICS_QUEUES_MAX, QUEUES_MEASURED_AT_ONCE
 from onceq.model.names import Kind
-from onceq.model.queue import QUOTA_UNLIMITED_KB, TRACKING_QUEUE
+from onceq.model.queue import TRACKING_QUEUE
 from onceq.model.requests import Look
 from onceq.model.views.metrics import PER_QUEUE, MetricsView, OutgoingMetrics, QueueMetrics
 
-LATER: Final = object()
-"""In place of an answer that comes when everything was seen."""
 OTHERS: Final = "(others)"
 """Stands for all other queue managers for which there was no room."""
 
@@ -48,11 +54,12 @@ OTHERS: Final = "(others)"
 class _Peer:
     """What waits for one other queue manager."""
 
-    __slots__ = ("bytes", "messages", "since_s", "states", "unacknowledged")
+    __slots__ = ("bytes", "messages", "refused", "since_s", "states", "unacknowledged")
 
     def __init__(self) -> None:
         self.messages = self.unacknowledged = self.bytes = self.since_s = 0
         self.states: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
 
     def add(self, other: _Peer) -> None:
         self.messages += other.messages
@@ -60,6 +67,7 @@ class _Peer:
         self.bytes += other.bytes
         self.since_s = _earlier(self.since_s, other.since_s)
         self.states += other.states
+        self.refused += other.refused
 
 
 class _Walk:
@@ -71,6 +79,8 @@ class _Walk:
         """A heap of those that are kept: age, messages and number come before each."""
         self.left_out = 0
         self.queues = self.messages = self.journals = self.since_s = self.doubts = 0
+        self.poison = self.damaged = self.paused = 0
+        self.failing = 0
         self.fullest = 0.0
         self.peers: dict[str, _Peer] = {}
 
@@ -85,20 +95,18 @@ class _Walk:
             self._queue(step, queue)
 
     def _queue(self, step: Step, queue: Queue) -> None:
-        count, since_s, ratio = len(queue), 0, 0.0
+        count, since_s = len(queue), 0
         self.queues += not queue.sub
+        self.paused += bool(queue.properties.paused_since and not queue.sub)
         if count:
             self.messages += count
-            for lane in queue.lanes.values():
-                if len(lane):
-                    since_s = _earlier(since_s, _since(lane))
+            self.poison += count if holds_poison(queue) else 0
+            since_s = oldest_s(queue)
             if queue.properties.name != TRACKING_QUEUE:
                 # What is in there waits for nobody, and stays for days.
                 self.since_s = _earlier(self.since_s, since_s)
-        quota_kb = queue.properties.quota_kb
-        if quota_kb != QUOTA_UNLIMITED_KB and not queue.sub:
-            ratio = _ratio(step.holding(queue), quota_kb << 10)
-            self.fullest = max(self.fullest, ratio)
+        ratio = quota_used(step, queue)
+        self.fullest = max(self.fullest, ratio)
         if self.wanted:
             age_s = _age(step, since_s)
             row = QueueMetrics(title_of(queue), count, queue.bytes, age_s, ratio)
@@ -122,10 +130,10 @@ class _Walk:
         peer.messages += len(queue)
         peer.unacknowledged += queue.unacknowledged
         peer.bytes += queue.bytes
-        for lane in queue.lanes.values():
-            if lane.available:
-                since_s = lane.arrived(lane.first_available(), 1)[0]
-                peer.since_s = _earlier(peer.since_s, since_s)
+        for ending in queue.endings:
+            if ending.message_class in REFUSALS:
+                peer.refused[class_name(ending.message_class)] += ending.messages
+        peer.since_s = _earlier(peer.since_s, oldest_waiting_s(queue))
 
 
 def measure(step: Step, item: Look) -> object:
@@ -148,6 +156,11 @@ def _measure(step: Step, item: Look) -> Iterator[None]:
             walk.see(step, queue)
         if not at % QUEUES_MEASURED_AT_ONCE:
             yield
+    for at, entry in enumerate(list(step.state.damages), 1):
+        walk.damaged += damage_views.left(step, entry)
+        if not at % QUEUES_MEASURED_AT_ONCE:
+            yield
+    _, walk.failing = yield from failing(step)
     step.act(Measured(item.owner, item.request, _view(step, walk)))
 
 
@@ -165,15 +178,23 @@ def _view(step: Step, walk: _Walk) -> MetricsView:
         resent=counts.resent,
         ended=counts.by_class(),
         refused=dict(counts.refused),
+        reports_dropped=counts.reports_dropped,
         disbelieved=dict(step.sessions.disbelieved),
         queues=walk.queues,
+        queues_paused=walk.paused,
+        queues_failing=walk.failing,
+        clashes=len(step.sessions.watch.clashes),
+        directory_away=bool(step.names.directory_trouble),
+        trail_untold=bool(step.trail.trouble),
+        trail_lost=step.trail.lost,
         messages=walk.messages,
         bytes=state.space.total,
         oldest_age_s=_age(step, walk.since_s),
         journal_messages=walk.journals,
         dead_letters=len(state.all_queues[DEAD_LETTER]),
         transactional_dead_letters=len(state.all_queues[DEAD_XACT]),
-        damaged_messages=sum(view.count for view in damage_views.damages(step)),
+        poison_messages=walk.poison,
+        damaged_messages=walk.damaged,
         doubts=walk.doubts,
         waiting_readers=len(step.readers.waiting),
         outgoing=_outgoing(step, walk.peers),
@@ -183,7 +204,7 @@ def _view(step: Step, walk: _Walk) -> MetricsView:
         in_doubt_oldest_age_s=_age(step, min(prepared, default=0)),
         jobs_running=len(step.state.jobs.running()),
         jobs_waiting=len(step.job_troubles),
-        quota_ratio=_ratio(state.space.total, step.settings.computer_quota_bytes),
+        quota_ratio=ratio_of(state.space.total, step.settings.computer_quota_bytes),
         queue_quota_ratio=walk.fullest,
         offline=bool(state.offline_s),
         space_low=step.space_low,
@@ -207,7 +228,7 @@ def _outgoing(step: Step, peers: dict[str, _Peer]) -> tuple[OutgoingMetrics, ...
     return tuple(
         OutgoingMetrics(
             name, dict(one.states), one.messages, one.unacknowledged, one.bytes,
-            _age(step, one.since_s),
+            _age(step, one.since_s), dict(one.refused),
         )
         for name, one in shown.items()
     )  # fmt: skip
@@ -226,14 +247,6 @@ def peer_of(step: Step, outgoing: OutgoingQueue) -> str:
     return (step.name_of(name.guid) or guid_text(name.guid)).casefold()
 
 
-def _since(lane: Positions) -> int:
-    """When the oldest message of a lane came that is there still; there is one."""
-    at = lane.head
-    if lane.state(at) == REMOVED:
-        at = min(lane.first(state, at, lane.next) for state in KEPT)
-    return lane.arrived(at, 1)[0]
-
-
 def _earlier(one_s: int, other_s: int) -> int:
     """The earlier of two times, of which 0 is none."""
     return min(one_s, other_s) if one_s and other_s else one_s or other_s
@@ -242,7 +255,3 @@ def _earlier(one_s: int, other_s: int) -> int:
 def _age(step: Step, since_s: int) -> int:
     """Seconds since then; a clock that was set back makes nothing younger than new."""
     return max(step.now.wall_s - since_s, 0) if since_s else 0
-
-
-def _ratio(used: int, most: int) -> float:
-    return used / most if most else float(used > 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from onceq.core.names.packet_names import PUBLIC_KEY, public_key
-from onceq.core.names.resolve import computer_of, find_source
+from onceq.core.names.resolve import find_source, lead_of
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue, Progress, Queue
 from onceq.core.state.state import queue_key_of, stream_key_of_number
@@ -31,8 +31,10 @@ def next_hops(step: Step, outgoing: OutgoingQueue) -> tuple[str, ...]:
     if name.kind is Kind.DIRECT:
         return (f"{name.protocol}:{name.host}",)
     if name.kind is Kind.PUBLIC:
-        computer = computer_of(step, name)
-        return () if computer is None else (f"OS:{computer.name}",)
+        lead = lead_of(step, outgoing)
+        if lead is None:
+            return ()
+        return (f"{lead[0]}:{lead[1]}" if lead[1] else guid_text(lead[2]),)
     return (step.names.routes_to.get(name.guid) or step.name_of(name.guid) or guid_text(name.guid),)
 
 

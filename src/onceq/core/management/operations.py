@@ -19,8 +19,10 @@ from onceq.core.names.resolve import (
     local_queue,
     one_name,
     read_directory,
+    waits_elsewhere,
 )
 from onceq.core.peers.strangers import forget, idle, unanswered
+from onceq.core.receive.handles import release
 from onceq.core.receive.poison import policy_set, waits
 from onceq.core.receive.receive import serve_waiting
 from onceq.core.state.link_states import LinkEvent
@@ -96,6 +98,10 @@ def set_queue(step: Step, item: SetQueue) -> None:
         raise UnsupportedFormatName(f"{item.name} is a subqueue: it has its parent's properties")
     waited = waits(queue)
     properties = changed(queue.properties, dict(item.values), now_s=step.now.wall_s)
+    if replace(properties, modified=queue.properties.modified) == queue.properties:
+        # Nothing is different: that is worth no record.
+        step.answer(item.owner, item.request, queue.properties)
+        return
     step.setup(QueueSet(properties))
     policy_set(step, queue, waited=waited)
     step.answer(item.owner, item.request, properties)
@@ -120,8 +126,12 @@ def steer(step: Step, item: SteerOutgoing) -> None:
     if item.action in _ALL:
         step.begin(_to_all(step, item))
         return
-    if item.action in _WHOLE:
-        step.answer(item.owner, item.request, _WHOLE[item.action](step))
+    if item.action in (Steer.TIDY, Steer.FORGET_UNANSWERED):
+        given_up = None if item.action is Steer.TIDY else _forget_unanswered(step)
+        step.begin(_tidy(step, item, given_up))
+        return
+    if item.action is Steer.RELEASE:
+        step.answer(item.owner, item.request, release(step, item.destination))
         return
     if not item.destination:
         raise UninitializedObject(f"{Steer(item.action).value} needs the name of an outgoing queue")
@@ -164,7 +174,7 @@ def _to_pause(step: Step, item: SteerOutgoing) -> Queue | None:
         queue = find_source(step, item.destination)
     except QueueNotFound:
         return None
-    if not isinstance(queue, Queue):
+    if not isinstance(queue, Queue) or waits_elsewhere(step, *one_name(item.destination)):
         return None
     if queue.system:
         raise UnsupportedFormatName(
@@ -232,16 +242,29 @@ def _connect(step: Step) -> Work:
     return work
 
 
-def _tidy(step: Step) -> int:
-    """Forget the outgoing queues that nothing is in and nobody uses; returns how many."""
-    found = idle(step, step.state.outgoing.values())
-    forget(step, found)
-    return len(found)
+def _tidy(step: Step, item: SteerOutgoing, answer: int | None) -> Iterator[None]:
+    """Forget the outgoing queues that nothing is in and nobody uses; answered when all were looked
+    at.
+
+    Args:
+        answer: What is answered; None: how many were forgotten.
+    """
+    count = 0
+
+    def work(some: list[OutgoingQueue]) -> None:
+        nonlocal count
+        # Messages that are here may have answers to come, which go where was judged (finding S13).
+        found = [one for one in idle(step, some) if not one.homes]
+        forget(step, found)
+        count += len(found)
+
+    yield from some_at_a_time(step.state, step.state.outgoing.values(), work)
+    step.answer(item.owner, item.request, count if answer is None else answer)
 
 
 def _forget_unanswered(step: Step) -> int:
-    """Give up the acknowledgment messages for strangers that nobody has answered at, and forget
-    what is empty then; returns how many messages.
+    """Give up the acknowledgment messages for strangers that nobody has answered at; returns how
+    many. What is empty then is forgotten afterwards (``_tidy``). There are STRANGER_QUEUES_MAX.
 
     A stranger may be an honest manager that has just begun to send, and that is away: nobody but an
     operator can tell. What waits for the order queue of a manager stays: final acknowledgments end
@@ -266,7 +289,6 @@ def _forget_unanswered(step: Step) -> int:
     for name, count in given_up.items():
         step.act_notice("acknowledgments for a stranger were given up by an operator",
                         queue=name, messages=count)  # fmt: skip
-    _tidy(step)
     return sum(given_up.values())
 
 
@@ -275,8 +297,4 @@ Work = Callable[[list[OutgoingQueue]], None]
 _ALL: dict[Steer, Callable[[Step], Work]] = {
     Steer.DISCONNECT: _disconnect,
     Steer.CONNECT: _connect,
-}
-_WHOLE: dict[Steer, Callable[[Step], int | None]] = {
-    Steer.TIDY: _tidy,
-    Steer.FORGET_UNANSWERED: _forget_unanswered,
 }

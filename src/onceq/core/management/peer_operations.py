@@ -12,15 +12,23 @@ Upholds: I4, as far as the stream before is remembered; I6.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Final
+
 from onceq.core.management.msmq_names import leads_to
+from onceq.core.management.paging import Listing, Order
+from onceq.core.management.stream_views import people_call
 from onceq.core.names.resolve import find_queue
-from onceq.core.peers.trust import STAMP_SHIFT
+from onceq.core.peers.trust import STAMP_SHIFT, rebind
+from onceq.core.state.name_bindings import Binding
+from onceq.core.state.proof_setups import AddressBound
+from onceq.core.state.proofs import PREFIX
 from onceq.core.state.queues import Progress
 from onceq.core.state.setups import ClockBelieved, NameUnbound, StreamSetBack
 from onceq.core.step.early_runs import SET_BACK
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources, InvalidParameter, OnceqError, QueueNotFound
-from onceq.model.identity import guid_text
+from onceq.model.identity import NO_GUID, guid_bytes, guid_text
 from onceq.model.limits import CLOCKS_AHEAD_MAX, REASON_CHARS_MAX, STREAM_AHEAD_S_MAX
 from onceq.model.requests import AcceptClock, ForgetPeer, ResetStream
 from onceq.model.views.managers import ClockAccepted, PeerView
@@ -105,28 +113,68 @@ def _reason(text: str) -> str:
     return reason
 
 
-def peers(step: Step) -> list[PeerView]:
-    """Who answers under the names that were connected to."""
+def _view(step: Step, bound: tuple[str, Binding]) -> PeerView:
+    name, one = bound
+    return PeerView(name, guid_text(one.guid), one.since_s, one.guid in step.sessions.of)
+
+
+def _bound(step: Step) -> list[tuple[str, Binding]]:
+    addresses = step.state.proofs.addresses.items()
     return [
-        PeerView(name, guid_text(one.guid), one.since_s, one.guid in step.sessions.of)
-        for name, one in sorted(step.state.bindings.items())
+        *step.state.bindings.items(),
+        *((f"{PREFIX}{address}", Binding(guid, 0)) for address, guid in addresses),
     ]
 
 
+PEERS: Final[Listing[tuple[str, Binding], PeerView]] = Listing(
+    lambda step, item: _bound(step),
+    _view,
+    {"name": Order(lambda step, one: (one[0],), (str,))},
+)
+"""Who answers under the names that were connected to, and who the plain addresses are."""
+
+
 def forget_peer(step: Step, item: ForgetPeer) -> None:
-    """Let another manager answer under a name."""
+    """Let another manager answer under a name, or speak at a plain address."""
     name = item.name.casefold()
-    found = [one for one in peers(step) if one.name in (name, f"os:{name}", f"tcp:{name}")]
+    spelled = [name, f"os:{name}", f"tcp:{name}", f"{PREFIX}{name}"]
+    with suppress(ValueError):
+        spelled.append(f"public:{guid_bytes(name.removeprefix('public=')).hex()}")
+    known = dict(_bound(step))
+    found = [_view(step, (one, known[one])) for one in dict.fromkeys(spelled) if one in known]
+    guid = _given(item.to)
+    if not found and guid != NO_GUID:
+        whole = name.startswith(("os:", "tcp:", "public:"))
+        found = [PeerView(name if whole else f"os:{name}", "", 0, False)]
     if len(found) != 1:
         raise QueueNotFound(
             f"{'several names are' if found else 'no name is'} known as {item.name}; 'peer list' "
             "shows what there is"
         )
     if not item.dry_run:
-        step.setup(NameUnbound(name=found[0].name))
+        _let(step, found[0].name, guid)
         step.act_notice("an operator lets another queue manager answer under a name",
-                        name=found[0].name, before=found[0].id)  # fmt: skip
+                        name=found[0].name, before=found[0].id, now=item.to)  # fmt: skip
     step.answer(item.owner, item.request, found[0])
+
+
+def _given(text: str) -> bytes:
+    try:
+        return guid_bytes(text) if text else NO_GUID
+    except ValueError:
+        raise InvalidParameter(f"{text!r} is not the GUID of a queue manager") from None
+
+
+def _let(step: Step, name: str, guid: bytes) -> None:
+    """A name or an address is that manager; NO_GUID: whichever answers next."""
+    if name.startswith(PREFIX):
+        step.setup(AddressBound(address=name.removeprefix(PREFIX), guid=guid))
+    elif guid == NO_GUID:
+        step.setup(NameUnbound(name=name))
+    elif step.state.bindings.full and step.state.bindings.get(name) is None:
+        raise InsufficientResources("too many names are remembered already: forget some")
+    else:
+        rebind(step, name, guid, by_hand=True)
 
 
 def _find(step: Step, queue: str, source: str) -> Progress:
@@ -138,7 +186,8 @@ def _find(step: Step, queue: str, source: str) -> Progress:
     found = [
         progress
         for progress in step.state.progress.values()
-        if progress.key == queue.casefold() or (local is not None and leads_to(progress, local))
+        if queue.casefold() in (progress.key, people_call(step, progress).casefold())
+        or (local is not None and leads_to(progress, local))
     ]
     found = [progress for progress in found if step.is_called(progress.source, source)]
     if not found:

@@ -28,7 +28,8 @@ from onceq.core.ending.portions import ENDED_AT_ONCE, Portion, share_of
 from onceq.core.ending.table import Ending
 from onceq.core.management.directory_rules import register
 from onceq.core.names.resolve import find_source, local_queue, one_name
-from onceq.core.receive.handles import check_sharing, end_waits
+from onceq.core.receive.entrance import Why, check_taking
+from onceq.core.receive.handles import end_waits
 from onceq.core.state.position_block import AVAILABLE, AWAITING, LOCKED, PURGING
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue
 from onceq.core.state.records import Op, RangeChange
@@ -47,10 +48,11 @@ _DELETED = MessageClass.NACK_QUEUE_DELETED
 
 
 def purge(step: Step, item: PurgeQueue) -> None:
-    """Remove the messages of a queue; locked ones follow when their transaction ends."""
+    """Remove the messages of a queue; locked ones follow when their transaction ends, and do not
+    count: if that commits, they were received (finding U3)."""
     queue = find_source(step, item.name)
     if isinstance(queue, Queue):
-        check_sharing(step, queue, item.owner)
+        check_taking(step, queue, Why.NAMED, owner=item.owner, name=item.name)
         step.begin(_purge(step, item, queue))
     else:
         step.begin(_purge_outgoing(step, item, queue))
@@ -90,7 +92,6 @@ def _purge(step: Step, item: PurgeQueue, queue: Queue) -> Iterator[None]:
                 count += size
             for first, size in portion.ranges(queue, index, LOCKED, end):
                 build.move(RangeChange(Op.PURGE, queue.number, index, first, size))
-                count += size
         step.record(build.change)
         if portion.left > 0:
             break

@@ -1,7 +1,9 @@
 """Rights are given and taken away, and it is said why somebody may do something.
 
-Who makes a queue owns it: that is a grant like others, which goes when the queue goes. When rights
-are taken away, receives that wait for a message are looked at again; a transaction that is open is
+The account that makes a queue owns it: that is a grant like others, which goes when the queue goes.
+So does what an owner gives on: the next queue of that name is perhaps somebody else's.
+What an administrator grants is about a name, and stays (``Policy.stays``). When rights are taken
+away, receives that wait for a message are looked at again; a transaction that is open is
 judged when it commits.
 
 Upholds: I28.
@@ -9,8 +11,13 @@ Upholds: I28.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
 from onceq.core.decision import RewriteRights
 from onceq.core.inputs.inputs import OwnerGone
+from onceq.core.management.paging import Listing, Order
 from onceq.core.names.resolve import read_directory
 from onceq.core.receive.handles import close_handle
 from onceq.core.rights.demands import held, to_see_rights
@@ -21,14 +28,18 @@ from onceq.core.state.setups import RightsGiven, RightsTaken
 from onceq.core.step.step import Step
 from onceq.core.transaction.unit_of_work import owner_gone
 from onceq.errors import InsufficientResources, OnceqError
+from onceq.model.identity import guid_text
 from onceq.model.limits import GRANTS_MAX
+from onceq.model.patterns import ActorPattern, QueueName, QueuePattern, queue_name
+from onceq.model.policy import MANAGER
 from onceq.model.requests import ExplainRight, Look, SetRights
 from onceq.model.rights import (
     OWNS,
     Actor,
     ActorKind,
     Grant,
-    queue_pattern,
+    Right,
+    row_of_grant,
     words_of,
 )
 from onceq.model.shared_rights import Regrant
@@ -49,27 +60,56 @@ def set_rights(step: Step, item: SetRights) -> None:
     if item.everywhere:
         _everywhere(step, item)
         return
-    before = policy.has(item.who, item.pattern, owner=False)
+    grant = item.grant
+    before = policy.given(grant.who, grant.pattern)
     if item.take:
-        taken = (before | policy.has(item.who, item.pattern, owner=True)) & item.rights
+        taken = _rights(before) & grant.rights
         if taken:
             step.setup(RightsTaken(item.who, words_of(taken), item.pattern))
             look_again(step)
-    elif not item.rights <= before:
-        if not before and len(policy) >= GRANTS_MAX:
-            raise InsufficientResources(
-                f"there are {GRANTS_MAX} grants already: use patterns, or revoke some"
-            )
-        step.setup(RightsGiven(item.who, words_of(item.rights), item.pattern))
+        step.answer(item.owner, item.request, None)
+        return
+    queue = _bound_to(step, item.owner, grant)
+    # What goes with a queue does not do for what is to stay.
+    enough = [one for one in before if not one.owner and one.queue in (0, queue)]
+    if not grant.rights <= _rights(enough):
+        if not any(one.queue == queue for one in enough):
+            if len(policy) >= GRANTS_MAX:
+                raise InsufficientResources(
+                    f"there are {GRANTS_MAX} grants already: use patterns, or revoke some"
+                )
+            policy.check_room(grant)
+        _give(step, replace(grant, queue=queue, by=step.known_by(item.owner)))
     step.answer(item.owner, item.request, None)
+
+
+def _rights(grants: Iterable[Grant]) -> frozenset[Right]:
+    return frozenset().union(*(one.rights for one in grants))
+
+
+def _give(step: Step, grant: Grant) -> None:
+    """Keep a grant."""
+    who, words, pattern, owner, queue, by = row_of_grant(grant)
+    step.setup(RightsGiven(who, words, pattern, owner=owner, queue=queue, by=by))
+
+
+def _bound_to(step: Step, giver: int, grant: Grant) -> int:
+    """Number of the queue that a grant goes with, because its giver has no more; 0:
+    it stays."""
+    actor = step.limited.get(giver)
+    needed = (Right.SET_RIGHTS, *grant.rights)
+    if actor is None or step.state.policy.stays(actor, needed, grant.pattern):
+        return 0
+    name = grant.pattern.name
+    assert name is not None, "who has rights at names that a pattern matches has them at all queues"
+    return step.state.queues[name].number
 
 
 def _everywhere(step: Step, item: SetRights) -> None:
     """It is the directory that is changed; this manager follows when it has read that
     (``shared_rights.py``)."""
     read_directory(step, "a right that holds everywhere")
-    grant = Grant(item.who, item.rights, item.pattern)
-    change = Regrant(grant, item.take, step.state.policy.shared, item.guid)
+    change = Regrant(item.grant, item.take, step.state.policy.shared, item.guid)
     step.act(RewriteRights(item.owner, item.request, change))
 
 
@@ -78,8 +118,9 @@ def own(step: Step, owner: int, queue: Queue) -> None:
     actor = step.actors.get(owner)
     if actor is None or actor.free or actor.kind is ActorKind.NOBODY:
         return
-    pattern = place_of(queue).queue
-    step.setup(RightsGiven(str(actor), words_of(OWNS), pattern, owner=True))
+    who = ActorPattern.exactly(str(actor))
+    where = QueuePattern.exactly(place_of(queue).queue)
+    _give(step, Grant(who, OWNS, where, owner=True, queue=queue.number))
 
 
 def look_again(step: Step) -> None:
@@ -105,10 +146,29 @@ def explain(step: Step, item: ExplainRight) -> None:
     actor = asks if not item.who else _named(item.who)
     if actor is None:
         actor = Actor(ActorKind.ACCOUNT, "the one that runs this queue manager", free=True)
-    queue = item.queue.casefold()
+    queue = QueueName(item.queue)
     judged = step.state.policy.judge(actor, item.right, queue)
-    shown = RightView(str(actor), item.right.value, queue, judged.allowed, judged.because)
+    known = not item.who or _is_known(step, actor)
+    shown = RightView(str(actor), item.right.value, queue, judged.allowed, judged.because, known)
     step.answer(item.owner, item.request, shown)
+
+
+def _is_known(step: Step, actor: Actor) -> bool:
+    """Whether somebody of a name was ever here, as far as that is remembered."""
+    if actor.kind is ActorKind.TOKEN:
+        return step.state.tokens.get(actor.name) is not None
+    if actor.kind in (ActorKind.NOBODY, ActorKind.ADDRESS):
+        return True
+    who = str(actor)
+    if actor.kind is ActorKind.PEER:
+        met = {guid_text(guid) for guid in (*step.sessions.of, *step.state.first_heard)}
+        met.update(guid_text(bound.guid) for _, bound in step.state.bindings.items())
+        return actor.name in met
+    return (
+        any(str(one) == who for one in step.actors.values())
+        or any(one.owner and one.who.name == who for one in step.state.policy)
+        or any(act.who == who for act in step.state.trail)
+    )
 
 
 def _named(who: str) -> Actor:
@@ -116,16 +176,51 @@ def _named(who: str) -> Actor:
     return Actor(ActorKind(kind), name)
 
 
-def grants(step: Step, item: Look) -> list[GrantView]:
+Given = tuple[Grant, str]
+"""A grant, and where it stands."""
+
+
+def _asked(step: Step, item: Look) -> Callable[[Given], bool]:
     """All grants, or those that are about a queue; whoever may not look at all of them is shown
     those that were given to him."""
-    queue = queue_pattern(item.name) if item.name else ""
+    queue = queue_name(item.name) if item.name else MANAGER
     policy = step.state.policy
     asks = None if may(step, item.owner, (to_see_rights(queue),)) else step.limited[item.owner]
-    return [
-        GrantView(one.who, tuple(words_of(one.rights)), one.pattern, one.owner, origin)
-        for found, origin in ((policy, ""), (policy.shared.grants, "directory"))
-        for one in found
-        if not queue or policy.concerns(one, queue)
-        if asks is None or policy.means(one, asks)
-    ]
+
+    def fits(one: Given) -> bool:
+        concerned = not queue or policy.concerns(one[0], queue)
+        return concerned and (asks is None or policy.means(one[0], asks))
+
+    return fits
+
+
+def _view(step: Step, given: Given) -> GrantView:
+    one, origin = given
+    rights = tuple(words_of(one.rights))
+    who, queues = str(one.who), str(one.pattern)
+    return GrantView(who, rights, queues, one.owner, origin, one.of_one_queue, one.by)
+
+
+def _all(step: Step, item: Look) -> list[Given]:
+    policy = step.state.policy
+    return [(one, "") for one in policy] + [(one, "directory") for one in policy.shared.grants]
+
+
+GRANTS: Final[Listing[Given, GrantView]] = Listing(
+    _all,
+    _view,
+    {
+        "name": Order(
+            lambda step, one: (
+                str(one[0].who),
+                str(one[0].pattern),
+                one[1],
+                one[0].owner,
+                one[0].queue,
+            ),
+            (str, str, str, bool, int),
+        )
+    },
+    _asked,
+)
+"""Who was given what."""

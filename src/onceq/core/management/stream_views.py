@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from onceq.core.management.msmq_names import format_name_of
+from onceq.core.management.paging import Listing, Order
 from onceq.core.peers.duplicate_identity import found_of
 from onceq.core.peers.trust import STAMP_SHIFT
 from onceq.core.state.queues import Progress
 from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
 from onceq.model.views.queues import StreamView
+
+
+def people_call(step: Step, progress: Progress) -> str:
+    """The queue of a stream as its sender names it, in a form that people can write."""
+    return format_name_of(step, progress).removeprefix("DIRECT=")
 
 
 def stream_view(step: Step, progress: Progress) -> StreamView:
@@ -33,4 +42,13 @@ def stream_view(step: Step, progress: Progress) -> StreamView:
         reset_from=reset.stream if reset is not None else 0,
         conflicts=progress.conflicts,
         clash=found_of(step, progress.source),
+        name=people_call(step, progress),
     )
+
+
+STREAMS: Final[Listing[Progress, StreamView]] = Listing(
+    lambda step, item: list(step.state.progress.values()),
+    stream_view,
+    {"name": Order(lambda step, one: (one.key, one.source.hex()), (str, str))},
+)
+"""Incoming streams."""

@@ -14,17 +14,20 @@ Upholds: I28.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from typing import Final
 
 from onceq.core.decision import Answer
 from onceq.core.inputs.inputs import OwnerCame
+from onceq.core.management.paging import Listing, Order
 from onceq.core.state.setups import TokenCreated, TokenRevoked
 from onceq.core.step.step import Step, Timer
 from onceq.errors import AccessDenied, InsufficientResources, InvalidParameter
 from onceq.model.limits import TOKEN_LOOK_S, TOKENS_MAX
-from onceq.model.requests import CreateToken, RevokeToken
+from onceq.model.requests import CreateToken, Look, RevokeToken
 from onceq.model.rights import NOBODY, Actor, ActorKind, words_of
 from onceq.model.time import FOR_EVER_US, SECOND_US
-from onceq.model.tokens import digest_of, text_of
+from onceq.model.tokens import Token, digest_of, salt_of, text_of
 from onceq.model.views.tokens import TokenMade, TokenView
 
 
@@ -40,9 +43,10 @@ def create(step: Step, item: CreateToken) -> None:
         raise InsufficientResources(f"there are {TOKENS_MAX} tokens already: revoke some")
     now_s = step.now.wall_s
     expires_s = now_s + item.age_s if item.age_s else 0
-    grants = [[words_of(one.rights), one.pattern] for one in item.given]
-    digest = digest_of(item.salt, item.secret)
-    step.setup(TokenCreated(name, item.salt, digest, now_s, expires_s, grants))
+    grants = [[words_of(one.grant.rights), one.pattern] for one in item.given]
+    salt = salt_of(step.identity.guid, name)
+    digest = digest_of(salt, item.secret)
+    step.setup(TokenCreated(name, salt, digest, now_s, expires_s, grants))
     made = TokenMade(name, text_of(name, item.secret), expires_s)
     step.answer(item.owner, item.request, made)
 
@@ -61,14 +65,25 @@ def revoke(step: Step, item: RevokeToken) -> None:
     step.answer(item.owner, item.request, len(holders))
 
 
-def listed(step: Step) -> list[TokenView]:
-    """All tokens, without what they are known by."""
+Used = tuple[Token, int]
+"""A token, and how many connections came with it."""
+
+
+def _all(step: Step, item: Look) -> Iterator[Used]:
     used = Counter(a.name for a in step.actors.values() if a.kind is ActorKind.TOKEN)
-    now_s = step.now.wall_s
-    return [
-        TokenView(t.name, t.made_s, t.expires_s, t.over(now_s), used[t.name])
-        for t in step.state.tokens.all()
-    ]
+    return ((token, used.get(token.name, 0)) for token in list(step.state.tokens))
+
+
+def _view(step: Step, one: Used) -> TokenView:
+    token, used = one
+    over = token.over(step.now.wall_s)
+    return TokenView(token.name, token.made_s, token.expires_s, over, used)
+
+
+TOKENS: Final[Listing[Used, TokenView]] = Listing(
+    _all, _view, {"name": Order(lambda step, one: (one[0].name,), (str,))}
+)
+"""All tokens, without what they are known by."""
 
 
 # ---- connections that came with one ------------------------------------------------------------

@@ -1,9 +1,10 @@
 """The audit trail: what is noted of an act of administration, and in which words.
 
 Acts are noted when they are decided: one that takes a while (a purge of very many messages) stands
-there when it begins. What only looks, and what an application does with its own messages, is no act
-of administration; that stands in the history, where one is written. Nor is what the process does to
-itself that a queue manager is embedded in.
+there when it begins. An act that changes nothing is counted where it was noted a short time before.
+What only looks, and what an application does with its own messages, is no act of administration;
+that stands in the history, where one is written. Nor is what the process does to itself that a
+queue manager is embedded in.
 
 Upholds: I28 (who did something is known).
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from onceq.core.decision import Answer
 from onceq.core.inputs.inputs import Witnessed
 from onceq.core.names.resolve import find_source
 from onceq.core.state.queues import OutgoingQueue
@@ -20,10 +22,13 @@ from onceq.core.step.acts import NOTHING, WHOLE, Deed, noted, put
 from onceq.core.step.step import Step
 from onceq.errors import InvalidParameter, OnceqError
 from onceq.model import requests
+from onceq.model.identity import guid_text
 from onceq.model.limits import VIEWS_AT_ONCE
+from onceq.model.numbers import read_number
 from onceq.model.requests import Grip, Request
+from onceq.model.requests.xa import ROWS_ACCEPTED
 from onceq.model.rights import ActorKind, words_of
-from onceq.model.views.trail import ActView
+from onceq.model.views.trail import ActView, HeadView, TrailView
 
 
 def note(step: Step, item: Any, error: OnceqError | None) -> None:
@@ -32,7 +37,14 @@ def note(step: Step, item: Any, error: OnceqError | None) -> None:
         return
     deed = TABLE[type(item)](step, item)
     if deed.what and (error is None or _worth(step, item, error)):
-        noted(step, item.owner, deed, "" if error is None else error.code)
+        idle = error is None and not step.decision.records and _only_answers(step)
+        noted(step, item.owner, deed, "" if error is None else error.code, idle=idle)
+
+
+def _only_answers(step: Step) -> bool:
+    """Whether the one who asks is answered, and nothing else happens."""
+    actions = step.decision.actions
+    return bool(actions) and all(isinstance(action, Answer) for action in actions)
 
 
 def _worth(step: Step, item: Request, error: OnceqError) -> bool:
@@ -51,9 +63,27 @@ def witnessed(step: Step, item: Witnessed) -> None:
 
 def acts(step: Step, after: str) -> list[ActView]:
     """The next acts behind a number."""
-    if after and not (after.isdecimal() and after.isascii()):
+    behind = read_number(after or "0")
+    if behind is None:
         raise InvalidParameter(f"{after[:40]!r} is not the number of an act")
-    return [ActView(*act) for act in step.state.trail.behind(int(after or 0), VIEWS_AT_ONCE)]
+    found = step.state.trail.behind(behind, VIEWS_AT_ONCE)
+    return [
+        ActView(*act[:7], act.times, act.last_s, act.before.hex(), act.digest.hex())
+        for act in found
+    ]
+
+
+def end(step: Step) -> TrailView:
+    """The end of the trail, and what is held of others'."""
+    state = step.state
+    return TrailView(
+        guid_text(step.identity.guid), state.trail.next - 1, state.trail.head.hex(),
+        state.trail.broken,
+        tuple(
+            HeadView(guid_text(guid), step.name_of(guid), head.number, head.digest.hex(), head.at_s)
+            for guid, heads in state.heads for head in heads
+        ),
+    )  # fmt: skip
 
 
 # ---- in which words ----------------------------------------------------------------------------
@@ -68,7 +98,7 @@ def _created(step: Step, item: requests.CreateQueue) -> Deed:
 def _rights(step: Step, item: requests.SetRights) -> Deed:
     at = f" at {item.pattern}" if item.pattern else ""
     verb, where = "revoke" if item.take else "grant", " everywhere" if item.everywhere else ""
-    return Deed(f"{verb}{where}", f"{item.who} {','.join(words_of(item.rights))}{at}")
+    return Deed(f"{verb}{where}", f"{item.who} {','.join(words_of(item.grant.rights))}{at}")
 
 
 def _steered(step: Step, item: requests.SteerOutgoing) -> Deed:
@@ -82,7 +112,7 @@ def _decided(step: Step, item: requests.CommitBranch | requests.RollbackBranch) 
 
 
 def _accepted(step: Step, item: requests.AskRows) -> Deed:
-    return Deed("accept database", item.agent) if item.found < 0 else NOTHING
+    return Deed("accept database", item.agent) if item.found == ROWS_ACCEPTED else NOTHING
 
 
 def _held(step: Step, item: requests.HoldLog) -> Deed:
@@ -120,7 +150,9 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Deed]]] = {
     requests.EditDirectory: lambda step, item: Deed(f"{item.what} list", item.name),
     requests.ForgetBranch: lambda step, item: Deed("forget branch", str(item.xid)),
     requests.ForgetGroup: lambda step, item: Deed("forget group", item.app),
-    requests.ForgetPeer: _named("forget peer"),
+    requests.ForgetPeer: lambda step, item: Deed(
+        "forget peer", f"{item.name} to {item.to}" if item.to else item.name
+    ),
     requests.ForgetReader: lambda step, item: Deed(
         "forget reader", f"{item.reader or '-'} of {item.queue}"
     ),
@@ -151,6 +183,7 @@ UNNOTED: Final[dict[type[Request], str]] = {
     requests.AskDecision: _LOOKS,
     requests.AskOutcome: _LOOKS,
     requests.Begin: _OWN,
+    requests.BeginAttempt: _OWN,
     requests.CancelReceive: _OWN,
     requests.Claim: _MESSAGES,
     requests.CloseCursor: _OWN,

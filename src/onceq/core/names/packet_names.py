@@ -16,11 +16,20 @@ from onceq.core.state.state import ORDER_QUEUE_NUMBER, queue_key_of, stream_key_
 from onceq.core.step.batches import Target
 from onceq.core.step.step import Step
 from onceq.errors import IllegalFormatName, UnsupportedFormatName
+from onceq.model.hosts import is_one_of
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import ANSWER_QUEUES_MAX
 from onceq.model.message import Properties
 from onceq.model.names import FormatName, Kind, Suffix, parse_any, parse_format_name, queue_key
-from onceq.packet.address import MULTI_DIRECT, Address, Element, MultiNames
+from onceq.packet.address import (
+    DIRECT,
+    MULTI_DIRECT,
+    ON_DESTINATION,
+    PUBLIC,
+    Address,
+    Element,
+    MultiNames,
+)
 
 PUBLIC_KEY = "#5:"
 
@@ -28,16 +37,24 @@ PUBLIC_KEY = "#5:"
 def address_of(step: Step, target: Target) -> tuple[Address, bytes]:
     """How a destination stands in a packet, and the GUID of its manager (zero for direct)."""
     name = target.name
-    if name.kind is Kind.DIRECT:
-        return Address(7, direct=name.direct), NO_GUID
-    if name.kind is Kind.PRIVATE:
-        return Address(3, number=name.number), name.guid
-    if name.kind is Kind.PUBLIC and isinstance(target.queue, OutgoingQueue):
+    if name.kind is Kind.PUBLIC and isinstance(target.queue, Queue):
+        path = queue_key_of(target.queue.properties)
+        return Address(DIRECT, direct=f"OS:{step.names.called}\\{path}"), NO_GUID
+    if name.kind is Kind.PUBLIC:
         computer = computer_of(step, name)
-        return Address(5, guid=name.guid), NO_GUID if computer is None else computer.guid
-    assert isinstance(target.queue, Queue)
-    path = queue_key_of(target.queue.properties)
-    return Address(7, direct=f"OS:{step.identity.name}\\{path}"), NO_GUID
+        return address_of_name(name), NO_GUID if computer is None else computer.guid
+    return address_of_name(name), name.guid
+
+
+def address_of_name(name: FormatName) -> Address:
+    """How all packets name the queue of another manager: messages, and questions
+    about their streams (``core/transfer/stranded.py``). Its key there is made of this."""
+    if name.kind is Kind.DIRECT:
+        return Address(DIRECT, direct=name.direct)
+    if name.kind is Kind.PUBLIC:
+        return Address(PUBLIC, guid=name.guid)
+    assert name.kind is Kind.PRIVATE, name
+    return Address(ON_DESTINATION, number=name.number)
 
 
 def answer_names(step: Step, text: str, *, lists: bool = False) -> tuple[FormatName, ...]:
@@ -66,7 +83,15 @@ def _answer_name(step: Step, name: FormatName, *, lists: bool) -> FormatName:
         name.suffix is not Suffix.NONE or name.subqueue
     ):
         raise UnsupportedFormatName(f"{name} cannot be an administration or response queue")
-    return replace(name, host=step.identity.name) if name.host == "." else name
+    return for_others(step, name)
+
+
+def for_others(step: Step, name: FormatName) -> FormatName:
+    """A name that means the same to every reader: this computer is not called as each one calls
+    itself (finding K13)."""
+    if name.protocol in ("OS", "TCP") and name.host.casefold() in step.names.everybody:
+        return replace(name, protocol="OS", host=step.names.called)
+    return name
 
 
 def check_answers(step: Step, targets: Sequence[Target], admin: str) -> None:
@@ -138,17 +163,27 @@ def _list_element(step: Step, name: FormatName) -> Element:
         queue = None if step.names.directory is None else step.names.directory.queues.get(name.guid)
         if queue is not None:
             return Element(MULTI_DIRECT, direct=queue.direct.removeprefix("DIRECT="))
-    if name.host == ".":
-        name = replace(name, host=step.identity.name)
-    return Element.of(name)
+    return Element.of(for_others(step, name))
+
+
+def other_computer(step: Step, address: Address) -> str:
+    """The name of the computer that a packet is for, if this one is not called so; else "".
+
+    An address says where a computer is, not which one it is; over HTTP names are judged before
+    (HTTP-6).
+    """
+    if address.kind != 7 or address.direct[:3].upper() != "OS:":
+        return ""
+    host = address.direct[3:].partition("\\")[0]
+    return "" if is_one_of(host, step.names.own_names) else host
 
 
 def arrival_key(step: Step, address: Address, sent_to: str = "") -> tuple[str, Queue | None]:
     """Where an arrived packet wants to go: the key of its stream, and the queue if there is one.
 
     The TCP connection has reached us, so the host part of a direct name is not compared
-    (MS-MQQB 3.1.5.8.5). But it is part of the key: a sender numbers by the name that it uses,
-    so that two spellings of one queue are two streams (U10).
+    (MS-MQQB 3.1.5.8.5), unless an operator wants it to be. But it is part of the key: a sender
+    numbers by the name that it uses, so that two spellings of one queue are two streams (U10).
 
     Args:
         sent_to: The URL that its sender has used, if a redirection has made this address of it.
@@ -161,6 +196,8 @@ def arrival_key(step: Step, address: Address, sent_to: str = "") -> tuple[str, Q
     elif address.kind == 7:
         key = address.direct.casefold()
         queue = state.queues.get(key.partition("\\")[2])
+        if step.settings.own_names_only and other_computer(step, address):
+            queue = None
     elif address.kind == 3 and address.number != ORDER_QUEUE_NUMBER:
         key, queue = stream_key_of_number(address.number), state.all_queues.get(address.number)
     elif address.kind == 5:

@@ -29,6 +29,8 @@ from onceq.errors import (
     UnsupportedOperation,
 )
 from onceq.model.directory import Computer, Snapshot
+from onceq.model.hosts import means_itself
+from onceq.model.identity import NO_GUID
 from onceq.model.limits import (
     OUTGOING_NAMES_MAX,
     OUTGOING_QUEUES_MAX,
@@ -40,6 +42,7 @@ from onceq.model.names import (
     Suffix,
     may_receive,
     parse_any,
+    parse_format_name,
     queue_key,
 )
 from onceq.model.sending import check_send, elements_of, in_order
@@ -61,8 +64,9 @@ def is_local(step: Step, name: FormatName) -> bool:
         return name.guid == step.identity.guid
     if name.kind is Kind.PUBLIC:
         queue = None if step.names.directory is None else step.names.directory.queues.get(name.guid)
-        if queue is not None:
-            return queue.computer.casefold() == step.identity.name.casefold()
+        if queue is not None and not means_itself(queue.computer):
+            own = step.identity.name.casefold(), step.names.called.casefold()
+            return queue.computer.casefold() in own
         return name.guid in step.state.public
     return False
 
@@ -109,45 +113,61 @@ def local_queue(step: Step, name: FormatName) -> Queue:
     if not isinstance(queue, Queue):
         raise QueueNotFound(
             f"there is no queue {name.direct or name.text} on {step.identity.name}; "
-            "'queue list' shows what there is, 'queue create' makes one"
+            # Whether there is a private one, not each who asks may learn.
+            + (
+                ""
+                if name.private or not name.queue
+                else rf"a private one is private$\{name.queue}; "
+            )
+            + "'queue list' shows what there is, 'queue create' makes one"
         )
     return queue
 
 
 def destinations(
-    step: Step, text: str, *, transactional: bool, stranger: bool = False
+    step: Step, text: str, *, transactional: bool, stranger: bool = False, answer: bool = False
 ) -> tuple[Target, ...]:
     """The destinations of a send, each once, in an order that depends on the names only (FN-13).
 
     Args:
         stranger: Only a stranger wants it, for acknowledgments.
+        answer: It is for acknowledgments.
 
     Raises:
         OnceqError: One element cannot be sent to; then nothing goes to the others either.
     """
     known = step.names.targets.get(text)
-    if known is not None and (stranger or not any(map(_for_strangers, known))):
+    if known is not None and not any(
+        (target.queue.homes is not None and not answer)
+        or (target.queue.for_strangers and not stranger)
+        for target in known
+        if isinstance(target.queue, OutgoingQueue)
+    ):
         return known
     elements = elements_of(text)
     found: dict[int, Target] = {}
     for element in in_order(members(step, elements)):
         check_send(element, transactional=transactional)
-        queue: Queue | OutgoingQueue
-        if is_local(step, element):
-            queue = local_queue(step, element)
+        if is_local(step, element) and not waits_elsewhere(step, element):
+            target = Target(local_queue(step, element), element, element)
         else:
-            queue = outgoing_for(step, element, stranger=stranger)
-            element = queue.name
-        found.setdefault(queue.number, Target(queue, element))
+            outgoing = outgoing_for(step, element, stranger=stranger, answer=answer)
+            target = Target(outgoing, outgoing.name, element)
+        found.setdefault(target.queue.number, target)
     targets = tuple(found.values())
+    if any(waits_elsewhere(step, target.name) for target in targets):
+        return targets  # until that is empty: asked anew each time
     if len(step.names.targets) >= TARGETS_MAX:
         step.names.targets.clear()
     step.names.targets[text] = targets
     return targets
 
 
-def _for_strangers(target: Target) -> bool:
-    return isinstance(target.queue, OutgoingQueue) and target.queue.for_strangers
+def waits_elsewhere(step: Step, name: FormatName) -> bool:
+    """Whether messages wait in an outgoing queue under a name that is one of this computer since:
+    until they have arrived here, nothing that is sent to that name overtakes them."""
+    outgoing = step.state.outgoing_of(name.key())
+    return outgoing is not None and outgoing.pending() and is_local(step, name)
 
 
 def members(step: Step, elements: tuple[FormatName, ...]) -> Sequence[FormatName]:
@@ -158,27 +178,28 @@ def members(step: Step, elements: tuple[FormatName, ...]) -> Sequence[FormatName
         QueueNotFound: It has no such list or queue.
     """
     for name in elements:
-        if name.kind in (Kind.PUBLIC, Kind.DL) and (
-            name.kind is Kind.DL or not (step.names.mode is Mode.WORKGROUP and is_local(step, name))
-        ):
+        if name.kind is Kind.DL or (name.kind is Kind.PUBLIC and not is_local(step, name)):
             return read_directory(step, str(name)).expand(elements)
     return elements
 
 
-def outgoing_for(step: Step, name: FormatName, *, stranger: bool = False) -> OutgoingQueue:
+def outgoing_for(
+    step: Step, name: FormatName, *, stranger: bool = False, answer: bool = False,
+    homes: frozenset[str] | None = frozenset(),
+) -> OutgoingQueue:  # fmt: skip
     """The outgoing queue of a destination, opened now if there is none (FN-4).
 
     Args:
         stranger: Only a stranger wants it: of those there are fewer, and they are forgotten sooner.
+        answer: Only an answer wants it, for which another manager has asked.
+        homes: Where one that is opened for answers may be connected to (``core/peers/homes.py``);
+            empty: nobody has said so. None: anywhere.
 
     Raises:
         InsufficientResources: There are too many already.
     """
     state = step.state
-    place = step.names.directory.place_of(name) if step.names.directory is not None else ""
-    # A name keeps the outgoing queue that it has, so that nothing overtakes what waits there; a new
-    # name of a place that is known joins the others.
-    outgoing = state.outgoing.get(name.key()) or _joined(step, name, place)
+    outgoing = known_outgoing(step, name)
     if outgoing is None:
         if len(state.outgoing) >= OUTGOING_QUEUES_MAX:
             raise InsufficientResources(f"there are {OUTGOING_QUEUES_MAX} outgoing queues already")
@@ -191,38 +212,59 @@ def outgoing_for(step: Step, name: FormatName, *, stranger: bool = False) -> Out
                 number=state.next_number,
                 name=name,
                 marked=True,
-                **({"for_strangers": True} if stranger else {}),
+                for_strangers=stranger,
+                homes=_homes(step, name, homes) if answer else None,
             ),
             forced=False,
         )
         outgoing = state.outgoing[name.key()]
         if name.kind is Kind.PRIVATE:
             step.names.by_guid.setdefault(name.guid, []).append(outgoing)
+        place = _place_of(step, name)
         if place:
             step.names.places[place] = outgoing
-    elif outgoing.for_strangers and not stranger:
-        step.setup(OutgoingWanted(number=outgoing.number), forced=False)
+        return outgoing
+    shares = name.key() != outgoing.name.key()
+    if shares and state.aliases.get(name.key()) is not outgoing:
+        if len(state.aliases) >= OUTGOING_NAMES_MAX:
+            raise InsufficientResources(f"outgoing queues have {OUTGOING_NAMES_MAX} more names")
+        step.setup(AliasJoined(number=outgoing.number, name=str(name)), forced=False)
+    if (outgoing.for_strangers and not stranger) or (outgoing.homes is not None and not answer):
+        step.setup(OutgoingWanted(number=outgoing.number, answers=answer), forced=False)
     return outgoing
 
 
-def _joined(step: Step, name: FormatName, place: str) -> OutgoingQueue | None:
-    """The outgoing queue of another name for the same place; it is durable that they share it.
+def _homes(
+    step: Step, name: FormatName, homes: frozenset[str] | None
+) -> tuple[str, ...] | None:  # fmt: skip
+    if homes is None or name.kind is not Kind.DIRECT:
+        return None
+    # As long as every sender was free, nobody has said where answers go.
+    return tuple(sorted(homes)) if homes or step.state.homes_kept else None
 
-    What has been joined stays joined while no directory can be read, or a name would overtake
-    itself; it ends when a directory does not say any more that the two names are one place.
+
+def known_outgoing(step: Step, name: FormatName) -> OutgoingQueue | None:
+    """The outgoing queue that a name has, or that of another name for the same place, which it
+    shares from its first use on; None: there is none yet.
+
+    A name keeps the outgoing queue that it has, so that nothing overtakes what waits there. What
+    has been joined stays joined while no directory can be read, or a name would overtake itself; it
+    ends when a directory does not say any more that the two names are one place.
     """
     state = step.state
-    outgoing = state.aliases.get(name.key())
+    outgoing = state.outgoing.get(name.key())
+    if outgoing is not None:
+        return outgoing
+    place, outgoing = _place_of(step, name), state.aliases.get(name.key())
     if outgoing is not None:
         known = step.names.directory if step.names.mode is Mode.ONLINE else None
         if known is None or (place and place == known.place_of(outgoing.name)):
             return outgoing
-    outgoing = step.names.places.get(place)
-    if outgoing is not None:
-        if len(state.aliases) >= OUTGOING_NAMES_MAX:
-            raise InsufficientResources(f"outgoing queues have {OUTGOING_NAMES_MAX} more names")
-        step.setup(AliasJoined(number=outgoing.number, name=str(name)), forced=False)
-    return outgoing
+    return step.names.places.get(place)
+
+
+def _place_of(step: Step, name: FormatName) -> str:
+    return "" if step.names.directory is None else step.names.directory.place_of(name)
 
 
 def index_by_guid(step: Step) -> None:
@@ -256,6 +298,37 @@ def computer_of(step: Step, name: FormatName) -> Computer | None:
         if queue is None
         else step.names.directory.computer(queue.computer) or Computer(queue.computer)
     )
+
+
+def lead_of(step: Step, outgoing: OutgoingQueue) -> tuple[str, str, bytes] | None:
+    """Where the manager of a public queue is found: protocol and host of a name, or its GUID alone.
+    None before anybody knows (DL-14).
+
+    The directory goes first. Where it does not say, a direct name that was joined to the queue
+    still leads there; and a manager that has answered under the name has what it was given, also if
+    the queue has left the directory since.
+    """
+    computer = computer_of(step, outgoing.name)
+    if computer is not None:
+        return "OS", computer.name, computer.guid
+    direct = direct_name_of(outgoing)
+    if direct is not None:
+        return direct.protocol, direct.host, NO_GUID
+    guid = step.state.bindings.guid_of(outgoing.bound_name)
+    directory = step.names.directory
+    known = directory.computer_of(guid) if directory is not None and guid else None
+    if known is not None:
+        return "OS", known.name, guid
+    return ("", "", guid) if guid else None
+
+
+def direct_name_of(outgoing: OutgoingQueue) -> FormatName | None:
+    """A direct name that shares the outgoing queue of a public one (EOD-3)."""
+    for text in outgoing.also.values():
+        (name,) = parse_format_name(text)
+        if name.kind is Kind.DIRECT:
+            return name
+    return None
 
 
 def find_outgoing(step: Step, text: str) -> OutgoingQueue:

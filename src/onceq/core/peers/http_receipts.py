@@ -59,8 +59,9 @@ def learn_address(
 def _way(step: Step, name: str, source: bytes) -> OutgoingQueue | None:
     try:
         return outgoing_for(
-            step, parse_format_name(f"DIRECT={name}")[0], stranger=not known(step, source)
-        )
+            step, parse_format_name(f"DIRECT={name}")[0], stranger=not known(step, source),
+            answer=True,
+        )  # fmt: skip
     except InsufficientResources as error:
         step.notice("no outgoing queue for receipts", name, address=name, reason=error.text)
         return None

@@ -40,9 +40,10 @@ from onceq.core.state.records import Change
 from onceq.core.state.setups import LifeBegun, PlacesBegun, StreamsGoOn
 from onceq.core.state.state import State
 from onceq.core.step.step import Step
+from onceq.core.step.units import KEY_BYTES
 from onceq.model.limits import MESSAGE_NUMBER_MAX, PLACES_AHEAD_MAX, PLACES_AHEAD_MIN
 
-ENTROPY_BYTES: Final = 24
+ENTROPY_BYTES: Final = 24 + KEY_BYTES
 ORDINAL_MAX: Final = 0xFFFF_FFFE
 """Behind it the next stamp begins."""
 _HALF: Final = 0x7FFF_FFFF

@@ -135,19 +135,22 @@ def sweep(step: Step) -> None:
 
 def idle(step: Step, among: Iterable[OutgoingQueue]) -> list[OutgoingQueue]:
     """Those outgoing queues that nothing is in and nobody uses."""
+    empty = [
+        outgoing
+        for outgoing in among
+        if not len(outgoing) and not outgoing.paused_s
+        and outgoing.link in (Link.NONE, Link.PUT_OFF)
+        and not step.state.doubts.concern(outgoing.number)
+    ]  # fmt: skip
+    if not empty:
+        return []
     used = {
         target.queue.number
         for tx in step.units.all()
         for prepared in tx.sends
         for target in prepared.targets
     } | {handle.queue for handle in step.readers.handles.values()}
-    return [
-        outgoing
-        for outgoing in among
-        if not len(outgoing) and not outgoing.paused_s and outgoing.number not in used
-        and outgoing.link in (Link.NONE, Link.PUT_OFF)
-        and not step.state.doubts.concern(outgoing.number)
-    ]  # fmt: skip
+    return [outgoing for outgoing in empty if outgoing.number not in used]
 
 
 def forget(step: Step, found: list[OutgoingQueue], *, forced: bool = True) -> None:

@@ -7,25 +7,31 @@ its own, and through a router. Messages count only under the GUID of their sessi
 manager that the configuration names as a router. What else comes is ignored, counted, and told of
 at most once an hour for each address.
 
-Without TLS the GUID of a session is a claim; what that leaves open is in
+Without TLS the GUID of a session is a claim, which is judged by what is known of that GUID and of
+the address (``model/identification.py``); what that leaves open is in
 ``docs/decisions/0011-whose-word-counts.md``, with what holds over HTTP.
 
-Upholds: I10 (release only on truth), I13, I24.
+Upholds: I10 (release only on truth), I13, I24, I28.
 """
 
 from __future__ import annotations
 
-from onceq.core.names.resolve import outgoing_for
+from onceq.core.inputs.inputs import SessionOpened
+from onceq.core.names.resolve import computer_of, lead_of, outgoing_for
+from onceq.core.state.in_doubt_table import Doubt
 from onceq.core.state.position_block import AVAILABLE, AWAITING
-from onceq.core.state.queues import OutgoingQueue, Peer
+from onceq.core.state.proof_setups import AddressBound, PeerProven
+from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
 from onceq.core.state.setups import NameBound
-from onceq.core.state.state import ORDER_QUEUE_NUMBER
+from onceq.core.state.state import ORDER_QUEUE_NUMBER, title_of
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources
+from onceq.hidden import quote_word
 from onceq.model.classes import MessageClass
-from onceq.model.identity import guid_text
+from onceq.model.identification import Identification, Proof, why_not_guid, why_not_name
+from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.limits import REFUSED_AHEAD_MAX, STREAM_AHEAD_S_MAX
-from onceq.model.names import parse_format_name
+from onceq.model.names import Kind, parse_format_name
 from onceq.packet.acks import FinalAck, OrderAck
 from onceq.packet.arrived import ArrivedRun
 
@@ -43,6 +49,8 @@ def disbelieve(step: Step, peer: Peer, what: str, **values: object) -> None:
 FORGED = "an acknowledgment does not count: it is not from the manager that has the messages"
 IMPOSSIBLE = "an acknowledgment does not count: nothing was transmitted under its number"
 FOREIGN = "messages of another manager refused: their sender is no router of this one"
+CLAIMED = "a queue manager does not count: it is believed over TLS alone, or at another address"
+UNNAMED = "a certificate is not for the name that was asked for"
 FUTURE = "a message stream from the future refused"
 HEARSAY = "a second process with this identity does not count: a stranger tells of it"
 
@@ -67,7 +75,7 @@ def serves(
     name = outgoing.bound_name
     if not name:
         return guid == outgoing.name.guid
-    now = step.state.bindings.guid_of(name)
+    now = step.state.bindings.guid_of(name) or _in_directory(step, outgoing)
     if guid == now and (counter is None or counter >= outgoing.served_from):
         return True
     if any(
@@ -79,6 +87,32 @@ def serves(
         return False
     # What was acknowledged before names were bound may end by anybody's word, as it did then.
     return counter is None or outgoing.ordered_lane.state(counter) == AWAITING
+
+
+def _in_directory(step: Step, outgoing: OutgoingQueue) -> bytes:
+    """Who has a public queue, as the directory says; empty if it is not known. Nobody may have
+    answered for it yet: what waits there may have been sent by a copy of this manager.
+
+    That is no neighbour's word: the directory is a file, in which a manager cannot register another
+    one's queue or name (``directory/book.py``), and whoever is connected to by it must have that
+    GUID (``core/transfer/connecting.py``)."""
+    name = outgoing.name
+    computer = computer_of(step, name) if name.kind is Kind.PUBLIC else None
+    return b"" if computer is None or computer.guid == NO_GUID else computer.guid
+
+
+def settles(step: Step, peer: Peer, doubt: Doubt, guid: bytes) -> bool:
+    """Whether the word of a manager counts about a message in doubt: of those that it may have been
+    transmitted to, and not of one that answers under their name since.
+
+    Args:
+        peer: The session that it comes on.
+        guid: The manager that speaks.
+    """
+    if doubt.given:
+        return guid in doubt.given and not peer.http
+    queue = step.state.all_queues.get(doubt.outgoing)
+    return not isinstance(queue, OutgoingQueue) or serves(step, peer, queue, guid)
 
 
 def believes_order_ack(step: Step, peer: Peer, ack: OrderAck) -> bool:
@@ -109,10 +143,11 @@ def believes_final_ack(step: Step, peer: Peer, ack: FinalAck) -> bool:
     state = step.state
     doubt = state.doubts.find(ack.stream, ack.number)
     if doubt is not None:
-        queue = state.all_queues.get(doubt.outgoing)
-        if not isinstance(queue, OutgoingQueue) or serves(step, peer, queue, ack.acker):
+        if settles(step, peer, doubt, ack.acker):
             return True
-        disbelieve(step, peer, FORGED, claims=guid_text(ack.acker), queue=str(queue.name))
+        queue = state.all_queues.get(doubt.outgoing)
+        name = title_of(queue) if queue is not None else ""
+        disbelieve(step, peer, FORGED, claims=guid_text(ack.acker), queue=name)
         return False
     outgoing = state.streams.get(ack.stream)
     if outgoing is None:
@@ -149,6 +184,27 @@ def _told_on_the_way(step: Step, peer: Peer, outgoing: OutgoingQueue, ack: Final
     return step.state.bindings.guid_of(router_name(via)) == peer.peer
 
 
+def refused_later(step: Step, peer: Peer, ack: FinalAck) -> bool:
+    """Whether a repetition has ended, and another manager says so than the one that the message is
+    for: the one that answers a post over HTTP (400), or a router. It has seen this transmission,
+    and not the ones before it."""
+    doubt = step.state.doubts.find(ack.stream, ack.number)
+    outgoing = step.state.streams.get(ack.stream)
+    if doubt is not None:
+        asked = step.state.all_queues.get(doubt.outgoing)
+        outgoing = asked if isinstance(asked, OutgoingQueue) else outgoing
+    if outgoing is None:
+        return False
+    # Receipts come over connections of their own: on this one, nothing but an answer does.
+    answered = peer.http and outgoing.session == peer.session
+    if not answered and (ack.acker == outgoing.name.guid or not _told_on_the_way(
+        step, peer, outgoing, ack
+    )):  # fmt: skip
+        return False
+    base = outgoing.base_of(ack.stream)
+    return base is None or outgoing.left_before(TRANSACTIONAL_LANE, base + ack.number)
+
+
 def _possible(
     step: Step, peer: Peer, outgoing: OutgoingQueue, ack: OrderAck | FinalAck, counter: int
 ) -> bool:
@@ -165,7 +221,9 @@ def speaks_for(step: Step, peer: Peer, run: ArrivedRun) -> str:
     """Why a session may not bring a run of another manager; "" if it may."""
     routers = {router_name(via) for via in step.names.routes_to.values()}
     if any(step.state.bindings.guid_of(name) == peer.peer for name in routers):
-        return ""
+        if peer.who.proof is Proof.CERTIFICATE or not has_proof(step, peer.who, run.source):
+            return ""
+        return why_not_guid(peer.who, run.source, proven=True)
     disbelieve(step, peer, FOREIGN, claims=guid_text(run.source))
     return (
         f"it sent messages of another queue manager, {guid_text(run.source)}, and is not a router "
@@ -244,18 +302,107 @@ def bind(step: Step, outgoing: OutgoingQueue, peer: Peer) -> None:
                     address=peer.address)  # fmt: skip
 
 
-def pinned_to_another(step: Step, outgoing: OutgoingQueue, guid: bytes) -> str:
-    """Why a manager may not serve an outgoing queue, where names are pinned; "" if it may."""
-    name = connected_name(step, outgoing)
-    known = step.state.bindings.get(name) if name else None
-    if not step.settings.pin_peers or known is None or known.guid == guid:
+def has_proof(step: Step, who: Identification, guid: bytes) -> bool:
+    """Whether a queue manager is believed with a certificate alone: it has shown one before, was
+    given one here, or has rights as one that shows one."""
+    if step.state.proofs.proven(guid) or guid in step.doors.issued:
+        return True
+    # Where nothing can be proven, such a right is of no use, and says nothing.
+    return who.proof is Proof.ADDRESS and step.state.policy.names_peer(guid)
+
+
+def not_believed(step: Step, item: SessionOpened) -> str:
+    """Why a session does not count for whom it says that it is; "" if it does, which is
+    remembered."""
+    if item.http:
         return ""
-    step.sessions.disbelieved[MOVED] += 1
-    step.notice(MOVED, name, name=name, before=guid_text(known.guid), now=guid_text(guid))
-    return (
-        f"another queue manager ({guid_text(guid)}) answers under {name} than before "
-        f"({guid_text(known.guid)}), and pin_peers is set: 'onceq peer forget {name}' lets it"
+    who, proofs = item.who, step.state.proofs
+    before = proofs.at(who.actor.name) if who.proof is Proof.ADDRESS else b""
+    reason = why_not_guid(
+        who, item.peer, proven=has_proof(step, who, item.peer), before=(before,) if before else ()
     )
+    if reason:
+        step.sessions.disbelieved[CLAIMED] += 1
+        step.notice(CLAIMED, item.address, address=item.address, claims=guid_text(item.peer))
+        return reason
+    if proofs.full:
+        return ""
+    if who.proof is Proof.CERTIFICATE and not proofs.proven(item.peer):
+        step.setup(PeerProven(guid=item.peer), forced=False)
+    elif who.proof is Proof.ADDRESS and not (before or who.guids):
+        step.setup(AddressBound(address=who.actor.name, guid=item.peer))
+    return ""
+
+
+def unproven_sessions(step: Step, guid: bytes) -> list[int]:
+    """Sessions that were believed without a certificate for one that has a proof by now."""
+    peers = (step.sessions.peers[number] for number in sorted(step.sessions.of.get(guid, ())))
+    return [
+        peer.session for peer in peers
+        if not peer.http and peer.who.proof not in (Proof.CERTIFICATE, Proof.ITSELF)
+        and has_proof(step, peer.who, guid)
+    ]  # fmt: skip
+
+
+def may_not_serve(step: Step, outgoing: OutgoingQueue, who: Identification, guid: bytes) -> str:
+    """Why a manager may not be given what waits in an outgoing queue; "" if it may."""
+    if outgoing.over_http or who.proof is Proof.ITSELF or _looked_for(step, outgoing) == guid:
+        return ""
+    name, to = connected_name(step, outgoing), outgoing.name.guid
+    plain = who.proof is not Proof.CERTIFICATE
+    if plain and outgoing.name.kind is Kind.PRIVATE and to != guid and has_proof(step, who, to):
+        return why_not_guid(who, to, proven=True)
+    known = step.state.bindings.get(name) if name else None
+    bound = known.guid if known is not None else b""
+    host = _asked_for(step, outgoing)
+    if not bound and host and _registered(step, host) == guid:
+        return ""
+    pinned = pins(step) or (plain and bool(bound) and has_proof(step, who, bound))
+    reason = why_not_name(who, guid, host, bound, pinned=pinned) if name else ""
+    if not reason:
+        return ""
+    step.sessions.disbelieved[MOVED if bound else UNNAMED] += 1
+    step.notice(MOVED if bound else UNNAMED, name, name=name, before=guid_text(bound or NO_GUID),
+                now=guid_text(guid))  # fmt: skip
+    if bound:
+        return (
+            f"{reason}, and names stay with whom they had: to let it, onceq peer forget "
+            f"{quote_word(name)}"
+        )
+    return (
+        f"{reason}: correct the address of {host} in [peers] in onceq.toml, in the directory or in "
+        f"DNS; if {host} is one more name of that queue manager, "
+        f"onceq peer forget {quote_word(host)} --to {guid_text(guid)} says so"
+    )
+
+
+def pins(step: Step) -> bool:
+    """Whether a name stays with the manager that has answered under it."""
+    return step.settings.pin_peers or step.doors.identity
+
+
+def _asked_for(step: Step, outgoing: OutgoingQueue) -> str:
+    """The computer that is looked for by its name or address; "": a GUID is."""
+    name = outgoing.name
+    if name.kind is Kind.PRIVATE:
+        return step.names.routes_to.get(name.guid, "")
+    lead = lead_of(step, outgoing) if name.kind is Kind.PUBLIC else None
+    return lead[1] if lead is not None else name.host
+
+
+def _looked_for(step: Step, outgoing: OutgoingQueue) -> bytes:
+    """The queue manager that has the queue by its name, or by the directory."""
+    if outgoing.name.kind is Kind.PRIVATE:
+        return outgoing.name.guid
+    lead = lead_of(step, outgoing) if outgoing.name.kind is Kind.PUBLIC else None
+    return lead[2] if lead is not None and lead[2] != NO_GUID else b""
+
+
+def _registered(step: Step, host: str) -> bytes:
+    """Who has a name by the directory, in which nobody can take that of another one."""
+    directory = step.names.directory
+    entry = directory.computer(host) if directory is not None else None
+    return entry.guid if entry is not None and entry.guid != NO_GUID else b""
 
 
 def rebind(step: Step, name: str, guid: bytes, *, by_hand: bool = False) -> None:

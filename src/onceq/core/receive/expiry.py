@@ -13,6 +13,7 @@ from __future__ import annotations
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.portions import ENDED_AT_ONCE, share_of
 from onceq.core.ending.table import Ending
+from onceq.core.receive import poison
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import Op, RangeChange
@@ -54,6 +55,8 @@ def expire_some(step: Step, queue: Queue, index: int, count_max: int) -> int:
     """Take out of a lane what was not received in time, up to so many messages; returns how many
     these are."""
     build, total = ChangeBuilder(step), 0
+    if queue.sub:
+        count_max = min(count_max, ENDED_AT_ONCE)  # They may be set aside, one by one.
     for first, count in queue.lanes[index].expired(step.now.wall_s, (AVAILABLE,), count_max):
         _end(build, queue, index, first, count)
         total += count
@@ -62,5 +65,7 @@ def expire_some(step: Step, queue: Queue, index: int, count_max: int) -> int:
 
 
 def _end(build: ChangeBuilder, queue: Queue, index: int, first: int, count: int) -> None:
+    if queue.sub and poison.set_aside(build, queue, index, first, count):
+        return
     move = RangeChange(Op.END, queue.number, index, first, count, MessageClass.NACK_RECEIVE_TIMEOUT)
     end_range(build, move, Ending.NOT_RECEIVED, MessageClass.NACK_RECEIVE_TIMEOUT)

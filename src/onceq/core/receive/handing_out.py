@@ -29,6 +29,7 @@ def handed(queue: AnyQueue, places: list[Place]) -> Handed:
         ((0, reason),) if reason is not None else (),
         ((0, *lane.moved[counter]),) if counter in lane.moved else (),
         ((0, lane.notes[counter]),) if counter in lane.notes else (),
+        ((0, *lane.failures[counter]),) if counter in lane.failures else (),
     )
 
 
@@ -40,6 +41,7 @@ def _handed_runs(queue: AnyQueue, places: list[Place]) -> Handed:
     classes: list[tuple[int, int]] = []
     moves: list[tuple[int, int, int]] = []
     notes: list[tuple[int, int]] = []
+    failures: list[tuple[int, int, str]] = []
     for index, first, count in places:
         lane = queue.lanes[index]
         pieces += lane.extents(first, count)
@@ -58,11 +60,16 @@ def _handed_runs(queue: AnyQueue, places: list[Place]) -> Handed:
                     classes.append((at + i, reason))
                 if first + i in lane.notes:
                     notes.append((at + i, lane.notes[first + i]))
+        if lane.failures:
+            at = len(lookups)
+            known = ((i, lane.failures.get(first + i)) for i in range(count))
+            failures += [(at + i, *failure) for i, failure in known if failure is not None]
         lookups.extend(range(base, base + count))
         if lane.aborts:
             aborts.extend(lane.aborts.get(c, 0) for c in range(first, first + count))
         else:
             aborts.frombytes(bytes(count * aborts.itemsize))
     return Handed(
-        tuple(pieces), lengths, lookups, arrived, aborts, tuple(classes), tuple(moves), tuple(notes)
+        tuple(pieces), lengths, lookups, arrived, aborts, tuple(classes), tuple(moves),
+        tuple(notes), tuple(failures),
     )  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from onceq.core.names.resolve import destinations, find_source, one_name
+from onceq.core.names.queue_kinds import kind_of
+from onceq.core.names.resolve import destinations, find_queue, find_source, one_name
 from onceq.core.receive.subqueues import ensure
 from onceq.core.state.queues import Handle, OutgoingQueue, Queue
 from onceq.core.step.shares import by_entry, room_for_owner
@@ -55,14 +56,10 @@ def _open_to_send(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
         check_send(element, transactional=False)
     targets = destinations(step, item.name, transactional=False)
     number = targets[0].queue.number if len(targets) == 1 else 0
-    handle = Handle(item.owner, number, item.access, item.share)
+    handle = Handle(item.owner, number, item.access, item.share, said=targets[0].said)
     local = all(isinstance(target.queue, Queue) for target in targets)
-    kinds = {
-        t.queue.properties.transactional if isinstance(t.queue, Queue) else None for t in targets
-    }
     places = tuple(target.queue.number for target in targets)
-    kind = kinds.pop() if len(kinds) == 1 else None
-    return handle, Opened(step.readers.next_handle, local, kind, places=places)
+    return handle, Opened(step.readers.next_handle, local, kind_of(targets), places=places)
 
 
 def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
@@ -70,7 +67,7 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
     may_receive(element)
     if item.access is Access.MOVE and item.share is not Share.DENY_NONE:
         raise UnsupportedAccessMode("a queue opened for move cannot deny others to receive")
-    sub = ensure(step, item.name)
+    sub = ensure(step, item.name, item.owner)
     queue = find_source(step, item.name) if sub is None else sub
     if isinstance(queue, OutgoingQueue):
         if item.access is not Access.PEEK:
@@ -78,7 +75,7 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
         handle = Handle(item.owner, queue.number, item.access, item.share)
         return handle, Opened(step.readers.next_handle, False, None)
     end_overdue(step, queue)
-    _check_sharing(queue, item.access, item.share)
+    _check_sharing(step, queue, item.access, item.share)
     handle = Handle(
         item.owner, queue.number, item.access, item.share, who=item.note, since_s=step.now.wall_s
     )
@@ -90,7 +87,7 @@ def _open_to_receive(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
     return handle, Opened(step.readers.next_handle, True, queue.properties.transactional, turn)
 
 
-def _check_sharing(queue: Queue, access: Access, share: Share) -> None:
+def _check_sharing(step: Step, queue: Queue, access: Access, share: Share) -> None:
     """The table of Q-41, for the one that comes later."""
     # Whoever denies nothing is excluded only by those who do.
     for held in (queue.handles if share is Share.DENY_RECEIVE else queue.denying).values():
@@ -103,24 +100,29 @@ def _check_sharing(queue: Queue, access: Access, share: Share) -> None:
         excludes = held.access is Access.RECEIVE and share is Share.DENY_RECEIVE
         if excluded or excludes:
             if excluded:
-                raise denied(queue, held)
+                raise _denied(step, queue, held)
             raise SharingViolation(
-                f"queue {queue.properties.name} is open for receiving elsewhere{_who(held)}"
+                f"queue {queue.properties.name} is open for receiving elsewhere"
+                f"{_holder(step, held)}"
             )
 
 
-def denied(queue: Queue, held: Handle) -> SharingViolation:
-    """Somebody has a queue for himself."""
+def _denied(step: Step, queue: Queue, held: Handle) -> SharingViolation:
+    """Somebody has a queue alone. Only those hear it who have a right there."""
     return SharingViolation(
-        f"queue {queue.properties.name} is open elsewhere, which denies receiving{_who(held)}"
+        f"queue {queue.properties.name} is open elsewhere, which denies receiving"
+        f"{_holder(step, held)}"
     )
 
 
-def _who(held: Handle) -> str:
-    if not held.who:
-        return ""
+def _holder(step: Step, held: Handle) -> str:
+    """Who it is, as the queue manager knows it, and what he says of himself."""
+    actor = step.actors.get(held.owner)
+    names = [str(actor)] if actor is not None else []
+    names += [held.who] if held.who else []
     clock = f"{held.since_s // 3600 % 24:02}:{held.since_s // 60 % 60:02}:{held.since_s % 60:02}"
-    return f" (held by {held.who} since {clock} UTC)"
+    who = ", ".join(names) or "the process that runs the queue manager"
+    return f" (held by {who} since {clock} UTC)"
 
 
 def check_receive(step: Step, queue: Queue, item: Receive) -> None:
@@ -137,7 +139,7 @@ def check_receive(step: Step, queue: Queue, item: Receive) -> None:
     if not item.peek and queue.denying:
         end_overdue(step, queue)
         for held in queue.denying.values():
-            raise denied(queue, held)
+            raise _denied(step, queue, held)
 
 
 def check_alive(step: Step, item: Receive) -> None:
@@ -187,13 +189,27 @@ def end_overdue(step: Step, queue: Queue) -> None:
             )  # fmt: skip
 
 
+def release(step: Step, name: str) -> int:
+    """End all holds of a queue, of which those who have them learn at their next receive; returns
+    how many there were. Raises QueueNotFound."""
+    queue = find_queue(step, name)
+    held = list(queue.denying.items())
+    for number, handle in held:
+        step.act_notice(
+            "a hold was ended by an operator", queue=queue.properties.name,
+            holder=_holder(step, handle).strip(" ()"),
+        )  # fmt: skip
+        close_handle(step, number)
+    return len(held)
+
+
 def check_sharing(step: Step, queue: Queue, owner: int) -> None:
     """Whether an owner may take messages without a handle: nobody else denies it."""
     if queue.denying:
         end_overdue(step, queue)
     for held in queue.denying.values():
         if held.owner != owner:
-            raise denied(queue, held)
+            raise _denied(step, queue, held)
 
 
 def close_handle(step: Step, number: int) -> None:

@@ -9,15 +9,13 @@ Upholds: I16, I17 (a move of an open transaction is undone in place).
 from __future__ import annotations
 
 from onceq.core.names.resolve import find_queue
-from onceq.core.receive.handles import check_sharing
-from onceq.core.receive.receive import lock
+from onceq.core.receive.entrance import Why, check_taking, take
 from onceq.core.receive.receive_exact import held_by
 from onceq.core.receive.subqueues import ensure
 from onceq.core.state.position_block import AVAILABLE, REMOVED
 from onceq.core.state.queues import Queue, lookup_id, place_of
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.step.step import Step
-from onceq.core.step.units import HeldRange, Transaction
 from onceq.errors import (
     InvalidHandle,
     InvalidParameter,
@@ -33,7 +31,7 @@ from onceq.model.requests import Access, MoveMessage
 def move(step: Step, item: MoveMessage) -> None:
     """Move one message, at once or with a transaction; checks in the order of Q-33."""
     target = _target(step, item)
-    source = _source(step, item.queue)
+    source = _source(step, item.queue, item.owner)
     if target is source or (target.parent or target) is not (source.parent or source):
         raise InvalidParameter(
             f"{item.queue} and {target.title} are not parts of one queue: a message moves between "
@@ -53,7 +51,7 @@ def move(step: Step, item: MoveMessage) -> None:
         raise MessageLocked("another transaction holds that message")
     if item.transaction and tx is None:
         step.units.find(*key, step.now)  # says why there is none
-    check_sharing(step, source, item.owner)
+    check_taking(step, source, Why.NAMED, owner=item.owner, name=item.queue)
     if tx is None:
         change = Change(step.now.wall_s)
         change.moves.append(
@@ -64,25 +62,19 @@ def move(step: Step, item: MoveMessage) -> None:
         step.answer(item.owner, item.request, lookup_id(index, place))
         return
     if held is None:
-        held = _hold(step, tx, source, index, counter)
+        take(step, source, [(index, counter, 1)], tx)
+        held = tx.receives[-1]
     held.to, held.reason = target.number, 0
     tx.targets.add(target.number)
     step.answer(item.owner, item.request, 0)
 
 
-def _hold(step: Step, tx: Transaction, source: Queue, index: int, counter: int) -> HeldRange:
-    change = Change(step.now.wall_s)
-    lock(step, tx, source, [(index, counter, 1)], change)
-    step.record(change, forced=False)
-    return tx.receives[-1]
-
-
-def _source(step: Step, text: str) -> Queue:
+def _source(step: Step, text: str, owner: int) -> Queue:
     """Where a message is to be moved from; a subqueue that is not there holds no message."""
     try:
         return find_queue(step, text)
     except QueueNotFound:
-        made = ensure(step, text)
+        made = ensure(step, text, owner)
         if made is None:
             raise
         return made
@@ -99,7 +91,7 @@ def _target(step: Step, item: MoveMessage) -> Queue:
         assert isinstance(queue, Queue)
         return queue
     try:
-        found = ensure(step, item.to)
+        found = ensure(step, item.to, item.owner)
         return find_queue(step, item.to) if found is None else found
     except QueueNotFound as error:
         raise InvalidHandle(f"there is nothing to move to: {error.text}") from None

@@ -6,6 +6,10 @@ while, as often as ``poison_retries`` says, and after that where ``poison_then``
 keep their order. The count of moves, which a message keeps for life, tells how often it has
 been there and back.
 
+What the policy has set aside (``move:``) is for people, and has no time to be received any more.
+One whose time is over in ``;retry`` does not end there: ``poison_then`` happens to it at once,
+unless that is ``reject``.
+
 In a queue with a policy a message that was given back before is handed out alone, so that the
 others of a batch do not go down with it.
 
@@ -25,11 +29,12 @@ from onceq.core.receive.subqueues import of
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.positions import Positions
 from onceq.core.state.queues import Queue
-from onceq.core.state.records import Change, Op, RangeChange
+from onceq.core.state.records import SET_ASIDE, Change, Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.errors import InsufficientResources
 from onceq.model.classes import MessageClass
+from onceq.model.letters import POISON
 from onceq.model.queue import POISON_DEAD_LETTER, POISON_MOVE, POISON_REJECT
 from onceq.model.time import NEVER_S
 
@@ -124,21 +129,47 @@ def _divert(build: ChangeBuilder, queue: Queue, index: int, counter: int) -> boo
     # Each round is two moves: there and back.
     rounds = queue.lanes[index].moved.get(counter, (0, 0))[0] // 2
     if rule.poison_retry_after and rounds < rule.poison_retries:
-        return _shift(build, queue, index, counter, RETRY)
+        return _shift(build, queue, index, counter, RETRY, reason=0)
     if rule.poison_then.startswith(POISON_MOVE):
         sub = rule.poison_then.removeprefix(POISON_MOVE)
-        return _shift(build, queue, index, counter, sub)
-    assert rule.poison_then in (POISON_DEAD_LETTER, POISON_REJECT)
-    kept = rule.poison_then == POISON_DEAD_LETTER
-    reason = MessageClass.NACK_RECEIVE_REJECTED
-    move = RangeChange(Op.END, queue.number, index, counter, 1, reason)
-    end_range(build, move, Ending.REJECTED_AND_KEPT if kept else Ending.NOT_RECEIVED, reason)
+        return _shift(build, queue, index, counter, sub, reason=SET_ASIDE)
+    _end(build, queue, index, counter, kept=rule.poison_then == POISON_DEAD_LETTER)
     return True
 
 
-def _shift(build: ChangeBuilder, queue: Queue, index: int, counter: int, sub: str) -> bool:
+def _end(build: ChangeBuilder, queue: Queue, index: int, counter: int, *, kept: bool) -> None:
+    reason = MessageClass.NACK_RECEIVE_REJECTED
+    move = RangeChange(Op.END, queue.number, index, counter, 1, reason)
+    end_range(build, move, Ending.REJECTED_AND_KEPT if kept else Ending.NOT_RECEIVED, reason)
+
+
+def set_aside(build: ChangeBuilder, sub: Queue, index: int, first: int, count: int) -> bool:
+    """The time of messages is over. Those that wait for their next attempts are set aside by the
+    policy of their queue instead of ending; whether these are such."""
+    queue = sub.parent
+    if queue is None or queue.subs.get(RETRY) is not sub or not waits(queue):
+        return False
+    then = queue.properties.poison_then
+    if then == POISON_REJECT or then.casefold() == POISON_MOVE + RETRY:
+        return False
+    for counter in range(first, first + count):
+        to = then.removeprefix(POISON_MOVE)
+        if then == POISON_DEAD_LETTER or not _shift(
+            build, sub, index, counter, to, reason=SET_ASIDE
+        ):
+            _end(build, sub, index, counter, kept=True)
+    build.step.notice(
+        "messages moved aside: their time was over while they waited for their next attempts",
+        queue.title, queue=queue.title, messages=count,
+    )  # fmt: skip
+    return True
+
+
+def _shift(
+    build: ChangeBuilder, queue: Queue, index: int, counter: int, sub: str, *, reason: int
+) -> bool:
     try:
-        to = of(build.step, queue, sub).number
+        to = of(build.step, queue.parent or queue, sub).number
     except InsufficientResources as error:
         # It stays where it is. An abort, or a restart, does not fail for the lack of a subqueue.
         build.step.notice(
@@ -146,7 +177,7 @@ def _shift(build: ChangeBuilder, queue: Queue, index: int, counter: int, sub: st
             reason=error.text,
         )  # fmt: skip
         return False
-    build.move(RangeChange(Op.SHIFT, queue.number, index, counter, 1, to=to))
+    build.move(RangeChange(Op.SHIFT, queue.number, index, counter, 1, reason, to))
     return True
 
 
@@ -169,6 +200,17 @@ def _given_back_among(lane: Positions, first: int, count: int) -> Iterable[int]:
     if count < len(lane.aborts):
         return (at for at in range(first, first + count) if at in lane.aborts)
     return sorted(at for at in lane.aborts if first <= at < first + count)
+
+
+def holds_poison(sub: Queue) -> bool:
+    """Whether a subqueue is one to which messages are moved that were received in vain too often.
+
+    The one that is used if none is named counts whatever the policy is now.
+    """
+    name = sub.sub.casefold()
+    return bool(sub.sub) and name in (
+        POISON, sub.properties.poison_then.removeprefix(POISON_MOVE).casefold()
+    )  # fmt: skip
 
 
 # ---- waiting for the next attempts -------------------------------------------------------

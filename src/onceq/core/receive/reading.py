@@ -12,17 +12,15 @@ Upholds: I2, I16 (what is held is held until the outcome), I24.
 
 from __future__ import annotations
 
-from onceq.core.ending.ending import end_range
-from onceq.core.ending.table import Ending
 from onceq.core.names.resolve import find_queue, find_source
-from onceq.core.receive.handles import check_sharing, handle_of
-from onceq.core.receive.receive import lock, range_places
+from onceq.core.receive import entrance
+from onceq.core.receive.entrance import Why, check_taking
+from onceq.core.receive.handles import handle_of
+from onceq.core.receive.receive import range_places
 from onceq.core.state.branch_table import Marks
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.readings import Read
-from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.setups import ReaderForgotten
-from onceq.core.state.state import title_of
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.step.units import CopiedRange, HeldRange
@@ -35,10 +33,8 @@ from onceq.errors import (
     UnsupportedAccessMode,
     UsageError,
 )
-from onceq.model.classes import MessageClass
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.requests import ForgetReader, Share, TakeRead
-from onceq.model.views.queues import ReaderView
 
 Place = tuple[int, int, int]
 
@@ -56,16 +52,11 @@ def take(step: Step, item: TakeRead) -> None:
             raise BranchState("a branch of an external transaction does not say who has read")
         if not queue.properties.transactional:
             raise TransactionUsage(f"{item.queue} is not transactional")
-        change = Change(step.now.wall_s)
-        kind = CopiedRange if item.keep else HeldRange
-        lock(step, tx, queue, places, change, kind=kind)
+        entrance.take(step, queue, places, tx, kind=CopiedRange if item.keep else HeldRange)
         tx.reads.append(read)
-        step.record(change, forced=False)
     else:
         build = ChangeBuilder(step)
-        for index, first, count in places:
-            move = RangeChange(Op.REMOVE, queue.number, index, first, count)
-            end_range(build, move, Ending.RECEIVED, MessageClass.ACK_RECEIVE, copied=item.keep)
+        entrance.remove(build, queue, places, copied=item.keep)
         build.change.marks = Marks(reads=(read,))
         step.record(build.change)
     step.answer(item.owner, item.request, sum(place[2] for place in places))
@@ -80,7 +71,7 @@ def _source(step: Step, item: TakeRead) -> Queue:
         held = handle_of(step, item.owner, item.handle)
         if held.queue != queue.number or held.share is not Share.DENY_RECEIVE:
             raise InvalidHandle(f"{item.queue} is not held so that others cannot receive")
-    check_sharing(step, queue, item.owner)
+    check_taking(step, queue, Why.NAMED, owner=item.owner, name=item.queue)
     return queue
 
 
@@ -105,22 +96,3 @@ def forget(step: Step, item: ForgetReader) -> None:
         raise UsageError(f"no reader {item.reader!r} of {item.queue} is remembered")
     step.setup(ReaderForgotten(queue=queue.number, reader=item.reader))
     step.answer(item.owner, item.request, None)
-
-
-def views(step: Step, name: str) -> list[ReaderView]:
-    """The readers of a queue, or of all, those that have read last first."""
-    table = step.state.readings
-    if name:
-        queue = find_queue(step, name)
-        found = [(queue.number, *one) for one in table.of(queue.number).items()]
-    else:
-        found = list(table)
-    shown = [
-        ReaderView(
-            title_of(step.state.all_queues[number]), reader, one.query, one.to, one.at_s, one.who
-        )
-        for number, reader, one in found
-        if number in step.state.all_queues
-    ]
-    shown.reverse()  # of one second, too, the last comes first
-    return sorted(shown, key=lambda one: -one.since)

@@ -18,24 +18,26 @@ from heapq import heapify
 from itertools import islice
 from typing import Final
 
-from onceq.core.ending.ending import end_range
-from onceq.core.ending.table import Ending
 from onceq.core.names.resolve import find_source, is_local, one_name
 from onceq.core.receive import cursors, subqueues
+from onceq.core.receive.entrance import (
+    Why,
+    check_receive_from,
+    check_taking,
+    nothing,
+    paused,
+    take,
+)
 from onceq.core.receive.expiry import expire, expire_at
 from onceq.core.receive.handing_out import handed
-from onceq.core.receive.handles import check_alive, check_receive, check_sharing
+from onceq.core.receive.handles import check_alive
 from onceq.core.receive.lookup import Place, ordered, visible, with_shown
 from onceq.core.receive.lookup import find as find_place
-from onceq.core.receive.paused import nothing, paused
 from onceq.core.receive.poison import alone
 from onceq.core.state.position_block import AVAILABLE, REMOVED
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue, lookup_id, place_of
-from onceq.core.state.records import Change, Op, RangeChange
-from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.shares import by_key, room_for_owner
 from onceq.core.step.step import Step, Timer
-from onceq.core.step.units import HeldRange, Transaction
 from onceq.errors import (
     InsufficientResources,
     InvalidParameter,
@@ -47,11 +49,9 @@ from onceq.errors import (
     TransactionUsage,
     UnsupportedFormatName,
 )
-from onceq.model.classes import MessageClass
 from onceq.model.limits import (
     RECEIVE_BYTES_MAX,
     RECEIVE_MESSAGES_MAX,
-    TRANSACTION_MESSAGES_MAX,
     WAITING_READERS_MAX,
 )
 from onceq.model.requests import CancelReceive, Pick, Receive, Remove, Seek
@@ -86,7 +86,7 @@ def receive(step: Step, item: Receive) -> None:
     assert isinstance(queue, Queue)
     if queue.number not in step.state.all_queues:
         # A subqueue that ``_absent`` made up: now that somebody waits at it, it has to be there.
-        made = subqueues.ensure(step, item.queue)
+        made = subqueues.ensure(step, item.queue, item.owner)
         assert made is not None, "only a subqueue can be missing"
         queue = made
     step.readers.wait(queue, item)
@@ -125,18 +125,10 @@ def _checked(step: Step, item: Receive) -> AnyQueue:
             f"{item.queue} is an outgoing queue: it can only be peeked; 'outgoing remove' takes a "
             "message out of it, which then never arrives"
         )
-    if item.transaction:
-        if item.peek:
-            raise TransactionUsage("peek has no meaning in a transaction (RCV-11)")
-        tx = step.units.find(item.owner, item.transaction, step.now)
-        assert isinstance(queue, Queue)
-        # A branch may be prepared, and a promise about express messages could not be kept.
-        if not queue.properties.transactional and not (item.hold and tx.xid is None):
-            raise TransactionUsage(
-                f"{item.queue} is not transactional: it cannot be received from in a transaction"
-            )
-    if isinstance(queue, Queue) and (item.handle or queue.handles):
-        check_receive(step, queue, item)
+    if item.transaction and item.peek:
+        raise TransactionUsage("peek has no meaning in a transaction (RCV-11)")
+    if type(queue) is Queue and (item.transaction or item.handle or queue.handles):
+        check_receive_from(step, item, queue)
     if item.cursor:
         cursors.check(step, item, queue)
     if item.allow_peek and (item.peek or not item.transaction):
@@ -248,41 +240,17 @@ def _hand_out(step: Step, item: Receive, queue: AnyQueue, places: list[Place]) -
     if item.pick and item.peek:
         answer.pick = Pick(item.pick, item.value)
     if not item.peek:
+        tx = None
         if item.transaction:
-            change = Change(step.now.wall_s)
             tx = step.units.find(item.owner, item.transaction, step.now)
-            lock(step, tx, queue, places, change)
             if item.allow_peek and isinstance(queue, Queue):
-                queue.shown.update((index, first) for index, first, _ in places)
-            step.record(change, forced=False)
-        else:
-            _take_out(step, queue, places)
+                queue.shown.update(
+                    (index, at)
+                    for index, first, count in places
+                    for at in range(first, first + count)
+                )
+        take(step, queue, places, tx)
     step.answer(item.owner, item.request, answer)
-
-
-def lock(
-    step: Step, tx: Transaction, queue: AnyQueue, places: list[Place], change: Change, *,
-    kind: type[HeldRange] = HeldRange,
-) -> None:  # fmt: skip
-    """Let a transaction hold what is at some places."""
-    count = sum(place[2] for place in places)
-    if tx.messages + count > TRANSACTION_MESSAGES_MAX:
-        raise InsufficientResources(
-            f"one transaction may hold {TRANSACTION_MESSAGES_MAX} messages; commit in smaller steps"
-        )
-    tx.messages += count
-    for index, first, size in places:
-        move = kind(Op.LOCK, queue.number, index, first, size)
-        change.moves.append(move)
-        tx.receives.append(move)
-
-
-def _take_out(step: Step, queue: AnyQueue, places: list[Place]) -> None:
-    build = ChangeBuilder(step)
-    for index, first, count in places:
-        move = RangeChange(Op.REMOVE, queue.number, index, first, count)
-        end_range(build, move, Ending.RECEIVED, MessageClass.ACK_RECEIVE)
-    step.record(build.change)
 
 
 def _by_lookup(step: Step, item: Receive, queue: AnyQueue) -> None:
@@ -296,6 +264,8 @@ def _by_lookup(step: Step, item: Receive, queue: AnyQueue) -> None:
         else:
             _sought(step, item, queue)
         return
+    if paused(item, queue):
+        raise nothing(item, queue)
     if isinstance(queue, Queue):
         expire_at(step, queue, *place_of(item.lookup))
     index, counter = place_of(item.lookup)
@@ -314,6 +284,8 @@ def _by_lookup(step: Step, item: Receive, queue: AnyQueue) -> None:
 
 def _sought(step: Step, item: Receive, queue: AnyQueue) -> None:
     """The first or the last message, or the one before or behind a lookup identifier."""
+    if paused(item, queue):
+        raise nothing(item, queue)
     found = find_place(queue, item.seek, item.lookup, peek=item.peek)
     if found is None:
         raise MessageNotFound(f"there is no such message in {item.queue}")
@@ -322,17 +294,10 @@ def _sought(step: Step, item: Receive, queue: AnyQueue) -> None:
 
 def remove(step: Step, item: Remove, queue: Queue) -> None:
     """Receive a range that was peeked before, without its bytes."""
-    check_sharing(step, queue, item.owner)
+    tx = step.units.find(item.owner, item.transaction, step.now) if item.transaction else None
+    check_taking(step, queue, Why.NAMED, owner=item.owner, name=item.queue, tx=tx)
     places = range_places(queue, item.first, item.last)
-    if item.transaction:
-        tx = step.units.find(item.owner, item.transaction, step.now)
-        if not queue.properties.transactional:
-            raise TransactionUsage(f"{item.queue} is not transactional")
-        change = Change(step.now.wall_s)
-        lock(step, tx, queue, places, change)
-        step.record(change, forced=False)
-    else:
-        _take_out(step, queue, places)
+    take(step, queue, places, tx)
     step.answer(item.owner, item.request, sum(place[2] for place in places))
 
 

@@ -13,13 +13,12 @@ from dataclasses import replace
 
 from onceq.core.decision import Handed
 from onceq.core.names.resolve import find_queue
+from onceq.core.receive.entrance import Why, check_taking, take
 from onceq.core.receive.handing_out import handed
-from onceq.core.receive.handles import check_sharing
 from onceq.core.receive.lookup import Place, ordered
-from onceq.core.receive.receive import lock
 from onceq.core.state.position_block import AVAILABLE, LOCKED, PURGING
 from onceq.core.state.queues import Queue, lookup_id, place_of
-from onceq.core.state.records import Change
+from onceq.core.state.setups import FailureTold
 from onceq.core.step.step import Step
 from onceq.core.step.units import HeldRange, Transaction
 from onceq.errors import InvalidParameter, MessageNotFound, TransactionUsage
@@ -84,6 +83,10 @@ def reject(step: Step, item: Reject) -> None:
         held.to = 0
         held.reason = MessageClass.NACK_RECEIVE_REJECTED
         held.keep = item.keep
+    if item.why:
+        # At once: what is prepared keeps it, and what comes back after all says so, too.
+        places = [[held.queue, held.lane, held.first, held.count] for held in marked]
+        step.setup(FailureTold(places, item.why), forced=False)
     step.answer(item.owner, item.request, None)
 
 
@@ -91,9 +94,7 @@ def claim(step: Step, item: Claim) -> None:
     """Receive exactly these messages, or none of them."""
     queue = find_queue(step, item.queue)
     tx = step.units.find(item.owner, item.transaction, step.now)
-    if not queue.properties.transactional:
-        raise TransactionUsage(f"{item.queue} is not transactional")
-    check_sharing(step, queue, item.owner)
+    check_taking(step, queue, Why.WORK, owner=item.owner, name=item.queue, tx=tx)
     places: list[Place] = []
     reached = -1
     for first, last in item.ranges:
@@ -110,9 +111,7 @@ def claim(step: Step, item: Claim) -> None:
         if free != count:
             raise MessageNotFound("somebody else has taken one of these messages")
         places.append((index, counter, count))
-    change = Change(step.now.wall_s)
-    lock(step, tx, queue, places, change)
-    step.record(change, forced=False)
+    take(step, queue, places, tx)
     step.answer(item.owner, item.request, sum(place[2] for place in places))
 
 

@@ -1,10 +1,10 @@
 """Subqueues: parts of a queue into which messages come only by a move (Q-31).
 
-A subqueue is made when it is opened or first moved to, and goes when it is empty and nobody has
-it open, waits at it or is about to move something there. Everything else about it, its quota
-included, is its parent's. Moves are in ``core/receive/move_message.py``.
+A subqueue is made when it is opened by somebody who may receive there, or first moved to. It goes
+when it is empty and nobody has it open, waits at it or is about to move something there. Everything
+else about it, its quota included, is its parent's. Moves are in ``core/receive/move_message.py``.
 
-Upholds: I24 (none is kept empty).
+Upholds: I24 (none is kept empty), I28 (who may only look makes none).
 """
 
 from __future__ import annotations
@@ -12,22 +12,36 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onceq.core.names.resolve import is_local, local_queue, one_name
+from onceq.core.rights.demands import to_hold
+from onceq.core.rights.judge import may
+from onceq.core.rights.places import place_of
 from onceq.core.state.queues import Queue
 from onceq.core.state.setups import SubqueueDropped, SubqueueMade
 from onceq.core.step.step import Step
-from onceq.errors import InsufficientResources, InvalidParameter
+from onceq.errors import InsufficientResources, InvalidParameter, QueueNotFound
 from onceq.model.limits import SUBQUEUES_MAX
 from onceq.model.names import FormatName
 
 
-def ensure(step: Step, text: str) -> Queue | None:
-    """The subqueue of that name, made now if there is none; None if it names no subqueue."""
+def ensure(step: Step, text: str, owner: int) -> Queue | None:
+    """The subqueue of that name, made now if there is none; None if it names no subqueue.
+
+    Raises:
+        QueueNotFound: It is not there, and its owner may only look: who looks makes nothing.
+    """
     if ";" not in text:
         return None
     (name,) = one_name(text)
     if not name.subqueue or not is_local(step, name):
         return None
-    return of(step, parent_of(step, name), name.subqueue)
+    parent = parent_of(step, name)
+    if name.subqueue.casefold() not in parent.subs and not may(
+        step, owner, (to_hold(place_of(parent)),)
+    ):
+        raise QueueNotFound(
+            f"there is no {text}: a subqueue is made when somebody opens it who may receive there"
+        )
+    return of(step, parent, name.subqueue)
 
 
 def of(step: Step, parent: Queue, sub: str) -> Queue:

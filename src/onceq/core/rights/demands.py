@@ -5,8 +5,12 @@ that is added later is closed until somebody thinks about it. What is the owner'
 transactions, handles, cursors) needs no right but to be there.
 
 A unit of work is judged when it is decided: by then everything that it has taken and will send must
-still be allowed. What was promised (a prepared branch) is decided by whoever may do all of its
-work, or by an operator.
+still be allowed. A promise (a prepared branch) is judged once, when it is made: who has made it
+decides it, whatever was taken away since. Another one needs the rights to do all of its work, and
+an operator needs none.
+
+Where a send goes elsewhere, the name counts that the sender has used. Names of one place share an
+outgoing queue, which has the name that came first, perhaps from somebody else.
 
 Upholds: I28.
 
@@ -18,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from onceq.core.rights.places import Place, PlaceKind, place_of, places
+from onceq.core.rights.places import Place, PlaceKind, place_of, place_sent_to, places
 from onceq.core.state.queues import Handle, Queue
 from onceq.core.state.state import queue_key_of
 from onceq.core.step.batches import CheckedBatch
@@ -26,23 +30,29 @@ from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.model import requests
 from onceq.model.jobs import JobAction, Order
+from onceq.model.patterns import ROWS, QueueName, Where, queue_name
+from onceq.model.policy import MANAGER
 from onceq.model.record import Record
-from onceq.model.requests import Access, PickBy, Request, SendItem
-from onceq.model.rights import ROWS, WHOLE, Right, queue_pattern
+from onceq.model.requests import Access, PickBy, Request, SendItem, Share
+from onceq.model.requests.xa import ROWS_ACCEPTED
+from onceq.model.rights import UNPROVEN, WHOLE, Right, means_unproven
 from onceq.model.views.ranges import RangeAsked
 from onceq.model.xid import Xid, agent_of, group_of, is_group_prefix
 
 
 class Demand(Record, frozen=True):
-    """One of these rights is needed at a queue, or over the whole queue manager ("").
+    """One of these rights is needed at a queue, at all those of a pattern, or over the whole queue
+    manager (``MANAGER``).
 
     Attributes:
         said: How whoever asks has called the queue; "": by its name.
+        somewhere: At any queue at all.
     """
 
     rights: tuple[Right, ...]
-    queue: str = ""
+    queue: Where = MANAGER
     said: str = ""
+    somewhere: bool = False
 
 
 NAMED: Final = Demand(())
@@ -50,6 +60,8 @@ NAMED: Final = Demand(())
 _OPERATE: Final = Demand((Right.OPERATE,))
 MONITOR: Final = Demand((Right.MONITOR,))
 _ADMINISTER: Final = Demand((Right.ADMINISTER,))
+_TAKES_PART: Final = Demand((Right.SEND, Right.RECEIVE, Right.JOURNAL), somewhere=True)
+"""For transactions of those without a name: something that can be done in one."""
 
 Demands = Iterable[Demand]
 
@@ -90,6 +102,14 @@ def _to_see(place: Place, *, bodies: bool) -> Demand:
     return _OPERATE if bodies else MONITOR
 
 
+def to_hold(place: Place) -> Demand:
+    """For being in the way of those who take messages there; operators may be."""
+    needed = _to_take(place)
+    if needed is _OPERATE:
+        return needed
+    return Demand((*needed.rights, Right.OPERATE), place.queue, place.said)
+
+
 def _takes(step: Step, item: Any) -> Demands:
     return map(_to_take, places(step, item.queue))
 
@@ -104,9 +124,14 @@ def _receives(step: Step, item: requests.Receive) -> Demands:
 def _opens(step: Step, item: requests.OpenQueue) -> Demands:
     if item.access is Access.SEND:
         return _to_send(step, item.name)
-    if item.access is Access.PEEK:
-        return [_to_see(place, bodies=False) for place in places(step, item.name)]
-    return map(_to_take, places(step, item.name))
+    return [_open_at(place, item.access, item.share) for place in places(step, item.name)]
+
+
+def _open_at(place: Place, access: Access, share: Share) -> Demand:
+    """For having a queue open. Who keeps others from receiving there is one of those who may."""
+    if access is Access.PEEK:
+        return to_hold(place) if share is Share.DENY_RECEIVE else _to_see(place, bodies=False)
+    return _to_take(place)
 
 
 def held(step: Step, handle: Handle) -> Demands:
@@ -114,10 +139,9 @@ def held(step: Step, handle: Handle) -> Demands:
     queue = step.state.all_queues.get(handle.queue)
     if queue is None:
         return ()
-    place = place_of(queue)
-    if handle.access is Access.SEND:
-        return (_sent_to(place),)
-    return (_to_see(place, bodies=False) if handle.access is Access.PEEK else _to_take(place),)
+    if handle.said is not None:
+        return (_sent_to(place_sent_to(queue, handle.said)),)
+    return (_open_at(place_of(queue), handle.access, handle.share),)
 
 
 def _moves(step: Step, item: requests.MoveMessage) -> Demands:
@@ -129,7 +153,7 @@ def _moves(step: Step, item: requests.MoveMessage) -> Demands:
 
 def _creates(step: Step, item: requests.CreateQueue) -> Demands:
     assert item.properties is not None, "the request was checked"
-    return (Demand((Right.CREATE,), queue_key_of(item.properties)),)
+    return (Demand((Right.CREATE,), QueueName(queue_key_of(item.properties))),)
 
 
 def _sets(step: Step, item: requests.SetQueue) -> Demands:
@@ -146,13 +170,7 @@ def _at(place: Place, right: Right) -> Demand:
 
 
 def _purges(step: Step, item: requests.PurgeQueue) -> Demands:
-    for place in places(step, item.name):
-        needed = _to_take(place)
-        yield (
-            needed
-            if needed is _OPERATE
-            else Demand((*needed.rights, Right.OPERATE), place.queue, place.said)
-        )
+    return map(to_hold, places(step, item.name))
 
 
 # ---- units of work ----------------------------------------------------------------------------
@@ -189,12 +207,20 @@ def work_of(step: Step, tx: Transaction | None) -> Iterator[Demand]:
 
 def _batch(step: Step, batch: CheckedBatch) -> Iterator[Demand]:
     for target in batch.targets:
-        yield _sent_to(place_of(target.queue))
+        yield _sent_to(place_sent_to(target.queue, target.said))
     if batch.written is None:  # of a promised one its packets are left, and they were judged
         yield from _answered(step, batch.item)
 
 
+def _begins(step: Step, item: requests.Begin | requests.Commit) -> Demands:
+    """Everybody who has a name may open a transaction."""
+    actor = step.limited.get(item.owner)
+    return (_TAKES_PART,) if actor is not None and actor.kind in UNPROVEN else ()
+
+
 def _commits(step: Step, item: requests.Commit) -> Demands:
+    if item.then:
+        yield from _begins(step, item)
     yield from sends(step, item.items)
     yield from work_of(step, step.units.transactions.get((item.owner, item.transaction)))
 
@@ -212,10 +238,11 @@ def _ends_branch(step: Step, item: requests.EndBranch) -> Demands:
 
 
 def to_decide(step: Step, owner: int, tx: Transaction | None) -> Demands:
-    """What whoever decides a branch needs: the rights to do its work. Where it has none, or decides
-    for partners as well, no right says what is at stake: then it must be his own. So must one of a
-    group that this manager decides: it has no other coordinator than who commits the group."""
-    if tx is None:
+    """What an actor that decides a branch needs. Nothing, if it has promised it: others rely on it.
+    Else the rights to do its work. Where it has none, or decides for partners as well, no right
+    says what is at stake: then it must have promised it. So for one of a group that this manager
+    decides: it has no other coordinator than who commits the group."""
+    if tx is None or (tx.branch and whose(step, tx) == step.known_by(owner)):
         return
     yield from work_of(step, tx)
     grouped = tx.xid is not None and _is_grouped(step, tx.xid)
@@ -240,7 +267,7 @@ def _to_use_rows(step: Step, owner: int, agent: str) -> Iterator[Demand]:
     had been set back; and so does who says that a note stands there, which does not."""
     if agent and _whose_rows(step, agent) not in (None, step.known_by(owner)):
         name = f"{ROWS}{agent}"
-        yield Demand((Right.SEND, Right.OPERATE), name.casefold(), name)
+        yield Demand((Right.SEND, Right.OPERATE), QueueName(name.casefold()), name)
 
 
 def _whose_rows(step: Step, agent: str) -> str | None:
@@ -256,7 +283,7 @@ def _looks_for_rows(step: Step, item: requests.AskRows) -> Demands:
     """Each look has effects: what is looked for counts as seen, and may be removed. To take a
     database as it is ends the watch over it."""
     yield NAMED
-    if item.found >= 0:
+    if item.found != ROWS_ACCEPTED:
         yield from _to_use_rows(step, item.owner, item.agent)
     elif _whose_rows(step, item.agent) != step.known_by(item.owner):
         yield _OPERATE
@@ -267,9 +294,6 @@ def _promises(step: Step, item: requests.PrepareBranch | requests.Promise) -> De
     yield from sends(step, item.items)
     yield from work_of(step, step.units.transactions.get((item.owner, item.transaction)))
     yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
-    first = step.state.branches.attempt(item.xid.gtrid)
-    if first is not None and first.by != step.known_by(item.owner):
-        yield _OPERATE  # Its parts elsewhere wait as long as anything of the attempt is prepared.
 
 
 def _decides(step: Step, item: requests.CommitBranch | requests.RollbackBranch) -> Demands:
@@ -278,7 +302,11 @@ def _decides(step: Step, item: requests.CommitBranch | requests.RollbackBranch) 
         yield _OPERATE
         return
     yield NAMED
-    yield from to_decide(step, item.owner, step.units.branches.get(item.xid))
+    tx = step.units.branches.get(item.xid)
+    undoes = isinstance(item, requests.RollbackBranch)
+    if tx is not None and undoes and whose(step, tx) == step.known_by(item.owner):
+        return  # To undo one's own work needs no right to do it.
+    yield from to_decide(step, item.owner, tx)
 
 
 def _tells(step: Step, item: requests.DecisionDone | requests.LeaveDecision) -> Demands:
@@ -323,13 +351,13 @@ def _looks(step: Step, item: requests.Look) -> Demands:
         queue = RangeAsked.of(item.name).queue
         return [_to_see(place, bodies=False) for place in places(step, queue)]
     if what == "rights":
-        return (to_see_rights(queue_pattern(item.name)),) if item.name else (NAMED,)
+        return (to_see_rights(queue_name(item.name)),) if item.name else (NAMED,)
     return (MONITOR,)
 
 
 _OPEN_LOOKS: Final = frozenset(
-    ("resolve", "list", "lists", "copies", "branches", "decisions", "groups", "transactions",
-     "queues", "queues-behind", "jobs", "job")
+    ("explain-name", "list", "lists", "copies", "branches", "decisions", "groups", "transactions",
+     "queues", "jobs", "job")
 )  # fmt: skip
 """What the directory says is for everybody who has a name; and what is not over of transactions,
 branches, groups, decisions and jobs, because whoever may end it has to find it after a crash: each
@@ -344,19 +372,22 @@ def to_see_properties(place: Place) -> Demand:
     return MONITOR
 
 
-def to_see_rights(pattern: str) -> Demand:
-    """For looking at who may do what at a queue; with "" at all of them."""
-    return Demand((Right.GET_RIGHTS, Right.MONITOR), pattern) if pattern else MONITOR
+def to_see_rights(queue: QueueName) -> Demand:
+    """For looking at who may do what at a queue; with ``MANAGER`` at all of them."""
+    return Demand((Right.GET_RIGHTS, Right.MONITOR), queue) if queue else MONITOR
 
 
 def _sets_rights(step: Step, item: requests.SetRights) -> Demands:
-    """Who may give rights gives what he has; what is about the whole manager, or holds at others,
-    only administrators give."""
-    if item.everywhere or item.rights & WHOLE or Right.CREATE in item.rights:
+    """Who may give rights gives what he has. Only administrators give what is about the whole
+    manager, what holds at others, and what lets in those who have proven nothing: they would come
+    in by the same door wherever the right is."""
+    rights, where = item.grant.rights, item.grant.pattern
+    opens = not item.take and means_unproven(item.grant.who)
+    if item.everywhere or rights & WHOLE or Right.CREATE in rights or opens:
         return (_ADMINISTER,)
-    wanted = [Demand((Right.SET_RIGHTS,), item.pattern)]
+    wanted = [Demand((Right.SET_RIGHTS,), where)]
     if not item.take:
-        wanted += [Demand((right,), item.pattern) for right in item.rights]
+        wanted += [Demand((right,), where) for right in rights]
     return wanted
 
 
@@ -417,7 +448,8 @@ TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
     requests.AskDecision: _known,
     requests.AskOutcome: _own,
     requests.AskRows: _looks_for_rows,
-    requests.Begin: _own,
+    requests.Begin: _begins,
+    requests.BeginAttempt: _known,
     requests.CancelJob: _cancels_job,
     requests.CancelReceive: _own,
     requests.Claim: _takes,

@@ -16,8 +16,11 @@ from onceq.core.state.peer_table import Peer
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.errors import AccessDenied, OnceqError, SendFailed
+from onceq.hidden import quote_word
 from onceq.model.doom import dooms
 from onceq.model.identity import guid_text
+from onceq.model.patterns import ActorPattern, QueueName, QueuePattern
+from onceq.model.policy import Policy
 from onceq.model.requests import Commit, PrepareBranch, Promise, Request, Send
 from onceq.model.rights import Actor, ActorKind, Right
 
@@ -84,18 +87,27 @@ def _require(step: Step, actor: Actor, demand: Demand) -> None:
         raise _nobody()
     if demand is NAMED or granted(step, actor, demand):
         return
-    first, said = demand.rights[0], demand.said or demand.queue
+    first, said = demand.rights[0], demand.said or str(demand.queue)
     judged = step.state.policy.judge(actor, first, demand.queue, said=said)
-    place = f" '{said}'" if said else ""
     raise AccessDenied(
-        f"access denied: {judged.because}; an administrator can grant it: onceq grant {actor} "
-        f"{first.value}{place}"
+        f"access denied: {judged.because}; an administrator can grant it: onceq grant "
+        f"{quote_word(str(ActorPattern.exactly(str(actor))))} {first.value}{_place(demand)}"
     )
+
+
+def _place(demand: Demand) -> str:
+    """Where a right is missing, as a command names it."""
+    if isinstance(demand.queue, QueuePattern):
+        return f" {quote_word(str(demand.queue))}"
+    called = demand.said or demand.queue
+    return f" {quote_word(str(QueuePattern.exactly(called)))}" if called else ""
 
 
 def granted(step: Step, actor: Actor, demand: Demand) -> bool:
     """Whether one of the rights that would do is there."""
     policy = step.state.policy
+    if demand.somewhere:
+        return any(policy.allows_somewhere(actor, right) for right in demand.rights)
     return any(policy.allows(actor, right, demand.queue) for right in demand.rights)
 
 
@@ -110,22 +122,30 @@ def _nobody() -> AccessDenied:
     return AccessDenied("access denied: whoever asks has not said who he is, and has no right here")
 
 
-def may_deliver(step: Step, peer: Peer, source: bytes, queue: str) -> bool:
+def may_deliver(step: Step, peer: Peer, source: bytes, queue: QueueName) -> bool:
     """Whether messages of a manager that come on this session may enter a queue here.
 
     Who speaks on the session is proven, or is on this computer; that it passes on what another
     manager has sent is looked at before (``passes_on``). Over HTTP the source is what the message
     says, which proves nothing: who has posted it counts.
     """
-    return step.state.policy.allows(_sender(peer, source), Right.SEND, queue)
+    return step.state.policy.allows(sender_of(peer, source), Right.SEND, queue)
 
 
 def may_deliver_somewhere(step: Step, peer: Peer, source: bytes) -> bool:
     """Whether messages of a manager that come on this session may enter any queue here."""
-    return step.state.policy.allows_somewhere(_sender(peer, source), Right.SEND)
+    return step.state.policy.allows_somewhere(sender_of(peer, source), Right.SEND)
 
 
-def _sender(peer: Peer, source: bytes) -> Actor:
+def may_post(policy: Policy, actor: Actor) -> bool:
+    """Whether an actor may send to any queue here, or have messages passed on."""
+    if actor.free or policy.allows_somewhere(actor, Right.SEND):
+        return True
+    return policy.judge(actor, Right.FORWARD).allowed
+
+
+def sender_of(peer: Peer, source: bytes) -> Actor:
+    """Whose rights count for messages of a manager that come on a session."""
     own = peer.actor.free or peer.http or source == peer.peer
     return peer.actor if own else Actor(ActorKind.PEER, guid_text(source))
 

@@ -16,6 +16,8 @@ from onceq.core.state.state import JOURNAL_BIT, queue_key_of
 from onceq.core.step.step import Step
 from onceq.errors import QueueNotFound
 from onceq.model.names import FormatName, Kind, parse_any, queue_key
+from onceq.model.patterns import QueueName
+from onceq.model.policy import MANAGER
 from onceq.model.record import Record
 from onceq.model.sending import elements_of
 
@@ -33,12 +35,12 @@ class Place(Record, frozen=True):
     """Where something is to be done.
 
     Attributes:
-        queue: Name that patterns are compared with, case-folded: of a queue here its path
+        queue: Name that rights are asked for at, case-folded: of a queue here its path
             (``private$\\orders``), of a journal that of its queue, of any other the format name.
         said: How whoever asks has called it; "": by that name.
     """
 
-    queue: str
+    queue: QueueName
     kind: PlaceKind = PlaceKind.QUEUE
     said: str = ""
 
@@ -46,16 +48,26 @@ class Place(Record, frozen=True):
 def place_of(queue: AnyQueue) -> Place:
     """The place that a queue is."""
     if isinstance(queue, OutgoingQueue):
-        return Place(str(queue.name).casefold(), PlaceKind.OUTGOING)
+        return _elsewhere(queue.name)
     if not isinstance(queue, Queue):
-        return Place("", PlaceKind.SYSTEM)
+        return Place(MANAGER, PlaceKind.SYSTEM)
     if queue.parent is not None:
         return place_of(queue.parent)
-    key = queue_key_of(queue.properties)
+    key = QueueName(queue_key_of(queue.properties))
     if not queue.system:
         return Place(key)
     # A journal has the properties of its queue.
     return Place(key, PlaceKind.JOURNAL if queue.number & JOURNAL_BIT else PlaceKind.SYSTEM)
+
+
+def place_sent_to(queue: AnyQueue, said: FormatName) -> Place:
+    """The place that a send goes to. Elsewhere it is what the sender has called it: what else is
+    sent to the same place, and under which name, is no matter of its rights."""
+    return _elsewhere(said) if isinstance(queue, OutgoingQueue) else place_of(queue)
+
+
+def _elsewhere(name: FormatName) -> Place:
+    return Place(QueueName(str(name).casefold()), PlaceKind.OUTGOING)
 
 
 def places(step: Step, text: str, *, sending: bool = False) -> Iterator[Place]:
@@ -70,10 +82,10 @@ def places(step: Step, text: str, *, sending: bool = False) -> Iterator[Place]:
 
 def _place(step: Step, name: FormatName) -> Place:
     if not is_local(step, name):
-        return Place(str(name).casefold(), PlaceKind.OUTGOING)
+        return _elsewhere(name)
     said = "" if name.kind is Kind.DIRECT else str(name)
     try:
         return replace(place_of(local_queue(step, name)), said=said)
     except QueueNotFound:
         key = queue_key(name.private, name.queue) if name.queue else str(name).casefold()
-        return Place(key, said=said)
+        return Place(QueueName(key), said=said)

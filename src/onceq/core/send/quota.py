@@ -22,7 +22,8 @@ def check_quota(step: Step, target: Target, size: int, *, transactional: bool) -
         if queue.properties.quota_kb != QUOTA_UNLIMITED_KB and over_quota(step, queue, size):
             queue_full(step, queue)
             raise InsufficientResources(
-                f"queue {queue.properties.name} is at its quota of {queue.properties.quota_kb} KB"
+                f"queue {queue.properties.name} is at its quota of {queue.properties.quota_kb} KB; "
+                "receive from it, or raise its quota_kb"
             )
     elif transactional and queue.given(step.state.stamp) > STREAM_NUMBERS_MAX:
         raise InsufficientResources(

@@ -28,6 +28,7 @@ from onceq.core.ending.report_flags import (
 from onceq.core.ending.table import FATES, Ending, Side
 from onceq.core.ending.trace_reports import trace_queue, trace_sent
 from onceq.core.names.packet_names import address_of, answer_address, check_answers, lists_of
+from onceq.core.names.queue_kinds import wrong_kind
 from onceq.core.names.resolve import destinations
 from onceq.core.peers.lives import next_stream
 from onceq.core.send.checks import check_batch, checked_size
@@ -43,11 +44,12 @@ from onceq.errors import OnceqError, StorageReserve
 from onceq.model.classes import MessageClass
 from onceq.model.doom import dooms, send_failed
 from onceq.model.identity import NO_GUID
+from onceq.model.lifetimes import check_lifetimes
 from onceq.model.limits import REST_BYTES_MIN
 from onceq.model.message import PLAIN, Delivery, Journal, Properties
 from onceq.model.requests import SendItem
 from onceq.model.run import LENGTH_TYPE, Run
-from onceq.model.settings import Settings
+from onceq.model.settings import KEEP_ALWAYS, Settings
 from onceq.model.time import NEVER_S
 from onceq.packet.address import MultiNames
 from onceq.packet.encode import encode_fronts, encode_run
@@ -79,19 +81,21 @@ def prepare(
         if properties.deliver_at or properties.delay:
             item = delays.resolved(step, item)
             properties = item.properties
-    if transactional and step.settings.xact_dead_letter_always:
+    if transactional and step.settings.xact_dead_letter == KEEP_ALWAYS:
         properties = replace(properties, journal=properties.journal | Journal.DEADLETTER)
         item = replace(item, properties=properties)
     if step.space_low:
         raise StorageReserve(
             "the disk is nearly full: sends are refused so that receiving and acknowledging can "
-            "go on; free some space or raise the quota, then send again"
+            "go on; free space on the disk or receive messages, then send again"
         )
     if tx is not None:
         if tx.lifetimes is None:
             tx.lifetimes = (properties.time_to_reach_queue, properties.time_to_be_received)
         reach, receive = tx.lifetimes
         if (reach, receive) != (properties.time_to_reach_queue, properties.time_to_be_received):
+            holds = {"time_to_reach_queue": reach, "time_to_be_received": receive}
+            check_lifetimes(holds, item.values)
             properties = replace(properties, time_to_reach_queue=reach, time_to_be_received=receive)
             item = replace(item, properties=properties)
     sent_s = step.now.wall_s - item.age_s
@@ -100,7 +104,8 @@ def prepare(
     route = step.names.routes.get(key)
     if route is None:
         route = _route(step, item, sent_s, transactional)
-        step.names.keep_route(key, route)
+        if item.destination in step.names.targets:  # or it may lead elsewhere the next time
+            step.names.keep_route(key, route)
     targets, templates = route.targets, route.templates
     if properties.deliver_at:
         delays.check_time(properties.deliver_at, route.deadlines.receive_by)
@@ -152,6 +157,10 @@ def _route(step: Step, item: SendItem, sent_s: int, transactional: bool) -> Rout
     with the same properties."""
     destination, properties = item.destination, item.properties
     targets = destinations(step, destination, transactional=transactional)
+    for target in targets:
+        queue = target.queue
+        if isinstance(queue, Queue) and queue.properties.transactional != transactional:
+            raise wrong_kind(targets, transactional=transactional)
     lists = lists_of(step, destination, properties)
     made = tuple(
         _template(step, target, properties, lists, sent_s, transactional=transactional)
@@ -184,9 +193,13 @@ def _template(
 
 
 def add_puts(
-    build: ChangeBuilder, sends: list[CheckedBatch], *, transaction: int
+    build: ChangeBuilder, sends: list[CheckedBatch], *, transaction: int, apart: bool = False
 ) -> tuple[int, int]:
     """Turn sends into packets with their numbers, in order; ``transaction`` 0 means none.
+
+    Args:
+        apart: They are a part of a transaction of which the rest is elsewhere: none of them is
+            marked as its first or its last, and nobody takes them for all of it (SND-10).
 
     Returns:
         The number of the first message, and how many there are.
@@ -199,6 +212,8 @@ def add_puts(
     first = written.message if written else take_numbers(build.step, build.change, count)
     acks: list[tuple[Run, int, int]] = []
     for part in in_order(sends, first):
+        if apart:
+            part.first, part.last, part.here = False, False, (0, 0)
         _add_put(build, part, transaction, acks)
     # What has arrived here, or was refused, is acknowledged behind all puts (ACK-17).
     for packets, level, reason in acks:
@@ -220,6 +235,8 @@ class DestinationBatch:
         index: Of the target.
         message: Number of the first message.
         first, last: Whether the first and the last of the transaction to this queue are in it.
+        here: Which messages of the transaction to this queue they are, where they are in no
+            stream (``packet/heads.py``).
     """
 
     prepared: CheckedBatch
@@ -227,6 +244,7 @@ class DestinationBatch:
     message: int
     first: bool
     last: bool
+    here: tuple[int, int]
 
     def packets(self, transaction: int, stream: int = 0, first_number: int = 0) -> tuple[Run, int]:
         """Its packets; of what is written already the lengths, and the log address.
@@ -241,7 +259,8 @@ class DestinationBatch:
         made = encode_run(
             p.templates[self.index], p.item.bodies, first_message=self.message, stream=stream,
             first_number=first_number, transaction=transaction % TRANSACTION_NUMBERS,
-            first=self.first, last=self.last, own=p.item.own,
+            here=(0, 0) if stream else self.here, first=self.first, last=self.last,
+            own=p.item.own,
         )  # fmt: skip
         return made, 0
 
@@ -256,7 +275,7 @@ class DestinationBatch:
         return encode_fronts(
             p.templates[self.index], lengths, first_message=self.message, stream=stream,
             first_number=first_number, transaction=transaction % TRANSACTION_NUMBERS,
-            first=self.first, last=self.last,
+            here=(0, 0) if stream else self.here, first=self.first, last=self.last,
         )  # fmt: skip
 
 
@@ -268,19 +287,20 @@ def in_order(sends: Sequence[CheckedBatch], message: int) -> list[DestinationBat
     """
     # One batch for one queue, which many transactions are: 0.3 us instead of 1.8.
     if len(sends) == 1 and len(sends[0].targets) == 1:
-        return [DestinationBatch(sends[0], 0, message, True, True)]
+        return [DestinationBatch(sends[0], 0, message, True, True, (message - 1, message))]
     order = [(p, index, target.queue.number) for p in sends for index, target in
              enumerate(p.targets)]  # fmt: skip
-    firsts: dict[int, int] = {}
-    lasts: dict[int, int] = {}
-    for at, (_, _, number) in enumerate(order):
-        firsts.setdefault(number, at)
-        lasts[number] = at
+    lasts = {number: at for at, (_, _, number) in enumerate(order)}
+    openings: dict[int, int] = {}
+    counts: dict[int, int] = {}
     parts: list[DestinationBatch] = []
     for at, (p, index, number) in enumerate(order):
         if not index and at:
             message += len(order[at - 1][0].item.bodies)
-        parts.append(DestinationBatch(p, index, message, firsts[number] == at, lasts[number] == at))
+        before = counts.get(number, 0)
+        counts[number] = before + len(p.item.bodies)
+        here = ((message - before - 1) & 0xFFFF_FFFF, openings.setdefault(number, message))
+        parts.append(DestinationBatch(p, index, message, not before, lasts[number] == at, here))
     return parts
 
 

@@ -9,11 +9,11 @@ Upholds: I24 (both tables are bounded; what falls out stays in doubt).
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from onceq.core.state.queues import Progress
 from onceq.core.state.records import PUT_FINAL
@@ -24,6 +24,8 @@ DOUBTS_QUEUE: Final = 6
 """Number of the hidden queue of messages in doubt (``DOUBTS_KEPT`` of ``core/state/state.py``)."""
 Place = tuple[int, int, int]
 """Queue, lane and counter of a dead letter."""
+ANYBODY: Final = b""
+"""In place of a manager: nobody is known that a message may have been given to."""
 
 
 @dataclass(slots=True)
@@ -36,6 +38,9 @@ class Doubt:
         arrived: Whether the receiver has said that it accepted it; only how it ended there is
             not known then.
         flags: What its sender asked to be told (the bits ``PUT_...``).
+        given: GUIDs of the managers that it may have been transmitted to: their word counts, and
+            nobody else's. None are known of what went over HTTP, and of a name that nobody was
+            known to answer under.
     """
 
     outgoing: int
@@ -44,6 +49,12 @@ class Doubt:
     counter: int
     arrived: bool
     flags: int = 0
+    given: tuple[bytes, ...] = ()
+
+    @property
+    def known_to(self) -> tuple[bytes, ...]:
+        """Whom to ask about it: GUIDs, or ``ANYBODY``."""
+        return self.given or (ANYBODY,)
 
 
 class OfQueue:
@@ -51,7 +62,8 @@ class OfQueue:
 
     Attributes:
         streams: Those with doubts.
-        unknown: Those of them with messages about which nothing is known, in order.
+        unknown: By manager that messages may have been given to: those of them with such messages
+            about which nothing is known, in order.
         count: How many messages these are.
         hidden: Stream and number of what is kept out of sight, and whose end nobody has promised to
             tell.
@@ -61,20 +73,22 @@ class OfQueue:
 
     def __init__(self) -> None:
         self.streams: dict[int, None] = {}
-        self.unknown: list[int] = []
+        self.unknown: dict[bytes, list[int]] = {}
         self.count = 0
         self.hidden: dict[tuple[int, int], None] = {}
 
 
 class OfStream:
     """The doubts about messages of one stream: all by number, those about which nothing is known,
-    and the largest number that was among these since they began."""
+    and the largest number that was among these since they began; and how many of these each manager
+    may have been given."""
 
-    __slots__ = ("doubts", "last", "unknown")
+    __slots__ = ("doubts", "given", "last", "unknown")
 
     def __init__(self) -> None:
         self.doubts: dict[int, Doubt] = {}
         self.unknown: dict[int, None] = {}
+        self.given = Counter[bytes]()
         self.last = 0
 
 
@@ -103,8 +117,10 @@ class Doubts:
         if doubt.queue == DOUBTS_QUEUE and not doubt.flags & PUT_FINAL:
             of.hidden[stream, number] = None
         if not doubt.arrived:
-            if not s.unknown:
-                insort(of.unknown, stream)
+            for guid in doubt.known_to:
+                if not s.given[guid]:
+                    insort(of.unknown.setdefault(guid, []), stream)
+                s.given[guid] += 1
             s.unknown[number] = None
             s.last = max(s.last, number)
             of.count += 1
@@ -119,14 +135,26 @@ class Doubts:
         found = self._streams.get(stream)
         return list(found.unknown) if found is not None else []
 
-    def streams_of(self, outgoing: int, start: int, count_max: int) -> list[tuple[int, int]]:
-        """Streams of an outgoing queue about which something is not known, in order, from one on;
-        each with a number behind which nothing is in doubt."""
+    def streams_of(
+        self, outgoing: int, managers: Iterable[bytes], start: int, count_max: int
+    ) -> list[tuple[int, int]]:
+        """Streams of an outgoing queue about which one of these managers may know something that
+        is not known here, in order, from one on; each with a number behind which nothing is in
+        doubt."""
         of = self._of.get(outgoing)
         if of is None:
             return []
-        at = bisect_left(of.unknown, start)
-        return [(one, self._streams[one].last) for one in of.unknown[at : at + count_max]]
+        found: set[int] = set()
+        for guid in managers:
+            unknown = of.unknown.get(guid, [])
+            at = bisect_left(unknown, start)
+            found.update(unknown[at : at + count_max])
+        return [(one, self._streams[one].last) for one in sorted(found)[:count_max]]
+
+    def managers_of(self, outgoing: int) -> list[bytes]:
+        """The managers that may know what is not known here of messages of an outgoing queue."""
+        of = self._of.get(outgoing)
+        return list(of.unknown) if of is not None else []
 
     def hidden(self, outgoing: int, count_max: int) -> list[Doubt]:
         """Doubts that are kept out of sight, and whose end nobody has promised to tell."""
@@ -162,9 +190,16 @@ class Doubts:
         if s.unknown.pop(number, 0) == 0:
             return
         of.count -= 1
+        for guid in s.doubts[number].known_to:
+            s.given[guid] -= 1
+            if s.given[guid]:
+                continue
+            streams = of.unknown[guid]
+            del s.given[guid], streams[bisect_left(streams, stream)]
+            if not streams:
+                del of.unknown[guid]
         if not s.unknown:
             s.last = 0
-            del of.unknown[bisect_left(of.unknown, stream)]
 
     def forget(self, queue: int, lane: int, first: int, count: int) -> None:
         """These dead letters are gone, or certain."""
@@ -199,10 +234,35 @@ class Doubts:
             for number, d in s.doubts.items()
         ]
 
-    def load(self, values: list[list[int]]) -> None:
-        """From JSON."""
-        for stream, number, outgoing, queue, lane, counter, arrived, *flags in values:
-            doubt = Doubt(outgoing, queue, lane, counter, bool(arrived), *flags)
+    def dump_given(self) -> list[list[Any]]:
+        """The managers that messages were given to, and for each message their places among these,
+        as JSON. Versions that do not know of it read the rest."""
+        places: dict[bytes, int] = {}
+        rows = [
+            [stream, number, [places.setdefault(guid, len(places)) for guid in d.given]]
+            for stream, s in self._streams.items()
+            for number, d in s.doubts.items()
+        ]
+        return [[guid.hex() for guid in places], rows]
+
+    def load(
+        self, rows: list[list[int]], given: list[list[Any]] | None,
+        served: Callable[[int], tuple[bytes, ...]],
+    ) -> None:  # fmt: skip
+        """From JSON.
+
+        Args:
+            given: As ``dump_given`` gave it; None: an older version has written these.
+            served: Whom messages of an outgoing queue were ever given to, by its number.
+        """
+        managers = list(map(bytes.fromhex, given[0])) if given else []
+        places = {(stream, number): at for stream, number, at in (given[1] if given else ())}
+        for stream, number, outgoing, queue, lane, counter, arrived, *flags in rows:
+            to = tuple(managers[at] for at in places.get((stream, number), ()))
+            if given is None:
+                to = served(outgoing)
+            asked = flags[0] if flags else 0
+            doubt = Doubt(outgoing, queue, lane, counter, bool(arrived), asked, to)
             self.add(stream, number, doubt)
 
 
@@ -230,6 +290,9 @@ class Memories:
                 self._leave(progress)
             known = progress.stream and not progress.vague
             sure = known or (surely_new and not (progress.stream or progress.vague))
+            # Of a stream that was there before an operator set its sender back, anything may have
+            # been accepted then.
+            sure = sure and stream > self.forgotten.get((progress.source, progress.key), 0)
             progress.since = 1 if sure else first
             if not sure:
                 self._forgot(progress.source, progress.key, stream - 1)
@@ -291,6 +354,7 @@ class Memories:
     def back(self, progress: Progress, stream: int) -> Memory | None:
         """An operator sets a sender back to a stream that was left; what came behind it is
         forgotten. None: nothing is known of that one any more."""
+        self._forgot(progress.source, progress.key, progress.stream)
         left = self._left
         found = left.get((progress.source, progress.key, stream))
         for place in [p for p in left if p[:2] == (progress.source, progress.key)]:

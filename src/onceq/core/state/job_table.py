@@ -70,6 +70,7 @@ class JobMark:
         more: It ends because of its limit, and there was more.
         kept: Pairs of a reason and how many messages stay for it.
         failures: As many as are kept.
+        torn: How many were sent without others of their transaction.
     """
 
     job: int
@@ -83,26 +84,30 @@ class JobMark:
     more: bool = False
     kept: tuple[tuple[str, int], ...] = ()
     failures: tuple[Failed, ...] = ()
+    torn: int = 0
 
     def dump(self) -> list[Any]:
         """As JSON has it."""
         return [
             self.job, self.at, self.after, self.looked, self.done, self.gone, self.failed,
             int(self.over), int(self.more), list(self.kept), list(self.failures),
+            *([self.torn] if self.torn else ()),
         ]  # fmt: skip
 
     @classmethod
     def load(cls, values: Sequence[Any]) -> JobMark:
         """Read it back; raises TypeError or ValueError."""
-        job, at, after, looked, done, gone, failed, over, more, kept, failures = values
-        for number in (job, at, after, looked, done, gone, failed):
+        job, at, after, looked, done, gone, failed, over, more, kept, failures, *rest = values
+        (torn,) = rest or (0,)
+        for number in (job, at, after, looked, done, gone, failed, torn):
             if not isinstance(number, int):
                 raise TypeError(f"{number!r} counts nothing")
         reasons = tuple((str(why), int(count)) for why, count in kept)
         found = tuple(Failed(*row) for row in failures)
         return cls(
-            job, at, after, looked, done, gone, failed, bool(over), bool(more), reasons, found
-        )
+            job, at, after, looked, done, gone, failed, bool(over), bool(more), reasons, found,
+            torn,
+        )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -115,6 +120,7 @@ class Job:
         began_s, ended_s: Second since 1970; 0: not yet.
         at, after: Index of its queue, and the lookup identifier behind which it goes on.
         why: How it ended, if it was not done.
+        into: Numbers of the queues here that it sends to; empty in older stores.
 
     The others: see ``JobView``.
     """
@@ -139,6 +145,8 @@ class Job:
     kept: dict[str, int] = field(default_factory=dict)
     failures: list[Failed] = field(default_factory=list)
     why: str = ""
+    into: tuple[int, ...] = ()
+    torn: int = 0
 
     @property
     def running(self) -> bool:
@@ -159,6 +167,7 @@ class Job:
         self.done += mark.done
         self.gone += mark.gone
         self.failed += mark.failed
+        self.torn += mark.torn
         for why, count in mark.kept:
             known = why in self.kept or len(self.kept) < JOB_REASONS_MAX
             name = why if known else OTHERS
@@ -218,7 +227,7 @@ class Jobs:
                 job.number, list(map(list, job.sources)), job.order.dump(), job.who, job.where,
                 job.free, job.began_s, job.total, job.state.value, job.ended_s, job.at, job.after,
                 job.looked, job.done, job.gone, job.failed, job.more, list(job.kept.items()),
-                list(map(list, job.failures)), job.why,
+                list(map(list, job.failures)), job.why, list(job.into), job.torn,
             ]
             for job in self
         ]  # fmt: skip
@@ -230,11 +239,12 @@ class Jobs:
             behind: Number of the next job.
         """
         for number, sources, order, who, where, free, began_s, total, state, *rest in rows:
-            ended_s, at, after, looked, done, gone, failed, more, kept, failures, why = rest
+            ended_s, at, after, looked, done, gone, failed, more, kept, failures, why, *later = rest
             self._jobs[number] = Job(
                 number, sources_of(sources), Order.load(order), who, where, free, began_s, total,
                 JobState(state), ended_s, at, after, looked, done, gone, failed, more, dict(kept),
                 [Failed(*row) for row in failures], why,
+                tuple(later[0]) if later else (), *later[1:],
             )  # fmt: skip
         self.next = behind
 

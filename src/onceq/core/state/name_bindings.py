@@ -98,6 +98,28 @@ class Bindings:
             self.bind(name, Binding(bytes.fromhex(guid), since_s, by_hand))
 
 
+def holders(outgoing: OutgoingQueue, now: bytes, counter: int | None = None) -> tuple[bytes, ...]:
+    """The managers that a message of an outgoing queue may have been transmitted to; none if nobody
+    was known to answer there, or it is reached over HTTP.
+
+    Args:
+        now: The one that answers under its name; empty if nobody does.
+        counter: Of the message; None: any message.
+    """
+    if outgoing.over_http:
+        return ()
+    if not outgoing.bound_name:
+        return (outgoing.name.guid,)
+    found = [
+        guid
+        for guid, first, end in outgoing.served_before
+        if counter is None or first <= counter < end
+    ]
+    if now and (counter is None or counter >= outgoing.served_from):
+        found.append(now)
+    return tuple(dict.fromkeys(found))
+
+
 def hand_over(outgoing: OutgoingQueue, before: bytes, sent: int | None) -> None:
     """Another manager serves an outgoing queue from now on.
 

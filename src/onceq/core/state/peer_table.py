@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onceq.core.state.turns import Turns
-from onceq.model.rights import HERE, Actor
+from onceq.model.identification import ON_THIS_COMPUTER, Identification
+from onceq.model.rights import Actor
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class Peer:
     session: int
     peer: bytes
     address: str
-    actor: Actor = HERE
+    who: Identification = ON_THIS_COMPUTER
     outgoing: set[int] = field(default_factory=set)
     turns: Turns = field(default_factory=Turns)
     """Those of them of which something may leave."""
@@ -123,6 +124,8 @@ class Peer:
     http: bool = False
     delays: bool = False
     """Whether it knows of messages that are delayed (``core/delays.py``)."""
+    publics: bool = False
+    """Whether it can be asked about queues that are named by their GUID."""
     turned: dict[tuple[bytes, int], int] = field(default_factory=dict)
     """When (monotonic us) it may be told again that messages of a stream are turned away."""
     ends_told_us: int = 0
@@ -142,3 +145,13 @@ class Peer:
     """(messages so far, recoverable so far, outgoing, lane, first, count) of what was sent
     outside transactions, oldest first; both counts include the range. Where the second is -1 the
     first one decides: express messages, and each message over HTTP."""
+    posts: deque[tuple[int, int, int, int, int]] = field(default_factory=deque)
+    """Over HTTP: (messages before it, outgoing, lane, first, count) of what was handed over, and
+    may not have begun to leave."""
+    answered: int = 0
+    """How many messages it has acknowledged."""
+    actor: Actor = field(init=False)
+    """Who it is for rights."""
+
+    def __post_init__(self) -> None:
+        self.actor = self.who.actor

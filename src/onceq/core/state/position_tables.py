@@ -43,6 +43,7 @@ class PositionTables:
         "classes",
         "cursor",
         "due",
+        "failures",
         "head",
         "in_parts",
         "locked",
@@ -75,6 +76,9 @@ class PositionTables:
         self.classes: dict[int, int] = {}
         self.notes: dict[int, int] = {}
         """Of some of those with a class: what is known beside it (``Message.note``)."""
+        self.failures: dict[int, tuple[int, str]] = {}
+        """Of those that were received in vain: how often in places that they had before, and what
+        the last receiver has said of it, ``""``: nothing (finding U2)."""
         self.moved: dict[int, tuple[int, int]] = {}
         """Of those that came by a move: how many moves, and the second of the last (SND-22)."""
 

@@ -208,7 +208,7 @@ class Positions(PositionTables):
             self.space.sub(block.addresses[at], size)
         if block.express is not None:
             block.express.discard(first)
-        if self.aborts or self.classes or self.moved or self.due:
+        if self.aborts or self.classes or self.moved or self.due or self.failures:
             self._forget(first, 1)
         if not block.live:
             del self._chunks[key], self._keys[bisect_left(self._keys, key)]
@@ -246,6 +246,7 @@ class Positions(PositionTables):
             self.classes.pop(counter, None)
             self.notes.pop(counter, None)
             self.moved.pop(counter, None)
+            self.failures.pop(counter, None)
         if self.due:
             self.due.forget(first, count)
             # As after a checkpoint, which says nothing of what is over.

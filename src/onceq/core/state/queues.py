@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from onceq.core.state.earlier_streams import OPEN_END, EarlierStreams, Stretch
+from onceq.core.state.endings import Endings
 from onceq.core.state.link_states import LINKS, Link, LinkEvent
 from onceq.core.state.live_bytes import Space
 from onceq.core.state.outgoing_attempts import Attempt, Ends, Inquiries, Pace, Repair, Trouble
@@ -58,6 +59,8 @@ class Handle:
     """The queue was deleted under it: it can only be closed (Q-37)."""
     who: str = ""
     """What its owner says of himself."""
+    said: FormatName | None = None
+    """Of one for sending to one queue: the name that its owner has used."""
     since_s: int = 0
     until_us: int = 0
     """When (monotonic us) it ends, if it is in somebody's way and was not renewed; 0: never."""
@@ -164,13 +167,12 @@ class OutgoingQueue(AnyQueue):
         "base",
         "connected_s",
         "elsewhere",
+        "endings",
         "ends",
         "fence",
         "for_strangers",
-        "given_up",
-        "given_up_class",
-        "given_up_s",
         "history",
+        "homes",
         "inquiries",
         "key",
         "knows_delays",
@@ -188,6 +190,7 @@ class OutgoingQueue(AnyQueue):
         "plain_sent",
         "purging",
         "repair",
+        "repeated",
         "retry_us",
         "sent",
         "served_before",
@@ -213,6 +216,8 @@ class OutgoingQueue(AnyQueue):
         self.paused_s = 0
         self.for_strangers = False
         """It exists only to answer strangers (``core/peers/strangers.py``)."""
+        self.homes: frozenset[str] | None = None
+        """Addresses that it may be connected to (``core/peers/homes.py``); None: any."""
         self.served_from = 0
         """Of what stands behind this counter the manager that answers now may tell."""
         self.served_before: tuple[tuple[bytes, int, int], ...] = ()
@@ -227,6 +232,8 @@ class OutgoingQueue(AnyQueue):
         self.fence = 0
         """A stream that was announced because the receiver has left those in which messages wait
         (``core/transfer/stranded.py``); 0: none."""
+        self.endings = Endings()
+        """How its messages have ended, unless its receiver has taken them over."""
         self.moved_to = 0
         """Up to this counter packets in the log have the numbers of another stream."""
         # of the running process
@@ -251,6 +258,9 @@ class OutgoingQueue(AnyQueue):
         self.transmitted: dict[int, int] = {}
         """By lane: the largest counter that this process has transmitted, or an earlier one may
         have."""
+        self.repeated: dict[int, int] = {}
+        """By lane: what stands up to that counter, and leaves, has left before: somebody on the way
+        who refuses it does not know what became of it then."""
         self.purging = 0
         """How many works that end messages of it are under way: nothing leaves before these are
         over."""
@@ -261,10 +271,6 @@ class OutgoingQueue(AnyQueue):
         self.ends = Ends()
         self.trouble = Trouble()
         self.connected_s = 0
-        self.given_up = 0
-        """Messages that ended here without an acknowledgment since the start; of the last one:"""
-        self.given_up_class = 0
-        self.given_up_s = 0
         self.turned_away: tuple[str, int, int] | None = None
         """Why its receiver turns its messages away, the stream that it is in, and since when."""
 
@@ -396,6 +402,11 @@ class OutgoingQueue(AnyQueue):
         last = min(head.base + number, head.end)
         return last if head.stream >> 32 == stamp else min(last, self.ordered_lane.next - 1)
 
+    def left_before(self, lane: int, counter: int) -> bool:
+        """Whether a message was transmitted before the present time, or by another manager with
+        this identity: what a refusal says is not the whole truth then."""
+        return counter <= max(self.repeated.get(lane, 0), self.elsewhere.get(lane, 0))
+
     def pending(self) -> bool:
         """Whether anything waits here that the peer has not acknowledged."""
         return any(map(_AVAILABLE, self.lanes.values()))
@@ -412,6 +423,8 @@ class OutgoingQueue(AnyQueue):
 
     def rewind(self) -> None:
         """Everything unacknowledged is to be transmitted (again), from the head on."""
+        if not self.over_http:
+            self.repeated.update(self.transmitted)
         self.from_the_head()
         self.repair = Repair()
         self.plain_sent.clear()

@@ -69,6 +69,10 @@ class Readings:
             for reader, reading in readers.items():
                 yield queue, reader, reading
 
+    def queues(self) -> list[int]:
+        """Numbers of the queues that have readers."""
+        return list(self._of)
+
     def of(self, queue: int) -> Mapping[str, Reading]:
         """The readers of a queue."""
         return self._of.get(queue, _NOBODY)

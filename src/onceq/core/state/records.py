@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from operator import attrgetter
 
+from onceq.core.state import proof_setups  # noqa: F401  # its records are known, too
 from onceq.core.state.branch_table import KIND_PREPARE, Branch, Marks, decode_branch, decode_marks
 from onceq.core.state.record_reader import HAS_MORE, NAMED, Reader
 from onceq.core.state.setups import KIND_SETUP, Setup, decode_setup
@@ -45,7 +46,9 @@ VERSION_DUE = 7
 """Of changes that bring messages which are delayed."""
 VERSION_JOBS = 8
 """Of changes that are a batch of a job."""
-VERSION_MAX = VERSION_JOBS
+VERSION_TORN = 9
+"""Of changes that are a batch of a job which tears transactions."""
+VERSION_MAX = VERSION_TORN
 KIND_CHANGE = 1
 KIND_MARKED = 4
 """A change with marks before it."""
@@ -71,10 +74,15 @@ class Op(IntEnum):
     RETURN = 8
     """Unlocked without counting: the receive was never handed out."""
     SHIFT = 30
-    """Moved between a queue and its subqueues, or between two of those; ``to`` is the target."""
+    """Moved between a queue and its subqueues, or between two of those; ``to`` is the target. With
+    the reason SET_ASIDE its time to be received does not count any more."""
     SETTLE = 20
     """A dead letter in doubt has become certain: its class is now ``reason``; 0xC003 again says
     that it arrived, and only its end is not known."""
+
+
+SET_ASIDE = 1
+"""Reason of a SHIFT. An older onceq passes over it: the time goes on there."""
 
 
 @dataclass(slots=True)
@@ -242,6 +250,8 @@ class Change:
     puts: list[Put] = field(default_factory=list)
     advances: list[Advance] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
+    refused: list[tuple[int, int]] = field(default_factory=list)
+    """Stream and number of each message whose refusal this takes."""
     moved: list[Relocated] = field(default_factory=list)
     marks: Marks | None = None
 
@@ -270,7 +280,9 @@ class Change:
             )
             for copy in copies_to:
                 add(_COPY.pack(*copy))
-        version = self._encode_streams(tables) if self.advances or self.seen else VERSION
+        version = VERSION
+        if self.advances or self.seen or self.refused:
+            version = self._encode_streams(tables)
         laid = delayed = False
         for p in self.puts:
             lengths, flags, rest_of = p.packets.lengths, p.flags, p.rest_of
@@ -304,7 +316,7 @@ class Change:
         head = _HEAD.pack(
             KIND_CHANGE, version, len(self.advances), self.wall_s, self.next_message,
             self.next_ordinal, self.next_transaction, len(self.moves), len(self.puts),
-            len(self.seen), len(self.moved), outcome.number if outcome else 0,
+            len(self.seen) + len(self.refused), len(self.moved), outcome.number if outcome else 0,
             outcome.session if outcome else NO_GUID,
         )  # fmt: skip
         parts = [marks, head, *tables]
@@ -330,6 +342,9 @@ class Change:
             tables += (_SEEN.pack(s.source, len(s.numbers), size) + key, s.numbers.tobytes())
             if s.sent:
                 version = VERSION_NAMED
+        for stream, number in self.refused:
+            raw = f"{_REFUSED}{stream:016x}".encode()
+            tables.append(_SEEN.pack(NO_GUID, 1, len(raw)) + raw + _REFUSAL.pack(number))
         return version
 
 
@@ -355,7 +370,7 @@ def _marked(marks: Marks, version: int, *, laid: bool, delayed: bool) -> tuple[b
     if version == VERSION and laid:
         version = VERSION_LAID
     if marks.job is not None:
-        version = VERSION_JOBS
+        version = VERSION_TORN if marks.job.torn else VERSION_JOBS
     elif marks.later and not delayed:
         version = VERSION_READS
     raw = marks.encode()
@@ -368,6 +383,9 @@ _MOVE = struct.Struct("<BBBBIIQII")
 _COPY = struct.Struct("<IBH")
 _ADVANCE = struct.Struct("<16sQIIH")
 _SEEN = struct.Struct("<16sIH")
+_REFUSED = "\0refused:"
+"""Before a stream: no key of a queue has such a character."""
+_REFUSAL = struct.Struct("<I")
 _PUT = struct.Struct("<BHHIQQIIIIII16s")
 _ADDRESS = struct.Struct("<Q")
 _REST_OF = struct.Struct("<III")
@@ -397,7 +415,12 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
     for _ in range(seen):
         source, count, size = reader.unpack(_SEEN)
         key, more = reader.named(size)
-        change.seen.append(Seen(source, key, reader.table("I", count), more))
+        numbers = reader.table("I", count)
+        if key.startswith(_REFUSED):
+            stream = _stream_of(key)
+            change.refused += [(stream, number) for number in numbers]
+        else:
+            change.seen.append(Seen(source, key, numbers, more))
     none = Run(b"", array(LENGTH_TYPE))
     for _ in range(puts):
         (lane, flags, reason, queue, first, stream, number, expires, confirm_by, message, own,
@@ -426,6 +449,14 @@ def _decode_change(data: memoryview) -> tuple[Change, list[int]]:
         lengths = reader.table(LENGTH_TYPE, count)
         change.moved.append(Relocated(queue, lane, counters, Run(none.data, lengths)))
     return change, _take_packets(reader, change)
+
+
+def _stream_of(key: str) -> int:
+    """Raises DamagedRecord where none is said."""
+    try:
+        return int(key.removeprefix(_REFUSED), 16)
+    except ValueError:
+        raise DamagedRecord(f"a refusal of {key!r} makes no sense") from None
 
 
 def _check_rests(puts: list[Put], rest_of: RestOf, lengths: array[int]) -> None:

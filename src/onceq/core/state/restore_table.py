@@ -19,7 +19,9 @@ def dump(restored: Restored | None) -> list[Any] | None:
     if restored is None:
         return None
     r = restored
-    return [r.at_s, r.taken_s, r.position, r.previous, r.aside, r.told]
+    return [
+        r.at_s, r.taken_s, r.position, r.previous, r.aside, r.told, r.jobs, r.promises, r.tokens,
+    ]  # fmt: skip
 
 
 def load(values: list[Any] | None) -> Restored | None:

@@ -46,6 +46,7 @@ class Rows:
         looked: Those that were late when it was set.
         by: Who has committed first by its rows; empty: whoever runs the manager, or an older
             version.
+        missing: Whether somebody looked and did not find all that must be there.
     """
 
     kept: int = 0
@@ -57,15 +58,18 @@ class Rows:
     late: list[int] = field(default_factory=list)
     looked: list[int] = field(default_factory=list)
     by: str = ""
+    missing: bool = False
 
 
 class SeenRows:
     """Of all databases, by name."""
 
-    __slots__ = ("_by_name",)
+    __slots__ = ("_by_name", "set_back")
 
     def __init__(self) -> None:
         self._by_name: dict[str, Rows] = {}
+        self.set_back: set[str] = set()
+        """Names of those of which rows are missing."""
 
     def get(self, name: str) -> Rows:
         """Of one; as of one that nothing is known of, if so."""
@@ -105,14 +109,22 @@ class SeenRows:
         """
         rows = self._by_name[name]
         rows.kept, rows.noted, rows.mark, rows.before, rows.looked = rows.mark, noted, 0, 0, []
+        rows.missing = False
+        self.set_back.discard(name)
         if not noted:
             rows.late = []
+
+    def miss(self, name: str, *, missing: bool) -> None:
+        """Not all of them are there; or they are there again."""
+        self._by_name[name].missing = missing
+        (self.set_back.add if missing else self.set_back.discard)(name)
 
     def forget(self, name: str) -> None:
         """The database is taken as it is: which rows it has up to the last, nobody asks."""
         rows = self.get(name)
         if rows.last:
             self._by_name[name] = Rows(kept=rows.last, last=rows.last, by=rows.by)
+            self.set_back.discard(name)
 
     def dump(self) -> list[list[Any]]:
         """For a checkpoint."""
@@ -123,4 +135,6 @@ class SeenRows:
         for name, kept, *others in values:
             if len(others) == _OLD_NUMBERS:
                 others.insert(0, False)
-            self._by_name[name] = Rows(kept, *others)
+            rows = self._by_name[name] = Rows(kept, *others)
+            if rows.missing:
+                self.set_back.add(name)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from onceq.core.state import setups
+from onceq.core.state.endings import LateRefusal
 from onceq.core.state.in_doubt_table import Doubts
 from onceq.core.state.job_table import Job, sources_of
 from onceq.core.state.name_bindings import Binding, hand_over
 from onceq.core.state.peer_table import Reset
+from onceq.core.state.proof_setups import ActRepeated, AddressBound, HeadTold, PeerProven
 from onceq.core.state.queue_properties import journal_of
-from onceq.core.state.state import State, queue_key_of
+from onceq.core.state.records import PUT_ACKS, PUT_DEADLETTER, PUT_FINAL, PUT_JOURNAL
+from onceq.core.state.report_requests import ReportRequests
+from onceq.core.state.state import UNNAMED, State, queue_key_of
 from onceq.core.state.trail import Act
+from onceq.core.state.trail_heads import Head
+from onceq.model.identity import NO_GUID
 from onceq.model.jobs import JobState, Order
-from onceq.model.rights import Grant, SharedRights, rights_of
+from onceq.model.patterns import ActorPattern, QueuePattern
+from onceq.model.rights import SharedRights, grant_of_row, rights_of
 from onceq.model.shared_rights import load_grants
 from onceq.model.tokens import Token
 from onceq.model.views.managers import Restored
@@ -46,7 +53,8 @@ def _queue_set(state: State, setup: setups.QueueSet) -> None:
 
 def _drop_queue(state: State, setup: setups.QueueDropped) -> None:
     queue = state.queues.pop(setup.key)
-    state.policy.forget_queue(setup.key)
+    state.queue_numbers.drop(queue.number)
+    state.policy.forget_queue(setup.key, queue.number)
     if not queue.properties.private:
         state.public.pop(queue.properties.instance, None)
     for sub in list(queue.subs.values()):
@@ -65,6 +73,9 @@ def _outgoing(state: State, setup: setups.OutgoingOpened) -> None:
     outgoing.left_known = setup.marked
     if setup.for_strangers:
         state.answers_only(outgoing)
+    if setup.homes is not None:
+        outgoing.homes = frozenset(setup.homes)
+        state.homes_kept = True
 
 
 def _left(state: State, setup: setups.Left) -> None:
@@ -78,8 +89,17 @@ def _elsewhere(state: State, setup: setups.MayHaveLeftElsewhere) -> None:
     outgoing.elsewhere.update((int(lane), counter) for lane, counter in setup.lanes)
 
 
+def _homes(state: State, setup: setups.OutgoingHomes) -> None:
+    homes = setup.homes
+    state.outgoing_numbered(setup.number).homes = None if homes is None else frozenset(homes)
+    state.homes_kept = True
+
+
 def _wanted(state: State, setup: setups.OutgoingWanted) -> None:
-    state.outgoing_numbered(setup.number).for_strangers = False
+    outgoing = state.outgoing_numbered(setup.number)
+    outgoing.for_strangers = False
+    if not setup.answers:
+        outgoing.homes = None
     state.answering.pop(setup.number, None)
 
 
@@ -89,6 +109,12 @@ def _offline(state: State, setup: setups.Offline) -> None:
 
 def _pause(state: State, setup: setups.Paused) -> None:
     state.outgoing_numbered(setup.number).paused_s = setup.since_s
+
+
+def _refused_late(state: State, setup: setups.RefusedLate) -> None:
+    endings = state.outgoing_numbered(setup.number).endings
+    endings.refuse_late(LateRefusal(setup.id, setup.message_class, setup.at_s))
+    state.refuse(setup.stream, setup.place)
 
 
 def _fence(state: State, setup: setups.Fenced) -> None:
@@ -116,8 +142,21 @@ def _unbound(state: State, setup: setups.NameUnbound) -> None:
         hand_over(outgoing, before, None)
 
 
+def _proven(state: State, setup: PeerProven) -> None:
+    state.proofs.prove(setup.guid)
+
+
+def _address_bound(state: State, setup: AddressBound) -> None:
+    if setup.guid == NO_GUID:
+        state.proofs.forget(setup.address)
+    else:
+        state.proofs.bind(setup.address, setup.guid)
+
+
 def _stream_reset(state: State, setup: setups.StreamSetBack) -> None:
     """An operator sets back what is known of one sender's messages to one queue."""
+    if setup.key == UNNAMED:
+        return
     progress = state.progress[setup.source, setup.key]
     was = Reset(setup.at_s, setup.reason, progress.stream, progress.last)
     found = state.memories.back(progress, setup.stream)
@@ -140,7 +179,8 @@ def _receipts(state: State, setup: setups.ReceiptsTo) -> None:
 
 
 def _claim(state: State, setup: setups.StreamClaimed) -> None:
-    state.memories.claim((setup.source, setup.key, setup.stream), setup.by)
+    if setup.key != UNNAMED:
+        state.memories.claim((setup.source, setup.key, setup.stream), setup.by)
 
 
 # ---- numbers and lives -------------------------------------------------------------------
@@ -185,9 +225,26 @@ def _restored(state: State, setup: setups.StorePutBack) -> None:
     state.lives.made_ns = 0
     if setup.previous:
         state.doubts = Doubts()
+        _untold(state)
     for progress in state.progress.values():
         progress.vague = True
     _doubt_marks(state)
+
+
+def _untold(state: State) -> None:
+    """Nobody wants to be told of an end any more, because another manager tells it. Dead letters
+    and journal copies stay here."""
+    for queue in state.all_queues.values():
+        for index, wanted in list(queue.wanting.items()):
+            left = ReportRequests(
+                replace(one, flags=one.flags & ~(PUT_FINAL | PUT_ACKS))
+                for one in wanted
+                if one.flags & (PUT_DEADLETTER | PUT_JOURNAL)
+            )
+            if left:
+                queue.wanting[index] = left
+            else:
+                del queue.wanting[index]
 
 
 def _doubt_marks(state: State) -> None:
@@ -223,18 +280,25 @@ def _shared(state: State, setup: setups.RightsShared) -> None:
     state.policy.shared = SharedRights(setup.id, setup.number, load_grants(setup.grants))
 
 
+def _noted(state: State, setup: setups.Noted) -> None:
+    state.trail.note(
+        Act(setup.number, setup.at_s, setup.who, setup.where, setup.what, setup.about, setup.result,
+            setup.before)
+    )  # fmt: skip
+
+
 def _token(state: State, setup: setups.TokenCreated) -> None:
     token = Token(setup.name, setup.salt, setup.digest, setup.made_s, setup.expires_s)
     state.tokens.put(token)
     for words, pattern in setup.grants:
-        state.policy.grant(Grant(token.actor, rights_of(words), pattern))
+        state.policy.grant(grant_of_row(token.actor, words, pattern))
 
 
 def _token_revoked(state: State, setup: setups.TokenRevoked) -> None:
     token = state.tokens.get(setup.name)
     if token is not None:
         state.tokens.drop(setup.name)
-        state.policy.forget_actor(token.actor)
+        state.policy.forget_actor(ActorPattern.exactly(token.actor))
 
 
 # ---- jobs --------------------------------------------------------------------------------
@@ -243,11 +307,12 @@ def _token_revoked(state: State, setup: setups.TokenRevoked) -> None:
 def _job(state: State, setup: setups.JobStarted) -> None:
     state.jobs.start(
         Job(setup.number, sources_of(setup.sources), Order.load(setup.order), setup.who,
-            setup.where, setup.free, setup.at_s, setup.total)
+            setup.where, setup.free, setup.at_s, setup.total, into=tuple(setup.into))
     )  # fmt: skip
 
 
 _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
+    ActRepeated: lambda state, setup: state.trail.repeat(setup.number, setup.at_s),
     setups.AliasJoined: lambda state, setup: state.join_outgoing(setup.number, setup.name),
     setups.BranchForgotten: lambda state, setup: state.branches.drop(
         state.branches.numbered(setup.number)
@@ -259,11 +324,17 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
         setup.agent, noted=setup.noted
     ),
     setups.RowsForgotten: lambda state, setup: state.branches.rows.forget(setup.agent),
+    setups.RowsMissing: lambda state, setup: state.branches.rows.miss(
+        setup.agent, missing=setup.missing
+    ),
     setups.RowsMarked: lambda state, setup: state.branches.rows.marked(setup.agent),
     setups.Fenced: _fence,
     setups.FoundDamaged: _damaged,
     setups.GroupCommitted: _group,
     setups.GroupForgotten: lambda state, setup: state.groups.forget(setup.app),
+    HeadTold: lambda state, setup: state.heads.told(
+        setup.source, Head(setup.number, setup.digest, setup.at_s)
+    ),
     setups.JobEnded: lambda state, setup: state.jobs.end(
         setup.number, JobState(setup.state), setup.at_s, setup.why
     ),
@@ -273,13 +344,15 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.MayHaveLeftElsewhere: _elsewhere,
     setups.NameBound: _bound,
     setups.NameUnbound: _unbound,
-    setups.Noted: lambda state, setup: state.trail.note(
-        Act(setup.number, setup.at_s, setup.who, setup.where, setup.what, setup.about, setup.result)
-    ),
+    PeerProven: _proven,
+    AddressBound: _address_bound,
+    setups.Noted: _noted,
     setups.NumbersReserved: _numbers,
     setups.Offline: _offline,
+    setups.FailureTold: lambda state, setup: state.failed(setup.places, setup.why),
     setups.OutgoingDropped: lambda state, setup: state.drop_outgoing(setup.number),
     setups.OutgoingOpened: _outgoing,
+    setups.OutgoingHomes: _homes,
     setups.OutgoingWanted: _wanted,
     setups.Paused: _pause,
     setups.PlacesBegun: _places,
@@ -289,13 +362,14 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.QueueSet: _queue_set,
     setups.ReaderForgotten: lambda state, setup: state.readings.forget(setup.queue, setup.reader),
     setups.ReceiptsTo: _receipts,
+    setups.RefusedLate: _refused_late,
     setups.RestartedBeforeLives: _restart,
     setups.RightsGiven: lambda state, setup: state.policy.grant(
-        Grant(setup.who, rights_of(setup.rights), setup.pattern, setup.owner)
+        grant_of_row(setup.who, setup.rights, setup.pattern, setup.owner, setup.queue, setup.by)
     ),
     setups.RightsShared: _shared,
     setups.RightsTaken: lambda state, setup: state.policy.revoke(
-        setup.who, rights_of(setup.rights), setup.pattern
+        ActorPattern.read(setup.who), rights_of(setup.rights), QueuePattern.read(setup.pattern)
     ),
     setups.TokenCreated: _token,
     setups.TokenRevoked: _token_revoked,

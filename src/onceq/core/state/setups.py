@@ -25,7 +25,6 @@ KIND_SETUP = 2
 SETUP_VERSION = 1
 
 T = TypeVar("T", bound="Setup")
-
 KINDS: dict[str, type[Setup]] = {}
 """By verb."""
 _JSON = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
@@ -146,6 +145,19 @@ class ReaderForgotten(Setup):
     reader: str
 
 
+@_setup("failed")
+class FailureTold(Setup):
+    """A receiver has said why it gives messages back, or refuses them.
+
+    Attributes:
+        places: Queue, lane, first counter and count of each range.
+        why: In its words, cut at ``FAILURE_CHARS_MAX``.
+    """
+
+    places: list[list[int]]
+    why: str
+
+
 @_setup("drop-subqueue")
 class SubqueueDropped(Setup):
     """A subqueue that was empty and that nobody used went."""
@@ -164,24 +176,29 @@ class OutgoingOpened(Setup):
         marked: ``Left`` says what it has transmitted; missing in older stores: everything may have
             been.
         for_strangers: Only to answer strangers.
+        homes: Addresses that it may be connected to (``core/peers/homes.py``); None: to any.
     """
 
     number: int
     name: FormatName
     marked: bool = False
     for_strangers: bool = False
+    homes: tuple[str, ...] | None = None
 
     def values(self) -> dict[str, Any]:
-        return {
+        values: dict[str, Any] = {
             "number": self.number, "name": str(self.name), "marked": self.marked,
             "for_strangers": self.for_strangers,
         }  # fmt: skip
+        return values if self.homes is None else values | {"homes": list(self.homes)}
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:
         (name,) = parse_format_name(values["name"])
         marked, for_strangers = values.get("marked", False), values.get("for_strangers", False)
-        return cls(values["number"], name, marked, for_strangers)
+        homes = values.get("homes")
+        more = None if homes is None else tuple(homes)
+        return cls(values["number"], name, marked, for_strangers, more)
 
 
 @_setup("left")
@@ -216,11 +233,24 @@ class OutgoingDropped(Setup):
     number: int
 
 
-@_setup("wanted")
-class OutgoingWanted(Setup):
-    """An outgoing queue that was opened for strangers alone is wanted here as well."""
+@_setup("homes")
+class OutgoingHomes(Setup):
+    """Answers of an outgoing queue go to these addresses from now on; None: to any."""
 
     number: int
+    homes: list[str] | None
+
+
+@_setup("wanted")
+class OutgoingWanted(Setup):
+    """An outgoing queue that was opened for answers alone is wanted here as well.
+
+    Attributes:
+        answers: Only for answers to managers that are no strangers.
+    """
+
+    number: int
+    answers: bool = False
 
 
 @_setup("offline")
@@ -256,6 +286,24 @@ class StreamMoved(Setup):
     stream: int
     first: int
     last: int
+
+
+@_setup("refused-late")
+class RefusedLate(Setup):
+    """A receiver has refused a message of an outgoing queue that had let go of it.
+
+    Attributes:
+        message_class: Why.
+        id: Of the message.
+        stream, place: Its stream, and its number there.
+    """
+
+    number: int
+    message_class: int
+    id: str
+    stream: int
+    place: int
+    at_s: int
 
 
 # ---- other managers ----------------------------------------------------------------------
@@ -401,7 +449,8 @@ class PlacesBegun(Setup):
 @_setup("restored")
 class StorePutBack(Setup):
     """The store was put back from a backup: what was known of incoming streams is vague from here
-    on. With ``told`` only: the operator was told of it."""
+    on, and in a copy nobody wants to be told of its messages. With ``told`` only: the
+    operator was told of it."""
 
     at_s: int
     taken_s: int
@@ -409,6 +458,9 @@ class StorePutBack(Setup):
     previous: str = ""
     aside: int = 0
     told: bool = False
+    jobs: int = 0
+    promises: int = 0
+    tokens: int = 0
 
 
 @_setup("undone")
@@ -452,12 +504,16 @@ class RightsGiven(Setup):
     Attributes:
         rights: Words (``model/rights.py``).
         owner: He owns the queue, because he has made it.
+        queue: Number of the queue that this goes with; 0: it stays, whatever queue has such a name.
+        by: Who has given it; "": the account that runs the queue manager.
     """
 
     who: str
     rights: list[str]
     pattern: str = ""
     owner: bool = False
+    queue: int = 0
+    by: str = ""
 
 
 @_setup("act")
@@ -465,8 +521,8 @@ class Noted(Setup):
     """An act of administration (``core/state/trail.py``).
 
     Attributes:
-        since: Place of the first record of the decision that it was part of: what stands from there
-            to this record is what was done at once. 0: not told.
+        since: Place of the first record of its decision: all from there was done at once; 0: none.
+        before: Digest of the act before it; empty: of a version without digests.
     """
 
     number: int
@@ -477,6 +533,7 @@ class Noted(Setup):
     about: str
     result: str = ""
     since: int = 0
+    before: bytes = b""
 
 
 @_setup("rights-taken")
@@ -538,6 +595,7 @@ class JobStarted(Setup):
     Attributes:
         sources: Queues: number, name, and pairs of a lane and the counter behind its last message.
         order: What it is to do, as ``model/jobs.Order`` dumps it.
+        into: Numbers of the queues here that it sends to.
     """
 
     number: int
@@ -548,6 +606,7 @@ class JobStarted(Setup):
     free: bool
     at_s: int
     total: int
+    into: list[int] | tuple[()] = ()
 
 
 @_setup("job-ended")
@@ -590,6 +649,14 @@ class RowsFound(Setup):
 
     agent: str
     noted: bool = False
+
+
+@_setup("rows-missing")
+class RowsMissing(Setup):
+    """Somebody has looked for rows of a last agent: some are not there, or all are there again."""
+
+    agent: str
+    missing: bool
 
 
 @_setup("rows-forgotten")

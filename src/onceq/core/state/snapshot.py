@@ -15,18 +15,19 @@ import json
 import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, starmap
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from onceq.core.state import restore_table
 from onceq.core.state.due_times import DueTimes
+from onceq.core.state.endings import LateRefusal
 from onceq.core.state.position_block import PositionBlock
 from onceq.core.state.positions import Positions
 from onceq.core.state.queue_properties import dump_properties, restore_properties
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Progress, Reset
 from onceq.core.state.report_requests import ReportRequest, ReportRequests
-from onceq.core.state.state import State
+from onceq.core.state.state import UNNAMED, State
 from onceq.errors import DamagedRecord
 from onceq.model.names import parse_format_name
 from onceq.model.rights import SharedRights
@@ -41,7 +42,9 @@ CHECKPOINT_VERSION_DUE = 3
 """Of one with messages that are delayed."""
 CHECKPOINT_VERSION_PLACES = 4
 """Of one of a life that has places of its own."""
-_KNOWN: Final = range(CHECKPOINT_VERSION, CHECKPOINT_VERSION_PLACES + 1)
+CHECKPOINT_VERSION_TORN = 5
+"""Of one with jobs that have torn transactions."""
+_KNOWN: Final = range(CHECKPOINT_VERSION, CHECKPOINT_VERSION_TORN + 1)
 ROWS_AT_ONCE: Final = 512
 """Rows of the head that are made into bytes in one step."""
 
@@ -90,6 +93,8 @@ class Snapshot:
                 self._needs(CHECKPOINT_VERSION_DUE)
         if state.first_place > 1:
             self._needs(CHECKPOINT_VERSION_PLACES)
+        if any(job.torn for job in state.jobs):
+            self._needs(CHECKPOINT_VERSION_TORN)
         self._head = _json(_head(state))
         self._long = _long(state)
 
@@ -155,7 +160,7 @@ class _Tables:
 class _Lane:
     """What a lane has beside its tables, and the tables' sizes."""
 
-    __slots__ = ("_begins", "_beside", "_blocks", "_due", "_moved", "_wanting")
+    __slots__ = ("_begins", "_beside", "_blocks", "_due", "_failures", "_moved", "_wanting")
 
     def __init__(
         self, queue: AnyQueue, index: int, lane: Positions, blocks: list[PositionBlock]
@@ -163,9 +168,11 @@ class _Lane:
         self._begins = (queue.number, index, lane.next)
         self._beside: tuple[dict[int, int], ...] | None = None
         wanting = queue.wants(index)
-        if blocks or lane.aborts or lane.classes or lane.notes or lane.moved or wanting:
+        known = lane.aborts or lane.classes or lane.notes or lane.moved or lane.failures
+        if blocks or known or wanting:
             self._beside = (lane.aborts.copy(), lane.classes.copy(), lane.notes.copy())
             self._moved = lane.moved.copy()
+            self._failures = lane.failures.copy()
             self._due = lane.due.dump() if lane.due is not None else []
             self._blocks = [
                 (c.base, len(c.states), tuple(c.express or ()), len(c.rests or ())) for c in blocks
@@ -183,6 +190,8 @@ class _Lane:
         for name, table in zip(("aborts", "classes", "notes"), self._beside, strict=True):
             yield from _rows(name, table.items(), list)
         yield from _rows("moved", self._moved.items(), lambda row: [row[0], *row[1]])
+        if self._failures:
+            yield from _rows("failures", self._failures.items(), lambda row: [row[0], *row[1]])
         if self._due:
             yield from _rows("due", self._due, list)
         yield from _rows("chunks", self._blocks, _dump_block)
@@ -229,8 +238,13 @@ def _head(state: State) -> dict[str, Any]:
         ],
         "aliases": [[o.number, n] for o in state.outgoing.values() for n in o.also.values()],
         "bound": state.bindings.dump(),
+        "proofs": state.proofs.dump(),
         "ahead": state.clocks_ahead.dump(),
         "answering": list(state.answering),
+        "homes_kept": state.homes_kept,
+        "homes": [
+            [o.number, sorted(o.homes)] for o in state.outgoing.values() if o.homes is not None
+        ],
         "served": [
             [o.number, o.served_from, [[g.hex(), a, b] for g, a, b in o.served_before]]
             for o in state.outgoing.values()
@@ -242,6 +256,7 @@ def _head(state: State) -> dict[str, Any]:
             if p.reset is not None
         ],
         "doubts": state.doubts.dump(),
+        "doubts_given": state.doubts.dump_given(),
         "branches": state.branches.dump(),
         "groups": state.groups.dump(),
         "damages": state.damages.dump(),
@@ -251,6 +266,7 @@ def _head(state: State) -> dict[str, Any]:
         "undone": [[guid.hex(), what, at] for (guid, what), at in state.undone.items()],
         "rights_book": [state.policy.shared.id.hex(), state.policy.shared.number],
         "next_job": state.jobs.next,
+        "trail_chain": state.trail.dump_chain(),
         "regions": [base for base, _ in state.space.dump()],
     }
 
@@ -262,15 +278,20 @@ def _long(state: State) -> list[_Member]:
         ("queues", [q.properties for q in state.queues.values() if not q.system], dump_properties),
         ("outgoing", [(_of_outgoing(o), o.old.items()) for o in outgoing], _dump_outgoing),
         ("marks", [(o.number, list(o.left.items())) for o in outgoing if o.left_known], list),
+        ("endings", [(o.number, o.endings.dump()) for o in outgoing if len(o.endings)], list),
+        ("late", [(o.number, o.endings.dump_late()) for o in outgoing if o.endings.late], list),
+        ("drained", list(state.drained.items()), list),
         ("heard", list(state.first_heard.items()), lambda row: [row[0].hex(), row[1]]),
         ("progress", list(map(_of_progress, state.progress.values())), _dump_hex),
         ("left", _left(state), _dump_hex),
         ("forgotten", list(state.memories.forgotten.items()), _dump_forgotten),
         ("seen", list(state.seen.items()), _dump_seen),
+        ("refused", list(state.refused), list),
         ("readings", state.readings.dump(), list),
         ("rights", state.policy.dump(), list),
         ("rights_shared", dump_grants(state.policy.shared.grants), list),
         ("trail", state.trail.dump(), list),
+        ("heads", state.heads.dump(), list),
         ("tokens", state.tokens.dump(), list),
         ("jobs", state.jobs.dump(), list),
     ]
@@ -336,6 +357,7 @@ def restore(state: State, checkpoint: bytes) -> None:
         for known in (*outgoing.old, *((stream,) if stream else ())):
             state.streams[known] = outgoing
     state.bindings.load(head.get("bound", ()))
+    state.proofs.load(head.get("proofs", {}))
     state.clocks_ahead.load(head.get("ahead", ()))
     for number in head.get("answering", ()):
         answering = state.all_queues[number]
@@ -362,7 +384,7 @@ def restore(state: State, checkpoint: bytes) -> None:
     (state.next_number, state.next_message, state.next_ordinal,
      state.next_transaction) = head["next"]  # fmt: skip
     _restore_streams(state, head)
-    state.doubts.load(head["doubts"])
+    state.doubts.load(head["doubts"], head.get("doubts_given"), state.served)
     state.outcomes.load(head["outcomes"])
     # The sum of one value, or of none in checkpoints of older versions.
     for source, key, number, at, *sent in head["seen"]:
@@ -381,6 +403,11 @@ def restore(state: State, checkpoint: bytes) -> None:
 
 def _restore_tables(state: State, head: dict[str, Any]) -> None:
     """What keeps a table of its own; older checkpoints lack what came later."""
+    for stream, refused in head.get("refused", ()):
+        state.refuse(stream, refused)
+    state.homes_kept = head.get("homes_kept", False)
+    for number, homes in head.get("homes", ()):
+        state.outgoing_numbered(number).homes = frozenset(homes)
     state.receipts.load(head.get("receipts", ()))
     state.groups.load(head.get("groups", []))
     state.readings.load(head.get("readings", []))
@@ -390,24 +417,32 @@ def _restore_tables(state: State, head: dict[str, Any]) -> None:
     state.policy.shared = SharedRights(bytes.fromhex(book), number, shared)
     state.tokens.load(head.get("tokens", []))
     state.jobs.load(head.get("jobs", []), head.get("next_job", 1))
-    state.trail.load(head.get("trail", []))
+    state.trail.load(head.get("trail", []), head.get("trail_chain"))
+    state.heads.load(head.get("heads", []))
     state.damages.load(head.get("damages", {}))
+    for number, rows in head.get("endings", ()):
+        state.outgoing_numbered(number).endings.load(rows)
+    for number, rows in head.get("late", ()):
+        state.outgoing_numbered(number).endings.late.extend(starmap(LateRefusal, rows))
+    state.drained = dict(map(tuple, head.get("drained", ())))
 
 
 def _restore_streams(state: State, head: dict[str, Any]) -> None:
     """What is known of incoming streams."""
+    for name in ("progress", "resets", "left", "forgotten"):
+        head[name] = [row for row in head.get(name, ()) if row[1] != UNNAMED]
     for source, key, stream, last, access, since, passed, vague, *message in head["progress"]:
         raw = bytes.fromhex(source)
         state.progress[raw, key] = Progress(
             raw, key, stream=stream, last=last, last_access_s=access, since=since,
             passed=tuple(map(tuple, passed)), vague=vague, message=sum(message),
         )  # fmt: skip
-    for source, key, *reset in head.get("resets", ()):
+    for source, key, *reset in head["resets"]:
         state.progress[bytes.fromhex(source), key].reset = Reset(*reset)
     for source, key, stream, since, last, passed, *claimed in head["left"]:
         memory = Memory(stream, since, last, True, tuple(map(tuple, passed)))
         state.memories.load(bytes.fromhex(source), key, memory, sum(claimed))
-    for source, key, stream in head.get("forgotten", ()):
+    for source, key, stream in head["forgotten"]:
         state.memories.forgotten[bytes.fromhex(source), key] = stream
 
 
@@ -431,6 +466,7 @@ def _restore_lanes(state: State, lanes: list[dict[str, Any]], tables: memoryview
         lane.classes = dict(map(tuple, values["classes"]))
         lane.notes = dict(map(tuple, values.get("notes", ())))
         lane.moved = {counter: (moves, at_s) for counter, moves, at_s in values["moved"]}
+        lane.failures = {at: (times, why) for at, times, why in values.get("failures", ())}
         if "due" in values:
             lane.due = DueTimes()
             lane.due.load(map(tuple, values["due"]))

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from onceq.core.state.branch_table import Branch, Branches
 from onceq.core.state.commit_outcomes import Outcomes
@@ -26,11 +27,13 @@ from onceq.core.state.in_doubt_table import DOUBTS_QUEUE, Doubt, Doubts, Memorie
 from onceq.core.state.job_table import Jobs
 from onceq.core.state.life_table import Lives
 from onceq.core.state.live_bytes import Space
-from onceq.core.state.name_bindings import Bindings
+from onceq.core.state.name_bindings import Bindings, holders
+from onceq.core.state.numbers import Numbers
 from onceq.core.state.peer_table import ClocksAhead, Progress
 from onceq.core.state.position_block import AVAILABLE, AWAITING, KEPT, REMOVED
 from onceq.core.state.position_states import TRANSITIONS, concerned
 from onceq.core.state.positions import Positions
+from onceq.core.state.proofs import Proofs
 from onceq.core.state.queue_properties import journal_of
 from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Queue, lookup_id
 from onceq.core.state.readings import Readings
@@ -47,16 +50,23 @@ from onceq.core.state.records import (
     Seen,
 )
 from onceq.core.state.report_requests import ReportRequest, ReportRequests
-from onceq.core.state.subqueue_moves import shift
+from onceq.core.state.subqueue_moves import carry_failures, shift
 from onceq.core.state.trail import Trail
+from onceq.core.state.trail_heads import TrailHeads
 from onceq.errors import DamagedRecord
 from onceq.model.classes import MessageClass
-from onceq.model.limits import DOUBT_AGE_S, DUPLICATE_IDS_MAX
+from onceq.model.limits import (
+    ACKS_DEFERRED_S,
+    DOUBT_AGE_S,
+    DRAINED_STREAMS_MAX,
+    DUPLICATE_IDS_MAX,
+    REFUSALS_MAX,
+)
 from onceq.model.log import FRAME_HEADER
 from onceq.model.manager_identity import Identity
 from onceq.model.names import FormatName, parse_format_name
+from onceq.model.policy import Policy
 from onceq.model.queue import QueueProperties
-from onceq.model.rights import Policy
 from onceq.model.run import InTwoParts, starts_of
 from onceq.model.time import NEVER_S
 from onceq.model.tokens import Tokens
@@ -71,6 +81,8 @@ ACKS_OWED = 5
 """Hidden queue of messages that have ended and whose acknowledgment messages are still to be made:
 the core has their bytes only after the engine has read them
 (``core/ending/acknowledgments.py``)."""
+DEFERRED_LANE = 1
+"""Its lane of those whose administration queues nobody can find before the directory is read."""
 DAMAGED = 7
 """Hidden queue of messages whose stored bytes are damaged (``core/management/damage.py``)."""
 JOURNAL_BIT = 1 << 31
@@ -78,12 +90,17 @@ JOURNAL_BIT = 1 << 31
 DOUBTS_KEPT = DOUBTS_QUEUE
 """Hidden queue of messages in doubt of which no dead letter was wanted: their senders asked to be
 told how they end (``core/transfer/in_doubt.py``)."""
+_NO_LETTERS: Final = frozenset((0, JOURNAL, DOUBTS_KEPT))
+"""Where a message that has ended goes without being a dead letter."""
 SYSTEM_QUEUES = {
     DEAD_XACT: ("system$;deadxact", True),
     DEAD_LETTER: ("system$;deadletter", False),
     JOURNAL: ("system$;journal", False),
 }
 ORDER_QUEUE_NUMBER = 4
+UNNAMED = "private#00000000"
+"""Under this key older versions have noted what senders said of streams to any of their public
+queues: of which one is not known, so nothing of it is read from records or checkpoints."""
 FIRST_NUMBER = 16
 """Smaller numbers are kept for queues that every manager has; 4 is the order queue."""
 
@@ -98,6 +115,9 @@ def _in_two_parts(whole: Put, address: int, rest_of: RestOf) -> InTwoParts:
 class State:
     """Queues, outgoing queues, streams, outcomes and counters of one manager."""
 
+    homes_kept: bool
+    """Whether an answer was ever opened for a sender that is not free (``core/peers/homes.py``)."""
+
     def __init__(self, identity: Identity) -> None:
         self.identity = identity
         self.space = Space()
@@ -107,33 +127,34 @@ class State:
         """By GUID."""
         self.subqueues: dict[int, Queue] = {}
         self.outgoing: dict[str, OutgoingQueue] = {}
+        self.queue_numbers, self.outgoing_numbers = Numbers(), Numbers()
+        """Of queues and subqueues, and of outgoing queues, for lists of them."""
         self.aliases: dict[str, OutgoingQueue] = {}
         """By key of a name: the outgoing queue of another name that it has joined (EOD-3)."""
         self.bound: dict[str, dict[int, None]] = {}
         """Numbers of the outgoing queues by the name under which their manager is bound."""
         self.streams: dict[int, OutgoingQueue] = {}
+        self.drained: dict[int, int] = {}
+        """Of the last streams of which nothing is here any more: numbers of outgoing queues."""
         self.progress: dict[tuple[bytes, str], Progress] = {}
-        self.bindings, self.clocks_ahead = Bindings(), ClocksAhead()
+        self.bindings, self.clocks_ahead, self.proofs = Bindings(), ClocksAhead(), Proofs()
         self.first_heard: dict[bytes, int] = {}
         """Second in which the first message stream of a manager was noted."""
         self.answering: dict[int, None] = {}
         """Numbers of the outgoing queues that exist only to answer strangers."""
-        self.outcomes = Outcomes()
-        self.doubts = Doubts()
-        self.memories = Memories()
+        self.outcomes, self.doubts, self.memories = Outcomes(), Doubts(), Memories()
         self.branches = Branches(self.space)
-        self.groups = Groups()
-        self.readings = Readings()
+        self.groups, self.readings = Groups(), Readings()
         self.policy = Policy()
         """Who may do what."""
-        self.trail = Trail()
-        self.tokens, self.jobs = Tokens(), Jobs()
-        self.receipts = Receipts()
+        self.trail, self.heads, self.tokens, self.jobs = Trail(), TrailHeads(), Tokens(), Jobs()
+        self.receipts, self.homes_kept = Receipts(), False
         """Where receipts of streams go that came over HTTP (HTTP-5)."""
         self.seen: OrderedDict[tuple[bytes, str, int, int], int] = OrderedDict()
         """By source, key, message number and sent time (0 in old records): when it came."""
-        self.next_number = FIRST_NUMBER
-        self.next_message = 1
+        self.refused: OrderedDict[tuple[int, int], None] = OrderedDict()
+        """Stream and number of the messages whose refusal was taken, the oldest first."""
+        self.next_number, self.next_message = FIRST_NUMBER, 1
         self.number_ceiling = 0
         """Numbers below it may have been used, whether a record tells of it or not."""
         self.next_ordinal = self.next_transaction = self.first_place = 1
@@ -149,24 +170,20 @@ class State:
         """Since when (seconds since 1970) an operator has disconnected this manager; 0: not."""
         self.expiry: ExpiryTimes[tuple[int, int]] = ExpiryTimes()
         """When something expires, by number of the queue and lane."""
-        self.next_expiry = NEVER_S
-        """No message expires before this second; may be too early, never too late."""
         self.due: ExpiryTimes[tuple[int, int]] = ExpiryTimes()
         """When something that is delayed may be received, by number of the subqueue and lane."""
-        self.next_due = NEVER_S
-        """No delayed message is due before this second; may be too early, never too late."""
+        self.next_expiry = self.next_due = NEVER_S
+        """No message expires, or is due, before that second; may be too early, never too late."""
         for number, (key, transactional) in SYSTEM_QUEUES.items():
             properties = QueueProperties(
                 name=key, private=False, number=number, transactional=transactional
             )
             queue = Queue(number, self.space, properties, system=True)
             self.all_queues[number] = self.queues[key] = queue
-        owed = QueueProperties(name="system$;owed", private=False, number=ACKS_OWED)
-        self.all_queues[ACKS_OWED] = Queue(ACKS_OWED, self.space, owed, system=True)
-        kept = QueueProperties(name="system$;doubts", private=False, number=DOUBTS_KEPT)
-        self.all_queues[DOUBTS_KEPT] = Queue(DOUBTS_KEPT, self.space, kept, system=True)
-        damaged = QueueProperties(name="system$;damaged", private=False, number=DAMAGED)
-        self.all_queues[DAMAGED] = Queue(DAMAGED, self.space, damaged, system=True)
+            self.queue_numbers.add(number)
+        for number, name in ((ACKS_OWED, "owed"), (DOUBTS_KEPT, "doubts"), (DAMAGED, "damaged")):
+            properties = QueueProperties(name=f"system$;{name}", private=False, number=number)
+            self.all_queues[number] = Queue(number, self.space, properties, system=True)
         self.damages = Damages()
 
     # ---- records ------------------------------------------------------------------------
@@ -198,6 +215,9 @@ class State:
             else:
                 self._move(move, change.wall_s)
         for advance in change.advances:
+            if advance.key == UNNAMED:
+                self.first_heard.setdefault(advance.source, change.wall_s)
+                continue
             key = (advance.source, advance.key)
             progress = self.progress.get(key)
             if progress is None:
@@ -210,7 +230,9 @@ class State:
             progress.message = advance.message
             progress.last_access_s = change.wall_s
         for seen in change.seen:
-            self._see(seen, change.wall_s)
+            self.see(seen, change.wall_s)
+        for stream, number in change.refused:
+            self.refuse(stream, number)
         for moved, offset in zip(change.moved, offsets[len(change.puts) :], strict=True):
             self._moved(moved, payload + offset)
         if change.outcome is not None:
@@ -265,6 +287,9 @@ class State:
             # Nothing is here any more of those that are let go of.
             for stream in outgoing.old.forget(outgoing.ordered_lane.head, first - 1):
                 del self.streams[stream]
+                self.drained[stream] = outgoing.number
+            while len(self.drained) > DRAINED_STREAMS_MAX:
+                del self.drained[next(iter(self.drained))]
             outgoing.stream = put.stream
             outgoing.base = first - put.number
             self.streams[put.stream] = outgoing
@@ -297,6 +322,8 @@ class State:
         if transition.ends:
             if move.to == DAMAGED:
                 self._damaged(queue, lane, move, wall_s)
+            elif op == Op.END and move.reason & NEGATIVE:
+                self._count_end(queue, lane, move, wall_s)
             if move.to:
                 self._doubt(queue, lane, move)
                 # A dead letter's class is its reason (Q-15); a journal copy keeps its own.
@@ -357,7 +384,8 @@ class State:
             arrived = lane.state(counter) == AWAITING
             w = queue.wants(move.lane).at(counter)
             flags = w.flags if w is not None else 0
-            doubt = Doubt(queue.number, move.to, move.to_lane, place + at, arrived, flags)
+            given = holders(queue, self.bindings.guid_of(queue.bound_name), counter)
+            doubt = Doubt(queue.number, move.to, move.to_lane, place + at, arrived, flags, given)
             self.doubts.add(*queue.place_of(counter), doubt)
 
     def _damaged(self, queue: AnyQueue, lane: Positions, move: RangeChange, wall_s: int) -> None:
@@ -368,6 +396,38 @@ class State:
             address=lane.place_in_log(move.first)[0], at_s=wall_s, reason=move.reason,
         )  # fmt: skip
 
+    def _count_end(self, queue: AnyQueue, lane: Positions, move: RangeChange, wall_s: int) -> None:
+        """Messages end: their outgoing queue counts them, by class."""
+        if isinstance(queue, OutgoingQueue):
+            letters = 0 if move.to in _NO_LETTERS else move.count
+            cause = move.note if move.reason == IN_DOUBT else 0
+            queue.endings.note(move.reason, cause, move.count, letters=letters, at_s=wall_s)
+        elif queue.number == DOUBTS_KEPT and move.reason != IN_DOUBT:
+            for counter in range(move.first, move.first + move.count):
+                doubt = self.doubts.at((move.queue, move.lane, counter))
+                if doubt is not None:
+                    self._count_settled(doubt, lane.notes.get(counter, 0), move, wall_s)
+
+    def _count_settled(self, doubt: Doubt, cause: int, move: RangeChange, wall_s: int) -> None:
+        outgoing = self.all_queues.get(doubt.outgoing)
+        if isinstance(outgoing, OutgoingQueue):
+            hidden = move.queue == DOUBTS_KEPT
+            letters = (not hidden, not hidden or move.to not in _NO_LETTERS)
+            outgoing.endings.settle(IN_DOUBT, cause, move.reason, letters=letters, at_s=wall_s)
+
+    def failed(self, places: Iterable[Sequence[int]], why: str) -> None:
+        """A receiver has said why it gives messages back, or refuses them.
+
+        Args:
+            places: Queue, lane, first counter and count.
+        """
+        for number, index, first, count in places:
+            queue = self.all_queues.get(number)
+            lane = queue.lanes[index] if queue is not None else None
+            for counter in range(first, first + count) if lane is not None else ():
+                if lane is not None and lane.state(counter) != REMOVED:
+                    lane.failures[counter] = (lane.failures.get(counter, (0, ""))[0], why)
+
     def _settle(self, lane: Positions, move: RangeChange, wall_s: int) -> None:
         for counter in range(move.first, move.first + move.count):
             place = (move.queue, move.lane, counter)
@@ -376,11 +436,20 @@ class State:
                 self.doubts.has_arrived(place)
             elif doubt is not None:
                 lane.classes[counter] = move.reason
-                lane.notes.pop(counter, None)
+                cause = lane.notes.pop(counter, 0)
+                if move.reason & NEGATIVE and move.queue != DAMAGED:
+                    self._count_settled(doubt, cause, move, wall_s)
                 self.doubts.forget(move.queue, move.lane, counter, 1)
                 one = replace(move, first=counter, count=1)
                 for copy in move.copies_to:
                     self._adopt(lane, one, copy, wall_s)
+
+    def served(self, number: int) -> tuple[bytes, ...]:
+        """The managers that messages of an outgoing queue were ever given to."""
+        outgoing = self.all_queues.get(number)
+        if not isinstance(outgoing, OutgoingQueue):
+            return ()
+        return holders(outgoing, self.bindings.guid_of(outgoing.bound_name))
 
     def memory_of(self, source: bytes, key: str, stream: int) -> Memory | None:
         """What is known of a stream to a queue here; None: nothing any more."""
@@ -405,8 +474,14 @@ class State:
         target, expires = self.all_queues[number].lanes[index], NEVER_S
         if number == DOUBTS_KEPT:
             expires = min(wall_s + DOUBT_AGE_S, NEVER_S - 1)
+        elif number == ACKS_OWED and index == DEFERRED_LANE:
+            expires = min(wall_s + ACKS_DEFERRED_S, NEVER_S - 1)
+        at = move.first
         for address, lengths, parts in lane.stored(move.first, move.count):
             first = target.append(address, lengths, arrived=wall_s, expires=expires, parts=parts)
+            if number not in _NO_LETTERS and number != ACKS_OWED:
+                carry_failures(lane, at, len(lengths), target, first)
+            at += len(lengths)
             if reason:
                 target.classes.update(dict.fromkeys(range(first, first + len(lengths)), reason))
             if note:
@@ -414,7 +489,15 @@ class State:
         if expires < NEVER_S:
             self.expires_by(number, index)
 
-    def _see(self, seen: Seen, wall_s: int) -> None:
+    def refuse(self, stream: int, number: int) -> None:
+        """A refusal was taken: when it is told again it says nothing new."""
+        self.refused[stream, number] = None
+        self.refused.move_to_end((stream, number))
+        while len(self.refused) > REFUSALS_MAX:
+            self.refused.popitem(last=False)
+
+    def see(self, seen: Seen, wall_s: int) -> None:
+        """Identifiers have come, and are remembered for a while."""
         known, source, key = self.seen, seen.source, seen.key
         for number in seen.numbers:
             known[source, key, number, seen.sent] = wall_s
@@ -460,6 +543,7 @@ class State:
         queue.lanes.first = self.first_place
         self.all_queues[queue.number] = queue
         self.queues[queue_key_of(properties)] = queue
+        self.queue_numbers.add(queue.number)
         if not properties.private:
             self.public[properties.instance] = queue
         self.next_number = max(self.next_number, queue.number + 1)
@@ -476,20 +560,24 @@ class State:
         queue = Queue(number, self.space, above.properties, parent=above, sub=name)
         queue.lanes.first = self.first_place
         self.all_queues[number] = above.subs[name.casefold()] = self.subqueues[number] = queue
+        self.queue_numbers.add(number)
         self.next_number = max(self.next_number, number + 1)
         return queue
 
     def drop_subqueue(self, number: int) -> None:
         """Forget a subqueue, and what is in it."""
         queue = self.subqueues.pop(number)
+        self.queue_numbers.drop(number)
         assert queue.parent is not None
         del queue.parent.subs[queue.sub.casefold()]
         self.drop(queue)
 
     def make_outgoing(self, number: int, name: FormatName) -> OutgoingQueue:
         """An outgoing queue as a record or a checkpoint describes it."""
-        outgoing = OutgoingQueue(number, self.space, name)
+        # As records have it: who opened it may have written the name in other letters.
+        outgoing = OutgoingQueue(number, self.space, replace(name, text=str(name)))
         self.all_queues[number] = self.outgoing[outgoing.key] = outgoing
+        self.outgoing_numbers.add(number)
         if outgoing.bound_name:
             self.bound.setdefault(outgoing.bound_name, {})[number] = None
         self.next_number = max(self.next_number, number + 1)
@@ -532,6 +620,7 @@ class State:
         for stream in (*outgoing.old, outgoing.stream):
             self.streams.pop(stream, None)
         del self.outgoing[outgoing.key]
+        self.outgoing_numbers.drop(number)
         if outgoing.bound_name:
             of_name = self.bound[outgoing.bound_name]
             del of_name[number]
@@ -599,8 +688,9 @@ def title_of(queue: AnyQueue) -> str:
 
 
 def stream_key_of_number(number: int) -> str:
-    """Key of the streams to a private queue that is named by its number."""
-    return f"private#{number:08x}"
+    """Key of the streams to a private queue that is named by its number; 0 is of no queue, and
+    ``UNNAMED`` its key in older stores."""
+    return f"private#{number:08x}" if number else "private#0"
 
 
 def queue_key_of(properties: QueueProperties) -> str:

@@ -1,8 +1,10 @@
 """What a move between a queue and its subqueues does to the durable state.
 
-The message keeps its packet, the second of its arrival, its lifetime, and whoever wants to know
-how it ends. It gets a new place, a new lookup identifier, one more in its count of moves, and a
-fresh abort count (Q-35, SND-22). What is delayed is not any more, and that is no move to count.
+The message keeps its packet, the second of its arrival, its lifetime (unless a poison policy sets
+it aside for people), and the senders that ask how it ends. It gets a new place, a new lookup
+identifier, one more in its count of moves, and a fresh abort count (Q-35, SND-22). How often it was
+received in vain before, and why, goes along. What is delayed is not any more, and that is no move
+to count.
 
 Upholds: I11 (its end is still told), I18 (no lookup identifier is used twice).
 """
@@ -13,9 +15,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
+from onceq.core.state.positions import Positions
 from onceq.core.state.queues import AnyQueue
-from onceq.core.state.records import RangeChange
+from onceq.core.state.records import SET_ASIDE, RangeChange
 from onceq.core.state.report_requests import ReportRequests
+from onceq.model.time import NEVER_S
 
 
 class QueueTables(Protocol):
@@ -29,6 +33,17 @@ class QueueTables(Protocol):
         """Remove a range."""
 
 
+def carry_failures(lane: Positions, first: int, count: int, into: Positions, place: int) -> None:
+    """How often messages were received in vain, and why, goes with them to their new places."""
+    if not lane.aborts and not lane.failures:
+        return
+    for at in range(count):
+        aborts = lane.aborts.get(first + at, 0)
+        before, why = lane.failures.get(first + at, (0, ""))
+        if aborts or before or why:
+            into.failures[place + at] = (before + aborts, why)
+
+
 def shift(state: QueueTables, move: RangeChange, wall_s: int) -> None:
     """Take a range out of one queue and put it behind what is in another."""
     queue, target = state.all_queues[move.queue], state.all_queues[move.to]
@@ -38,7 +53,8 @@ def shift(state: QueueTables, move: RangeChange, wall_s: int) -> None:
         ((address, lengths, parts),) = lane.stored(counter, 1)
         place = into.append(
             address, lengths, arrived=lane.arrived(counter, 1)[0],
-            expires=lane.expires(counter), express=lane.is_express(counter), parts=parts,
+            expires=NEVER_S if move.reason == SET_ASIDE else lane.expires(counter),
+            express=lane.is_express(counter), parts=parts,
         )  # fmt: skip
         # That its time has come is no move of anybody, and its count is not touched.
         if lane.due is None or counter not in lane.due:
@@ -50,6 +66,7 @@ def shift(state: QueueTables, move: RangeChange, wall_s: int) -> None:
             into.classes[place] = reason
         if counter in lane.notes:
             into.notes[place] = lane.notes[counter]
+        carry_failures(lane, counter, 1, into, place)
     for w, start, size in queue.wants(move.lane).parts(move.first, move.count):
         if w is not None:
             at = start - w.first

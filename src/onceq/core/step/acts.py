@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from onceq.core.decision import TellAct
+from onceq.core.state.proof_setups import ActRepeated
 from onceq.core.state.setups import Noted
 from onceq.core.step.step import Step
+from onceq.model.act_chain import BEGIN
 from onceq.model.limits import TRAIL_CHARS_MAX
 from onceq.model.record import Record
 
@@ -31,28 +34,33 @@ NOTHING: Final = Deed("")
 """Nothing that is noted."""
 
 
-def noted(step: Step, owner: int, deed: Deed, result: str = "") -> None:
-    """An owner that is somebody did this, or was refused it.
+def noted(step: Step, owner: int, deed: Deed, result: str = "", *, idle: bool = False) -> None:
+    """An owner that is somebody did this, or was refused it; see ``put``."""
+    actor = step.actors.get(owner)
+    if actor is not None:
+        put(step, str(actor), step.places.get(owner, ""), deed, result, idle=idle)
+
+
+def put(
+    step: Step, who: str, where: str, deed: Deed, result: str = "", *, idle: bool = False
+) -> None:
+    """Put an act on record, behind the records of this decision that it has made.
 
     Args:
         result: "" for done or begun; else the code of the error.
+        idle: Whether it has changed nothing: if it was done a short time ago, it is counted there,
+            and gets no number.
     """
-    actor = step.actors.get(owner)
-    if actor is not None:
-        put(step, str(actor), step.places.get(owner, ""), deed, result)
-
-
-def put(step: Step, who: str, where: str, deed: Deed, result: str = "") -> None:
-    """Put an act on record, behind the records of this decision that it has made.
-
-    What was refused has changed nothing, and is not worth a sync of its own.
-    """
+    trail, now_s, about = step.state.trail, step.now.wall_s, deed.about[:TRAIL_CHARS_MAX]
+    again = trail.find_recent(who, where, deed.what, about, result, now_s) if idle else 0
+    if again:
+        step.setup(ActRepeated(again, now_s), forced=False)
+        return
     records = step.decision.records
     since = records[0].position if records else step.position
+    step.act(TellAct(trail.next))
     step.setup(
         Noted(
-            step.state.trail.next, step.now.wall_s, who, where, deed.what,
-            deed.about[:TRAIL_CHARS_MAX], result, since,
-        ),
-        forced=not result,
+            trail.next, now_s, who, where, deed.what, about, result, since, trail.head or BEGIN
+        )
     )  # fmt: skip

@@ -14,11 +14,18 @@ from onceq.packet.templates import Template
 
 @dataclass(slots=True)
 class Target:
-    """One destination of a send: a queue here, or an outgoing queue; and the name that led there,
-    in the spelling that packets have."""
+    """One destination of a send.
+
+    Attributes:
+        queue: Of this manager, or an outgoing queue.
+        name: The name that packets have. Names of one place share an outgoing queue, and have the
+            name under which that was opened.
+        said: The name that the sender has used, by which its rights are judged.
+    """
 
     queue: Queue | OutgoingQueue
     name: FormatName
+    said: FormatName
 
     @property
     def text(self) -> str:

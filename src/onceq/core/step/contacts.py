@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-Way = tuple[str, str, bytes, str, str]
-"""Protocol, host, GUID and URL of ``Connect``, and the name whose manager is pinned, if it is."""
+Way = tuple[str, str, bytes, str, str, tuple[str, ...] | None]
+"""Protocol, host, GUID and URL of ``Connect``, the name whose manager is pinned, if it is, and the
+addresses of ``Connect``: what may go anywhere shares no connection with answers that may not."""
 
 
 @dataclass(slots=True)

@@ -16,21 +16,6 @@ from onceq.model.classes import MessageClass, class_name
 REFUSED_HERE: Final = "messages refused"
 REFUSED_THERE: Final = "messages refused by another queue manager"
 LETTERS: Final = "dead letters"
-REFUSALS: Final = frozenset((
-    MessageClass.NACK_BAD_DESTINATION_QUEUE,
-    MessageClass.NACK_QUEUE_EXCEED_QUOTA,
-    MessageClass.NACK_ACCESS_DENIED,
-    MessageClass.NACK_HOP_COUNT_EXCEEDED,
-    MessageClass.NACK_BAD_SIGNATURE,
-    MessageClass.NACK_BAD_ENCRYPTION,
-    MessageClass.NACK_NOT_TRANSACTIONAL_QUEUE,
-    MessageClass.NACK_NOT_TRANSACTIONAL_MESSAGE,
-    MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
-    MessageClass.NACK_SOURCE_COMPUTER_GUID_CHANGED,
-    MessageClass.NACK_MESSAGE_TOO_LARGE,
-))  # fmt: skip
-"""Classes of messages that a queue does not take. What was too late is not among them: that its
-sender has asked for."""
 OTHER: Final = "other"
 """In place of classes that only another queue manager knows."""
 _KNOWN: Final = frozenset(map(int, MessageClass))
@@ -48,18 +33,20 @@ class Counts:
         resent: Transmitted once more.
         ended: Those that ended otherwise, by message class.
         refused: Requests, by the code of the error.
+        reports_dropped: Trace reports that no report queue has taken: it is full, or nobody can say
+            now where it is.
         noted: What the log is told of, and the class: of how many messages, and the queue of the
             last ones.
     """
 
     __slots__ = (
-        "accepted", "acknowledged", "ended", "noted", "received", "refused", "resent", "returned",
-        "sent",
+        "accepted", "acknowledged", "ended", "noted", "received", "refused", "reports_dropped",
+        "resent", "returned", "sent",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.sent = self.accepted = self.received = self.returned = 0
-        self.acknowledged = self.resent = 0
+        self.acknowledged = self.resent = self.reports_dropped = 0
         self.ended: Counter[int] = Counter()
         self.refused: Counter[str] = Counter()
         self.noted: dict[tuple[str, int], tuple[int, str]] = {}

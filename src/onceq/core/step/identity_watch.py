@@ -1,6 +1,7 @@
-"""What a manager watches to notice that two others, or another and itself, have one identity.
+"""What a manager watches to notice that two others, or another and itself, have one identity, and
+that a name leads to another computer than it says.
 
-Running tables; the rules are in ``core/peers/duplicate_identity.py``.
+Running tables; the rules are in ``core/peers/duplicate_identity.py`` and ``wrong_names.py``.
 
 Upholds: I24 (bounded), I25.
 """
@@ -36,6 +37,14 @@ class Clash:
 
 
 @dataclass(slots=True)
+class WrongName:
+    """A name that leads to another computer than it says (``core/peers/wrong_names.py``)."""
+
+    text: str
+    count: int = 0
+
+
+@dataclass(slots=True)
 class Watch:
     """See the module."""
 
@@ -47,6 +56,10 @@ class Watch:
     """Other lives with our identity that others have told of."""
     clashes: dict[bytes, Clash] = field(default_factory=dict)
     """By GUID: identities that two managers use."""
+    wrong_names: dict[tuple[str, str], WrongName] = field(default_factory=dict)
+    """What is known to be wrong with names of computers, by what and the name."""
+    heard: set[str] = field(default_factory=set)
+    """Computers of destinations in packets that are this one, or none: to ask once."""
     refused_ahead: dict[bytes, int] = field(default_factory=dict)
     """By GUID: its latest stream that was refused for being from the future
     (``core/peers/trust.py``)."""

@@ -12,6 +12,7 @@ from enum import IntEnum
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.step.batches import Route, Target
 from onceq.model.directory import Snapshot
+from onceq.model.hosts import HERE, AddressBook, means_itself, name_for_others
 from onceq.model.manager_identity import Identity
 
 ROUTES_MAX = 1_024
@@ -32,13 +33,20 @@ class Names:
     """See the module."""
 
     def __init__(
-        self, identity: Identity, addresses: frozenset[str], routes: Mapping[bytes, str]
-    ) -> None:
-        self.own_names = {".", "localhost", identity.name.casefold()} | {
-            address.casefold() for address in addresses
-        }
+        self, identity: Identity, addresses: frozenset[str], routes: Mapping[bytes, str],
+        peers: Mapping[str, str],
+    ) -> None:  # fmt: skip
+        self.own_names = HERE | {name.casefold() for name in (identity.name, *addresses)}
         """Names and addresses under which this computer is known, folded."""
+        self.called = name_for_others(identity.name, addresses)
+        """How this computer is named where others read it."""
+        self.everybody = HERE | (
+            {identity.name.casefold()} if means_itself(identity.name) else set()
+        )
+        """Names of this computer that mean another one where others read them."""
         self.addresses = tuple(sorted(addresses))
+        self.book = AddressBook.of(peers, {})
+        """Where other managers are, to say it: connections are made by whoever has a network."""
         self.routes_to = routes
         """GUID of a manager to the computer name of the one that passes messages on to it."""
         self.mode = Mode.WORKGROUP
@@ -54,6 +62,9 @@ class Names:
         """The outgoing queue of each place: all names that lead there share it (EOD-3)."""
         self.by_guid: dict[bytes, list[OutgoingQueue]] = {}
         """Outgoing queues whose manager is known by GUID: any session with it serves them."""
+        self.ending: set[int] = set()
+        """Outgoing queues of which messages are ended, because their queues have left the
+        directory."""
         self.targets: dict[str, tuple[Target, ...]] = {}
         """What was found for a name to send to."""
         self.sources: dict[str, Queue] = {}

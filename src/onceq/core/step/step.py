@@ -13,7 +13,7 @@ from enum import IntEnum
 from heapq import heappush
 
 from onceq.core.decision import Action, Answer, Decision, Notice, Record
-from onceq.core.inputs.settings import TellDoors
+from onceq.core.inputs.settings import TellDoors, TellTrail
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.position_states import GIVES_BACK
 from onceq.core.state.queues import Queue
@@ -67,7 +67,7 @@ class Step:
         timers: Heap of (monotonic us, what, whom); whoever is woken looks whether it still holds.
         touched: Numbers of queues and outgoing queues in which something has become available.
         emptied: Numbers of subqueues that may have become empty, or unused.
-        watching: Kinds of timers that are set, of those of which one serves all: IDLE, UNDECIDED.
+        watching: Kinds of timers that are set, of those of which one serves all: UNDECIDED.
         works: What takes more than one step, and is under way; each goes on in its turn.
         expired: Whether the last portion ended what is over, and other works come before the next.
         ended: How messages ended last that nobody received.
@@ -86,6 +86,7 @@ class Step:
         settings: Settings,
         addresses: frozenset[str],
         routes: Mapping[bytes, str],
+        peers: Mapping[str, str],
     ) -> None:
         self.identity = identity
         self.settings = settings
@@ -93,7 +94,7 @@ class Step:
         self.units = Units()
         self.readers = Readers()
         self.sessions = Sessions()
-        self.names = Names(identity, addresses, routes)
+        self.names = Names(identity, addresses, routes, peers)
         self.actors: dict[int, Actor] = {}
         self.limited: dict[int, Actor] = {}
         self.places: dict[int, str] = {}
@@ -113,6 +114,7 @@ class Step:
         self.scrub = ScrubView()
         self.space_low = False
         self.doors = TellDoors()
+        self.trail = TellTrail()
         self.started_s = 0
         self._passing = 0
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from onceq.core.state.commit_outcomes import Fences
 from onceq.core.state.queues import Queue
@@ -23,6 +24,8 @@ from onceq.model.branch import Phase
 from onceq.model.time import Now
 from onceq.model.xid import Xid
 
+KEY_BYTES: Final = 32
+"""Of the key of a life."""
 REFUSED_MAX = 1_024
 """Transactions not begun, or over, of which it is remembered why; the oldest go first."""
 
@@ -75,6 +78,7 @@ class Transaction:
         gtrid: Of the external transaction that its commit decides; empty: it decides for itself.
         partners: Who is to be told of that decision.
         used_us: When (monotonic us) something happened in it last.
+        idle_us: How long nothing may happen in it; 0: without end; None: as the settings say.
     """
 
     owner: int
@@ -95,6 +99,7 @@ class Transaction:
     branch: int = 0
     partners: tuple[str, ...] = ()
     used_us: int = 0
+    idle_us: int | None = None
 
 
 class Units:
@@ -112,11 +117,15 @@ class Units:
         self.refused: dict[tuple[int, int] | Xid | GroupOver, OnceqError] = {}
         """Why transactions could not be begun, or they or groups are over, for whatever is asked
         of them next."""
+        self.idle_look_us = 0
+        """When (monotonic us) it is looked for forgotten ones next; 0: it is not."""
         self.open_bytes = 0
         """Bytes of what open transactions will send."""
         self.promised: dict[int, int] = {}
         """Bytes that open transactions will put into queues of this manager: they count towards
         the quota at send, so that a commit never fails for it (Q-21)."""
+        self.key = b""
+        """With which attempts are marked in this life (``model/xid.py``); never told or stored."""
         self.fences = Fences()
         """Commits whose outcome was told as aborted."""
 

@@ -40,8 +40,7 @@ def watch(step: Step, tx: Transaction) -> None:
 def _ours(step: Step, tx: Transaction) -> bool:
     if tx.phase not in PHASES[Verb.TIME_OUT] or tx.xid is None:
         return False
-    decider = decider_of(tx.xid.gtrid)
-    return decider is not None and decider[0] == step.identity.guid
+    return decider_of(tx.xid.gtrid) == step.identity.guid
 
 
 def on_timer(step: Step, nobody: object) -> None:

@@ -21,9 +21,10 @@ decided, nothing ever will be (presumed abort).
 The prefix follows from names, which others can guess. What somebody prepares under the prefix of
 another's batch is none of it: each commit and each roll-back undoes what the same one has prepared,
 and passes over the rest, which goes by time; so nobody keeps a batch from being committed, and
-nobody undoes one. An attempt has a token that nobody can guess, and is of who was the first to
-prepare in it. The name, with the versions under it, is of who has committed first, and others are
-refused. Each could have had versions of his own under the same name instead; but then an
+nobody undoes one. An attempt has an identifier that this manager makes for one application, and
+nobody else begins a branch under it, also when it is over: parts elsewhere may still wait for what
+is decided about it. The name, with the versions under it, is of who has committed first, and others
+are refused. Each could have had versions of his own under the same name instead; but then an
 application that goes on under another account or token would find no version, and write its last
 batch twice. Refused, it hears why, and an operator, or the owner, forgets the name. Whoever runs
 the manager is not kept apart: what he commits or gives up, he does for all.
@@ -56,9 +57,16 @@ from onceq.errors import (
 )
 from onceq.model.branch import Phase
 from onceq.model.limits import APPLICATION_SHARE, DECISIONS_MAX, GROUP_AGE_S, GROUPS_MAX
-from onceq.model.requests import CommitGroup, ForgetGroup, RollbackGroup
+from onceq.model.requests import BeginAttempt, CommitGroup, ForgetGroup, RollbackGroup
 from onceq.model.views.branches import GroupResult
-from onceq.model.xid import Xid, anchored, group_of, is_group_prefix
+from onceq.model.xid import Xid, anchored, attempt_of, group_of, is_group_prefix
+
+
+def begin(step: Step, item: BeginAttempt) -> None:
+    """Make the identifier of an attempt for the one that asks."""
+    _check(step, item.prefix, ())
+    made = attempt_of(item.prefix, item.drawn, step.known_by(item.owner), step.units.key)
+    step.answer(item.owner, item.request, made)
 
 
 def commit(step: Step, item: CommitGroup) -> None:

@@ -2,9 +2,10 @@
 
 A lost application is noticed by its connection; one that lives and has forgotten a transaction
 would keep messages locked, and everybody behind them waiting, for as long as it lives. What waits
-for a message is not forgotten, and what is prepared is never undone here (XTX-4).
+for a message is not forgotten, and what is prepared is never undone here (XTX-4). A program that
+knows how long it works in a transaction says so at its beginning (``Begin.idle_s``); loops do.
 
-One timer serves them all: it is set when the first is begun, and looks at most a few times in the
+One timer serves them all: it is set when the first is begun, and looks a few times in the shortest
 span that is allowed.
 
 Upholds: I16, I20 (a promise is kept).
@@ -16,7 +17,7 @@ from onceq.core.step.step import Step, Timer
 from onceq.core.step.units import Transaction
 from onceq.core.transaction.branch_phases import PHASES, Verb
 from onceq.core.transaction.unit_of_work import undo
-from onceq.errors import RolledBackByTime, TransactionOver
+from onceq.errors import RolledBackByTime
 from onceq.model.branch import Phase
 from onceq.model.time import SECOND_US
 
@@ -26,49 +27,54 @@ LOOKS = 8
 
 def on_timer(step: Step, nobody: object) -> None:
     """Undo those in which nothing has happened for too long."""
-    step.watching.discard(Timer.IDLE)
-    limit_us = step.settings.transaction_idle_s * SECOND_US
-    if not limit_us:
-        return  # switched off meanwhile
+    step.units.idle_look_us = 0
     now_us = step.now.mono_us
     waiting = {(item.owner, item.transaction) for item in step.readers.waiting.values()}
-    left = False
+    least_us = 0
     for tx in list(step.units.all()):
-        if tx.phase not in PHASES[Verb.ABANDON]:
+        limit_us = _limit_us(step, tx)
+        if not limit_us or tx.phase not in PHASES[Verb.ABANDON]:
             continue
         if (tx.owner, tx.number) in waiting:
             tx.used_us = now_us
         if tx.used_us + limit_us <= now_us:
-            _undo(step, tx)
+            _undo(step, tx, limit_us)
         else:
-            left = True
-    if left:
-        step.timer(now_us + limit_us // LOOKS, Timer.IDLE, None)
-        step.watching.add(Timer.IDLE)
+            least_us = min(least_us or limit_us, limit_us)
+    if least_us:
+        _look_in(step, least_us // LOOKS)
 
 
 def watch(step: Step) -> None:
     """See to it that open transactions are looked at, if that was switched on meanwhile."""
-    limit_us = step.settings.transaction_idle_s * SECOND_US
-    if limit_us and Timer.IDLE not in step.watching and any(True for _ in step.units.all()):
-        step.timer(step.now.mono_us + limit_us // LOOKS, Timer.IDLE, None)
-        step.watching.add(Timer.IDLE)
+    limits = [limit_us for tx in step.units.all() if (limit_us := _limit_us(step, tx))]
+    if limits and not step.units.idle_look_us:
+        _look_in(step, min(limits) // LOOKS)
 
 
-def _undo(step: Step, tx: Transaction) -> None:
-    text = (
-        f"nothing had happened in it for {step.settings.transaction_idle_s} s "
-        "(setting transaction_idle_s)"
-    )
+def _look_in(step: Step, after_us: int) -> None:
+    step.units.idle_look_us = step.now.mono_us + after_us
+    step.timer(step.units.idle_look_us, Timer.IDLE, None)
+
+
+def _limit_us(step: Step, tx: Transaction) -> int:
+    """How long nothing may happen in it; 0: without end."""
+    return step.settings.transaction_idle_s * SECOND_US if tx.idle_us is None else tx.idle_us
+
+
+def _undo(step: Step, tx: Transaction, limit_us: int) -> None:
+    """What it has received is not at fault, so that is no abort that counts (SND-21)."""
+    whose = "setting transaction_idle_s" if tx.idle_us is None else "the limit of its program"
+    text = f"nothing had happened in it for {limit_us // SECOND_US} s ({whose})"
     if tx.phase is Phase.ACTIVE:
-        over = TransactionOver(f"this transaction was rolled back: {text}")
+        over = RolledBackByTime(f"this transaction was rolled back: {text}")
         step.units.refuse_from_now_on((tx.owner, tx.number), over)
     if tx.xid is not None:
         why = RolledBackByTime(f"branch {tx.xid} was rolled back: {text}")
         step.units.refuse_from_now_on(tx.xid, why)
-    undo(step, tx)
+    undo(step, tx, blameless=True)
     step.notice(
         "a forgotten transaction was rolled back", str(tx.owner), application=tx.owner,
         transaction=str(tx.xid or tx.number), received=sum(h.count for h in tx.receives),
-        sent=tx.messages,
+        sent=tx.messages, after_s=limit_us // SECOND_US,
     )  # fmt: skip

@@ -18,14 +18,15 @@ Upholds: I20 (what is promised is a branch like any other), I21; XTX-16.
 
 from __future__ import annotations
 
-from onceq.core.state.setups import RowsForgotten, RowsFound, RowsMarked
+from onceq.core.state.setups import RowsForgotten, RowsFound, RowsMarked, RowsMissing
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.core.transaction.unit_of_work import last_sends, release
 from onceq.core.transaction.xa_branch import admitted, put_on_record
-from onceq.errors import BranchState, DuplicateBranch
+from onceq.errors import BranchState, DatabaseRestored, DuplicateBranch
 from onceq.model.branch import Phase
 from onceq.model.requests import AskRows, Promise
+from onceq.model.requests.xa import ROWS_ACCEPTED, ROWS_MISSING
 from onceq.model.results import Promised
 from onceq.model.views.branches import RowsView
 from onceq.model.xid import agent_of
@@ -36,6 +37,12 @@ def promise(step: Step, item: Promise) -> None:
     admitted(step)
     if item.xid in step.units.branches or step.state.branches.get(item.xid) is not None:
         raise DuplicateBranch(f"there is a branch {item.xid} already")
+    set_back = step.state.branches.rows.set_back
+    if set_back and agent_of(item.xid) in set_back:
+        raise DatabaseRestored(
+            f"{agent_of(item.xid)} was found to be set back to an earlier state: compare it with "
+            "this queue manager, and accept it (onceq tx accept-database)"
+        )
     tx = _unit_of(step, item)
     before = tx.bytes
     tx.sends += last_sends(step, item, tx)
@@ -76,8 +83,12 @@ def _unit_of(step: Step, item: Promise) -> Transaction:
 def rows(step: Step, item: AskRows) -> None:
     """What is to be found in a database, and what was."""
     name, seen = item.agent, step.state.branches.rows.get(item.agent)
-    if item.found < 0:
+    if item.found == ROWS_ACCEPTED:
         step.setup(RowsForgotten(agent=name))
+    elif item.found == ROWS_MISSING:
+        # Durable before it is said, so that no application of another process goes on enlisting.
+        if seen.last and not seen.missing:
+            step.setup(RowsMissing(agent=name, missing=True))
     elif not item.found:
         # Also where a look was broken off: what was committed since may be just what is missing.
         if seen.last > max(seen.mark, seen.kept):
@@ -85,11 +96,15 @@ def rows(step: Step, item: AskRows) -> None:
     elif item.found == seen.mark:
         # Durable before it is said: rows are removed then, and the note is what is left of them.
         step.setup(RowsFound(agent=name, noted=True))
+    elif not seen.mark and item.found == seen.kept and seen.missing:
+        step.setup(RowsMissing(agent=name, missing=False))
     seen = step.state.branches.rows.get(name)
     open_ = sorted(
         tx.branch for xid, tx in step.units.branches.items() if tx.branch and agent_of(xid) == name
     )
     late = tuple(sorted(seen.looked + seen.late))
     note = seen.kept if seen.noted else 0
-    answer = RowsView(name, seen.kept, seen.mark, seen.before, tuple(open_), late, note)
+    answer = RowsView(
+        name, seen.kept, seen.mark, seen.before, tuple(open_), late, note, seen.missing
+    )
     step.answer(item.owner, item.request, answer)

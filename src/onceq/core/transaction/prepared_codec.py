@@ -54,6 +54,10 @@ def note_of(p: CheckedBatch) -> dict[str, Any]:
         "once": p.deadlines.once,
         "own": p.item.own is not None,
     }
+    for t in p.targets:
+        if t.said is not t.name and t.said != t.name:
+            note["said"] = [str(t.said) for t in p.targets]
+            break
     if p.written is not None:
         note["written"] = [p.written.message, p.written.transaction, p.written.bytes]
     return note
@@ -79,8 +83,12 @@ def _batch_of(step: Step, note: dict[str, Any], messages: Run) -> CheckedBatch:
     # A record that was written before messages could have headers of their own does not say it.
     own, bodies = parted(messages) if note.get("own") else (None, messages)
     item = SendItem(note["to"], _load_properties(note["properties"]), bodies, own=own)
+    names = [one_name(text)[0] for _, text in note["targets"]]
+    # Older versions have not kept what a sender has called them.
+    said = [one_name(text)[0] for text in note["said"]] if "said" in note else names
     targets = tuple(
-        Target(_holder(step, number), one_name(text)[0]) for number, text in note["targets"]
+        Target(_holder(step, number), *called)
+        for (number, _), *called in zip(note["targets"], names, said, strict=True)
     )
     templates = tuple(
         Template(bytes.fromhex(head), transaction, properties, flags, bytes.fromhex(tail))

@@ -22,6 +22,7 @@ from onceq.core.state.branch_table import Marks
 from onceq.core.state.position_block import PURGING
 from onceq.core.state.queues import Queue
 from onceq.core.state.records import PUT_EXPRESS, Op, RangeChange
+from onceq.core.state.setups import FailureTold
 from onceq.core.step.acts import Deed, noted
 from onceq.core.step.batches import CheckedBatch
 from onceq.core.step.change_builder import ChangeBuilder
@@ -41,6 +42,7 @@ from onceq.model.classes import MessageClass
 from onceq.model.delayed import undelayed
 from onceq.model.limits import APPLICATION_SHARE, OPEN_TRANSACTIONS_MAX
 from onceq.model.requests import Abort, AskOutcome, Begin, Commit, Promise, Send
+from onceq.model.requests.transactions import AS_SET
 from onceq.model.results import Outcome, Sent
 from onceq.model.returned import MARK
 from onceq.model.rights import Right
@@ -55,19 +57,22 @@ def begin(step: Step, item: Begin) -> None:
     Clients do not wait for the answer; so why it was refused is said again to whatever they ask
     of it next.
     """
-    _open_or_refuse(step, item.owner, item.transaction)
+    idle_us = None if item.idle_s == AS_SET else item.idle_s * SECOND_US
+    _open_or_refuse(step, item.owner, item.transaction, idle_us)
     step.answer(item.owner, item.request, None)
 
 
-def _open_or_refuse(step: Step, owner: int, number: int) -> None:
+def _open_or_refuse(step: Step, owner: int, number: int, idle_us: int | None) -> None:
     try:
-        open_unit(step, owner, number)
+        open_unit(step, owner, number, idle_us)
     except InsufficientResources as error:
         step.units.refuse_from_now_on((owner, number), error)
         raise
 
 
-def open_unit(step: Step, owner: int, number: int) -> Transaction:
+def open_unit(
+    step: Step, owner: int, number: int, idle_us: int | None = None
+) -> Transaction:  # fmt: skip
     """A new unit of work; raises UsageError or InsufficientResources."""
     check_free(step, owner, number)
     there = step.units.transactions
@@ -79,12 +84,13 @@ def open_unit(step: Step, owner: int, number: int) -> Transaction:
             f"{len(step.units.transactions)} transactions are open already, of at most "
             f"{OPEN_TRANSACTIONS_MAX}, and half of that for one application"
         )
-    tx = Transaction(owner, number, step.now.wall_s, used_us=step.now.mono_us)
+    now_us = step.now.mono_us
+    tx = Transaction(owner, number, step.now.wall_s, used_us=now_us, idle_us=idle_us)
     step.units.transactions[owner, number] = tx
-    if step.settings.transaction_idle_s and Timer.IDLE not in step.watching:
-        step.watching.add(Timer.IDLE)
-        idle_us = step.settings.transaction_idle_s * SECOND_US
-        step.timer(step.now.mono_us + idle_us, Timer.IDLE, None)
+    limit_us = step.settings.transaction_idle_s * SECOND_US if idle_us is None else idle_us
+    if limit_us and not 0 < step.units.idle_look_us <= now_us + limit_us:
+        step.units.idle_look_us = now_us + limit_us
+        step.timer(now_us + limit_us, Timer.IDLE, None)
     return tx
 
 
@@ -125,6 +131,7 @@ def commit(step: Step, item: Commit) -> None:
             undo(step, late)
         raise TransactionOver("this commit came after its outcome was told; it was aborted")
     receives: list[HeldRange] = []
+    idle_us: int | None = None
     build = ChangeBuilder(step, item.id)
     if item.transaction:
         tx = step.units.find(item.owner, item.transaction, step.now)
@@ -137,7 +144,7 @@ def commit(step: Step, item: Commit) -> None:
         if sends:
             step.units.promise(sends, -1)
         del step.units.transactions[item.owner, item.transaction]
-        receives = tx.receives
+        receives, idle_us = tx.receives, tx.idle_us
         step.emptied.update(dict.fromkeys(tx.targets))
         if tx.gtrid:
             del step.units.deciding[tx.gtrid]
@@ -160,7 +167,7 @@ def commit(step: Step, item: Commit) -> None:
         note_returns(step, item.owner, sends)
     if item.then:
         with suppress(InsufficientResources):  # It is said to whatever is asked of it.
-            _open_or_refuse(step, item.owner, item.then)
+            _open_or_refuse(step, item.owner, item.then, idle_us)
     step.answer(item.owner, item.request, result)
 
 
@@ -168,7 +175,7 @@ def note_returns(step: Step, owner: int, sends: list[CheckedBatch]) -> None:
     """Dead letters that go home bear the mark of it: that is an act of whoever sends them. Only
     operators get at dead letters; others who write that mark must not fill the trail."""
     actor = step.actors.get(owner)
-    if actor is None or not step.state.policy.allows(actor, Right.OPERATE, ""):
+    if actor is None or not step.state.policy.allows(actor, Right.OPERATE):
         return
     back = [one for one in sends if _returned(one.item.properties.extension)]
     if back:
@@ -245,15 +252,24 @@ def abort(step: Step, item: Abort) -> None:
     """Undo a transaction."""
     # One that was never begun, or that time has undone, has nothing to undo.
     if step.units.refused.pop((item.owner, item.transaction), None) is None:
-        undo(step, step.units.find(item.owner, item.transaction, step.now))
+        tx = step.units.find(item.owner, item.transaction, step.now)
+        undo(step, tx, item.why, blameless=item.blameless)
     step.answer(item.owner, item.request, None)
 
 
-def undo(step: Step, tx: Transaction) -> None:
-    """Nothing was sent; what was received goes back to its place (SND-4, RCV-12)."""
+def undo(step: Step, tx: Transaction, why: str = "", *, blameless: bool = False) -> None:
+    """Nothing was sent; what was received goes back to its place (SND-4, RCV-12).
+
+    Args:
+        why: What its application says of it.
+        blameless: That is not the fault of what was received: it does not count as an abort.
+    """
     release(step, tx)
+    if why and tx.receives:
+        places = [[held.queue, held.lane, held.first, held.count] for held in tx.receives]
+        step.setup(FailureTold(places, why), forced=False)
     build = ChangeBuilder(step)
-    back = put_back(build, tx.receives)
+    back = put_back(build, tx.receives, Op.RETURN if blameless else Op.UNLOCK)
     # Lost in a crash, it is decided again: a restart unlocks what nobody holds.
     step.record(build.change, forced=False)
     if back:
@@ -273,7 +289,9 @@ def release(step: Step, tx: Transaction) -> None:
     step.emptied.update(dict.fromkeys(tx.targets))
 
 
-def put_back(build: ChangeBuilder, receives: list[HeldRange]) -> list[HeldRange]:
+def put_back(
+    build: ChangeBuilder, receives: list[HeldRange], op: Op = Op.UNLOCK
+) -> list[HeldRange]:  # fmt: skip
     """Unlock in a change what was received; returns what is in its place again."""
     back: list[HeldRange] = []
     for held in receives:
@@ -281,7 +299,7 @@ def put_back(build: ChangeBuilder, receives: list[HeldRange]) -> list[HeldRange]
         if isinstance(queue, Queue):
             purged_meanwhile(build, held)
             build.step.counts.returned += held.count
-            build.move(RangeChange(Op.UNLOCK, held.queue, held.lane, held.first, held.count))
+            build.move(RangeChange(op, held.queue, held.lane, held.first, held.count))
             back.append(held)
             if queue.shown:
                 places = range(held.first, held.first + held.count)

@@ -69,7 +69,15 @@ from onceq.model.requests import (
     RollbackBranch,
     StartBranch,
 )
-from onceq.model.xid import Xid, agent_of, anchored, group_of, is_group_prefix
+from onceq.model.xid import (
+    Xid,
+    agent_of,
+    anchored,
+    group_of,
+    is_attempt_for,
+    is_group_prefix,
+    make_gtrid,
+)
 
 # ---- work --------------------------------------------------------------------------------
 
@@ -80,6 +88,7 @@ def start(step: Step, item: StartBranch) -> None:
     if item.how is Join.NEW:
         if item.xid in step.units.branches or step.state.branches.get(item.xid) is not None:
             raise DuplicateBranch(f"there is a branch {item.xid} already")
+        _check_attempt(step, item)
         step.units.refused.pop(item.xid, None)
         tx = open_unit(step, item.owner, item.transaction)
         tx.xid = item.xid
@@ -95,6 +104,18 @@ def start(step: Step, item: StartBranch) -> None:
         tx.phase = phase
         step.units.transactions[key] = tx
     step.answer(item.owner, item.request, None)
+
+
+def _check_attempt(step: Step, item: StartBranch) -> None:
+    """Its parts elsewhere follow what is decided here under its identifier. So whoever has read
+    that of another's attempt, which may be rolled back by now, begins no branch under it."""
+    if not is_group_prefix(group_of(item.xid), step.identity.guid):
+        return
+    if not is_attempt_for(item.xid.gtrid, step.known_by(item.owner), step.units.key):
+        raise RolledBack(
+            f"branch {item.xid} was not begun: its attempt is of somebody else, or of before this "
+            "queue manager was started; begin another one"
+        )
 
 
 def end(step: Step, item: EndBranch) -> None:
@@ -227,8 +248,13 @@ def _last_sends(step: Step, item: PrepareBranch, tx: Transaction) -> None:
     step.units.open_bytes += tx.bytes - before
 
 
-def restore(step: Step) -> None:
-    """After a restart: prepared branches are there as they were, with their locks."""
+def restore(step: Step, key: bytes) -> None:
+    """After a restart: prepared branches are there as they were, with their locks.
+
+    Args:
+        key: Marks the attempts of this life.
+    """
+    step.units.key = key
     for branch in step.state.branches:
         if branch.by_hand is not None:
             continue
@@ -331,12 +357,9 @@ def enlist(step: Step, item: Enlist) -> None:
         raise EnlistRefused("a branch of an external transaction decides for nobody")
     if not tx.gtrid:
         table = step.state.branches
-        if (
-            item.gtrid in step.units.deciding
-            or item.gtrid in table.decisions
-            or table.attempt(item.gtrid) is not None
-        ):
-            raise DuplicateBranch("that global transaction identifier was used before")
+        gtrid = make_gtrid(step.identity.guid, int.from_bytes(item.drawn, "big"))
+        if gtrid in step.units.deciding or gtrid in table.decisions:
+            raise DuplicateBranch("the number that was drawn for this transaction is in use")
         owners = (one.by for one in table.decisions.values())
         by, count = step.known_by(item.owner), len(table.decisions)
         if not room_for(by, owners, count, DECISIONS_MAX):
@@ -345,13 +368,11 @@ def enlist(step: Step, item: Enlist) -> None:
                 f"{DECISIONS_MAX}, and half of that for one application (tx list): recover these "
                 "first"
             )
-        step.units.deciding[item.gtrid] = tx
-        tx.gtrid = item.gtrid
-    elif tx.gtrid != item.gtrid:
-        raise UsageError("a transaction has one global identifier")
+        step.units.deciding[gtrid] = tx
+        tx.gtrid = gtrid
     if item.partner not in tx.partners:
         tx.partners = (*tx.partners, item.partner)
-    step.answer(item.owner, item.request, None)
+    step.answer(item.owner, item.request, tx.gtrid)
 
 
 def decision(step: Step, item: AskDecision) -> None:

@@ -5,13 +5,19 @@ Upholds: I19 (quotas), I24 (strangers have a share).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
+from onceq.core.ending.acknowledgments import INSECURE
 from onceq.core.ending.final_acknowledgments import order_queue_of
 from onceq.core.ending.report_flags import quiet
 from onceq.core.ending.table import Ending
 from onceq.core.names.packet_names import arrival_name
+from onceq.core.names.resolve import is_local
+from onceq.core.peers.homes import expect_answer, goes_home
 from onceq.core.peers.strangers import answer_room, known, quota_for, unasked_room
+from onceq.core.peers.trust import disbelieve
 from onceq.core.rights.judge import may_deliver, may_deliver_somewhere
 from onceq.core.rights.places import PlaceKind, place_of, places
 from onceq.core.send.quota import computer_full, over_quota, queue_full
@@ -19,10 +25,12 @@ from onceq.core.state.peer_table import Peer
 from onceq.core.state.queues import Queue
 from onceq.core.state.state import DEAD_XACT
 from onceq.core.step.step import Step
-from onceq.errors import OnceqError
+from onceq.errors import InsufficientResources, OnceqError
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
 from onceq.model.limits import ANSWER_QUEUES_MAX, STRANGERS_SHARE, STREAMS_MAX
+from onceq.model.names import FormatName, parse_any
+from onceq.model.patterns import QueueName
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
@@ -115,7 +123,7 @@ def refusal_of(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, siz
 def _no_right(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None) -> bool:
     """Whether a right is missing for messages to enter. The log has it, because of some messages
     nobody hears otherwise: acknowledgments, and what asks for no answer."""
-    key = place_of(queue).queue if queue is not None else arrival_name(run.destination)
+    key = place_of(queue).queue if queue is not None else QueueName(arrival_name(run.destination))
     may = (
         may_deliver(step, peer, run.source, key)
         if key
@@ -140,35 +148,98 @@ def _too_late(step: Step, run: ArrivedRun) -> bool:
     return lifetime < NEVER_S - 1 and age > lifetime
 
 
-def heard(step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None) -> ArrivedRun:
-    """Without what its destination gives no answer to (Q-17), and without what this manager would
-    write for the sender where he may not: acknowledgments have the bodies of what is refused."""
+def heard(
+    step: Step, peer: Peer, run: ArrivedRun, queue: Queue | None, *, again: bool = False
+) -> ArrivedRun:
+    """A run without the reports that its destination does not make (Q-17), or that its sender may
+    not cause: acknowledgments have the bodies of what is refused.
+
+    Args:
+        again: What is left out was told before.
+    """
     silent = step.settings.quiet_system_queues
     if queue is not None and silent and quiet(step, queue.properties.name):
         run = replace(run, acknowledge=0, wants=0, dead_letter=False)
     if peer.actor.free:
         return run
-    if run.acknowledge and not _may_be_answered(step, peer, run):
+    asked = _asked_at(run)
+    if not all(_may_write(step, peer, run, name) for name in asked):
         run = replace(run, acknowledge=0, barred=True)
-    if run.trace and not _may_write(step, peer, run, f"PUBLIC={guid_text(run.trace)}"):
-        run = replace(run, trace=b"")
+    elif asked and not _all_home(step, peer, run, asked):
+        run = replace(run, acknowledge=0)
+        if not again:
+            disbelieve(step, peer, ASTRAY, queue=",".join(asked)[:TEXT_CHARS_MAX])
+    if run.receipts and not _receipts_home(step, peer, run):
+        if not again:
+            disbelieve(step, peer, ASTRAY, queue=run.receipts[:TEXT_CHARS_MAX])
+        run = replace(run, receipts="", barred=True)
+    if run.trace:
+        name = f"PUBLIC={guid_text(run.trace)}"
+        if not (_may_write(step, peer, run, name) and _all_home(step, peer, run, (name,))):
+            run = replace(run, trace=b"")
     return run
 
 
-def _may_be_answered(step: Step, peer: Peer, run: ArrivedRun) -> bool:
-    """Whether the sender may send to the administration queues that its messages name, as far as
-    they are here; those of others are judged there."""
+def expect_answers(step: Step, peer: Peer, run: ArrivedRun, refusal: int) -> None:
+    """A run is about to be stored or refused: keep where the answers go that it asks for.
+
+    Args:
+        refusal: Why it is refused; 0: it is stored.
+    """
+    if peer.actor.free and not step.state.homes_kept:
+        return
+    if refusal in INSECURE and not step.settings.permit_insecure_nacks:
+        return  # there is no answer
+    names = [*_asked_at(run), *((f"DIRECT={run.receipts}",) if run.receipts else ())]
+    try:
+        for name in _elsewhere(step, names):
+            expect_answer(step, peer, run.source, name)
+    except InsufficientResources as error:
+        step.notice("no outgoing queue for answers", ",".join(names), reason=error.text)
+
+
+def _asked_at(run: ArrivedRun) -> Sequence[str]:
+    """The administration queues of the messages of a run, if they ask for acknowledgments."""
+    if not run.acknowledge:
+        return ()
     asked = message_of(headers(next(iter(run.packets)))).admin_queue
-    names = asked.split(",")[:ANSWER_QUEUES_MAX]
-    return all(_may_write(step, peer, run, name) for name in names)
+    return asked.split(",")[:ANSWER_QUEUES_MAX]
 
 
 def _may_write(step: Step, peer: Peer, run: ArrivedRun, name: str) -> bool:
+    """Whether the sender may send to a queue, as far as it is here."""
     try:
         found = [p.queue for p in places(step, name, sending=True) if p.kind is PlaceKind.QUEUE]
     except OnceqError:
         return True  # it leads nowhere, so that nothing is written
     return all(may_deliver(step, peer, run.source, queue) for queue in found)
+
+
+def _elsewhere(step: Step, names: Iterable[str]) -> Iterator[FormatName]:
+    """Those of these names that are of queues of other computers; what is no name is left out."""
+    for text in names:
+        try:
+            yield from (name for name in parse_any(text) if not is_local(step, name))
+        except OnceqError:
+            continue
+
+
+def _all_home(step: Step, peer: Peer, run: ArrivedRun, names: Iterable[str]) -> bool:
+    """Whether answers at all of these queues go home."""
+    # Over HTTP anybody can say that he is this manager, whose own names are judged when it sends.
+    if run.source == step.identity.guid:
+        return not any(_elsewhere(step, names))
+    return all(goes_home(step, peer, run.source, name) for name in _elsewhere(step, names))
+
+
+def _receipts_home(step: Step, peer: Peer, run: ArrivedRun) -> bool:
+    """Whether the receipts of a stream go home. Where they went before they still do."""
+    before = step.state.receipts.of_source(run.source)
+    return before == run.receipts or _all_home(step, peer, run, (f"DIRECT={run.receipts}",))
+
+
+ASTRAY: Final = "answers are not sent: they were asked for at a place that is not their sender's"
+TEXT_CHARS_MAX: Final = 200
 
 
 def ending_of(refusal: int) -> Ending:

@@ -9,6 +9,8 @@ Upholds: I9, I24.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onceq.core.decision import CloseSession, Declined, Persisted
 from onceq.core.inputs.inputs import Arrived
 from onceq.core.names.packet_names import arrival_key
@@ -18,9 +20,11 @@ from onceq.core.peers.strangers import SWEPT_FROM, sweep
 from onceq.core.peers.trust import (
     believes_final_ack,
     believes_order_ack,
+    refused_later,
     speaks_for,
     unknown_routers,
 )
+from onceq.core.peers.wrong_names import NAMED_CHARS_MAX, came
 from onceq.core.rights.judge import passes_on
 from onceq.core.state.link_states import Link
 from onceq.core.state.peer_table import Peer
@@ -32,14 +36,15 @@ from onceq.core.transfer.forward import forward
 from onceq.core.transfer.hole_repair import hole_shown
 from onceq.core.transfer.http_forward import pass_on
 from onceq.core.transfer.in_doubt import settled_by, settling
+from onceq.core.transfer.late_refusals import refused_late, taken_before
 from onceq.core.transfer.ordered_arrival import ordered, show_early
-from onceq.core.transfer.outgoing_queue import final_acked, order_acked
+from onceq.core.transfer.outgoing_queue import final_acked, order_acked, refused_again
 from onceq.core.transfer.plain_arrival import plain
 from onceq.core.transfer.stranded import acked_strangely
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.identity import NO_GUID
 from onceq.packet.acks import parse_final_ack, parse_order_ack
-from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, SETTLING, ArrivedRun
+from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, SETTLING, USER, ArrivedRun
 
 NO_PLACE = "no place for more message streams, outgoing queues or messages now"
 
@@ -55,6 +60,12 @@ def arrived(step: Step, item: Arrived) -> None:
         sweep(step)
     elsewhere = run.onward != "" or run.destination_manager not in (NO_GUID, step.identity.guid)
     own = run.source == peer.peer or peer.http
+    # Whatever this address leads to by now: what has arrived here is answered as that (HTTP-9).
+    if run.onward and run.kind == USER and _known(step, run, _key_of(step, run)):
+        run, elsewhere = replace(run, onward=""), False
+    elif run.foreign:
+        step.act(Declined(item.session, 400, f"{run.onward} is not here"))
+        return
     reason = "" if own and not elsewhere else _unwelcome(step, peer, run, own=own)
     if reason and peer.http:
         step.act(Declined(item.session, 400, class_name(MessageClass.NACK_ACCESS_DENIED)))
@@ -63,6 +74,10 @@ def arrived(step: Step, item: Arrived) -> None:
         meet_routers(step)
         step.act(CloseSession(item.session, reason))
         return
+    # Of a host that is longer the rest is a domain behind one of the names here, or it is none.
+    named = run.destination.direct.partition("\\")[0][:NAMED_CHARS_MAX]
+    if run.kind == USER and not elsewhere and named not in step.sessions.watch.heard:
+        came(step, peer, run, named)
     if run.onward:
         if not pass_on(step, item.session, run, room=room_for(step, run)):
             return
@@ -72,22 +87,9 @@ def arrived(step: Step, item: Arrived) -> None:
             step.act(CloseSession(item.session, reason))
             return
     elif run.kind == ORDER_ACK:
-        for packet in run.packets:
-            told = parse_order_ack(packet)
-            # Begun by a copy of this manager, or in the time that a restore has undone.
-            if not gave(step, told.stream):
-                acked_strangely(step, peer, run.source, told)
-            elif believes_order_ack(step, peer, told):
-                sent_more(step, told)
-                order_acked(step, told)
-                hole_shown(step, peer, told)
+        _order_acked(step, peer, run)
     elif run.kind == FINAL_ACK:
-        for packet in run.packets:
-            ack = parse_final_ack(packet)
-            # It compares with what waits here, so it looks before the acknowledgment ends that.
-            ended_elsewhere(step, peer, ack)
-            if believes_final_ack(step, peer, ack) and not settled_by(step, ack):
-                final_acked(step, ack)
+        _final_acked(step, peer, run)
     elif run.kind == SETTLING:
         settling(step, peer, run)
         # What a question says is gone, no hole is there for any more.
@@ -116,6 +118,33 @@ def arrived(step: Step, item: Arrived) -> None:
         step.act(Persisted(item.session, len(run.message_numbers)))
 
 
+def _order_acked(step: Step, peer: Peer, run: ArrivedRun) -> None:
+    """What was sent here has come to its manager."""
+    for packet in run.packets:
+        told = parse_order_ack(packet)
+        # Begun by a copy of this manager, or in the time that a restore has undone.
+        if not gave(step, told.stream):
+            acked_strangely(step, peer, run.source, told)
+        elif believes_order_ack(step, peer, told):
+            sent_more(step, told)
+            order_acked(step, told)
+            hole_shown(step, peer, told)
+
+
+def _final_acked(step: Step, peer: Peer, run: ArrivedRun) -> None:
+    """What was sent here has ended elsewhere."""
+    for packet in run.packets:
+        ack = parse_final_ack(packet)
+        # It compares with what waits here, so it looks before the acknowledgment ends that.
+        ended_elsewhere(step, peer, ack)
+        if not believes_final_ack(step, peer, ack):
+            continue
+        if refused_later(step, peer, ack):
+            refused_again(step, ack)
+        elif not (taken_before(step, ack) or settled_by(step, ack) or final_acked(step, ack)):
+            refused_late(step, peer, ack)
+
+
 def _unwelcome(step: Step, peer: Peer, run: ArrivedRun, *, own: bool) -> str:
     """Why a session may not bring what others have sent, or what is for others; "" if it may.
 
@@ -140,8 +169,8 @@ def _http_takes(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     A repetition needs no room and no queue: its sender must hear that it has arrived, whatever has
     become of the queue since.
     """
-    key, queue = arrival_key(step, run.destination, run.sent_to)
-    if _known(step, run, key):
+    _, queue = arrival_key(step, run.destination, run.sent_to)
+    if _known(step, run, _key_of(step, run)):
         return True
     if not room_for(step, run):
         step.act(Declined(peer.session, 500, "no room for more messages now"))
@@ -155,6 +184,11 @@ def _http_takes(step: Step, peer: Peer, run: ArrivedRun) -> bool:
         step.act(Declined(peer.session, 400, class_name(refusal)))
         return False
     return True
+
+
+def _key_of(step: Step, run: ArrivedRun) -> str:
+    """The key of a run's stream here."""
+    return arrival_key(step, run.destination, run.sent_to)[0]
 
 
 def _known(step: Step, run: ArrivedRun, key: str) -> bool:

@@ -10,9 +10,9 @@ Upholds: I24 (no step is longer the more queues there are), I26 (liveness).
 from __future__ import annotations
 
 from onceq.core.decision import Connect, Ready
-from onceq.core.names.resolve import computer_of
+from onceq.core.names.resolve import direct_name_of, is_local, lead_of
 from onceq.core.peers.strangers import doubtful, may_connect, retry_s
-from onceq.core.peers.trust import bind, connected_name, pinned_to_another
+from onceq.core.peers.trust import bind, connected_name, may_not_serve, pins
 from onceq.core.state.link_states import LinkEvent
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
 from onceq.core.step.contacts import Contact, Way
@@ -31,7 +31,7 @@ def connect(step: Step, outgoing: OutgoingQueue, *, at_once: bool = False) -> No
     if not may_connect(step, outgoing):
         put_off_alone(step, outgoing, step.later_us(retry_s(step, outgoing)))
         return
-    contacts, way = step.sessions.contacts, _way(step, outgoing)
+    contacts, way = step.sessions.contacts, way_of(step, outgoing)
     contact = None if way is None else contacts.get(way)
     if contact is not None and contact.retry_us > step.now.mono_us and not at_once:
         _wait(step, outgoing, contact)
@@ -58,21 +58,42 @@ def connect(step: Step, outgoing: OutgoingQueue, *, at_once: bool = False) -> No
     contact.waiting[outgoing.number] = None
     if not contact.caller:
         contacts.call(contact, outgoing.number)
-        step.act(Connect(outgoing.number, *way[:4]))
+        step.act(Connect(outgoing.number, *way[:4], homes=way[5]))
 
 
-def _way(step: Step, outgoing: OutgoingQueue) -> Way | None:
+def way_of(step: Step, outgoing: OutgoingQueue) -> Way | None:
     """Where an outgoing queue leads to; None for a public one before the directory says (DL-14)."""
     name = outgoing.name
-    pinned = connected_name(step, outgoing) if step.settings.pin_peers else ""
+    if is_local(step, name):
+        return ("", "", step.identity.guid, "", "", None)
+    pinned = connected_name(step, outgoing) if pins(step) else ""
     if name.kind is Kind.PRIVATE:
         via = step.names.routes_to.get(name.guid)
-        return ("", "", name.guid, "", "") if via is None else ("OS", via, NO_GUID, "", pinned)
+        if via is not None:
+            return ("OS", via, NO_GUID, "", pinned, None)
+        protocol, host = _met_by_name(step, outgoing)
+        return (protocol, host, name.guid, "", "", None)
     if name.kind is Kind.PUBLIC:
-        computer = computer_of(step, name)
-        return None if computer is None else ("OS", computer.name, NO_GUID, "", pinned)
+        lead = lead_of(step, outgoing)
+        if lead is None:
+            return None
+        protocol, host, guid = lead
+        return (protocol, host, guid, "", pinned, None)
     url = url_of(name) if outgoing.over_http else ""
-    return (name.protocol, name.host, NO_GUID, url, pinned)
+    homes = None if outgoing.homes is None else tuple(sorted(outgoing.homes))
+    return (name.protocol, name.host, NO_GUID, url, pinned, homes)
+
+
+def _met_by_name(step: Step, outgoing: OutgoingQueue) -> tuple[str, str]:
+    """Protocol and host of a direct name that a directory has joined to a private one, where nobody
+    says any more at which address that GUID is; who answers must have it. Else two empty texts."""
+    guid, directory = outgoing.name.guid, step.names.directory
+    direct = direct_name_of(outgoing)
+    if direct is None or step.names.book.find(guid_text(guid))[0]:
+        return "", ""
+    if directory is not None and directory.computer_of(guid) is not None:
+        return "", ""
+    return direct.protocol, direct.host
 
 
 def _session(step: Step, outgoing: OutgoingQueue, contact: Contact | None) -> Peer | None:
@@ -81,14 +102,15 @@ def _session(step: Step, outgoing: OutgoingQueue, contact: Contact | None) -> Pe
     if outgoing.name.kind is Kind.PRIVATE and outgoing.name.guid not in step.names.routes_to:
         guid = outgoing.name.guid
     elif outgoing.name.kind is Kind.PUBLIC:
-        computer = computer_of(step, outgoing.name)
-        guid = computer.guid if computer is not None else NO_GUID
+        lead = lead_of(step, outgoing)
+        guid = lead[2] if lead is not None else NO_GUID
     if guid != NO_GUID and guid in sessions.of:
         # Sets have no order, and the same inputs must give the same decisions (I27).
-        return sessions.peers[min(sessions.of[guid])]
+        found = sessions.peers[min(sessions.of[guid])]
+        return None if may_not_serve(step, outgoing, found.who, guid) else found
     peer = sessions.peers.get(contact.session) if contact is not None else None
     # Over HTTP there is one session for each queue.
-    if peer is None or peer.http or pinned_to_another(step, outgoing, peer.peer):
+    if peer is None or peer.http or may_not_serve(step, outgoing, peer.who, peer.peer):
         return None
     return peer
 
@@ -135,7 +157,7 @@ def has_turn(step: Step, outgoing: OutgoingQueue) -> None:
 
 def put_off(step: Step, outgoing: OutgoingQueue) -> None:
     """Try again later, together with all that lead to the same address."""
-    way = None if doubtful(step, outgoing) else _way(step, outgoing)
+    way = None if doubtful(step, outgoing) else way_of(step, outgoing)
     if way is None:
         put_off_alone(step, outgoing, step.later_us(retry_s(step, outgoing)))
         return
@@ -147,7 +169,8 @@ def put_off(step: Step, outgoing: OutgoingQueue) -> None:
         return
     if contact.retry_us <= step.now.mono_us:
         contact.retry_us = step.later_us(retry_s(step, outgoing))
-        step.timer(contact.retry_us, Timer.CONTACT, way)
+        # Timers of one time are compared, and a way without addresses compares with none.
+        step.timer(contact.retry_us, Timer.CONTACT, (way[:5], way[5] is None, way[5] or ()))
     _wait(step, outgoing, contact)
 
 

@@ -16,39 +16,46 @@ was passed over:
 * What was accepted waits for its final acknowledgment, which settles it even now, late: received,
   and the dead letter goes; or else, and its class becomes the true reason.
 * What the receiver has forgotten, or one of two copies of it has not seen, stays in doubt. So does
-  what another copy of the sender may have sent in a stream of its own.
+  what another copy of the sender may have sent in a stream of its own, and what was given to two
+  managers, one after the other under the same name.
+
+Only a manager that a message was given to can say that. Each doubt knows which these are
+(``Doubt.given``): another one that answers under the name since is not asked, and its word does not
+count.
 
 Asking is repeated, with growing pauses, until there is an answer; both sides remember over a crash,
-within bounds. Managers without this extension are never asked. Who is told of which outcome is in
-the table of endings (``core/ending/table.py``).
+within bounds. Managers without this extension are never asked, nor are older ones about a public
+queue. The table of endings has what each sender is told (``core/ending/table.py``).
 
 Upholds: I6, I11 (a dead letter changes its reason once, on record), I13, I24 (bounded tables).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from onceq.core.ending.dead_letters import journal_room
+from onceq.core.ending.ending import keeps_refusal
 from onceq.core.ending.portions import ENDED_AT_ONCE
 from onceq.core.ending.table import FATES, Ending, Fate, Side, When
 from onceq.core.peers.duplicate_identity import found_of, told
 from onceq.core.peers.refusals import turned_away_by
-from onceq.core.peers.trust import FORGED, disbelieve, serves
-from onceq.core.state.in_doubt_table import Doubt
+from onceq.core.peers.trust import FORGED, disbelieve, serves, settles
+from onceq.core.state.in_doubt_table import ANYBODY, Doubt
 from onceq.core.state.link_states import Link
 from onceq.core.state.position_block import AVAILABLE, LOCKED
 from onceq.core.state.queues import TRANSACTIONAL_LANE, AnyQueue, OutgoingQueue, Peer
 from onceq.core.state.records import PUT_JOURNAL, PUT_NACK_ARRIVAL, Op, RangeChange
-from onceq.core.state.state import ACKS_OWED, DOUBTS_KEPT, IN_DOUBT, JOURNAL
+from onceq.core.state.state import ACKS_OWED, DEAD_XACT, DOUBTS_KEPT, IN_DOUBT, JOURNAL
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.transfer.connecting import connect
 from onceq.core.transfer.inquiry_answers import answer
+from onceq.core.transfer.late_refusals import note_taken
 from onceq.core.transfer.outgoing_states import held
-from onceq.core.transfer.stranded import address_of_queue, learn, post, turned
+from onceq.core.transfer.stranded import can_ask, learn, post, turned
 from onceq.core.transfer.untold import NO_ROOM_S, STREAMS_AT_ONCE, hear, tell
-from onceq.model.classes import MessageClass
+from onceq.model.classes import REFUSALS, MessageClass
 from onceq.model.limits import INQUIRY_STREAMS_MAX
 from onceq.packet.acks import FinalAck
 from onceq.packet.arrived import ArrivedRun
@@ -91,11 +98,11 @@ def settling(step: Step, peer: Peer, run: ArrivedRun) -> None:
 def inquire(step: Step, outgoing: OutgoingQueue) -> None:
     """Ask about what is in doubt, if anything is: now if there is a session, else later."""
     inquiries = outgoing.inquiries
-    if not _askable(step, outgoing, 0, 1):
+    if not _askable(step, outgoing, step.state.doubts.managers_of(outgoing.number), 0, 1):
         inquiries.over()
         return
-    peer = step.sessions.peers.get(outgoing.session)
-    if peer is not None and not peer.extended:
+    peer = _knowing(step, outgoing)
+    if peer is not None and not can_ask(peer, outgoing):
         inquiries.over()
         if step.state.doubts.hidden(outgoing.number, 1):
             step.begin(_never_told(step, outgoing))
@@ -111,25 +118,41 @@ def inquire(step: Step, outgoing: OutgoingQueue) -> None:
     step.timer(wait_us, Timer.INQUIRE, outgoing.number)
 
 
+def _knowing(step: Step, outgoing: OutgoingQueue) -> Peer | None:
+    """The session to ask on: the one that the queue has, if its manager may have been given what is
+    in doubt, and can be asked about that now; else any with a manager that may. A private name
+    leads to one manager only, perhaps through a router."""
+    sessions = step.sessions
+    peer = sessions.peers.get(outgoing.session)
+    if peer is not None and (
+        not outgoing.bound_name or _askable(step, outgoing, (peer.peer, ANYBODY), 0, 1)
+    ):
+        return peer
+    for guid in step.state.doubts.managers_of(outgoing.number):
+        if guid in sessions.of and _askable(step, outgoing, (guid,), 0, 1):
+            return sessions.peers[min(sessions.of[guid])]
+    return None
+
+
 def _ask_from(step: Step, peer: Peer, outgoing: OutgoingQueue, start: int) -> int:
     """Ask about streams from one on, a bounded number of them; returns the one from which the next
     question goes on, 0 if that were all."""
-    streams = _askable(step, outgoing, start, STREAMS_AT_ONCE + 1)
+    streams = _askable(step, outgoing, (peer.peer, ANYBODY), start, STREAMS_AT_ONCE + 1)
     for at in range(0, min(len(streams), STREAMS_AT_ONCE), INQUIRY_STREAMS_MAX):
         some = streams[at : min(at + INQUIRY_STREAMS_MAX, STREAMS_AT_ONCE)]
         entries = tuple((stream, _live_from(outgoing, stream, last)) for stream, last in some)
-        if not post(step, peer, Inquiry(address_of_queue(outgoing), entries)):
+        if not post(step, peer, outgoing, entries):
             return some[0][0]
     return streams[STREAMS_AT_ONCE][0] if len(streams) > STREAMS_AT_ONCE else 0
 
 
 def _askable(
-    step: Step, outgoing: OutgoingQueue, start: int, count_max: int
+    step: Step, outgoing: OutgoingQueue, managers: Iterable[bytes], start: int, count_max: int
 ) -> list[tuple[int, int]]:
-    """The streams in doubt, from one on, that are not behind the one that is transmitted now: a
-    receiver that is asked about a stream leaves those before it, and what waits in them would be
-    stale."""
-    streams = step.state.doubts.streams_of(outgoing.number, start, count_max)
+    """The streams in doubt that one of these managers may know of, from one on, that are not behind
+    the one that is transmitted now: a receiver that is asked about a stream leaves those before it,
+    and what waits in them would be stale."""
+    streams = step.state.doubts.streams_of(outgoing.number, managers, start, count_max)
     if streams and outgoing.unacknowledged:
         head = outgoing.head.stream
         return [(stream, last) for stream, last in streams if stream <= head]
@@ -149,7 +172,8 @@ def on_timer(step: Step, number: int) -> None:
     if none or not inquiries.goes_on:
         inquiries.asked += 1
     may = none and not inquiries.goes_on and not held(step, outgoing)
-    if may and _askable(step, outgoing, 0, 1):
+    managers = step.state.doubts.managers_of(number)
+    if may and _askable(step, outgoing, managers, 0, 1):
         connect(step, outgoing)
     inquire(step, outgoing)
 
@@ -206,14 +230,17 @@ def _settle_one(
 ) -> None:
     step = build.step
     queue = step.state.all_queues.get(doubt.outgoing)
-    if isinstance(queue, OutgoingQueue) and not serves(step, peer, queue, peer.peer):
-        disbelieve(step, peer, FORGED, queue=str(queue.name))
+    if not settles(step, peer, doubt, peer.peer):
+        # An honest one was asked about others of this stream, which it may know of.
+        if isinstance(queue, OutgoingQueue) and not serves(step, peer, queue, peer.peer):
+            disbelieve(step, peer, FORGED, queue=str(queue.name))
         return
     arrived = memory.arrived(number)
     if arrived is None:
         return
     copies = found_of(step, peer.peer) or _other_copy_has(queue, memory.stream, number)
-    if not arrived and copies:
+    # What never came to this one may have come to the one that answered before.
+    if not arrived and (copies or len(doubt.given) > 1):
         _never_certain(build, doubt)
     else:
         _certain(build, doubt, arrived=arrived)
@@ -240,6 +267,9 @@ def _move(doubt: Doubt, op: Op, reason: int) -> RangeChange:
 def _settled(build: ChangeBuilder, doubt: Doubt, ending: Ending, reason: int) -> None:
     """It was not received. Its dead letter gets the true class; what was kept out of sight goes."""
     move = _move(doubt, Op.END if doubt.queue == DOUBTS_KEPT else Op.SETTLE, reason)
+    if doubt.queue == DOUBTS_KEPT and _fate(ending).dead_letter is When.SETTING:
+        # Nobody asked for a dead letter, but for something else.
+        move.to = DEAD_XACT if keeps_refusal(build.step.settings, reason) else 0
     if _fate(ending).told is When.ALWAYS:
         move.copies_to = ((ACKS_OWED, 0, reason),)
     build.move(move)
@@ -251,8 +281,11 @@ def settled_by(step: Step, ack: FinalAck) -> bool:
     if doubt is None or ack.source != step.identity.guid:
         return False
     build = ChangeBuilder(step)
+    note_taken(build, ack)
     if ack.message_class & 0x8000:
-        _settled(build, doubt, Ending.SETTLED_NOT_RECEIVED, ack.message_class)
+        refused = ack.message_class in REFUSALS
+        ending = Ending.SETTLED_REFUSED if refused else Ending.SETTLED_NOT_RECEIVED
+        _settled(build, doubt, ending, ack.message_class)
     else:
         _received(build, doubt)
     step.record(build.change)
@@ -274,9 +307,9 @@ def _certain(build: ChangeBuilder, doubt: Doubt, *, arrived: bool) -> None:
 
 
 def _never_certain(build: ChangeBuilder, doubt: Doubt) -> None:
-    """Its receiver runs twice, and what one of the two has not accepted, the other one may have; or
-    its sender does, and the other one may have sent it. It stays in doubt, and nobody is asked any
-    more."""
+    """Its receiver runs twice, or it was given to two managers, and what one of the two has not
+    accepted, the other one may have; or its sender runs twice, and the other one may have sent it.
+    It stays in doubt, and nobody is asked any more."""
     if doubt.queue == DOUBTS_KEPT:
         _stays(build, doubt, doubt.lane, doubt.counter)
     else:
@@ -328,8 +361,8 @@ def _never_told(step: Step, outgoing: OutgoingQueue) -> Iterator[None]:
         if len(doubts) < ENDED_AT_ONCE:
             return
         yield
-        peer = step.sessions.peers.get(outgoing.session)
-        if peer is None or peer.extended:
+        peer = _knowing(step, outgoing)
+        if peer is None or can_ask(peer, outgoing):
             return  # on the next session this begins anew, or the manager can be asked
 
 

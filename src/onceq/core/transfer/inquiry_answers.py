@@ -22,14 +22,22 @@ from onceq.core.state.records import Advance, Change
 from onceq.core.state.setups import StreamClaimed
 from onceq.core.step.step import Step
 from onceq.model.limits import INQUIRY_STREAMS_MAX, STRANGERS_SHARE, STREAMS_MAX
+from onceq.packet.address import ON_DESTINATION, Address
 from onceq.packet.settle import Inquiry, Memory, settlement
+
+NO_QUEUE: Final = Address(ON_DESTINATION, number=0)
 
 NOBODY_KNOWS: Final = 0xFFFF_FFFF
 """As the number from which on something is remembered."""
 
 
 def answer(step: Step, peer: Peer, asked: Inquiry) -> None:
-    """Take note of what will never come, then say what did."""
+    """Take note of what will never come, then say what did.
+
+    An older manager names any public queue by the number 0, which is of no queue: nothing is said.
+    """
+    if asked.destination == NO_QUEUE:
+        return
     key, _ = arrival_key(step, asked.destination)
     for stream, live_from in sorted(asked.streams):
         # 0 asks only, and says nothing of what is gone (``core/transfer/stranded.py``).

@@ -30,6 +30,7 @@ from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer.admission import (
     ending_of,
+    expect_answers,
     fates,
     heard,
     refusal_of,
@@ -81,7 +82,7 @@ def show_early(step: Step, peer: Peer, source: bytes, key: str) -> bool:
 def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | None) -> bool:
     """Judge a run and store or refuse what is next; False if there is no place."""
     if not peer.actor.free or step.settings.quiet_system_queues:
-        run = heard(step, peer, run, queue)
+        run = heard(step, peer, run, queue, again=run.http)
     direct = run.destination.kind == DIRECT
     address = peer.address if direct and peer.peer == run.source else ""
     if step.sessions.return_to.get(run.source, "") != address:
@@ -110,6 +111,8 @@ def _judged(step: Step, peer: Peer, run: ArrivedRun, key: str, queue: Queue | No
         if refusal and not run.http and not refusal_room(step, run, refusal):
             turn_away(step, peer, run, settle.NO_ROOM, here=stream)
             return True
+        if run.acknowledge or run.receipts:
+            expect_answers(step, peer, run, refusal)
         if run.receipts and not learn_address(
             step, run.source, run.stream, run.receipts, left=stream, queue=_url(run)
         ):

@@ -14,15 +14,16 @@ from onceq.core.ending.table import Ending
 from onceq.core.peers import undone_restores
 from onceq.core.state.link_states import Link, LinkEvent
 from onceq.core.state.position_block import AVAILABLE, AWAITING
-from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue
+from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.state.setups import Left
 from onceq.core.state.state import IN_DOUBT, NEGATIVE
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step, Timer
 from onceq.core.transfer.connecting import connect, has_turn, put_off_alone
+from onceq.core.transfer.late_refusals import note_taken
 from onceq.core.transfer.outgoing_states import held
-from onceq.model.classes import MessageClass
+from onceq.model.classes import REFUSALS, MessageClass
 from onceq.model.connection import ConnectionStatus
 from onceq.model.limits import ASKED_MESSAGES, ENDS_ASKED_S, LEFT_AHEAD
 from onceq.packet.acks import FinalAck, OrderAck
@@ -73,11 +74,12 @@ def lost(
         put_off_alone(step, outgoing, outgoing.pace.due_us)
         outgoing.rewind()
         return False
-    trouble = outgoing.trouble
-    if not trouble.reason:
-        trouble.since_s = step.now.wall_s
-    trouble.reason, trouble.last_s = reason, step.now.wall_s
-    trouble.attempts += 1
+    if not idle:
+        trouble = outgoing.trouble
+        if not trouble.reason:
+            trouble.since_s = step.now.wall_s
+        trouble.reason, trouble.last_s = reason, step.now.wall_s
+        trouble.attempts += 1
     outgoing.tried(status, step.now.wall_s, "", reason)
     outgoing.connected_s = 0
     outgoing.pace.due_us = 0
@@ -131,9 +133,28 @@ def resend(step: Step, number: int) -> None:
     if peer is not None and peer.extended:
         outgoing.ask(ASKED_MESSAGES)
     else:
+        if peer is not None:
+            note_posted(step, peer, under_way=True)
         outgoing.from_the_head()
     start_clock(step, outgoing)
     start_if_possible(step, outgoing)
+
+
+def note_posted(step: Step, peer: Peer, *, under_way: bool = False) -> None:
+    """Over HTTP one message after another is posted: those that were answered have left.
+
+    Args:
+        under_way: So has the one that waits for its answer, and it may be posted again.
+    """
+    left = peer.answered + under_way
+    while peer.posts and peer.posts[0][0] < left:
+        at, number, lane, first, count = peer.posts[0]
+        outgoing, part = step.state.all_queues.get(number), min(left - at, count)
+        if isinstance(outgoing, OutgoingQueue):
+            outgoing.repeated[lane] = max(outgoing.repeated.get(lane, 0), first + part - 1)
+        if part < count:
+            return
+        peer.posts.popleft()
 
 
 def start_clock(step: Step, outgoing: OutgoingQueue) -> None:
@@ -205,6 +226,7 @@ def recall(step: Step, outgoing: OutgoingQueue) -> None:
     for index, lane in outgoing.lanes.items():
         left = outgoing.left.get(index, 0) if outgoing.left_known else lane.next - 1
         outgoing.transmitted[index] = min(left, lane.next - 1)
+        outgoing.repeated[index] = outgoing.transmitted[index]
     if not outgoing.left_known:
         lanes = [[index, lane.next - 1] for index, lane in outgoing.lanes.items()]
         step.setup(Left(number=outgoing.number, lanes=lanes), forced=False)
@@ -272,27 +294,50 @@ def order_acked(step: Step, ack: OrderAck) -> None:
         pace.due_us = 0
 
 
-def final_acked(step: Step, ack: FinalAck) -> None:
-    """The receiver tells how one message ended (EOD-40)."""
+def final_acked(step: Step, ack: FinalAck) -> bool:
+    """The receiver tells how one message ended (EOD-40); False if that is not here any more."""
     outgoing = step.state.streams.get(ack.stream)
     if outgoing is None or ack.source != step.identity.guid:
-        return
+        return False
     base = outgoing.base_of(ack.stream)
     if base is None:
-        return
+        return False
     counter = base + ack.number
     if outgoing.ordered_lane.state(counter) not in (AVAILABLE, AWAITING):
-        return
+        return False
     if outgoing.place_of(counter) != (ack.stream, ack.number):
-        return  # a number that another life has given in this stream
+        return True  # a number that another life has given in this stream
     build = ChangeBuilder(step)
+    note_taken(build, ack)
     reason = ack.message_class
     ending = Ending.NOT_RECEIVED_THERE if reason & NEGATIVE else Ending.RECEIVED_THERE
-    if reason == IN_DOUBT:
+    if reason in REFUSALS:
+        ending = Ending.REFUSED_THERE
+    elif reason == IN_DOUBT:
         ending = Ending.IN_DOUBT  # its receiver does not know either
     move = RangeChange(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, reason)
     end_range(build, move, ending, reason)
     step.record(build.change)
+    return True
+
+
+def refused_again(step: Step, ack: FinalAck) -> None:
+    """Somebody on the way has refused a message that had left before: it may have arrived then, so
+    it is in doubt, as what is given up here is (CNF-21)."""
+    outgoing = step.state.streams.get(ack.stream)
+    base = outgoing.base_of(ack.stream) if outgoing is not None else None
+    if outgoing is None or base is None or ack.source != step.identity.guid:
+        return
+    counter = base + ack.number
+    # What was acknowledged meanwhile has arrived, and its receiver will tell how it ends.
+    if outgoing.ordered_lane.state(counter) != AVAILABLE:
+        return
+    if outgoing.place_of(counter) != (ack.stream, ack.number):
+        return
+    build = ChangeBuilder(step)
+    gave_up(build, outgoing, TRANSACTIONAL_LANE, counter, 1, MessageClass(ack.message_class))
+    step.record(build.change)
+    settled_down(step, outgoing)
 
 
 # ---- expiry ------------------------------------------------------------------------------

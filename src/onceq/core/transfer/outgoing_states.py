@@ -9,7 +9,7 @@ precedence: what keeps a queue from moving whatever else happens comes first.
 ``ONHOLD``          an operator has paused the queue
 ``DISCONNECTING``,  as the link is, whatever follows: a session that an operator has had closed
 ``CONNECTED``       goes on until it is
-``NEED VALIDATION`` a public name of which the directory does not say yet where it leads (DL-14)
+``NEED VALIDATION`` a public name of which nobody says yet where it leads (DL-14)
 ``DISCONNECTED``    an operator has disconnected this manager; or the next attempt is put off
 ``WAITING``         a session was asked for
 ``INACTIVE``        nothing has to be sent, so no link is made
@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from onceq.core.names.resolve import computer_of
+from onceq.core.names.resolve import lead_of
 from onceq.core.state.link_states import Link
 from onceq.core.state.queues import OutgoingQueue
 from onceq.core.step.step import Step
@@ -61,7 +61,7 @@ def state_of(step: Step, outgoing: OutgoingQueue) -> str:
         return "ONHOLD"
     if outgoing.session:
         return OF_LINK[outgoing.link]
-    if outgoing.name.kind is Kind.PUBLIC and computer_of(step, outgoing.name) is None:
+    if outgoing.name.kind is Kind.PUBLIC and lead_of(step, outgoing) is None:
         return "NEED VALIDATION"
     return "DISCONNECTED" if step.state.offline_s else OF_LINK[outgoing.link]
 

@@ -21,7 +21,7 @@ from onceq.core.state.records import PUT_DEADLETTER, PUT_EXPRESS, PUT_WANTS, See
 from onceq.core.state.state import DEAD_LETTER
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
-from onceq.core.transfer.admission import ending_of, fates, heard, refusal_of
+from onceq.core.transfer.admission import ending_of, expect_answers, fates, heard, refusal_of
 from onceq.core.transfer.duplicates import new_places
 from onceq.model.run import Run
 from onceq.model.time import NEVER_S
@@ -33,7 +33,7 @@ def plain(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     there is no room for their dead letters."""
     key, queue = arrival_key(step, run.destination, run.sent_to)
     if not peer.actor.free or step.settings.quiet_system_queues:
-        run = heard(step, peer, run, queue)
+        run = heard(step, peer, run, queue, again=run.http)
     new = new_places(step, run, key)
     if not new:
         return True
@@ -45,6 +45,8 @@ def plain(step: Step, peer: Peer, run: ArrivedRun) -> bool:
     refusal = refusal_of(step, peer, run, queue, size)
     if refusal and run.dead_letter and not unasked_room(step, DEAD_LETTER, size):
         return False
+    if run.acknowledge or run.receipts:
+        expect_answers(step, peer, run, refusal)
     for first, part, why in fates(step, queue, packets, refusal):
         _take_plain(step, run, key, queue, part, new[first : first + len(part.lengths)], why)
     return True

@@ -10,28 +10,31 @@ Upholds: I10, I25 (two managers with one identity are noticed), I26.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
 from onceq.core.decision import CloseSession, Ready
-from onceq.core.ending.ending import end_range
+from onceq.core.ending.ending import end_range, gave_up
 from onceq.core.ending.portions import numbered, some_at_a_time
 from onceq.core.ending.table import Ending
 from onceq.core.inputs.inputs import ConnectFailed, SessionAcked, SessionClosed, SessionOpened
+from onceq.core.names.resolve import is_local
 from onceq.core.peers.duplicate_identity import acknowledged_more, answered_as_us, met
-from onceq.core.peers.trust import bind, pinned_to_another
+from onceq.core.peers.trail_heads import keep_head
+from onceq.core.peers.trust import bind, may_not_serve, not_believed, unproven_sessions
+from onceq.core.peers.wrong_names import answered, led_back
 from onceq.core.state.link_states import Link, LinkEvent
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Peer
 from onceq.core.state.records import Op, RangeChange
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.contacts import Contact, Way
+from onceq.core.step.contacts import Contact
 from onceq.core.step.step import Step
 from onceq.core.transfer.attempts import over
 from onceq.core.transfer.connecting import attach, put_off
 from onceq.core.transfer.forward import FORWARD_LANE
 from onceq.core.transfer.in_doubt import inquire
-from onceq.core.transfer.outgoing_queue import handed_over, wake
+from onceq.core.transfer.outgoing_queue import handed_over, note_posted, wake
 from onceq.core.transfer.outgoing_states import held
 from onceq.core.transfer.stranded import question
 from onceq.core.transfer.untold import ask
@@ -43,20 +46,24 @@ def opened(step: Step, item: SessionOpened) -> None:
     """A session is ready."""
     asked_for = step.state.all_queues.get(item.outgoing)
     first = asked_for if isinstance(asked_for, OutgoingQueue) else None
-    reason = _turned_away(step, item)
+    reason = _turned_away(step, item, first)
     if not reason and first is not None:
-        reason = pinned_to_another(step, first, item.peer)
+        reason = may_not_serve(step, first, item.who, item.peer)
     if reason:
         step.act(CloseSession(item.session, reason))
         contact = step.sessions.contacts.answered(item.outgoing, reason=reason)
         step.begin(_in_vain(step, item.outgoing, contact, reason))
         return
+    end_unproven(step, (item.peer,))
     peer = Peer(
-        item.session, item.peer, item.address, item.actor, extended=item.extended, http=item.http,
-        life=item.life, stamp=item.stamp, delays=item.delays,
+        item.session, item.peer, item.address, item.who, extended=item.extended, http=item.http,
+        life=item.life, stamp=item.stamp, delays=item.delays, publics=item.publics,
     )  # fmt: skip
     step.sessions.peers[item.session] = peer
     step.sessions.of.setdefault(item.peer, set()).add(item.session)
+    if first is not None:
+        answered(step, first, item)
+    keep_head(step, item)
     # After the session is in the tables: if its manager runs twice, it is told so on all of them.
     met(step, peer)
     contact = step.sessions.contacts.answered(item.outgoing, item.session)
@@ -81,13 +88,25 @@ def _serve(
         peers = step.sessions.peers
         served = [one for one in some if one is first or one.session not in peers]
         for outgoing in served:
+            reason = may_not_serve(step, outgoing, peer.who, peer.peer)
+            if reason:
+                _missed(step, [outgoing], reason)
+                continue
             if outgoing in asked:
                 bind(step, outgoing, peer)
             attach(step, outgoing, peer)
         for outgoing in sorted(served, key=attrgetter("number")):
-            _ask_receiver(step, outgoing)
+            if outgoing.session == peer.session:
+                _ask_receiver(step, outgoing)
 
     return some_at_a_time(step.state, asked | known, serve)
+
+
+def end_unproven(step: Step, guids: Iterable[bytes]) -> None:
+    """Sessions end that were believed without a proof, of queue managers that have one by now."""
+    for guid in guids:
+        for number in unproven_sessions(step, guid):
+            step.act(CloseSession(number, "this queue manager is believed over TLS alone by now"))
 
 
 def ask_receivers(step: Step) -> None:
@@ -107,16 +126,22 @@ def _ask_receiver(step: Step, outgoing: OutgoingQueue) -> None:
         question(step, outgoing)
 
 
-def _turned_away(step: Step, item: SessionOpened) -> str:
+def _turned_away(step: Step, item: SessionOpened, first: OutgoingQueue | None) -> str:
     """Why a session is closed as soon as it is there; "" if it is not."""
-    if item.peer == step.identity.guid:
+    if item.peer == step.identity.guid and not _is_itself(step, item, first):
         answered_as_us(step, item)
-        return "identity-clash: the peer claims our own identity"
+        return led_back(step, first, item)
     if step.state.offline_s:
         return "this queue manager was disconnected by an operator"
     if step.settings.hardened and not item.http:
         return "this queue manager is hardened: it talks over HTTP only"
-    return ""
+    return not_believed(step, item)
+
+
+def _is_itself(step: Step, item: SessionOpened, first: OutgoingQueue | None) -> bool:
+    """Whether this manager is connected to itself, and means it: messages wait under a name that
+    has become one of its own."""
+    return item.life == step.state.lives.id and (first is None or is_local(step, first.name))
 
 
 def closed(step: Step, item: SessionClosed) -> None:
@@ -125,6 +150,7 @@ def closed(step: Step, item: SessionClosed) -> None:
     if peer is None:
         return
     step.sessions.early.closed(item.session)
+    note_posted(step, peer, under_way=True)
     sessions = step.sessions.of[peer.peer]
     sessions.discard(item.session)
     if not sessions:
@@ -175,9 +201,12 @@ def _missed(
                 put_off(step, outgoing)
 
 
-def contact_due(step: Step, way: Way) -> None:
+def contact_due(
+    step: Step, timed: tuple[tuple[str, str, bytes, str, str], bool, tuple[str, ...]]
+) -> None:
     """An address is to be tried again."""
-    contact = step.sessions.contacts.get(way)
+    first, anywhere, addresses = timed
+    contact = step.sessions.contacts.get((*first, None if anywhere else addresses))
     if contact is None or not 0 < contact.retry_us <= step.now.mono_us:
         return
     contact.retry_us = 0
@@ -196,7 +225,7 @@ def acked(step: Step, item: SessionAcked) -> None:
 
     A refusal (over HTTP, 400) is the answer to the last of them alone: what was answered before it
     has been delivered, whatever becomes of the others. It makes no acknowledgment message (Q-5,
-    HTTP-10).
+    HTTP-10). A message that left before may have arrived then, and is in doubt.
     """
     peer = step.sessions.peers.get(item.session)
     if peer is None:
@@ -223,8 +252,11 @@ def acked(step: Step, item: SessionAcked) -> None:
             # What was transmitted twice on this session stands here twice (after a resume).
             if item.refused and messages == item.messages:
                 reason = MessageClass.NACK_BAD_DESTINATION_QUEUE
-                move = RangeChange(Op.END, number, index, at, size, reason)
-                end_range(build, move, Ending.REFUSED_THERE, reason)
+                if queue.left_before(index, at):
+                    gave_up(build, queue, index, at, size, reason)
+                else:
+                    move = RangeChange(Op.END, number, index, at, size, reason)
+                    end_range(build, move, Ending.REFUSED_THERE, reason)
                 if index == FORWARD_LANE:
                     # Its sender hears nothing, and has it in doubt when its time is over.
                     step.notice("a message that was passed on was refused", queue.key,
@@ -239,5 +271,7 @@ def acked(step: Step, item: SessionAcked) -> None:
     if len(kept) != len(peer.plain):
         peer.plain.clear()
         peer.plain.extend(kept)
+    peer.answered = max(peer.answered, item.messages)
+    note_posted(step, peer)
     # Lost in a crash, these messages go out once more, and are known as repetitions (EOD-27).
     step.record(build.change, forced=False)

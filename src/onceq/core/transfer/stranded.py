@@ -12,26 +12,31 @@ any more; whether it was, the receiver knows. Between two onceq managers this is
    And it gives what was never accepted of them to this fence, durably, so that two copies that both
    have a message cannot both send it again: to another one it says that it does not know.
 3. What was accepted is released. What was not, goes on in the fence with new numbers, unless later
-   messages were accepted already: then it is not delivered, because order counts. What the receiver
+   messages were accepted already: then it is not delivered, because order counts; or in doubt, if
+   another manager that answered under this name before may have been given it. What the receiver
    has forgotten goes on too where the mark of this store says that it has never left; the rest is
    in doubt. Dead letters of either kind are kept also where nobody asked for them: no application
    could have foreseen this.
 
-Managers without the extension are not asked; their messages wait for their time.
+Managers without the extension are not asked, nor are older ones about a public queue; their
+messages wait for their time.
 
 Upholds: I1, I4 (nothing is sent twice), I5, I7, I11, I25, I26.
 """
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Final
 
 from onceq.core.ending.ending import end_range
 from onceq.core.ending.table import Ending
+from onceq.core.names.packet_names import address_of_name
 from onceq.core.peers import refusals, undone_restores
 from onceq.core.peers.duplicate_identity import STREAM, note, rise, strange
 from onceq.core.peers.lives import gave, next_stream
 from onceq.core.state.earlier_streams import Stretch
+from onceq.core.state.name_bindings import holders
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
 from onceq.core.state.records import Change, Op, RangeChange
@@ -45,7 +50,6 @@ from onceq.model.identity import guid_text
 from onceq.model.limits import INQUIRY_STREAMS_MAX
 from onceq.model.names import Kind
 from onceq.packet.acks import OrderAck
-from onceq.packet.address import Address
 from onceq.packet.settle import STALE, Inquiry, Memory, TurnedAway, inquiry
 
 ASKED_MAX: Final = INQUIRY_STREAMS_MAX - 2
@@ -54,16 +58,17 @@ ASKED_MAX: Final = INQUIRY_STREAMS_MAX - 2
 NOT_DELIVERED = MessageClass.NACK_REACH_QUEUE_TIMEOUT
 
 
-def address_of_queue(outgoing: OutgoingQueue) -> Address:
-    """The queue as it stands in the packets of its streams."""
-    name = outgoing.name
-    if name.kind is Kind.DIRECT:
-        return Address(7, direct=name.direct)
-    return Address(3, number=name.number)
+def can_ask(peer: Peer, outgoing: OutgoingQueue) -> bool:
+    """Whether a manager understands an inquiry about the streams to a queue of it. One that does
+    not know of those that name a queue by its GUID would answer for another queue."""
+    return peer.extended and (peer.publics or outgoing.name.kind is not Kind.PUBLIC)
 
 
-def post(step: Step, peer: Peer, asked: Inquiry) -> bool:
-    """Let an inquiry leave on a session; whether there was room for it."""
+def post(
+    step: Step, peer: Peer, outgoing: OutgoingQueue, streams: tuple[tuple[int, int], ...]
+) -> bool:
+    """Let an inquiry about streams to a queue leave on a session; whether there was room for it."""
+    asked = Inquiry(address_of_name(outgoing.name), streams)
     return refusals.note(step, peer, inquiry(
         asked, own=step.identity.guid, own_message=step.passing_number(),
         sent_time=step.now.wall_s, destination_manager=peer.peer,
@@ -76,7 +81,7 @@ def post(step: Step, peer: Peer, asked: Inquiry) -> bool:
 def question(step: Step, outgoing: OutgoingQueue) -> None:
     """Ask the receiver about the streams in which messages wait, if it can be asked."""
     peer = step.sessions.peers.get(outgoing.session)
-    if peer is None or not peer.extended or not outgoing.unacknowledged:
+    if peer is None or not can_ask(peer, outgoing) or not outgoing.unacknowledged:
         return
     fence = outgoing.fence if outgoing.fence > outgoing.head.stream else 0
     ours = [s.stream for s in _waiting(outgoing) if not fence or s.stream < fence]
@@ -84,7 +89,7 @@ def question(step: Step, outgoing: OutgoingQueue) -> None:
     if fence:
         streams += ((fence, 1),)
     if streams:
-        post(step, peer, Inquiry(address_of_queue(outgoing), streams))
+        post(step, peer, outgoing, streams)
 
 
 def on_timer(step: Step, number: int) -> None:
@@ -205,8 +210,7 @@ def _resolve(step: Step, outgoing: OutgoingQueue) -> None:
             move = RangeChange(Op.END, number, lane, first, count, IN_DOUBT)
             end_range(build, move, Ending.LEFT_IN_DOUBT, IN_DOUBT)
         elif first <= last:
-            move = RangeChange(Op.END, number, lane, first, count, NOT_DELIVERED)
-            end_range(build, move, Ending.LEFT_BEHIND, NOT_DELIVERED)
+            _left_behind(build, outgoing, first, count)
     step.record(build.change)
     outgoing.told.clear()
     outgoing.stranded_s = 0
@@ -214,6 +218,25 @@ def _resolve(step: Step, outgoing: OutgoingQueue) -> None:
     await_ends(step, outgoing)
     outgoing.pace.due_us = outgoing.pace.timeouts = 0
     start_if_possible(step, outgoing)
+
+
+def _left_behind(build: ChangeBuilder, outgoing: OutgoingQueue, first: int, count: int) -> None:
+    """The receiver has not accepted these messages, and a later one. What may have been given to
+    another manager, which answered under this name before, may have been accepted there (finding
+    D2): its own word alone says more."""
+    now = build.step.state.bindings.guid_of(outgoing.bound_name)
+
+    def may_be_elsewhere(counter: int) -> bool:
+        return len(holders(outgoing, now, counter)) > 1
+
+    for doubtful, counters in groupby(range(first, first + count), may_be_elsewhere):
+        part = list(counters)
+        reason = IN_DOUBT if doubtful else NOT_DELIVERED
+        move = RangeChange(
+            Op.END, outgoing.number, TRANSACTIONAL_LANE, part[0], len(part), reason,
+            note=NOT_DELIVERED if doubtful else 0,
+        )  # fmt: skip
+        end_range(build, move, Ending.LEFT_IN_DOUBT if doubtful else Ending.LEFT_BEHIND, reason)
 
 
 def _fates(outgoing: OutgoingQueue) -> list[tuple[int, int, bool | None]]:

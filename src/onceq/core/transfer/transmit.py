@@ -1,7 +1,9 @@
 """Transmitting: what a session is given to carry when it has room, and how that is linked.
 
 A session asks for packets when its window and its connection have room. Packets about doubts and
-order acknowledgments go first: others wait for them, and they are few. Then come the messages of
+order acknowledgments go first: others wait for them, and they are few. Before an order
+acknowledgment go the final ones for the same manager: what was refused is told before its sender
+lets go of it. Then come the messages of
 the outgoing queues that the session serves, each queue from where it was
 (``core/transfer/outgoing_queue.py`` says when it begins again).
 
@@ -19,12 +21,14 @@ Upholds: I8 (true links), I24 (no more than there is room for), I26 (no gap that
 
 from __future__ import annotations
 
-from onceq.core.decision import Observed, Piece, Sight, Transmit
+from onceq.core.decision import Observed, Piece, Ready, Sight, Transmit
 from onceq.core.delays import REFUSED_AT_ONCE, refuse_delayed
+from onceq.core.ending.final_acknowledgments import ACK_LANE, order_queue_key
 from onceq.core.inputs.inputs import Room
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
 from onceq.core.step.step import Step
+from onceq.core.transfer.connecting import attach
 from onceq.core.transfer.outgoing_queue import (
     about_to_leave,
     last_allowed,
@@ -43,6 +47,7 @@ class _Load:
         "bytes",
         "count",
         "messages",
+        "ordered",
         "pieces",
         "recoverable",
         "relink",
@@ -54,6 +59,8 @@ class _Load:
         self.messages = room.messages
         self.bytes = room.bytes
         self.pieces: list[Piece] = []
+        self.ordered: list[tuple[int, int, int]] = []
+        """Ranges of transactional messages of one queue, and how many stand before each."""
         self.relink: list[tuple[int, int]] = []
         self.before: dict[tuple[int, int], tuple[int, int, int]] = {}
         self.renumber: list[tuple[int, int, int, int, int]] = []
@@ -115,6 +122,12 @@ def _load_queue(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) ->
             return True
         if lane == TRANSACTIONAL_LANE:
             more |= _load_ordered(step, outgoing, load)
+            if peer.http:
+                peer.posts += (
+                    (peer.messages + at, outgoing.number, TRANSACTIONAL_LANE, first, count)
+                    for at, first, count in load.ordered
+                )
+                load.ordered.clear()
         else:
             more |= _load_plain(step, peer, outgoing, lane, load)
     return more
@@ -131,6 +144,14 @@ def _without_delayed(step: Step, outgoing: OutgoingQueue, lane: int) -> bool:
 def _load_acks(step: Step, peer: Peer, load: _Load) -> None:
     while peer.acks and not load.full:
         key = next(iter(peer.acks))
+        # A sender that has asked for nothing forgets a message when it is acknowledged. So it is
+        # told first that the message was refused (finding U1).
+        untold = step.state.outgoing.get(order_queue_key(key[0]))
+        if untold is not None:
+            if untold.session != peer.session and _leaves_elsewhere(step, peer, untold, key):
+                continue
+            if not _load_ends(step, peer, untold, load):
+                return
         del peer.acks[key]
         progress = step.state.progress.get(key)
         # A stream that was entered by an inquiry may have accepted nothing yet.
@@ -153,6 +174,37 @@ def _load_acks(step: Step, peer: Peer, load: _Load) -> None:
         load.pieces.append(packet)
         load.count += 1
         load.size += len(packet)
+
+
+def _leaves_elsewhere(
+    step: Step, peer: Peer, outgoing: OutgoingQueue, key: tuple[bytes, str]
+) -> bool:
+    """Whether an order acknowledgment has to leave on another session: the one that carries the
+    final ones, because of two sessions with one manager one may overtake the other. The queue of
+    the final ones may have found its session only after the acknowledgment was due; if it waits for
+    one, this one is there."""
+    other = step.sessions.peers.get(outgoing.session)
+    if other is None and peer.peer == key[0] and _ends_wait(outgoing) and not held(step, outgoing):
+        attach(step, outgoing, peer)
+        return False
+    if other is None:
+        return False
+    del peer.acks[key]
+    other.acks[key] = None
+    step.act(Ready(other.session))
+    return True
+
+
+def _ends_wait(outgoing: OutgoingQueue) -> bool:
+    lane = outgoing.lanes.get(ACK_LANE)
+    return lane is not None and lane.available > 0
+
+
+def _load_ends(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) -> bool:
+    """The final acknowledgments that wait for this session; whether all have room."""
+    if ACK_LANE not in outgoing.lanes or outgoing.session != peer.session or held(step, outgoing):
+        return True
+    return not _load_plain(step, peer, outgoing, ACK_LANE, load)
 
 
 def _load_notes(peer: Peer, load: _Load) -> None:
@@ -224,6 +276,7 @@ def _load_range(
     for extent in outgoing.lanes[TRANSACTIONAL_LANE].extents(first, count):
         load.pieces.append(extent)
         load.size += extent.size
+    load.ordered.append((load.count, first, count))
     load.count += count
     load.recoverable += count
     # What was transmitted before; without a call, as this is done for each range that leaves.
@@ -260,6 +313,9 @@ def _load_plain(step: Step, peer: Peer, outgoing: OutgoingQueue, index: int, loa
             express = lane.is_express(counter)
             # Over HTTP the answer 200 means durable: there is one count, of answers.
             counted = express or peer.http
+            if peer.http:
+                at = peer.messages + load.count
+                peer.posts.append((at, outgoing.number, index, counter, part))
             load.pieces += lane.extents(counter, part)
             load.count += part
             load.recoverable += 0 if express else part

@@ -212,8 +212,6 @@ def _untold(step: Step, peer: Peer, outgoing: OutgoingQueue, s: Stretch, one: St
 
 
 def _end(build: ChangeBuilder, outgoing: OutgoingQueue, counter: int, why: int) -> None:
-    outgoing.given_up += 1
-    outgoing.given_up_class, outgoing.given_up_s = why, build.step.now.wall_s
     move = RangeChange(Op.END, outgoing.number, TRANSACTIONAL_LANE, counter, 1, IN_DOUBT, note=why)
     end_range(build, move, Ending.END_UNKNOWN, IN_DOUBT)
 

@@ -78,6 +78,7 @@ from onceq.model.requests.transactions import (
 from onceq.model.requests.xa import (
     AskDecision,
     AskRows,
+    BeginAttempt,
     CommitBranch,
     CommitGroup,
     DecisionDone,
@@ -101,6 +102,7 @@ __all__ = [
     "AskOutcome",
     "AskRows",
     "Begin",
+    "BeginAttempt",
     "CancelJob",
     "CancelReceive",
     "Claim",

@@ -10,7 +10,7 @@ from onceq.errors import InvalidParameter
 from onceq.model.identity import GUID_BYTES
 from onceq.model.message import CORRELATION_BYTES
 from onceq.model.record import Record
-from onceq.model.requests.request import Request, check_lookups, choice
+from onceq.model.requests.request import Request, check_failure, check_lookups, choice
 
 
 class Seek(IntEnum):
@@ -27,11 +27,12 @@ class PickBy(IntEnum):
     """What a peek compares or tells."""
 
     NOTHING = 0
-    HEADS = 1
     CORRELATION = 2
     MESSAGE = 3
     TOPS = 4
     BODILESS = 5
+    HEADS = 6
+    """1 was a shorter record, which told less."""
 
 
 _TOP_BYTES: Final = 4
@@ -78,7 +79,8 @@ class Receive(_Receive):
         seek: With a lookup identifier or a cursor. FIRST and LAST need neither.
         cursor: Opened before, or 0.
         allow_peek: Others may still peek at it until the transaction ends (RCV-9).
-        pick, value: Of what a peek has found, hand out less, as in Pick; NOTHING: all of it.
+        pick, value: Of what a peek has found, hand out less, as in Pick; NOTHING: all of it. With
+            ``lookup`` and no peek: the search by which that was found.
         hold: In a transaction, from whatever kind of queue: what is taken is held until the
             outcome. Without it a transaction takes from transactional queues only (RCV-11).
         wait_until_us: Monotonic time that follows from ``wait_ms``; 0: not at all.
@@ -108,8 +110,8 @@ class Receive(_Receive):
         if not self.pick:
             return
         self.pick = choice(PickBy, self.pick)
-        if not self.peek:
-            raise InvalidParameter("a search looks, and takes nothing")
+        if not (self.peek or self.lookup):
+            raise InvalidParameter("a search looks; what it has found is taken by its place")
         if len(self.value) != _VALUE_BYTES[self.pick]:
             raise InvalidParameter(f"a pick with a value of {len(self.value)} bytes")
 
@@ -181,16 +183,19 @@ class Reject(Request):
 
     Attributes:
         keep: Also put them into the dead-letter queue of this computer.
+        why: What the receiver says of it; it is kept with them, as far as they are kept.
     """
 
     queue: str
     transaction: int
     lookups: Sequence[int]
     keep: bool = False
+    why: str = ""
 
     def check(self) -> None:
         """See Request."""
         check_lookups(*self.lookups)
+        check_failure(self.why)
 
 
 class Claim(Request):

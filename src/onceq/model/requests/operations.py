@@ -11,24 +11,41 @@ from onceq.model.requests.request import Request, check_lookups, choice, is_text
 class Look(Request):
     """Read the state. Answer: the view named (``core/management/views.py``).
 
-    ``what``: status, queues, queue, outgoing, outgoing-queue, streams, transactions, eod-send,
-    eod-receive, management, lists, list, resolve, copies, branches, decisions,
-    queues-behind, outgoing-behind, range, metrics.
+    Attributes:
+        what: A word of ``model/views/looks.py``.
+        name: Whom it is about.
+        after: Of a list that is told a page at a time: what the page before has given as ``next``;
+            "" is the first page.
+        limit: No more than so many on a page; 0: as many as go on one.
+        sort: By what the list is sorted; "": as it costs least.
+        only: Which part of it; "": all.
+        part: Of queues and outgoing queues, those with this in their names.
     """
 
     what: str
     name: str = ""
+    after: str = ""
+    limit: int = 0
+    sort: str = ""
+    only: str = ""
+    part: str = ""
+
+    def check(self) -> None:
+        """See Request."""
+        if not 0 <= self.limit < 1 << 31:
+            raise InvalidParameter(f"a page of {self.limit} is none")
 
 
 class Steer(Enum):
     """What an operator may do to an outgoing queue, and, from DISCONNECT on, to the manager.
 
-    PAUSE and RESUME are for a queue of the manager, too.
+    PAUSE and RESUME are for a queue of the manager, too, and RELEASE is for such a one alone.
     """
 
     PAUSE = "pause"
     RESUME = "resume"
     RESEND = "resend"
+    RELEASE = "release"
     DISCONNECT = "disconnect"
     CONNECT = "connect"
     TIDY = "tidy"
@@ -42,8 +59,8 @@ class Steer(Enum):
 class SteerOutgoing(Request):
     """Pause, resume or resend; or, with no destination, an action of the whole manager.
 
-    Answer: None; of TIDY how many outgoing queues went, of FORGET_UNANSWERED and DROP_DAMAGED how
-    many messages, of RELOAD what changed (the host's).
+    Answer: None; of RELEASE how many holds ended, of TIDY how many outgoing queues went, of
+    FORGET_UNANSWERED and DROP_DAMAGED how many messages, of RELOAD what changed (the host's).
 
     Attributes:
         destination: Of DROP_DAMAGED the number of an entry ("": all), of SCRUB the bytes a second
@@ -86,11 +103,14 @@ class ForgetPeer(Request):
     """Whoever answers next under a name is bound to it. Answer: PeerView as it was.
 
     Attributes:
-        name: As ``peer list`` shows it, such as ``os:beta``, or the name of a computer.
+        name: As ``peer list`` shows it, such as ``os:beta``, the name of a computer, or an address
+            of ``plain_peers``.
+        to: GUID of the queue manager that it is from now on; "": whoever answers next.
     """
 
     name: str
     dry_run: bool = False
+    to: str = ""
 
 
 class AcceptClock(Request):

@@ -6,11 +6,13 @@ from enum import Enum
 from typing import Final, TypeVar
 
 from onceq.errors import InvalidParameter
+from onceq.model.limits import FAILURE_CHARS_MAX
 from onceq.model.record import MutableRecord
 
 WORDS_MAX: Final = 200
 """Characters of a wrong value that an error repeats."""
 
+FAILURES_REVISION: Final = 7
 E = TypeVar("E", bound=Enum)
 
 
@@ -53,6 +55,25 @@ def check_lookups(*lookups: int) -> None:
     for lookup in lookups:
         if not 0 <= lookup < 1 << 64:
             raise InvalidParameter(f"{lookup} is not a lookup identifier")
+
+
+def check_failure(why: str) -> None:
+    """Raises InvalidParameter if this cannot be kept with a message."""
+    if len(why) > FAILURE_CHARS_MAX or not is_text(why):
+        raise InvalidParameter(
+            f"what is said of a failure is a text of at most {FAILURE_CHARS_MAX} characters"
+        )
+
+
+def kept_failure(why: str, revision: int) -> str:
+    """What is kept of what a receiver says, which may be anything.
+
+    Args:
+        revision: Of the queue manager: one of before FAILURES_REVISION keeps nothing of it.
+    """
+    if revision < FAILURES_REVISION:
+        return ""
+    return why[:FAILURE_CHARS_MAX].encode("utf-8", "replace").decode()
 
 
 def is_text(value: str) -> bool:

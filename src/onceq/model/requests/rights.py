@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from onceq.errors import InvalidParameter
+from onceq.model.patterns import ActorPattern, queue_name
 from onceq.model.requests.request import Request
 from onceq.model.rights import (
+    Grant,
     Right,
     actor_pattern,
     check_given,
+    check_word,
     grant_of,
-    queue_pattern,
     rights_of,
 )
 from onceq.model.shared_rights import check_shareable
+
+_UNCHECKED: Final = Grant(ActorPattern.exactly(""), frozenset())
+"""What nobody has asked for yet."""
 
 
 class _SetRights(Request, kw_only=True):
     """Of a change of rights, what the service fills in."""
 
-    rights: frozenset[Right] = frozenset()
+    grant: Grant = _UNCHECKED
     guid: bytes = b""
 
 
@@ -34,7 +40,7 @@ class SetRights(_SetRights):
         pattern: Of names of queues; "" for rights over the whole queue manager.
         take: Take them away, instead.
         everywhere: In the directory, for every queue manager that shares it.
-        rights: What the words say.
+        grant: What the words say.
         guid: Of the directory's book of rights if this is its beginning, which the service draws.
     """
 
@@ -46,12 +52,14 @@ class SetRights(_SetRights):
 
     def check(self) -> None:
         """See Request."""
+        if not self.take:
+            check_word(self.who)
         grant = grant_of(self.who, self.words, self.pattern)
         if not self.take:
             check_given(grant)
             if self.everywhere:
                 check_shareable(grant)
-        self.who, self.rights, self.pattern = grant.who, grant.rights, grant.pattern
+        self.who, self.pattern, self.grant = str(grant.who), str(grant.pattern), grant
 
 
 class _ExplainRight(Request, kw_only=True):
@@ -75,8 +83,10 @@ class ExplainRight(_ExplainRight):
 
     def check(self) -> None:
         """See Request."""
-        self.who = actor_pattern(self.who) if self.who else ""
-        if "*" in self.who:
-            raise InvalidParameter("ask about one, not about a pattern")
+        if self.who:
+            who = actor_pattern(self.who).name
+            if who is None:
+                raise InvalidParameter("ask about one, not about a pattern")
+            self.who = who
         (self.right,) = rights_of([self.word])
-        self.queue = queue_pattern(self.queue) if self.queue else ""
+        self.queue = queue_name(self.queue) if self.queue else ""

@@ -16,7 +16,6 @@ from onceq.model.tokens import token_name
 class _CreateToken(Request, kw_only=True):
     """Of the making of a token, what the service fills in."""
 
-    salt: bytes = b""
     secret: bytes = b""
     given: Sequence[SetRights] = ()
 
@@ -29,7 +28,7 @@ class CreateToken(_CreateToken):
         age_s: Seconds after which it is no longer good; 0: it does not expire.
         grants: Rights that it has from the first moment on: their words with commas, and the
             names of queues as ``SetRights`` has them.
-        salt, secret: Random bytes.
+        secret: Random bytes.
         given: What the grants say.
     """
 
@@ -37,7 +36,7 @@ class CreateToken(_CreateToken):
     age_s: int = 0
     grants: Sequence[tuple[str, str]] = ()
 
-    __repr__ = repr_without("salt", "secret")
+    __repr__ = repr_without("secret")
 
     def check(self) -> None:
         """See Request."""

@@ -11,16 +11,32 @@ from typing import Final
 from onceq.errors import InvalidParameter
 from onceq.model.identity import GUID_BYTES, TransactionId
 from onceq.model.requests.batch import SendItem
-from onceq.model.requests.request import Request
+from onceq.model.requests.request import Request, check_failure
 
 COMMITS_MAX: Final = 1 << 62
 """Largest number of a commit."""
+AS_SET: Final = -1
+"""In place of a limit of a transaction: the settings have it."""
+IDLE_S_MAX: Final = 10 * 366 * 24 * 3600
+"""Longest time that a transaction can ask to be left alone."""
 
 
 class Begin(Request):
-    """Begin a transaction numbered by its owner. Answer: None."""
+    """Begin a transaction numbered by its owner. Answer: None.
+
+    Attributes:
+        idle_s: Seconds in which nothing is asked in it, after which it is rolled back; 0: never,
+            as long as its owner is connected; AS_SET: as the settings say. The same holds for the
+            one that begins with its commit.
+    """
 
     transaction: int
+    idle_s: int = AS_SET
+
+    def check(self) -> None:
+        """See Request."""
+        if not AS_SET <= self.idle_s <= IDLE_S_MAX:
+            raise InvalidParameter(f"a transaction is left alone for at most {IDLE_S_MAX} s")
 
 
 class Send(Request):
@@ -71,9 +87,20 @@ class Commit(Request):
 
 
 class Abort(Request):
-    """Undo a transaction: nothing is sent, received messages go back (SND-4). Answer: None."""
+    """Undo a transaction: nothing is sent, received messages go back (SND-4). Answer: None.
+
+    Attributes:
+        why: What its application says of it; it is kept with what it has received.
+        blameless: The messages are not what failed: their abort counts stay as they are (SND-21).
+    """
 
     transaction: int
+    why: str = ""
+    blameless: bool = False
+
+    def check(self) -> None:
+        """See Request."""
+        check_failure(self.why)
 
 
 class AskOutcome(Request):

@@ -117,21 +117,28 @@ class ForgetBranch(Request):
     xid: Xid
 
 
-class Enlist(Request):
-    """Let the commit of an open transaction decide for partners too. Answer: None.
+class _Drawn(Request, kw_only=True):
+    """Of what makes an identifier, what the service fills in."""
+
+    drawn: bytes = b""
+
+
+class Enlist(_Drawn):
+    """Let the commit of an open transaction decide for partners too.
+
+    Answer: the global identifier (bytes) under which its decision can be asked for. The queue
+    manager makes it, once for each transaction: nobody decides under one that he has read.
 
     Attributes:
-        gtrid: Under which its decision can be asked for.
         partner: Name of one that is to be told; those of several calls add up.
+        drawn: NUMBER_BYTES random bytes.
     """
 
     transaction: int
-    gtrid: bytes
     partner: str
 
     def check(self) -> None:
         """See Request."""
-        _check_gtrid(self.gtrid)
         _check_partner(self.partner)
 
 
@@ -149,13 +156,19 @@ class AskDecision(Request):
         _check_gtrid(self.gtrid)
 
 
+ROWS_ACCEPTED: Final = -1
+ROWS_MISSING: Final = -2
+"""What ``AskRows.found`` says beside numbers."""
+
+
 class AskRows(Request):
     """What is to be found in a database that is a last agent. Answer: ``RowsView``.
 
     Attributes:
         agent: Its name.
-        found: The mark of an earlier answer, up to which all that must be there was found; 0:
-            nothing was looked for yet; negative: the database is taken as it is.
+        found: The mark (where there is none: the number that is kept) of an earlier answer, up to
+            which all that must be there was found; 0: nothing was looked for yet;
+            ``ROWS_ACCEPTED``: the database is taken as it is; ``ROWS_MISSING``: not all was found.
     """
 
     agent: str
@@ -184,6 +197,18 @@ class DecisionDone(Request):
     def check(self) -> None:
         """See Request."""
         _check_gtrid(self.gtrid)
+
+
+class BeginAttempt(_Drawn):
+    """Begin an attempt at a batch. Answer: the global identifier (bytes) of all its branches at
+    this queue manager, where nobody else begins one under it.
+
+    Attributes:
+        prefix: See CommitGroup.
+        drawn: TAG_BYTES random bytes.
+    """
+
+    prefix: bytes
 
 
 class CommitGroup(Request):

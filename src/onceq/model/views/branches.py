@@ -66,6 +66,8 @@ class RowsView(View, frozen=True):
         open: Numbers of branches that are prepared: whether these have rows is not known.
         late: Numbers of rows up to ``mark``, or ``kept``, that must be there, each of them.
         note: Number of the note that must be there; 0: none is known.
+        missing: Whether somebody looked and did not find all of it: the database was set back, and
+            takes part in nothing until an operator accepts it.
     """
 
     agent: str = ""
@@ -75,6 +77,7 @@ class RowsView(View, frozen=True):
     open: tuple[int, ...] = ()
     late: tuple[int, ...] = ()
     note: int = 0
+    missing: bool = False
 
 
 class GroupView(View, frozen=True):

@@ -44,6 +44,10 @@ class JobView(View, frozen=True):
         failures: The first of those that failed; where many jobs are listed they are left out.
         why: Of a job that failed or was cancelled: why, or by whom.
         trouble: What a running job waits for; "" if it goes on.
+        torn: Of those that are done, how many were sent without others of the transaction that had
+            sent them: nobody is given them as a whole one (``receive_transaction``).
+        held: Messages of its queues that transactions hold now: a job passes over what is held.
+            Left out where many jobs are listed.
     """
 
     number: int = 0
@@ -66,6 +70,8 @@ class JobView(View, frozen=True):
     failures: tuple[JobFailure, ...] = ()
     why: str = ""
     trouble: str = ""
+    torn: int = 0
+    held: int = 0
 
     @property
     def over(self) -> bool:

@@ -16,7 +16,7 @@ from onceq.model.views.jobs import JobView
 from onceq.model.views.managers import (
     DamageView,
     ListView,
-    NameStep,
+    NameView,
     PeerView,
     ScrubView,
     StatusView,
@@ -24,6 +24,7 @@ from onceq.model.views.managers import (
 )
 from onceq.model.views.metrics import MetricsView
 from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
+from onceq.model.views.pages import Page
 from onceq.model.views.queues import (
     ConsumerView,
     OutgoingView,
@@ -35,7 +36,8 @@ from onceq.model.views.ranges import RangeView
 from onceq.model.views.rights import GrantView
 from onceq.model.views.settings import SettingView
 from onceq.model.views.tokens import TokenView
-from onceq.model.views.trail import ActView
+from onceq.model.views.trail import ActView, TrailView
+from onceq.model.views.waiting import WaitingView
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -53,46 +55,52 @@ class Look(Record, Generic[T_co], frozen=True):
 
 
 STATUS: Final = Look("status", StatusView)
-QUEUES: Final = Look("queues", list[QueueView])
+QUEUES: Final = Look("queues", Page[QueueView])
+"""A page of the queues, subqueues and system queues among them, by ``number``, ``name``,
+``messages``, ``bytes`` or ``oldest``: all, or only those that are ``used`` (no empty system queue),
+``busy`` (something is in it, or it is paused), or hold ``poison``."""
 QUEUE: Final = Look("queue", QueueView)
-QUEUES_BEHIND: Final = Look("queues-behind", list[QueueView])
-"""The next ones behind a number, some at once; none: that was the last."""
 RANGE: Final = Look("range", RangeView)
 """What stands in a range of places (``model/views/ranges.py`` says how it is asked for)."""
-READERS: Final = Look("readers", list[ReaderView])
+READERS: Final = Look("readers", Page[ReaderView])
 """Who has read a queue and removed what he had read; of all queues if none is named."""
 CONSUMERS: Final = Look("consumers", list[ConsumerView])
 """Who works on a queue now: waits at it, has it open, or holds messages of it."""
-OUTGOING: Final = Look("outgoing", list[OutgoingView])
-OUTGOING_BEHIND: Final = Look("outgoing-behind", list[OutgoingView])
-"""The same for outgoing queues."""
+OUTGOING: Final = Look("outgoing", Page[OutgoingView])
+"""A page of the outgoing queues, in the same orders or by the last time that something was
+``refused``: all, or only those that are ``busy``, ``stuck``, have ``refused`` something lately, or
+are ``unanswered``."""
 OUTGOING_QUEUE: Final = Look("outgoing-queue", OutgoingView)
-STREAMS: Final = Look("streams", list[StreamView])
-PEERS: Final = Look("peers", list[PeerView])
+STREAMS: Final = Look("streams", Page[StreamView])
+PEERS: Final = Look("peers", Page[PeerView])
 EOD_SEND: Final = Look("eod-send", SendInfo)
 EOD_RECEIVE: Final = Look("eod-receive", list[ReceiveInfo])
-LISTS: Final = Look("lists", list[ListView])
+LISTS: Final = Look("lists", Page[ListView])
 LIST: Final = Look("list", ListView)
 COPIES: Final = Look("copies", list[str])
-RESOLVE: Final = Look("resolve", list[NameStep])
+EXPLAIN_NAME: Final = Look("explain-name", list[NameView])
 MANAGEMENT: Final = Look("management", dict[str, ManagementValue])
 BRANCHES: Final = Look("branches", list[BranchView])
 DECISIONS: Final = Look("decisions", list[DecisionView])
-DAMAGES: Final = Look("damages", list[DamageView])
+DAMAGES: Final = Look("damages", Page[DamageView])
 SCRUB: Final = Look("scrub", ScrubView)
-GROUPS: Final = Look("groups", list[GroupView])
-TRANSACTIONS: Final = Look("transactions", list[TransactionView])
+GROUPS: Final = Look("groups", Page[GroupView])
+TRANSACTIONS: Final = Look("transactions", Page[TransactionView])
 TRAIL: Final = Look("trail", list[ActView])
 """The next acts of administration behind a number, some at once; none: that was the last."""
-RIGHTS: Final = Look("rights", list[GrantView])
+TRAIL_END: Final = Look("trail-end", TrailView)
+"""The digest of its last act, and what it holds of the trails of others."""
+RIGHTS: Final = Look("rights", Page[GrantView])
 """Who was given what; about one queue if one is named."""
-TOKENS: Final = Look("tokens", list[TokenView])
+TOKENS: Final = Look("tokens", Page[TokenView])
 JOBS: Final = Look("jobs", list[JobView])
 """All that run or are remembered, the oldest first, without what failed."""
 JOB: Final = Look("job", JobView)
 """One of them."""
 METRICS: Final = Look("metrics", MetricsView)
 """What is counted; with the name PER_QUEUE each queue, too."""
+WAITING: Final = Look("waiting", WaitingView)
+"""How much waits in the next queues behind a number, at one place of the log."""
 SETTINGS: Final = Look("settings", list[SettingView])
 """What the table ``[settings]`` of ``onceq.toml`` may say, as it holds now."""
 
@@ -101,10 +109,9 @@ LOOKS: Final[Mapping[str, Look[object]]] = {
     for look in (
         STATUS, QUEUES, QUEUE, OUTGOING, OUTGOING_QUEUE, STREAMS,
         PEERS, EOD_SEND, EOD_RECEIVE, LISTS, LIST, COPIES,
-        RESOLVE, MANAGEMENT, BRANCHES, DECISIONS, DAMAGES, SCRUB,
-        GROUPS, TRANSACTIONS, QUEUES_BEHIND, OUTGOING_BEHIND,
-        RANGE, READERS, RIGHTS, TRAIL, TOKENS, JOBS, JOB, METRICS,
-        SETTINGS, CONSUMERS,
+        EXPLAIN_NAME, MANAGEMENT, BRANCHES, DECISIONS, DAMAGES, SCRUB,
+        GROUPS, TRANSACTIONS, RANGE, READERS, RIGHTS, TRAIL, TRAIL_END, TOKENS, JOBS, JOB, METRICS,
+        SETTINGS, CONSUMERS, WAITING,
     )
 }  # fmt: skip
 """All of them, by their words."""

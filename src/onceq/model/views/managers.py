@@ -5,6 +5,7 @@ Times are seconds since 1970 UTC, 0 meaning never, and sizes are bytes, where no
 
 from __future__ import annotations
 
+from onceq.model.identity import guid_text
 from onceq.model.record import field
 from onceq.model.views.view import View
 
@@ -21,6 +22,9 @@ class Restored(View, frozen=True):
         aside: Messages that waited for other queue managers then and were set aside, because the
             one that the backup is of sends them.
         told: Whether the operator was told of it, at the first start.
+        jobs: Of the one that the backup is of, which were cancelled because this one is another.
+        promises: Its prepared branches, which were undone here.
+        tokens: Its tokens, which are not good here.
     """
 
     at_s: int = 0
@@ -29,6 +33,9 @@ class Restored(View, frozen=True):
     previous: str = ""
     aside: int = 0
     told: bool = False
+    jobs: int = 0
+    promises: int = 0
+    tokens: int = 0
 
 
 class UndoneView(View, frozen=True):
@@ -86,6 +93,8 @@ class StatusView(View, frozen=True):
         space_low: Whether its disk is nearly full.
         dead_letters: Messages in the dead-letter queue.
         transactional_dead_letters: Messages in the transactional dead-letter queue.
+        poison_messages: Messages that policies have moved aside, because they were received in vain
+            too often.
         offline_since: When an operator has disconnected it; 0: it is not disconnected.
         damaged_messages: Those that were set aside because their stored bytes are damaged.
         restored: The restore that it comes from; None: from none.
@@ -100,7 +109,16 @@ class StatusView(View, frozen=True):
         plain_peers: Addresses that may speak without proving who they are.
         rights_trouble: Why it does not follow what the directory says of rights, and goes on with
             what it has read before; "": it follows, or there is nothing to follow.
+        trail_trouble: Why acts of administration wait that are to be told outside; "": none does.
+        trail_lost: Acts that went before they were told, since the start.
+        directory_trouble: Why it cannot read the directory now; "": it can, or has none.
+        failing: Queues of which a consumer says that it can handle no message, and what it says.
+        failing_others: How many more such queues there are.
         started: When it was started (seconds since 1970); 0: an older one, which does not say it.
+        wrong_names: What is wrong with names of computers, its own among them: a sentence with
+            the cure for each, and how often it was met since the start.
+        silent_s: Seconds without a word after which the other side of a connection is lost; 0: an
+            older one, which does not say it.
     """
 
     name: str = ""
@@ -118,6 +136,7 @@ class StatusView(View, frozen=True):
     space_low: bool = False
     dead_letters: int = 0
     transactional_dead_letters: int = 0
+    poison_messages: int = 0
     offline_since: int = 0
     damaged_messages: int = 0
     restored: Restored | None = None
@@ -131,6 +150,13 @@ class StatusView(View, frozen=True):
     plain_peers: tuple[str, ...] = ()
     rights_trouble: str = ""
     started: int = 0
+    silent_s: int = 0
+    wrong_names: dict[str, int] = field(default_factory=dict)
+    directory_trouble: str = ""
+    trail_trouble: str = ""
+    trail_lost: int = 0
+    failing: dict[str, str] = field(default_factory=dict)
+    failing_others: int = 0
 
 
 class TransactionView(View, frozen=True):
@@ -173,6 +199,12 @@ class PeerView(View, frozen=True):
     since: int = 0
     connected: bool = False
 
+    @property
+    def title(self) -> str:
+        """The name as people write it: of a computer, an address, or a queue (``PUBLIC=...``)."""
+        kind, _, rest = self.name.partition(":")
+        return f"PUBLIC={guid_text(bytes.fromhex(rest))}" if kind == "public" else rest
+
 
 class ClockAccepted(View, frozen=True):
     """A queue manager whose streams from the future are taken.
@@ -208,17 +240,39 @@ class ListView(View, frozen=True):
     members: tuple[str, ...] = ()
 
 
-class NameStep(View, frozen=True):
-    """One line of what a destination becomes.
+class NameView(View, frozen=True):
+    """What one name means, and why.
 
     Attributes:
-        depth: How many lists deep.
-        name: A name.
-        becomes: What it stands for.
+        depth: How many lists deep it stands.
+        name: The name, as onceq writes it.
+        kind: ``direct``, ``private``, ``public``, ``machine``, ``connector``, ``list`` or
+            ``multicast``.
+        leads_to: ``here``, ``elsewhere``, ``list``, or ``nobody``: a send is refused.
+        rule: Why: the rule or the setting that says so.
+        queue: Path of the queue there, as far as it is known; of a list its name.
+        manager: Computer name of the queue manager; where nobody has said one, as it is looked for.
+        manager_id: Its GUID; "": nobody has answered yet, and no directory says it.
+        address: Where it is connected to, "host:port" or a URL; "": not known, or not to be seen.
+        address_by: Who says that: ``[peers]``, the directory, or the system.
+        session: Address of the other side of the session that serves it now; "": there is none.
+        outgoing: The outgoing queue that a message to it has, or would have.
+        becomes: In a list: its members, or that another name means the same queue; of a public
+            queue its direct name.
     """
 
     depth: int = 0
     name: str = ""
+    kind: str = ""
+    leads_to: str = ""
+    rule: str = ""
+    queue: str = ""
+    manager: str = ""
+    manager_id: str = ""
+    address: str = ""
+    address_by: str = ""
+    session: str = ""
+    outgoing: str = ""
     becomes: str = ""
 
 

@@ -1,6 +1,7 @@
 """What a queue manager counts: for metrics, by whatever system they are read.
 
-Counters begin at 0 with each start of the process; everything else is as it is now. Ages are
+Counters begin at 0 with each start of the process, but for what destinations have refused, which is
+durable; everything else is the present state. Ages are
 seconds from now, 0 where there is nothing, and sizes are bytes. ``onceq.exposition`` names them for
 Prometheus.
 """
@@ -59,6 +60,7 @@ class OutgoingMetrics(View, frozen=True):
         unacknowledged: Of these, transactional ones without an order acknowledgment.
         bytes: Of all.
         oldest_age_s: Since when the oldest one waits that the other manager does not have yet.
+        refused: How many it did not take, by class, since this queue manager first sent there.
     """
 
     peer: str = ""
@@ -67,6 +69,7 @@ class OutgoingMetrics(View, frozen=True):
     unacknowledged: int = 0
     bytes: int = 0
     oldest_age_s: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
 
 
 class MetricsView(View, frozen=True):
@@ -85,15 +88,24 @@ class MetricsView(View, frozen=True):
         resent: Messages that were transmitted once more.
         ended: Messages that ended otherwise than by being received here or handed over, by class.
         refused: Requests that were refused, by the code of the error.
+        reports_dropped: Trace reports that no report queue has taken.
         disbelieved: What other queue managers said that does not count, by what it was.
         turned_away: Connections that were not let in, by kind.
         queues: How many there are, those of the system not counted.
+        queues_paused: Those of them that an operator has paused.
+        queues_failing: Those of which a consumer says that it can handle no message.
+        clashes: Identities, its own or others', that two queue managers use.
+        directory_away: Whether it has a directory that it cannot read.
+        trail_untold: Whether acts of administration wait that are to be told outside.
+        trail_lost: Acts that went before they were told.
         messages: How many are in them.
         bytes: Of all messages that the manager holds, wherever.
         oldest_age_s: Of the oldest message in any of them.
         journal_messages: How many are in journals.
         dead_letters: Messages in the dead-letter queue.
         transactional_dead_letters: Messages in the transactional dead-letter queue.
+        poison_messages: Messages that policies have moved aside, because they were received in vain
+            too often.
         damaged_messages: Those that were set aside because their stored bytes are damaged.
         doubts: Messages of which it is not known whether they arrived.
         waiting_readers: Receives and peeks that wait for a message.
@@ -133,15 +145,23 @@ class MetricsView(View, frozen=True):
     resent: int = 0
     ended: dict[str, int] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
+    reports_dropped: int = 0
     disbelieved: dict[str, int] = field(default_factory=dict)
     turned_away: dict[str, int] = field(default_factory=dict)
     queues: int = 0
+    queues_paused: int = 0
+    queues_failing: int = 0
+    clashes: int = 0
+    directory_away: bool = False
+    trail_untold: bool = False
+    trail_lost: int = 0
     messages: int = 0
     bytes: int = 0
     oldest_age_s: int = 0
     journal_messages: int = 0
     dead_letters: int = 0
     transactional_dead_letters: int = 0
+    poison_messages: int = 0
     damaged_messages: int = 0
     doubts: int = 0
     waiting_readers: int = 0

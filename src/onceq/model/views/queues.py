@@ -5,7 +5,18 @@ Times are seconds since 1970 UTC, 0 meaning never, and sizes are bytes, where no
 
 from __future__ import annotations
 
+from typing import Final
+
 from onceq.model.views.view import View
+
+EVERY_FAILS: Final = "every message fails"
+"""With these words begins what a consumer says of itself while it can handle no message..."""
+FAILING_SHOWN: Final = 20
+"""... and an overview names so many queues with such consumers."""
+QUOTA_WARN: Final = 0.9
+"""From this share on a quota is told to be nearly used up."""
+REFUSALS_SHOWN_S: Final = 7 * 86_400
+"""How long an overview names a destination that has refused messages."""
 
 
 class PutBackView(View, frozen=True):
@@ -71,6 +82,11 @@ class QueueView(View, frozen=True):
             go with the queue when it is deleted.
         bytes_in_subqueues: Their size.
         paused_since: When an operator has paused it; 0: it is not paused.
+        poison: Of the messages of its subqueues, those that its policy has moved aside, because
+            they were received in vain too often.
+        oldest: When the oldest of its messages came; 0: it is empty.
+        quota_used: How much of its quota is used, with what is in its subqueues: 1.0 is all of it;
+            0.0: it has none.
     """
 
     name: str = ""
@@ -111,6 +127,9 @@ class QueueView(View, frozen=True):
     in_subqueues: int = 0
     bytes_in_subqueues: int = 0
     paused_since: int = 0
+    poison: int = 0
+    oldest: int = 0
+    quota_used: float = 0.0
 
 
 class ConnectionView(View, frozen=True):
@@ -131,6 +150,42 @@ class ConnectionView(View, frozen=True):
     hresult: int = 0
     address: str = ""
     reason: str = ""
+
+
+class EndingView(View, frozen=True):
+    """Messages of an outgoing queue that ended in one way.
+
+    Attributes:
+        message_class: How they ended; 0 stands for every class that only another queue manager
+            knows.
+        cause: Of those in doubt what has ended the wait for them; else 0.
+        messages: How many.
+        dead_letters: How many of them were kept as dead letters; these may have been returned or
+            purged since.
+        last: When the last one ended.
+        late: How many of them were refused after they were acknowledged: nothing is kept of these.
+    """
+
+    message_class: int = 0
+    cause: int = 0
+    messages: int = 0
+    dead_letters: int = 0
+    last: int = 0
+    late: int = 0
+
+
+class LateRefusalView(View, frozen=True):
+    """A message that was refused after it was acknowledged, so that its sender had let go of it.
+
+    Attributes:
+        id: Of the message.
+        message_class: Why it was refused.
+        at: When that was heard (seconds since 1970).
+    """
+
+    id: str = ""
+    message_class: int = 0
+    at: int = 0
 
 
 class OutgoingView(View, frozen=True):
@@ -173,9 +228,9 @@ class OutgoingView(View, frozen=True):
         unprocessed: The same as ``awaiting_final``.
         unsent: The other messages that it holds.
         in_doubt: Dead letters of which it is not known whether they arrived.
-        given_up: Messages that ended here without an acknowledgment since the start.
-        given_up_class: Message class of the last of them.
-        given_up_at: When that was.
+        endings: How messages for it have ended otherwise than by being taken over there, since
+            this queue manager first sent there.
+        late_refusals: The last messages that were refused after they were acknowledged.
         offline_since: When an operator has disconnected the whole queue manager; 0: it is not.
         turned_away: What the receiver says of messages that it turns away; "": it turns none away.
         turned_away_at: Since when.
@@ -186,12 +241,15 @@ class OutgoingView(View, frozen=True):
         next_hops: Where its messages go next.
         history: The last attempts to connect, the oldest first.
         clash: What was found if another queue manager uses this one's identity; else "".
+        answered_by: What is wrong with the computer that answers under its name, as far as that
+            is known; "": nothing.
         stranded_since: When the receiver has left the stream that messages wait in; 0: it has not.
         unanswered: Whether it is there to answer a stranger only, and was never reached.
         put_back: What a restore means for it; None: nothing.
         elsewhere: Messages that have not left here, and that another queue manager with this one's
             identity may have transmitted.
         number: Its number in this queue manager; queues and outgoing queues are counted together.
+        oldest: When the first of those came that have no acknowledgment; 0: there are none.
     """
 
     destination: str = ""
@@ -229,9 +287,8 @@ class OutgoingView(View, frozen=True):
     unprocessed: int = 0
     unsent: int = 0
     in_doubt: int = 0
-    given_up: int = 0
-    given_up_class: int = 0
-    given_up_at: int = 0
+    endings: tuple[EndingView, ...] = ()
+    late_refusals: tuple[LateRefusalView, ...] = ()
     offline_since: int = 0
     turned_away: str = ""
     turned_away_at: int = 0
@@ -241,11 +298,13 @@ class OutgoingView(View, frozen=True):
     next_hops: tuple[str, ...] = ()
     history: tuple[ConnectionView, ...] = ()
     clash: str = ""
+    answered_by: str = ""
     stranded_since: int = 0
     unanswered: bool = False
     put_back: PutBackView | None = None
     elsewhere: int = 0
     number: int = 0
+    oldest: int = 0
 
 
 class ReaderView(View, frozen=True):
@@ -309,7 +368,8 @@ class StreamView(View, frozen=True):
     """One incoming stream (EOD-48).
 
     Attributes:
-        queue: The queue that it leads to, as its sender names it.
+        queue: The queue that it leads to, as its sender names it: the key that it is known by.
+        name: The same for people.
         source: GUID of its sender.
         sender: Name of its sender; "" if that is not known.
         stream: The stream.
@@ -351,6 +411,7 @@ class StreamView(View, frozen=True):
     reset_from: int = 0
     conflicts: int = 0
     clash: str = ""
+    name: str = ""
 
 
 class StreamReset(View, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onceq.errors import InvalidParameter
+from onceq.model.numbers import read_number
 from onceq.model.record import Record, field
 from onceq.model.views.view import View
 
@@ -35,8 +36,8 @@ class RangeAsked(Record, frozen=True):
     def of(cls, text: str) -> RangeAsked:
         """From the form of ``text``; raises InvalidParameter."""
         parts = text.split(" ", 4)
-        numbers = [int(part) for part in parts[:4] if part.isdecimal() and part.isascii()]
-        if len(numbers) != 4 or len(parts) != 5 or any(number >= 1 << 64 for number in numbers):
+        numbers = [number for part in parts[:4] if (number := read_number(part)) is not None]
+        if len(numbers) != 4 or len(parts) != 5:
             raise InvalidParameter(f"{text[:200]!r} is no range of a queue")
         return cls(parts[4], *numbers)
 

@@ -15,6 +15,9 @@ class GrantView(View, frozen=True):
         owner: He has them because he has made the queue.
         origin: ``directory``: they hold at every queue manager that shares the directory; "": they
             were given here.
+        of_one_queue: They go with the queue of that name: its owner has given them, or has them.
+        by: Who has given them; "": the account that runs the queue manager, or a version that did
+            not keep it.
     """
 
     who: str = ""
@@ -22,6 +25,8 @@ class GrantView(View, frozen=True):
     pattern: str = ""
     owner: bool = False
     origin: str = ""
+    of_one_queue: bool = False
+    by: str = ""
 
 
 class RightView(View, frozen=True):
@@ -30,6 +35,8 @@ class RightView(View, frozen=True):
     Attributes:
         who, right, queue: What was asked.
         because: One sentence.
+        known: Whether somebody of that name was ever here: is connected, has acted or made a queue,
+            or has a token, or is a queue manager that was met.
     """
 
     who: str = ""
@@ -37,3 +44,4 @@ class RightView(View, frozen=True):
     queue: str = ""
     allowed: bool = False
     because: str = ""
+    known: bool = True

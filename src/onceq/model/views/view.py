@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from enum import Enum
 
-from onceq.model.record import Record
+from onceq.model.record import Record, repr_without
 
 
 class View(Record, frozen=True):
@@ -21,6 +21,8 @@ class View(Record, frozen=True):
     A field is an attribute, ``view.messages``; it can be read by its name too,
     ``view["messages"]``, and ``as_dict`` gives all of them.
     """
+
+    __repr__ = repr_without()
 
     def __getitem__(self, name: str) -> object:
         """The value of a field; raises KeyError, which names the fields, if there is no such."""

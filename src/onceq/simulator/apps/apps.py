@@ -11,9 +11,11 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from onceq.errors import OnceqError
 from onceq.model.record import Record
-from onceq.model.requests import Request
+from onceq.model.requests import Look, Request
 from onceq.model.rights import Actor
+from onceq.model.views.pages import Page
 from onceq.service.requests import Inner
 from onceq.simulator.sim.node import Node
 from onceq.simulator.sim.options import MS
@@ -55,6 +57,21 @@ class Lost(Exception):
 
 
 Program = Generator[Ask | Sleep, Any, None]
+
+
+def look_at_all(what: str, name: str = "", *, safe: bool = False) -> Generator[Ask, Any, Any]:
+    """All pages of a list; or the error that says why there is none."""
+    found: list[Any] = []
+    after = ""
+    while True:
+        page = yield Ask(Look(what, name, after), safe=safe)
+        if isinstance(page, OnceqError):
+            return page
+        assert isinstance(page, Page)
+        found += page.views
+        after = page.next
+        if not after:
+            return found
 
 
 class Runner:

@@ -15,11 +15,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onceq.errors import GroupIncomplete
-from onceq.model.requests import CommitGroup, PrepareBranch, Request, RollbackGroup, StartBranch
+from onceq.model.requests import (
+    BeginAttempt,
+    CommitGroup,
+    PrepareBranch,
+    Request,
+    RollbackGroup,
+    StartBranch,
+)
 from onceq.model.results import Outcome
 from onceq.model.settings import Settings
 from onceq.model.views.branches import GroupResult
-from onceq.model.xid import Xid, group_prefix, group_xid
+from onceq.model.xid import TAG_BYTES, Xid, group_prefix, group_xid
 from onceq.simulator.apps.apps import App, Ask, Lost, Program, Sleep
 from onceq.simulator.apps.work import Work
 from onceq.simulator.judge.books import Status, Unit
@@ -83,12 +90,13 @@ class Grouping:
         self._attempts += 1
         tag = number.to_bytes(4, "big") + version.to_bytes(2, "big")
         made = Attempt(group_prefix(app.node.guid, tag), self.kernel.now)
-        token = self._attempts.to_bytes(6, "big")
+        asked = BeginAttempt(made.prefix, drawn=self._attempts.to_bytes(TAG_BYTES, "big"))
         try:
+            gtrid = yield Ask(asked)
             for task in range(self.rng.choice([1, 2, 3])):
                 unit = self.ledger.unit(app.node.index)
                 made.units.append(unit)
-                xid = group_xid(made.prefix, token, str(task))
+                xid = group_xid(gtrid, str(task))
                 if (yield from self._branch(app, unit, xid)):
                     made.xids.append(xid)
                 else:

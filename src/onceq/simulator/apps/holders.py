@@ -20,7 +20,7 @@ from onceq.core.inputs.inputs import OwnerCame
 from onceq.errors import AccessDenied, InvalidParameter, OnceqError, ServiceNotAvailable
 from onceq.model.requests import CreateToken, RevokeToken
 from onceq.model.rights import NOBODY, Actor, ActorKind
-from onceq.model.tokens import SALT_BYTES, SECRET_BYTES, text_of
+from onceq.model.tokens import SECRET_BYTES, text_of
 from onceq.model.views.tokens import TokenMade
 from onceq.service.engine import Engine
 from onceq.service.tokens import actor_of, unproven
@@ -100,7 +100,7 @@ class Holder(App):
         """Connect and show the token; why it is refused."""
         self._connected = self._steady()
         try:
-            found = engine.tokens.proven(held.text, self.node.ip, private=True)
+            found = engine.tokens.shown(held.text, self.node.ip, private=True)
         except OnceqError as error:
             return error
         self._owner = owner = engine.owner(self._answered, actor=NOBODY)
@@ -250,11 +250,11 @@ class Tokens:
 
     def _make(self, app: App, name: str) -> Program:
         node, rng, books = app.node, self.rng, self.books
-        salt, secret = rng.randbytes(SALT_BYTES), rng.randbytes(SECRET_BYTES)
+        secret = rng.randbytes(SECRET_BYTES)
         held = Held(node.index, name, text_of(name, secret), life=node.life)
         givens = self._drawn(held)
         grants = [(right, queue) for _, _, right, queue in givens]
-        request = CreateToken(name, rng.choice(AGES_S), grants, salt=salt, secret=secret)
+        request = CreateToken(name, rng.choice(AGES_S), grants, secret=secret)
         request.check()
         again = any(one.name == name for one in books.of(node.index))
 

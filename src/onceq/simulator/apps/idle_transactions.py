@@ -9,7 +9,8 @@ Watches: I2, I3a, I16.
 
 from __future__ import annotations
 
-from onceq.errors import TransactionOver
+from onceq.core.step.units import REFUSED_MAX
+from onceq.errors import RolledBackByTime, TransactionOver
 from onceq.model.requests import Begin, Commit
 from onceq.model.results import Outcome
 from onceq.simulator.apps.apps import App, Ask, Lost, Program, Sleep
@@ -46,9 +47,10 @@ def leave_idle(kernel: Kernel, work: Work, app: App) -> Program:
         if unit.status is not Status.DOUBT:
             ledger.doubt(unit)
     else:
-        if isinstance(answer, TransactionOver):
+        if isinstance(answer, RolledBackByTime):
             kernel.marks[marks.FORGOTTEN] += 1
-        else:
+        elif not (isinstance(answer, TransactionOver) and kernel.scale.REFUSED_MAX < REFUSED_MAX):
+            # Where few reasons are kept, a later one may have taken its place.
             kernel.wrong(f"I16: a forgotten transaction was told of its commit: {answer!r}")
     unit.told = Outcome.ABORTED
     ledger.aborted(unit)

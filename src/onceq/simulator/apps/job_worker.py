@@ -37,6 +37,8 @@ from onceq.simulator.sim.options import MS, SECOND
 PAGE: Final = 1_000
 SLOW: Final = 4
 """Times as slow as applications: somebody shall come between the look and the batch."""
+SLOW_BATCHES: Final = 40
+"""When the faults have stopped, that many batches are asked slowly, and the others fast."""
 DIES: Final = 0.1
 """Of batches, in worlds with crashes: the manager dies soon after it was asked."""
 
@@ -76,6 +78,7 @@ class Worker:
         self.app = App(node, node.kernel.options.think_us * SLOW, self._next)
         self.rng = node.kernel.stream("working jobs off")
         self._wanted = False
+        self._calm_batches = 0
         node.on_up.append(self._up)
 
     def attach(self, engine: Engine) -> None:
@@ -141,6 +144,7 @@ class Worker:
                 return False
             deeds = yield from self._deeds(at, batch, pages)
             over: dict[int, Any] = {}
+            self._hurry()
 
             def asked(
                 batch: JobBatch = batch, deeds: Sequence[Deed] = deeds, over: Any = over
@@ -166,6 +170,12 @@ class Worker:
                 view = yield Ask(Look(looks.JOB.what, str(at.number)), safe=True)
                 self.books.told(known, view)
             at = answer
+
+    def _hurry(self) -> None:
+        """Ask fast when many batches are left at the end."""
+        self._calm_batches += not self.kernel.faulty
+        if self._calm_batches > SLOW_BATCHES:
+            self.app.think_us = MS
 
     def _may_die(self) -> None:
         options = self.kernel.options

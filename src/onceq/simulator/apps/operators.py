@@ -5,6 +5,7 @@ Also the last phase of a world: everything is resumed and received, until nothin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,7 +26,7 @@ from onceq.model.requests import (
     SteerOutgoing,
 )
 from onceq.model.views.queues import OutgoingView, QueueView
-from onceq.simulator.apps.apps import App, Ask, Lost, Program, Sleep
+from onceq.simulator.apps.apps import App, Ask, Lost, Program, Sleep, look_at_all
 from onceq.simulator.apps.work import Talk, Work
 from onceq.simulator.judge.acknowledgments import Acknowledgments
 from onceq.simulator.judge.books import ADMIN, OWN, OWN_DEAD, Books, Place
@@ -68,14 +69,15 @@ class Operators:
         own = QueueProperties(OWN_DEAD.rpartition("\\")[2], transactional=True)
         yield Ask(self._creating(own), safe=True)
 
-    def _creating(self, properties: QueueProperties) -> CreateQueue:
-        instance = self.kernel.stream("workload").randbytes(16)
-        return CreateQueue(properties=properties, instance=instance)
+    def _creating(self, properties: QueueProperties, instance: bytes = b"") -> CreateQueue:
+        drawn = self.kernel.stream("workload").randbytes(16)
+        return CreateQueue(properties=properties, instance=instance or drawn)
 
     def create(self, app: App, place: Place) -> Program:
         """Make one queue."""
         properties = QueueProperties(
             place.name.rpartition("\\")[2], transactional=place.transactional,
+            private=not place.instance,
             quota_kb=place.quota_kb or QUOTA_UNLIMITED_KB, journal=place.journal,
             poison_attempts=1 if place.poison else 0, poison_retry_after=place.retry_s,
         )  # fmt: skip
@@ -84,11 +86,13 @@ class Operators:
             if place.created_us < 0:
                 place.created_us = self.kernel.now
 
-        answer = yield Ask(self._creating(properties), asked, safe=True)
+        answer = yield Ask(self._creating(properties, place.instance), asked, safe=True)
         if isinstance(answer, QueueProperties) and not place.number:
             place.number = answer.number
             private = f"PRIVATE={guid_text(app.node.guid)}\\{answer.number:08x}"
-            if place.spellings[0] == "PRIVATE=":
+            if place.instance:
+                self.kernel.marks[marks.PUBLIC] += 1
+            elif place.spellings[0] == "PRIVATE=":
                 place.spellings[0] = private
             else:
                 place.spellings.append(private)
@@ -165,7 +169,7 @@ class Operators:
 
     def steer(self, app: App, draw: int) -> Program:
         """Pause, resume, resend or purge an outgoing queue."""
-        views = yield Ask(Look("outgoing"))
+        views = yield from look_at_all("outgoing")
         targets = [v for v in views if self.place_of(v.destination) is not None]
         if not targets:
             return
@@ -197,7 +201,7 @@ class Operators:
         yield Ask(SteerOutgoing("", Steer.DISCONNECT))
         yield Sleep(app.rng.choice([SECOND // 100, SECOND, MINUTE, 30 * MINUTE]))
         yield Ask(SteerOutgoing("", Steer.CONNECT))
-        views: tuple[QueueView, ...] = yield Ask(Look("queues"))
+        views: list[QueueView] = yield from look_at_all("queues")
         for view in views:
             if not view.system:
                 yield Ask(SetQueue(view.path, {"label": f"seen at {self.kernel.now}"}))
@@ -230,9 +234,9 @@ class Operators:
             if isinstance(answer, OnceqError):
                 self.kernel.wrong(f"looking at {what}: {answer!r}")
             if what == "queues":
-                self._check(answer)
+                self._check(answer.views)
 
-    def _check(self, views: tuple[QueueView, ...]) -> None:
+    def _check(self, views: Sequence[QueueView]) -> None:
         for view in views:
             if view.bytes > view.quota_kb << 10:
                 self.kernel.wrong(
@@ -254,14 +258,14 @@ class Operators:
     def drain(self, app: App) -> Program:
         """Resume everything, then receive everything, again and again."""
         yield Ask(SteerOutgoing("", Steer.CONNECT))
-        views: tuple[OutgoingView, ...] = yield Ask(Look("outgoing"))
+        views: list[OutgoingView] = yield from look_at_all("outgoing")
         for view in views:
             if view.state == "ONHOLD":
                 yield Ask(SteerOutgoing(view.destination, Steer.RESUME))
         while not self.drained:
             # Most queues are empty; to ask each of them in a transaction of its own was half of
             # the events of a small world.
-            queues: tuple[QueueView, ...] = yield Ask(Look("queues"))
+            queues: list[QueueView] = yield from look_at_all("queues")
             yield from self._resume(app, queues)
             holding = {view.path for view in queues if view.available}
             for place in self.books.everywhere():
@@ -269,7 +273,7 @@ class Operators:
                     yield from self._empty(app, place)
             yield Sleep(MINUTE)
 
-    def _resume(self, app: App, queues: tuple[QueueView, ...]) -> Program:
+    def _resume(self, app: App, queues: list[QueueView]) -> Program:
         """Let everybody receive from queues that somebody has left paused."""
         pauses = self.work.pauses
         for view in queues:
@@ -310,7 +314,7 @@ class Operators:
                     self.verdict.journaled(place, packet)
         for packet in (yield from self._taken(ADMIN)):
             self.acknowledgments.received(app.node.index, packet)
-        views: tuple[OutgoingView, ...] = yield Ask(Look("outgoing"))
+        views: list[OutgoingView] = yield from look_at_all("outgoing")
         for view in views:
             there = self.place_of(view.destination)
             if there is not None and view.messages:

@@ -36,7 +36,7 @@ from onceq.model.results import Opened
 from onceq.model.views import looks
 from onceq.model.views.queues import ReaderView
 from onceq.model.views.ranges import RangeAsked, RangeView
-from onceq.simulator.apps.apps import App, Ask, Lost, Program, Sleep
+from onceq.simulator.apps.apps import App, Ask, Lost, Program, Sleep, look_at_all
 from onceq.simulator.apps.removing import Checkpoint, Life, Removing
 from onceq.simulator.apps.work import Talk, Work
 from onceq.simulator.judge.books import Key, Place
@@ -201,7 +201,7 @@ class Readers:
     def _may_begin(self, life: Life, stream: Stream) -> Talk:
         """Whether what the manager remembers lets a checkpoint begin, or go on."""
         place, rng = life.place, self.rng
-        views = yield Ask(Look(looks.READERS.what, place.name))
+        views = yield from look_at_all(looks.READERS.what, place.name)
         if isinstance(views, OnceqError):
             return False
         self.memories.check(place, views)

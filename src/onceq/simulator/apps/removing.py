@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from onceq.errors import InvalidHandle, OnceqError
-from onceq.model.requests import Abort, Begin, Look, TakeRead
+from onceq.model.requests import Abort, Begin, TakeRead
 from onceq.model.views import looks
 from onceq.model.views.queues import ReaderView
-from onceq.simulator.apps.apps import App, Ask, Lost, Sleep
+from onceq.simulator.apps.apps import App, Ask, Lost, Sleep, look_at_all
 from onceq.simulator.apps.work import Talk, Work
 from onceq.simulator.judge.books import Place, Reading, Status, Unit
 from onceq.simulator.judge.holds import Hold, Moment
@@ -219,7 +219,7 @@ class Removing:
         while True:
             try:
                 yield Sleep(self.rng.choice([SECOND, MINUTE]))
-                views = yield Ask(Look(looks.READERS.what, place.name))
+                views = yield from look_at_all(looks.READERS.what, place.name)
             except Lost:
                 continue
             break
@@ -261,7 +261,7 @@ class Removing:
             self._check(life, took, ())
             self.kernel.marks[marks.READ_TWICE] += 1
             self.memories.removed(place, life.name)
-        views = yield Ask(Look(looks.READERS.what, place.name))
+        views = yield from look_at_all(looks.READERS.what, place.name)
         if isinstance(views, OnceqError):
             return False
         self.memories.check(place, views)

@@ -26,7 +26,6 @@ from onceq.model.requests import (
     Begin,
     CommitBranch,
     DecisionDone,
-    Enlist,
     LeaveDecision,
     Promise,
     Request,
@@ -38,6 +37,7 @@ from onceq.simulator.apps.apps import Lost, Sleep
 from onceq.simulator.apps.clients import Client, Link, Talk
 from onceq.simulator.apps.databases import Connection
 from onceq.simulator.apps.row_books import Case, RowBooks
+from onceq.simulator.apps.shared_transaction import enlists
 from onceq.simulator.apps.work import Work
 from onceq.simulator.judge.books import Status
 from onceq.simulator.sim.node import Node
@@ -123,7 +123,7 @@ class RowTransaction:
             yield from self._home(Begin(self.number))
         for other in self.case.others:
             name = other.database.name
-            yield from self._home(Enlist(self.number, self.case.gtrid, name))
+            yield from self._home(enlists(self.number, self.case.gtrid, name))
             for _ in range(other.database.rng.choice([1, 1, 2])):
                 yield from other.write(self.books.write_other())
         for _ in range(self.rng.choice([1, 1, 2])):

@@ -14,6 +14,7 @@ from onceq.model.run import Run
 from onceq.model.time import NEVER_S
 from onceq.packet.own import own_headers
 from onceq.simulator.apps.delaying import Delaying
+from onceq.simulator.apps.places import Names
 from onceq.simulator.judge.books import ADMIN, OWN_DEAD, Books, Message, Place, Unit
 from onceq.simulator.judge.copied_queues import CopiedQueues
 from onceq.simulator.judge.ledger import Ledger
@@ -27,10 +28,10 @@ class Sends:
 
     def __init__(
         self, kernel: Kernel, books: Books, ledger: Ledger, pair: Pair, queues: CopiedQueues,
-        delaying: Delaying,
+        delaying: Delaying, spelled: Names,
     ) -> None:  # fmt: skip
         self.kernel, self.books, self.ledger = kernel, books, ledger
-        self.pair, self.queues, self.delaying = pair, queues, delaying
+        self.pair, self.queues, self.delaying, self.spelled = pair, queues, delaying, spelled
         self.rng = kernel.stream("workload")
 
     def _places(self, *, plain: bool) -> tuple[Place, ...]:
@@ -52,7 +53,7 @@ class Sends:
                 name = rng.choice(place.spellings)
             if place.node == self.pair.identity(node):
                 name = f"DIRECT=OS:.\\{place.name}"
-            names.append((place, name))
+            names.append((place, self.spelled.written(name)))
         return names
 
     def _properties(self, node: int, *, plain: bool) -> Properties:
@@ -133,8 +134,7 @@ class Sends:
         """A list and other destinations: the name, and all that it stands for."""
         self.kernel.marks[marks.LISTED] += 1
         inside = {
-            place.key: (place, next(s for s in place.spellings if "OS:" in s))
-            for place in self.books.lists[name]
+            place.key: (place, self.books.members[place.key]) for place in self.books.lists[name]
         }
         # Beside the list by the same name as in it: that two other names are of one queue is known
         # only to who has seen the other manager's entry in the directory.

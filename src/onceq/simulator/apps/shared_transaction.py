@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from onceq.errors import InDoubt, OnceqError, RolledBack, SendFailed, TransactionOver
 from onceq.model.identity import TransactionId
 from onceq.model.requests import Abort, Begin, Commit, DecisionDone, Enlist, LeaveDecision, Request
+from onceq.model.xid import NUMBER_BYTES
 from onceq.partners import deciding
 from onceq.partners.deciding import Step, What
 from onceq.simulator.apps.apps import Lost
@@ -40,6 +41,13 @@ class Owner(Protocol):
 
     def soon(self, home: Node) -> None:
         """There may be something to recover."""
+
+
+def enlists(transaction: int, gtrid: bytes, partner: str) -> Enlist:
+    """Asks to enlist a partner, where the manager draws the number of an identifier that the books
+    know already."""
+    drawn = bytes.fromhex(gtrid.rpartition(b"-")[2].decode().zfill(2 * NUMBER_BYTES))
+    return Enlist(transaction, partner, drawn=drawn)
 
 
 class SharedTransaction:
@@ -106,7 +114,7 @@ class SharedTransaction:
         number, gtrid, rng = self.number, self.whole.gtrid, self.rng
         yield from self._home(Begin(number))
         for partner in self.owner.partners(self.client, self.whole):
-            yield from self._home(Enlist(number, gtrid, partner.name))
+            yield from self._home(enlists(number, gtrid, partner.name))
             self.partners.append(partner)
             yield from partner.begin()
             for _ in range(rng.choice([0, 1, 1, 2, 3])):

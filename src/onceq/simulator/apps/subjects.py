@@ -19,11 +19,11 @@ from typing import Any, Final
 from onceq.errors import AccessDenied, DirectoryError, NoDirectory, OnceqError, SendFailed
 from onceq.model.identity import GUID_BYTES
 from onceq.model.message import Properties
-from onceq.model.requests import Abort, Begin, Commit, Look, Receive, Send, SendItem, SetRights
+from onceq.model.requests import Abort, Begin, Commit, Receive, Send, SendItem, SetRights
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.run import Run
 from onceq.model.views.rights import GrantView
-from onceq.simulator.apps.apps import App, Ask, Lost, Program, Sleep
+from onceq.simulator.apps.apps import App, Ask, Lost, Program, Sleep, look_at_all
 from onceq.simulator.apps.holders import Holder, SentAway, Tokens
 from onceq.simulator.apps.work import Talk, Work
 from onceq.simulator.judge.books import ADMIN, Place, Status, Unit
@@ -161,7 +161,7 @@ class Subjects:
 
     def _look(self, app: App, lost: list[Given]) -> Program:
         """The answers to changes were lost: what has become of them?"""
-        answer = yield Ask(Look("rights"))
+        answer = yield from look_at_all("rights")
         if not isinstance(answer, list):
             return
         views: list[GrantView] = answer

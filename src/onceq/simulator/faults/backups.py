@@ -25,8 +25,9 @@ from onceq.simulator.sim.disk import SimFiles
 from onceq.simulator.sim.node import Node
 from onceq.simulator.sim.options import MS, SECOND
 from onceq.simulator.sim.power import Plan
-from onceq.store.backup import Backup, read_manifest, verify_store
+from onceq.store.backup import Backup, verify_store
 from onceq.store.log import LogStore
+from onceq.store.manifest import read_manifest
 from onceq.store.restoring import Target
 
 PIECE_US = (MS, SECOND, 20 * SECOND)
@@ -56,10 +57,12 @@ class TwoDisks:
         self._next += 1
         return self._next - 1
 
-    def open(self, path: str, *, create: bool = False, reading: bool = False) -> int:
+    def open(
+        self, path: str, *, create: bool = False, reading: bool = False, plain: bool = False
+    ) -> int:
         """See Files."""
         disk = self._of(path)
-        return self._keep(disk, disk.open(path, create=create, reading=reading))
+        return self._keep(disk, disk.open(path, create=create, reading=reading, plain=plain))
 
     def lock(self, path: str) -> int:
         """See Files."""

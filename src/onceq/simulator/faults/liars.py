@@ -11,6 +11,7 @@ from array import array
 
 from onceq.core.inputs.inputs import Arrived, SessionClosed, SessionOpened
 from onceq.core.peers import trust
+from onceq.core.state.state import title_of
 from onceq.model.run import LENGTH_TYPE
 from onceq.packet.arrived import cut
 from onceq.service.engine import Engine
@@ -52,7 +53,7 @@ class Liars:
         rng, engine = self.rng, here.engine
         assert engine is not None
         now_s = here.clock.read().wall_s
-        to = rf"OS:{here.name}\private$\{self._queue(here)}"
+        to = rf"OS:{here.name}\{self._queue(here)}"
         streams = sorted(engine.manager.state.streams)
         kind = rng.randrange(4) if streams else rng.choice((2, 3))
         if kind < 2:
@@ -69,8 +70,8 @@ class Liars:
     def _queue(self, here: Node) -> str:
         assert here.engine is not None
         queues = here.engine.manager.state.queues.values()
-        names = sorted(q.properties.name for q in queues if not q.system)
-        return self.rng.choice(names) if names else "none"
+        names = sorted(title_of(q) for q in queues if not q.system)
+        return self.rng.choice(names) if names else r"private$\none"
 
     def _say(self, here: Node, claimed: bytes, packet: bytes) -> None:
         kernel, session = self.kernel, self.session

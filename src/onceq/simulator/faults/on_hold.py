@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 from onceq.errors import OnceqError
-from onceq.model.requests import Look, Steer, SteerOutgoing
-from onceq.simulator.apps.apps import App, Ask, Program, Sleep, once
+from onceq.model.requests import Steer, SteerOutgoing
+from onceq.simulator.apps.apps import App, Ask, Program, Sleep, look_at_all, once
 from onceq.simulator.apps.operators import Operators
 from onceq.simulator.judge.books import Place
 from onceq.simulator.judge.siblings import Siblings
@@ -43,7 +43,7 @@ class OnHold:
         return [once(self.rng.choice(self.pair.both), MS, self._hold)]
 
     def _hold(self, app: App) -> Program:
-        views = yield Ask(Look("outgoing"), safe=True)
+        views = yield from look_at_all("outgoing", safe=True)
         held: list[tuple[str, Place]] = []
         for view in () if isinstance(views, OnceqError) else views:
             place = self.operators.place_of(view.destination)

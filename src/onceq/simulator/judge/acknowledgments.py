@@ -126,9 +126,12 @@ class Acknowledgments:
         if not p.admin_queue or place.node < 0 or place.deleted_us >= 0:
             return
         there = _HOST.match(p.admin_queue)
-        since = self.books.listening.get(int(there[1]) if there else message.node)
+        told_at = int(there[1]) if there else message.node
+        since = self.books.listening.get(told_at)
         if since is None or since > message.sent_us:
             return  # it may have come before its queue was made
+        if told_at not in (message.node, place.node) and self.reasons.permissions.active:
+            return  # it does not go home (finding S13)
         due: list[int] = []
         if p.acknowledge & Acknowledge.POSITIVE_ARRIVAL and copy.received:
             due.append(MessageClass.ACK_REACH_QUEUE)

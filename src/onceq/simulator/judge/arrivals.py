@@ -58,7 +58,10 @@ class Arrivals:
         (reach,) = _REACH.unpack_from(packet, REACH_AT)
         receive, sent = _TIMES.unpack_from(packet, TIMES_AT)
         now = self.nodes[place.node].clock.wall_us() // 1_000_000
-        if receive < NEVER_S - 1 and now > sent + receive + PATIENCE_S:
+        copy = message.copies[place.home.key]
+        # What a policy has set aside is for people, who may also move it back.
+        copy.aside |= place.home.poison and place.name.endswith(";poison")
+        if receive < NEVER_S - 1 and not copy.aside and now > sent + receive + PATIENCE_S:
             self.kernel.wrong(
                 f"I15: {place} hands out message {message.uid} at {now}, "
                 f"{now - sent - receive} s after its time to be received"

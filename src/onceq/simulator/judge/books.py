@@ -76,6 +76,8 @@ class Place:
     leaks: int = 0
     slack: int = 0
     number: int = 0
+    instance: bytes = b""
+    """The GUID of a public queue; empty for a private one."""
     lookups: dict[int, int] = field(default_factory=dict)
     ever: dict[int, int] = field(default_factory=dict)
     """By lookup identifier: the message that it named first, in lives that are undone, too."""
@@ -156,6 +158,8 @@ class Copy:
     rejected: int = 0
     moved: bool = False
     """It was to be moved to a subqueue or back: its place changes."""
+    aside: bool = False
+    """It was seen where a poison policy sets aside for people: its time does not count any more."""
     journaled: int = 0
     """Copies of it in the journal of its queue."""
     kept: bool = False
@@ -234,6 +238,8 @@ class Books:
         self.places: dict[Key, Place] = {}
         self.lists: dict[str, tuple[Place, ...]] = {}
         """Format names of distribution lists, and what they stand for."""
+        self.members: dict[Key, str] = {}
+        """By queue: how they name it."""
         self.units: list[Unit] = []
         """All units of work, in the order in which they began."""
         self.accepted: dict[tuple[int, Key], dict[int, int]] = {}

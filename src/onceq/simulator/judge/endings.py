@@ -8,7 +8,7 @@ Watches: I1, I3, I11, I12, I13, I14, I15.
 
 from __future__ import annotations
 
-from onceq.model.classes import MessageClass, class_name
+from onceq.model.classes import REFUSALS, MessageClass, class_name
 from onceq.model.limits import DOUBTS_MAX
 from onceq.model.message import Delivery, Journal
 from onceq.model.time import NEVER_S
@@ -68,6 +68,7 @@ class Endings:
         if (
             dead
             and not journal & Journal.DEADLETTER
+            and not REFUSALS.issuperset(dead)
             and not (self.reasons.stranded(message) and STRANDED.issuperset(dead))
             and not (self.reasons.stranded(message) and self.traffic.told_end(message.uid, place))
         ):
@@ -202,6 +203,15 @@ class Endings:
         if self.reasons.with_its_letter_queue(message):
             return f"with its dead-letter queue: {why}"
         asked = bool(message.properties.journal & Journal.DEADLETTER)
+        if (
+            not asked
+            and not copy.rejected
+            and self.traffic.refused(message.uid, place)
+            and not self.reasons.may_have_ended(message, place)
+            and not self.reasons.leak(place)
+        ):
+            # Finding U1: what its destination refuses is kept, though nobody has asked.
+            self.reasons.wrong(message, place, copy, "I12, refused, and no dead letter says so")
         if asked and why != "answer lost":
             if not self.reasons.leak(place):
                 self.reasons.wrong(message, place, copy, f"I12, gone without a dead letter ({why})")

@@ -242,7 +242,10 @@ class JobBooks:
         """A job is over: what it says of itself is what it has done."""
         if not view.over:
             self._wrong(known, f"is nowhere to be worked off, and runs: {view}")
-        if view.state == "failed" or (view.state == "done") != known.final:
+        if view.state == "failed":
+            if not self._target_is_gone(known, view):
+                self._wrong(known, f"has failed, and nothing was in its way: {view}")
+        elif (view.state == "done") != known.final:
             self._wrong(known, f"has ended, and nobody has done that: {view}")
         known.over = True
         said = (view.looked, view.done, view.gone, view.failed, sum(view.kept.values()))
@@ -259,3 +262,12 @@ class JobBooks:
         self.kernel.marks[marks.JOB_ENDED] += view.state == "done" and view.done > 0
         cut = view.state == "cancelled" and 0 < view.looked < view.total
         self.kernel.marks[marks.JOB_CANCELLED] += cut
+
+    def _target_is_gone(self, known: Known, view: JobView) -> bool:
+        """Whether the queue here that a job sends to was deleted after the job began."""
+        to = known.work.order.to
+        gone = any(
+            place.node == known.node.index and to in place.spellings and place.deleted_us >= 0
+            for place in self.ledger.books.places.values()
+        )
+        return gone and view.why == f"{to} was deleted since the job began"

@@ -31,7 +31,7 @@ class Reasons:
     ) -> None:  # fmt: skip
         self.kernel, self.nodes, self.books, self.pair = kernel, nodes, books, pair
         self.traffic, self.queues, self.siblings = traffic, queues, siblings
-        self._permissions = permissions
+        self.permissions = permissions
         self._most: dict[tuple[int, str], int] = {}
         self._leaks: dict[tuple[int, str], int] = {}
 
@@ -79,7 +79,7 @@ class Reasons:
     def without_right(self, message: Message, place: Place) -> bool:
         """Whether its sender may have had no right to send there."""
         away = place.node != message.node
-        return away and self._permissions.may_be_refused(place, message.sent_us)
+        return away and self.permissions.may_be_refused(place, message.sent_us)
 
     def purged_here(self, message: Message, place: Place) -> bool:
         purged = self.books.purged
@@ -96,7 +96,13 @@ class Reasons:
         """Whether its sender may have ended a message that was not acknowledged."""
         rotten = message.uid in self.books.rotten
         apart = rotten or self.stranded(message)
-        return apart or self._over(message, place) or self.purged_here(message, place)
+        over = self._over(message, place) or self._left_directory(place)
+        return apart or over or self.purged_here(message, place)
+
+    @staticmethod
+    def _left_directory(place: Place) -> bool:
+        """Whether a public queue may not be in the directory any more (DL-15)."""
+        return bool(place.instance) and place.deleted_us >= 0
 
     def stranded(self, message: Message) -> bool:
         """Whether a message may have waited in a stream that its receiver had left."""

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from onceq.core.manager import Manager
+from onceq.core.state.state import title_of
 from onceq.model.message import Delivery
 from onceq.simulator.judge.books import Books, Copy, Key, Message, Place, Snapshot, Status, Unit
 from onceq.simulator.judge.traffic import Traffic
@@ -105,7 +106,7 @@ class Restores:
         for queue in manager.state.queues.values():
             if queue.system:
                 continue
-            key = (node.index, f"private$\\{queue.properties.name}")
+            key = (node.index, title_of(queue))
             lanes = [*queue.lanes.values(), *(
                 lane for part in queue.subs.values() for lane in part.lanes.values()
             )]  # fmt: skip

@@ -68,7 +68,8 @@ class Siblings:
             if queue.system or queue.properties.name == OWN_DEAD.rpartition("\\")[2]:
                 self.inherited.update(self._messages(twin, queue, ends=True))
                 self.doubted.update(self._messages(twin, queue, ends=True, only=IN_DOUBT))
-        books.listening[twin.index] = books.listening[of]
+        if of in books.listening:  # else the original has not made that queue yet
+            books.listening[twin.index] = books.listening[of]
         self.kernel.marks[marks.SHARED_WAITS] += bool(self.shared)
 
     def _messages(self, node: Node, queue: AnyQueue, *, ends: bool, only: int = 0) -> Iterator[Key]:
@@ -90,6 +91,10 @@ class Siblings:
                     yield message.uid, place.key
 
     # ---- who knows of it -------------------------------------------------------------------
+
+    def unheard(self, node: Node, packet: bytes) -> None:
+        """A final acknowledgment was lost in the middle of a session."""
+        self.traffic.unheard(node, packet)
 
     def aware(self, node: Node, manager: Manager) -> None:
         """One of the two may have noticed that it is one of two: what it claims from then on of

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from onceq.core.manager import Manager
-from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY, MessageClass
+from onceq.model.classes import FORGOTTEN_THERE, REFUSALS, TOLD_ALREADY, MessageClass
 from onceq.model.run import Buffer
+from onceq.packet.acks import parse_final_ack
 from onceq.packet.decode import decode
 from onceq.packet.settle import parse_settling
 from onceq.simulator.judge.books import Books, Place
@@ -61,6 +62,10 @@ class Traffic:
         """(sender, stream): the largest number that anybody has acknowledged to it."""
         self._ended: set[tuple[int, int, int]] = set()
         """(sender, stream, number) of which somebody has told the end."""
+        self._refused: set[tuple[int, int, int]] = set()
+        """What was told to have been refused by its destination..."""
+        self._unheard: set[tuple[int, int, int]] = set()
+        """... and what a session has lost of that."""
         self._identifiers: dict[tuple[int, int], int] = {}
         """(sender, message number): which message of the books has it."""
         self._senders: dict[tuple[int, int, int], set[int]] = defaultdict(set)
@@ -124,6 +129,8 @@ class Traffic:
             self.kernel.note(
                 "final ack", source.name, target.name, message_class, stream & 0xFFFF, number
             )
+            if message_class in REFUSALS:
+                self._refused.add(key)
             if message_class != FINAL_ACK_FROM:
                 self.kernel.marks[marks.REFUSED] += 1
             if message_class == MessageClass.NACK_REACH_QUEUE_TIMEOUT:
@@ -284,7 +291,20 @@ class Traffic:
 
     def told_end(self, uid: int, place: Place) -> bool:
         """Whether anybody has told the end of a message to its sender, or that it is known."""
-        for sender, stream, number in self._ended:
+        return self._told(self._ended, uid, place)
+
+    def refused(self, uid: int, place: Place) -> bool:
+        """Whether its sender was told that its destination did not take a message, in the order in
+        which that was sent: what a session has lost may come behind the acknowledgment."""
+        return self._told(self._refused - self._unheard, uid, place)
+
+    def unheard(self, node: Node, packet: bytes) -> None:
+        """A final acknowledgment was lost in the middle of a session, which no connection does."""
+        ack = parse_final_ack(packet)
+        self._unheard.add((self._identity(node.index), ack.stream, ack.number))
+
+    def _told(self, among: set[tuple[int, int, int]], uid: int, place: Place) -> bool:
+        for sender, stream, number in among:
             found = self.message_of(sender, stream, number)
             if found is not None and found[0] == uid:
                 message = self.books.messages[uid]
@@ -323,7 +343,7 @@ class Traffic:
         """A process ends: take its counts of verdicts, which end with it."""
         self.kernel.marks[marks.CLASH] += len(manager._step.sessions.watch.clashes)
         for outgoing in manager.state.outgoing.values():
-            if outgoing.given_up_class in (FORGOTTEN_THERE, TOLD_ALREADY):
+            if any(one.cause in (FORGOTTEN_THERE, TOLD_ALREADY) for one in outgoing.endings):
                 self.kernel.marks[marks.UNTOLD] += 1
         for progress in manager.state.progress.values():
             if progress.gaps:

@@ -27,6 +27,8 @@ from onceq.core.state.positions import Positions
 from onceq.core.state.queues import OutgoingQueue, Progress, Queue
 from onceq.core.state.report_requests import ReportRequests
 from onceq.core.state.state import State
+from onceq.core.state.trail import Trail
+from onceq.model.policy import Policy
 
 FLEETING: Final[Mapping[type, frozenset[str]]] = {
     # Hints that may be too early, never too late; and places that follow from the tables.
@@ -34,21 +36,24 @@ FLEETING: Final[Mapping[type, frozenset[str]]] = {
     DueTimes: frozenset({"_heap", "latest"}),
     EarlierStreams: frozenset({"_order", "_start"}),
     OfStream: frozenset({"last"}),
+    # An index of the grants, and answers that were found by it.
+    Policy: frozenset({"_answers", "_own", "_shared_index"}),
     Positions: frozenset({"_soon", "next_expiry", "cursor", "head", "in_parts"}),
     PositionBlock: frozenset({"next_expiry", "reach_known", "rising", "shared"}),
     # Of the running process: waiting readers, open handles, the session, pace and troubles.
     Queue: frozenset({"denying", "handles", "looking", "shown", "turns", "waiting"}),
     OutgoingQueue: frozenset({
-        "connected_s", "ends", "given_up", "given_up_class", "given_up_s",
-        "history", "inquiries", "knows_delays",
+        "connected_s", "ends", "history", "inquiries", "knows_delays",
         "last_ack", "last_ack_count", "last_ack_s", "link", "pace", "plain_sent", "purging",
-        "repair", "retry_us", "sent", "session", "stranded_s", "told", "transmitted", "tried_once",
-        "trouble", "turned_away",
+        "repair", "repeated", "retry_us", "sent", "session", "stranded_s", "told", "transmitted",
+        "tried_once", "trouble", "turned_away",
     }),
     Progress: frozenset({
         "acked_us", "conflicts", "direct", "due_us", "duplicates", "gaps", "leads_to", "rejects",
         "session", "since_ack", "stale", "stale_s", "stale_stream",
     }),
+    # What is to be told to others, of the running process.
+    Trail: frozenset({"fresh"}),
 }  # fmt: skip
 """Attributes that are not durable, by class."""
 

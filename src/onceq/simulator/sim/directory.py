@@ -89,8 +89,8 @@ def _gives(book: SharedRights, who: str, rights: Iterable[str], queue: str) -> b
     kind, _, _ = who.partition(":")
     wanted = set(rights)
     return any(
-        one.who in (who, f"{kind}:*", "*")
-        and one.pattern in (queue, "*")
+        str(one.who) in (who, f"{kind}:*", "*")
+        and str(one.pattern) in (queue, "*")
         and wanted & {right.value for right in one.rights}
         for one in book.grants
     )

@@ -100,7 +100,9 @@ class SimFiles:
         self._next += 1
         return self._next - 1
 
-    def open(self, path: str, *, create: bool = False, reading: bool = False) -> int:
+    def open(
+        self, path: str, *, create: bool = False, reading: bool = False, plain: bool = False
+    ) -> int:
         """See Files."""
         if create:
             if path in self._names:

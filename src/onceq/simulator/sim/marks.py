@@ -43,6 +43,8 @@ MOVED = "moved between a queue and its subqueues"
 POISONED = "moved aside because it was given back too often"
 OWN_HEADERS = "sent with labels of their own"
 LISTED = "sent to a distribution list"
+PUBLIC = "public queue made"
+LETTERS = "sent to a name in other letters than others write it"
 OFFLINE = "refused without the directory"
 PROMISE_KEPT = "prepared branch decided in another life of its manager"
 RECOVERED_COMMIT = "branch committed by recovery"
@@ -169,12 +171,18 @@ CONSUMER_PROMISED = "prepared branch that holds messages of a queue, told of"
 CONSUMER_KEPT = "the same, in another life of its manager"
 DELAYED = "delayed message received when its time had come"
 DELAYED_AFAR = "the same, from another queue manager"
+WHOLE = "transaction of several messages received whole"
+WHOLE_DELAYED = "the same, with a delayed message"
+WHOLE_MOVED = "transaction all of which is there, although a message of it was moved or tried again"
+WHOLE_GONE = "whole transaction of which somebody has taken a part meanwhile, or that is kept"
+KIND_OPEN = "message sent outside a transaction, because its queue takes no other"
 
 REQUIRED: Final = (
     GAP, REACKED, STALE, RELINKED, IN_DOUBT, FOUND_DONE, FOUND_NOT_DONE, FENCED, FORGOTTEN, TORN,
     FILE_MISSING, REFUSED, GIVEN_BACK, CLOCK_BACK, LEFT_STREAM, CHECKPOINT_CUT, RESERVE, QUOTA,
     HELD, DOOMED, RECOVERY_CUT, SYNC_FAILED, SETTLED, ACKED, NACKED, DUE,
     JOURNALED, OWN_HEADERS, OWN_LETTER, LETTER_QUEUE_GONE, REJECTED, MOVED, POISONED, LISTED,
+    PUBLIC, LETTERS,
     OFFLINE, PROMISE_KEPT,
     RECOVERED_COMMIT, RECOVERED_ROLLBACK, DECISION_KEPT, DECISION_GONE, LEFT_ALONE, DIED_PREPARED,
     DIED_DECIDED, DATABASE_CRASHED, VOTE_LOST, SHARED_DONE, SHARED_NOT_DONE,
@@ -192,6 +200,9 @@ REQUIRED: Final = (
     HOT_BACKUP, RESTORED, RESTORED_HOT, UNDONE_KNOWN, UNTOLD, TURNS, ROLLED_BACK, RELOADED,
 )  # fmt: skip
 """Each of them in nearly every batch of BATCH seeds: the rarest come in one world of seventy."""
+
+OF_NAMES: Final = (PUBLIC, LETTERS, LISTED, SETTLED, PASSED, IN_DOUBT)
+"""Required of a batch in which every world with a directory has public queues (``places.py``)."""
 
 OF_LIVES: Final = (
     HOT_BACKUP, RESTORED, RESTORED_HOT, UNDONE_KNOWN, UNTOLD, TURNS, ROLLED_BACK, CLASH, RELOADED,
@@ -247,6 +258,9 @@ OF_CONSUMERS: Final = (CONSUMER_HOLDS, CONSUMER_WAITS, CONSUMER_PROMISED, CONSUM
 
 OF_DELAYS: Final = (DELAYED, DELAYED_AFAR)
 """Required of a batch in which every world has delayed messages (``apps/delaying.py``)."""
+
+OF_WHOLES: Final = (WHOLE, WHOLE_MOVED, WHOLE_GONE, KIND_OPEN)
+"""Required of a batch in which every world has whole receives (``apps/wholes.py``)."""
 
 BATCH: Final = 300
 

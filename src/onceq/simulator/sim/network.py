@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from onceq.core.state.queues import OutgoingQueue
+from onceq.model.addresses import leads_home
 from onceq.model.run import Buffer
 from onceq.service.engine import Engine
 from onceq.simulator.sim.kernel import Kernel
@@ -152,15 +154,26 @@ class SimNetwork:
 
     # ---- connecting ---------------------------------------------------------------------
 
-    def connect(self, node: Node, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+    def connect(
+        self, node: Node, outgoing: int, protocol: str, host: str, peer: bytes,
+        homes: tuple[str, ...] | None,
+    ) -> None:  # fmt: skip
         """A manager wants a connection."""
         found = self._find(protocol, host, peer)
+        if found is not None and not leads_home(homes, found.ip):
+            found = None
         target = None if node is self.pair.ended else self.pair.reached(found, host.casefold())
         after = self.delay_us()
         if target is None:
             retry_us = round(self.kernel.options.settings.connect_retry_s * SECOND)
             after += max(UNKNOWN_US, 2 * retry_us)
         node.later(after, self._connect, node, outgoing, target)
+
+    def is_home(self, outgoing: OutgoingQueue) -> bool:
+        """Whether the computer that an outgoing queue is for may be connected to for answers."""
+        host = outgoing.name.host.casefold()
+        found = next((node for node in self.nodes if node.name.casefold() == host), None)
+        return found is None or leads_home(outgoing.homes, found.ip)
 
     def _find(self, protocol: str, host: str, peer: bytes) -> Node | None:
         for node in self.nodes:

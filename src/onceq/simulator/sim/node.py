@@ -45,7 +45,10 @@ class Crash(BaseException):
 class Links(Protocol):
     """The network, as a computer sees it."""
 
-    def connect(self, node: Node, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+    def connect(
+        self, node: Node, outgoing: int, protocol: str, host: str, peer: bytes,
+        homes: tuple[str, ...] | None,
+    ) -> None:  # fmt: skip
         """A manager wants a connection."""
 
     def gone(self, node: Node) -> None:
@@ -194,10 +197,13 @@ class Node:
 
         self.kernel.at(self.kernel.now + after_us, due)
 
-    def connect(self, outgoing: int, protocol: str, host: str, peer: bytes) -> None:
+    def connect(
+        self, outgoing: int, protocol: str, host: str, peer: bytes,
+        homes: tuple[str, ...] | None = None,
+    ) -> None:  # fmt: skip
         """See ``service.sessions.Network``."""
         self.step("connect")
-        self.around.network.connect(self, outgoing, protocol, host, peer)
+        self.around.network.connect(self, outgoing, protocol, host, peer, homes)
 
     # ---- the process --------------------------------------------------------------------
 

@@ -41,6 +41,10 @@ class Watch(Protocol):
     def aware(self, node: Node, manager: Manager) -> None:
         """A manager has told its operator something, and that is durable."""
 
+    def unheard(self, node: Node, packet: bytes) -> None:
+        """A final acknowledgment was taken out of a session that goes on: what was sent behind it
+        comes first."""
+
 
 class Witness(Protocol):
     """Whoever wants to know what applications ask the managers of a world, and what they hear."""
@@ -139,6 +143,10 @@ class PacketFaultEngine(Engine):
         kernel.note("hostile", self.node.name, kind, len(kept), len(late))
         if item.run.recoverable and len(kept) < len(item.run.packets):
             self._withheld.add(item.session)
+        if item.run.kind == FINAL_ACK and kept is not packets:
+            for packet in packets:
+                if packet not in kept:
+                    self.watch.unheard(self.node, packet)
         if kept is packets and kind != 3:
             self._pass(item, genuine=True)
         else:

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from onceq.model.spelling import folded
 from onceq.spark import state_files
 from onceq.spark.land import schemas
 from onceq.spark.land.plan import Plan
-from onceq.spark.targets import wrong
+from onceq.spark.targets import parts_of, wrong
 
 HIDDEN: Final = "_onceq"
 """Our folder inside the target; readers of tables pass over what begins with a line."""
+PLAN: Final = "plan.json"
 FORMAT: Final = 2
 DRAINED: Final = {
     "table": "parquet", "body": "", "prefix": "", "schema": None,
@@ -52,7 +54,7 @@ class Memory:
         self._to = plan.to.absolute()
         self._hidden = self._to / HIDDEN
         self._state = self._hidden / "done.json"
-        self._path = self._hidden / "plan.json"
+        self._path = self._hidden / PLAN
         self.staging = self._hidden / "staging"
         self.checkpoint = self._hidden / "checkpoint"
         self.kept: dict[str, Any] = {}
@@ -101,7 +103,7 @@ class Memory:
         return planned or self._state.exists() or self.kept["format"] > FORMAT
 
     def _differing(self, wished: dict[str, Any]) -> bool:
-        return any(self.kept[name] != wished[name] for name in (*FIXED, "schema"))
+        return any(_differs(name, self.kept, wished) for name in (*FIXED, "schema"))
 
     def _wished(self, fields: Sequence[schemas.Field] | None) -> dict[str, Any]:
         plan = self._plan
@@ -117,7 +119,7 @@ class Memory:
         if self.kept["format"] > FORMAT:
             raise wrong(f"a newer onceq has landed in {self._to}; go on with that one")
         for name, said in FIXED.items():
-            if self.kept[name] != wished[name]:
+            if _differs(name, self.kept, wished):
                 raise wrong(
                     f"{self._to} was landed in with {said} {_said(self.kept[name])}, not "
                     f"{_said(wished[name])}; go on in the same way, or in another folder"
@@ -177,6 +179,22 @@ class Memory:
         """A batch is done."""
         self.counts = Counts(batch, self.counts.total + messages, self.counts.bad + bad)
         state_files.write(self._state, vars(self.counts))
+
+
+def began(to: Path) -> list[str]:
+    """The columns of messages with which a folder was begun; nothing for a new one."""
+    path = to.absolute() / HIDDEN / PLAN
+    if not path.exists():
+        return []
+    return list(json.loads(path.read_text())["columns"])
+
+
+def _differs(name: str, kept: Mapping[str, Any], wished: Mapping[str, Any]) -> bool:
+    """Whether a plan says another thing; a queue may be written otherwise."""
+    one, other = kept[name], wished[name]
+    if name == "queues":
+        one, other = ([folded(queue) for queue in parts_of(text)] for text in (one, other))
+    return bool(one != other)
 
 
 def _said(value: Any) -> str:

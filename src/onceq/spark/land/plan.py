@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,8 @@ BODIES: Final = ("json", "avro")
 IDENTITY: Final = ("queueManager", "queue", "lookupId", "messageId")
 """What tells a message from all others: its identifier where it stood."""
 DATED: Final = "arrivedTime"
+SUMMED: Final = "bodyCrc"
+"""Of a body that became columns: by it an audit knows whether a row says what the message said."""
 DATE: Final = "date"
 REASON: Final = "reason"
 ERRORS: Final = (*IDENTITY, DATED, "bodyType", "body")
@@ -37,8 +40,8 @@ class Plan:
         table: What it becomes; one of ``TABLES``.
         body: What bodies are, one of ``BODIES``; empty: bytes, which are left as they are.
         schema: What bodies have; the text of a schema (``schemas``).
-        columns: Which columns of the message; empty: all, or with a schema those of ``IDENTITY``
-            and the time of arrival.
+        columns: Which columns of the message; empty: all, or with a schema those of ``IDENTITY``,
+            the time of arrival and the sum of the body.
         identified: Whether the columns of ``IDENTITY`` are there in any case.
         prefix: Stands before the names of the message's columns.
         evolve: Whether the schema may have more columns than before.
@@ -72,6 +75,16 @@ class Plan:
     ignore_loss: bool = False
     proof: bool = False
     credentials: CredentialFiles = FROM_ENVIRONMENT
+
+    def going_on(self, began: Sequence[str]) -> Plan:
+        """This plan where its folder was begun with the columns that were usual then, which had no
+        sum, and nobody says others now."""
+        before = [*IDENTITY, DATED]
+        return replace(self, columns=tuple(began)) if self._usual and began == before else self
+
+    @property
+    def _usual(self) -> bool:
+        return bool(self.body) and not self.columns
 
     def check(self) -> None:
         """What can be known without Spark and without a queue; raises ConfigurationError."""
@@ -119,7 +132,7 @@ class Plan:
     @property
     def kept(self) -> tuple[str, ...]:
         """The message's columns that the table has, under the message's names."""
-        chosen = self.columns or ((*IDENTITY, DATED) if self.body else tuple(USUAL))
+        chosen = self.columns or ((*IDENTITY, DATED, SUMMED) if self.body else tuple(USUAL))
         return tuple(dict.fromkeys([*(IDENTITY if self.identified else ()), *chosen]))
 
     @property

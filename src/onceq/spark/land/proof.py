@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
+from onceq.model.spelling import local
 from onceq.model.wording import plural
 from onceq.spark.land.plan import IDENTITY
 
@@ -135,8 +136,7 @@ def _codes(managers: Any, queues: Any, places: dict[tuple[str, str], int]) -> np
     left, right = (column.fill_null("").dictionary_encode() for column in (managers, queues))
     at, of = (c.indices.to_numpy(zero_copy_only=False).astype(np.int64) for c in (left, right))
     pairs, each = np.unique(at << 32 | of, return_inverse=True)
-    known = [
-        (left.dictionary[int(pair) >> 32].as_py(), right.dictionary[int(pair) & _LOW].as_py())
-        for pair in pairs
-    ]
+    # A queue may have been named otherwise in a later run.
+    named = [local(name) for name in right.dictionary.to_pylist()]
+    known = [(left.dictionary[int(pair) >> 32].as_py(), named[int(pair) & _LOW]) for pair in pairs]
     return np.asarray([places.setdefault(place, len(places)) for place in known], np.uint32)[each]

@@ -10,16 +10,18 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
-from onceq.audit.landed import IDENTIFIED, Landed
+from onceq.audit.landed import DIFFERENT, IDENTIFIED, SUM, Landed
 from onceq.spark.land.memory import DRAINED, FORMAT, HIDDEN
-from onceq.spark.land.plan import IDENTITY, LIBRARIES, Plan
+from onceq.spark.land.plan import ERRORS, IDENTITY, LIBRARIES, Plan
 from onceq.spark.land.tables import Table, open_errors, open_table
 from onceq.spark.targets import targets_of, wrong
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+BODY = "body"
 _ANYWHERE = "localhost:1"
 """Queues of a plan may have no address; here nobody is asked anything."""
 
@@ -63,9 +65,23 @@ def opened(folder: str) -> Landed:
     return Landed(
         folder, reader, reader != DRAINED["subscription"], plan.keep,
         tuple(dict.fromkeys(one.queue for one in targets_of(_ANYWHERE, "", plan.queues))),
-        committed, table.reader, _read(folder, table, plan.prefix),
-        iter(()) if bad is None else _read(str(plan.errors), bad, ""),
+        committed, table.reader, _read(folder, table, plan.prefix, plan.kept),
+        iter(()) if bad is None else _read(str(plan.errors), bad, "", ERRORS),
     )  # fmt: skip
+
+
+def _sums(batch: pa.RecordBatch) -> pa.Array:
+    """The sum of each row's body: of the body itself, and as the row says it; both must agree."""
+    import pyarrow as pa
+
+    said = batch.column(SUM).to_pylist() if SUM in batch.schema.names else None
+    if BODY not in batch.schema.names:
+        return pa.array(said, pa.int64())
+    made = [None if body is None else crc32(body) for body in batch.column(BODY).to_pylist()]
+    if said is not None:
+        pairs = zip(made, said, strict=True)
+        made = [one if other in (None, one) else DIFFERENT for one, other in pairs]
+    return pa.array(made, pa.int64())
 
 
 def _kept(folder: str, to: Path) -> dict[str, Any]:
@@ -96,11 +112,17 @@ def _committed(to: Path) -> int:
         raise wrong(f"{path} cannot be read ({error}); copy the table again") from None
 
 
-def _read(folder: str, table: Table, prefix: str) -> Iterator[pa.RecordBatch]:
-    """What tells messages apart, of all rows; raises ConfigurationError."""
+def _read(folder: str, table: Table, prefix: str, there: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """What tells messages apart, and the sum of each body, of all rows; raises ConfigurationError.
+
+    Args:
+        there: The message's columns that the table has.
+    """
+    more = [name for name in (BODY, SUM) if name in there]
     try:
-        for batch in rows_of(table, IDENTITY, prefix):
-            yield batch.rename_columns(list(IDENTIFIED))
+        for batch in rows_of(table, [*IDENTITY, *more], prefix):
+            told = batch.select(list(IDENTITY)).rename_columns(list(IDENTIFIED))
+            yield told.append_column(SUM, _sums(batch)) if more else told
     except Exception as error:
         said = " ".join(str(error).split())[:300]
         raise wrong(

@@ -16,7 +16,7 @@ from onceq.errors import OnceqError, ServiceNotAvailable
 from onceq.spark.access import Access
 from onceq.spark.discovery import unsteady
 from onceq.spark.land import avro, decoding, files, schemas
-from onceq.spark.land.memory import Memory
+from onceq.spark.land.memory import Memory, began
 from onceq.spark.land.plan import DATE, IDENTITY, Plan
 from onceq.spark.land.proof import COUNTED, Proof, count
 from onceq.spark.land.reading import rows_of
@@ -95,6 +95,7 @@ def land(
         KeyboardInterrupt: It was stopped twice, and gave up a batch, which the next run repeats.
     """
     plan.check()
+    plan = plan.going_on(began(plan.to))
     fields = _fields(plan)
     with _settings(spark) as setting:
         landing = Landing(plan, fields, say)
@@ -189,6 +190,7 @@ def _options(plan: Plan, subscription: str) -> dict[str, str]:
         "maxMessagesPerTrigger": str(plan.batch_messages),
         "readMode": "peek" if plan.keep else "receive",
         "failOnDataLoss": str(not plan.ignore_loss).lower(),
+        "skipFinished": str(not plan.keep).lower(),  # The landing's memory has its number.
         "subscription": subscription,
         **plan.credentials.options(),
     }

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onceq.model.classes import MessageClass
+from onceq.model.spelling import folded
 from onceq.model.time import NEVER_S, SECOND_US
 from onceq.spark.operators import endings
 from onceq.spark.operators.columns import TEXT, WHOLE, YES_NO
 from onceq.spark.operators.destinations import Place, is_system
 from onceq.spark.operators.endings import NOT_YET, Messages
-from onceq.spark.operators.keys import folded
 from onceq.spark.operators.quotas import FOREVER
 from onceq.spark.operators.rules import Flags, Ints
 

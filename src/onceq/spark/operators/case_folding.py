@@ -1,7 +1,7 @@
 """A text that all spellings of a name have in common, so that Spark brings them into one task.
 
-Names compare in any case and with either slash (``keys.folded``). Spark's own functions fold some
-letters otherwise than Python does, so they are told letter by letter what to do. Some letters
+Names compare in any case and with either slash (``spelling.folded``). Spark's own functions fold
+some letters otherwise than Python does, so they are told letter by letter what to do. Some letters
 become several by folding (``ß`` becomes ``ss``); what is not ASCII of these is left out wherever it
 stands. So other names may share a text, and meet in one task for nothing; but spellings of one name
 always do, because what a text is made of is the folded name alone.
@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from onceq.spark.operators.keys import folded
+from onceq.model.spelling import folded
 
 LETTERS: Final = 0x20000
 """No letter from here on has another case."""

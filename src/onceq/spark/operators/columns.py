@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from onceq.model.numbers import read_number
 from onceq.spark.given import frame_given, names_given, whole_given
 from onceq.spark.operators.rules import NUMBER_MAX, Flags, Ints, Streams
 from onceq.spark.options import wrong
@@ -129,7 +130,4 @@ def streams_of(column: Any) -> tuple[Streams, Flags]:
 
 
 def _stream(value: object) -> int | None:
-    text = str(value)
-    if not text.isascii() or not text.isdigit() or int(text) > STREAM_MAX:
-        return None
-    return int(text)
+    return read_number(str(value), STREAM_MAX)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from onceq.model.queue import QUOTA_UNLIMITED_KB
+from onceq.model.spelling import folded
 from onceq.spark.given import frame_given
 from onceq.spark.operators.columns import TEXT, WHOLE, YES_NO, need
-from onceq.spark.operators.keys import folded
 from onceq.spark.options import wrong
 
 COLUMNS: Final = {

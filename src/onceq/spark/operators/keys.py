@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from onceq.model.spelling import folded
 from onceq.spark.operators.rules import Flags, Ints
 
 SEPARATOR = "\n"
@@ -59,11 +60,6 @@ def all_folded(names: Any) -> Any:
     if pc.all(pc.string_is_ascii(names)).as_py() is False:
         return pa.array([folded(name) for name in names.to_pylist()], pa.string())
     return pc.replace_substring(pc.ascii_lower(names), "/", "\\")
-
-
-def folded(name: str) -> str:
-    """A name as its key has it."""
-    return name.casefold().replace("/", "\\")
 
 
 def compact(values: Ints) -> tuple[Ints, Ints]:

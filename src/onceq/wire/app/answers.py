@@ -49,7 +49,9 @@ RESULTS: Final[Mapping[type[Request], object]] = {
     requests.PrepareBranch: Vote,
     requests.Promise: Promised | None,
     requests.CommitBranch: Sent,
+    requests.BeginAttempt: bytes,
     requests.CommitGroup: GroupResult,
+    requests.Enlist: bytes,
     requests.AskDecision: Decision,
     requests.AskRows: RowsView,
     requests.EditDirectory: ListView,
@@ -66,7 +68,7 @@ RESULTS: Final[Mapping[type[Request], object]] = {
 """Where it is no COUNT, and the class of the request says it all. CREATE and SET repeat the queue's
 properties, which clients look up as a view."""
 
-_SIMPLE: Final = (NoneType, int, Sent, Opened, Promised)
+_SIMPLE: Final = (NoneType, int, bytes, Sent, Opened, Promised)
 """What is encoded as it is."""
 _FIELDS: Final[Mapping[object, int]] = {
     Sent: len(Sent._fields),
@@ -116,6 +118,7 @@ def _encode(request: int, code: int, result: object) -> list[Buffer]:
             len(result), result.lookup_ids.tobytes(), result.arrived_times.tobytes(),
             result.abort_counts.tobytes(), result.moves, result.scanned,
             list(result.notes.items()),
+            [(index, *failure) for index, failure in result.failures.items()],
         )  # fmt: skip
         return frames.frame(request, code | ANSWER, head, *frames.pack_runs((result.run,)))
     if isinstance(result, OnceqError):

@@ -29,15 +29,30 @@ from onceq.model.limits import CLIENT_FRAME_BYTES_MAX, OUTCOME_AGE_S
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 
 VERSION: Final = 1
-REVISION_TOKENS: Final = 4
-"""From this one on a queue manager looks at the token of a hello."""
 REVISION_JOBS: Final = 5
 """From this one on it has jobs."""
-REVISION: Final = REVISION_JOBS
+REVISION_SEARCHES: Final = 6
+"""From this one on it has the records of whole transactions, and is told which search has led to a
+message that is taken by its place."""
+REVISION_LOOPS: Final = 8
+"""From this one on a transaction may have a limit of its own, and an abort may blame no message."""
+REVISION_LIFE: Final = 9
+"""From this one on it gives a sign of life (``LIFE``)."""
+REVISION_PAGES: Final = 10
+"""From this one on it tells long lists a page at a time (``Page``), and how much waits at one place
+of its log (the look ``waiting``)."""
+REVISION_IDENTIFIERS: Final = 11
+"""From this one on it makes the identifiers of transactions that decide for others itself, and a
+token is proven instead of being said (``PROVE``)."""
+REVISION: Final = REVISION_IDENTIFIERS
 """What of that version a queue manager knows; its welcome says so. 1: ``then`` of a commit; 2: the
 requests of readers (``TAKE``, ``RENEW``, ``FORGET``); 3: those about rights (``RIGHTS``,
 ``EXPLAIN``); 4: tokens (``TOKEN``, ``UNTOKEN``, ``token`` of a hello); 5: jobs (``JOB``,
-``UNJOB``)."""
+``UNJOB``); 6: ``pick`` 6, and with a ``lookup``; 7: what a receiver says of a failure (``why`` of
+abort and reject); 8: ``idle_s`` of a begin, ``blameless`` of an abort; 9: signs of life
+(``LIFE``); 10: pages of lists (``after`` and what follows it of a look), the look ``waiting``; 11:
+no ``gtrid`` of enlist, ``attempt`` of a group; ``PROVE``, and ``proof`` of a hello in the place of
+``token``."""
 HEADER = struct.Struct("<IIHHI")
 """Size of what follows, request, code, zero, head size."""
 VIEW_BYTES_MIN: Final = 1 << 18
@@ -87,26 +102,45 @@ class Code(IntEnum):
     UNTOKEN = 38
     JOB = 39
     UNJOB = 40
+    LIFE = 41
+    PROVE = 42
 
 
 ANSWER: Final = 0x100
 FAILED: Final = 0x200
 
 
+class Prove(msgspec.Struct, array_like=True):
+    """First frame of a client that has a token: its name, and what the client has drawn."""
+
+    token: str
+    nonce: bytes
+
+
+class Known(msgspec.Struct, array_like=True):
+    """Its answer: what was hashed with the secret, what the queue manager has drawn, and what
+    proves that it knows the secret's digest (``model/tokens.py``)."""
+
+    salt: bytes
+    nonce: bytes
+    proof: bytes
+
+
 class Hello(msgspec.Struct, array_like=True):
-    """First frame of a client: which version it speaks, and what it proves by who it is.
+    """First frame of a client without a token, or the next of one that has proven its own: which
+    version it speaks, and in hexadecimal what proves who it is.
 
     Later versions may say more, so fields behind the known ones are passed over: a client of
-    another version hears UnknownVersion, not that its frame is malformed. A queue manager below
-    REVISION_TOKENS passes over the token so.
+    another version hears UnknownVersion, not that its frame is malformed. Up to revision 10 a token
+    stood where the proof stands; it is not looked at.
     """
 
     version: int
     program: str = ""
-    token: str = ""
+    proof: str = ""
 
     def __repr__(self) -> str:
-        """Without the token."""
+        """Without the proof."""
         return f"Hello({self.version}, {self.program!r})"
 
 
@@ -133,6 +167,7 @@ class HandedHead(msgspec.Struct, array_like=True):
 
     ``moves``: (index, how often, second of the last) of those moved between subqueues.
     ``scanned``: how far a search has come. ``notes``: (index, note) of dead letters.
+    ``failures``: (index, how often, why) of those that were received in vain at places before.
     """
 
     count: int
@@ -142,6 +177,7 @@ class HandedHead(msgspec.Struct, array_like=True):
     moves: list[tuple[int, int, int]] = []
     scanned: int = 0
     notes: list[tuple[int, int]] = []
+    failures: list[tuple[int, int, str]] = []
 
 
 class Failure(msgspec.Struct, array_like=True):

@@ -21,4 +21,6 @@ def batch_of(head: Buffer, data: memoryview) -> Batch:
     run = frames.unpack_run(data, handed.count)
     if not len(lookups) == len(arrived) == len(aborts) == handed.count:
         raise MalformedPacket("an answer whose tables differ in length")
-    return Batch(run, lookups, arrived, aborts, handed.moves, handed.scanned, handed.notes)
+    return Batch(
+        run, lookups, arrived, aborts, handed.moves, handed.scanned, handed.notes, handed.failures
+    )

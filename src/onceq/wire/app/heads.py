@@ -27,6 +27,28 @@ class ItemRow(Row):
     own: bool = False
 
 
+class UnitRow(Row):
+    transaction: int
+
+
+class LimitedUnitRow(UnitRow):
+    """A transaction with a limit of its own: only to who says revision 8."""
+
+    idle_s: int
+
+
+class FailedUnitRow(UnitRow):
+    """An abort with the words of a failure: only to who says revision 7."""
+
+    why: str
+
+
+class BlamelessRow(FailedUnitRow):
+    """An abort that counts against no message: only to who says revision 8."""
+
+    blameless: bool
+
+
 class SendRow(Row):
     transaction: int
     items: list[ItemRow]

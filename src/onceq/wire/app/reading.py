@@ -16,7 +16,7 @@ from typing import Any, Final, cast, get_type_hints
 
 import msgspec
 
-from onceq.errors import InvalidParameter, MalformedPacket
+from onceq.errors import InvalidParameter, MalformedPacket, UnknownVersion
 from onceq.model import requests
 from onceq.model.branch import Join, Leave
 from onceq.model.identity import TransactionId
@@ -168,7 +168,12 @@ def _branch(row: BranchRow, _: memoryview) -> Request:
 def _decide(row: DecideRow, _: memoryview) -> Request:
     verb = row.verb
     if verb == "enlist":
-        return requests.Enlist(row.transaction, row.gtrid, row.partner)
+        if row.gtrid:
+            raise UnknownVersion(
+                "the client is older than this queue manager, which makes the identifiers of "
+                "transactions itself: bring it to the same version of onceq"
+            )
+        return requests.Enlist(row.transaction, row.partner)
     if verb == "ask":
         return requests.AskDecision(row.gtrid)
     if verb == "rows":
@@ -186,6 +191,8 @@ def _group(row: GroupNotedRow, _: memoryview) -> Request:
         return requests.RollbackGroup(row.prefix, verb == "close")
     if verb == "forget":
         return requests.ForgetGroup(row.app)
+    if verb == "attempt":
+        return requests.BeginAttempt(row.prefix)
     if verb != "commit":
         raise _no_verb(verb, "groups")
     xids = [Xid(ONCEQ_FORMAT, gtrid, bqual) for gtrid, bqual in row.branches]
@@ -198,7 +205,7 @@ def _stream(row: StreamRow, _: memoryview) -> Request:
     if row.action == "reset":
         return requests.ResetStream(row.queue, row.source, row.reason, row.whole, row.dry_run)
     if row.action == "forget-peer":
-        return requests.ForgetPeer(row.queue, row.dry_run)
+        return requests.ForgetPeer(row.queue, row.dry_run, row.source)
     if row.action == "accept-clock":
         return requests.AcceptClock(row.source, row.reason, row.dry_run)
     raise InvalidParameter(f"a stream cannot be {quoted(row.action)}: reset")

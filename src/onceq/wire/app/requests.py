@@ -10,25 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from onceq.errors import InvalidParameter
 from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.requests import Request, SendItem
 from onceq.model.requests.request import said
+from onceq.model.requests.transactions import AS_SET
 from onceq.model.run import Buffer
 from onceq.model.xid import Xid
 from onceq.wire.app import frames
 from onceq.wire.app.frames import Code
 from onceq.wire.app.heads import (
+    BlamelessRow,
     BranchRow,
     CommitRow,
     CommitThenRow,
     DecideRow,
+    FailedUnitRow,
     GroupNotedRow,
     GroupRow,
     ItemRow,
+    LimitedUnitRow,
     OutcomeRow,
     PrepareRow,
     RightsRow,
@@ -36,6 +40,7 @@ from onceq.wire.app.heads import (
     Row,
     SendRow,
     StreamRow,
+    UnitRow,
 )
 
 CODES: Final[dict[type[Request], Code]] = {
@@ -74,6 +79,7 @@ CODES: Final[dict[type[Request], Code]] = {
     requests.DecisionDone: Code.DECIDE,
     requests.PrepareBranch: Code.PREPARE,
     requests.Promise: Code.PROMISE,
+    requests.BeginAttempt: Code.GROUP,
     requests.CommitGroup: Code.GROUP,
     requests.RollbackGroup: Code.GROUP,
     requests.ForgetGroup: Code.GROUP,
@@ -139,10 +145,40 @@ def _group_row(asked: requests.CommitGroup) -> GroupRow:
     return GroupNotedRow(*said, asked.target, asked.digest) if noted else GroupRow(*said)
 
 
+def _with_why(asked: requests.Reject) -> Row:
+    """The fields of a request, without the words of a failure where there are none."""
+    names = said(type(asked))
+    # A manager that knows less refuses a row with more.
+    values = tuple(getattr(asked, name) for name in (names if asked.why else names[:-1]))
+    return cast(Row, values)
+
+
+def _look_row(asked: requests.Look) -> Row:
+    names = said(requests.Look)
+    values = tuple(getattr(asked, name) for name in names)
+    # A manager that knows less refuses a row with more.
+    return cast(Row, values if any(values[2:]) else values[:2])
+
+
 def _rights_row(asked: requests.SetRights) -> RightsRow:
     said = (asked.who, list(asked.words), asked.pattern, asked.take)
     # A manager that knows less refuses a row with more.
     return RightsWhereRow(*said, asked.everywhere) if asked.everywhere else RightsRow(*said)
+
+
+def _begin_row(asked: requests.Begin) -> UnitRow:
+    # A manager that knows less refuses a row with more.
+    said = asked.transaction
+    return UnitRow(said) if asked.idle_s == AS_SET else LimitedUnitRow(said, asked.idle_s)
+
+
+def _abort_row(asked: requests.Abort) -> UnitRow:
+    # A manager that knows less refuses a row with more.
+    if asked.blameless:
+        return BlamelessRow(asked.transaction, asked.why, True)
+    if asked.why:
+        return FailedUnitRow(asked.transaction, asked.why)
+    return UnitRow(asked.transaction)
 
 
 def _id(id: TransactionId | None) -> tuple[bytes, int]:
@@ -154,6 +190,8 @@ def _xid(xid: Xid) -> tuple[int, bytes, bytes]:
 
 
 _WRITERS: Final[dict[type[Request], Callable[[Any], tuple[Row, Sequence[SendItem]]]]] = {
+    requests.Begin: lambda r: (_begin_row(r), ()),
+    requests.Abort: lambda r: (_abort_row(r), ()),
     requests.Send: lambda r: (SendRow(r.transaction, _rows(r.items)), r.items),
     requests.Commit: lambda r: (_commit_row(r), r.items),
     requests.PrepareBranch: lambda r: (
@@ -167,11 +205,14 @@ _WRITERS: Final[dict[type[Request], Callable[[Any], tuple[Row, Sequence[SendItem
         BranchRow("commit", 0, *_xid(r.xid), int(r.one_phase), r.by_hand), ()),
     requests.RollbackBranch: lambda r: (BranchRow("rollback", 0, *_xid(r.xid), 0, r.by_hand), ()),
     requests.ForgetBranch: lambda r: (BranchRow("forget", 0, *_xid(r.xid)), ()),
-    requests.Enlist: lambda r: (DecideRow("enlist", r.transaction, r.gtrid, r.partner), ()),
+    requests.Reject: lambda r: (_with_why(r), ()),
+    requests.Look: lambda r: (_look_row(r), ()),
+    requests.Enlist: lambda r: (DecideRow("enlist", r.transaction, b"", r.partner), ()),
     requests.AskDecision: lambda r: (DecideRow("ask", 0, r.gtrid), ()),
     requests.AskRows: lambda r: (DecideRow("rows", r.found, b"", r.agent), ()),
     requests.LeaveDecision: lambda r: (DecideRow("leave", 0, r.gtrid), ()),
     requests.DecisionDone: lambda r: (DecideRow("done", 0, r.gtrid), ()),
+    requests.BeginAttempt: lambda r: (GroupRow("attempt", "", "", 0, r.prefix, []), ()),
     requests.CommitGroup: lambda r: (_group_row(r), ()),
     requests.RollbackGroup: lambda r: (
         GroupRow("close" if r.final else "rollback", "", "", 0, r.prefix, []), ()),
@@ -180,7 +221,7 @@ _WRITERS: Final[dict[type[Request], Callable[[Any], tuple[Row, Sequence[SendItem
     requests.ResetStream: lambda r: (
         StreamRow("reset", r.queue, r.source, r.reason, r.whole, r.dry_run), ()),
     requests.ForgetPeer: lambda r: (
-        StreamRow("forget-peer", r.name, "", "", False, r.dry_run), ()),
+        StreamRow("forget-peer", r.name, r.to, "", False, r.dry_run), ()),
     requests.AcceptClock: lambda r: (
         StreamRow("accept-clock", "", r.source, r.reason, False, r.dry_run), ()),
 }  # fmt: skip

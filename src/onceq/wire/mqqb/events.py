@@ -13,13 +13,17 @@ from onceq.wire.mqqb.internal import UNTOLD, Life
 class Opened:
     """Set-up is done; both sides may send. ``extended``: both understand packet/settle.py;
     ``http``: each message is answered by itself. ``life``: what the peer tells of its
-    process. ``delays``: it knows of messages that are delayed."""
+    process. ``delays``: it knows of messages that are delayed. ``publics``: it can be asked about
+    queues that are named by their GUID. ``called``: what it is called, if this side looked for a
+    name; that name, if it has it; "": it does not say."""
 
     peer_id: bytes
     extended: bool = False
     http: bool = False
     life: Life = UNTOLD
     delays: bool = False
+    publics: bool = False
+    called: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ of them.
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 from typing import Final
 
 from onceq.errors import MalformedPacket
+from onceq.model.limits import COMPUTER_NAME_CHARS_MAX
 from onceq.model.record import Record
 from onceq.model.run import Buffer
 from onceq.packet import layout as at
@@ -52,23 +54,44 @@ DELAYS_MARK: Final = b"delays\0"
 TRACES_MARK: Final = b"traces\0"
 """Behind that of delays: this side knows of messages of a trace (``model/traced.py``)."""
 
+PUBLICS_MARK: Final = b"publics\0"
+"""Behind that of traces: this side can be asked about queues that are named by their GUID."""
+
+CALLED_MARK: Final = b"called\0"
+"""Behind that of public queues, the size of a name and the name. Who connects says the name of the
+computer that it looks for; who answers repeats it if it is called so, or else says its own."""
+_CALLED = struct.Struct("<H")
+_PUBLICS: Final = DELAYS_MARK + TRACES_MARK + PUBLICS_MARK
+
+TRAIL_MARK: Final = b"trail\0"
+"""Behind the name, or where that would be, the number of the last act of administration of this
+side and its digest (``model/act_chain.py``), which the other one keeps."""
+_TRAIL = struct.Struct("<Q32s")
+_VISIBLE = re.compile(rb"[\x21-\x7e]+")
+
 
 @dataclass(frozen=True, slots=True)
 class Life:
     """What a manager tells of its process: ``id`` is another one after each start, ``stamp`` rises
-    from start to start."""
+    from start to start. ``acts`` and ``digest``: the end of its trail, the number of the last act
+    and its digest; empty: there is none."""
 
     id: bytes
     stamp: int
+    acts: int = 0
+    digest: bytes = b""
 
 
 UNTOLD: Final = Life(b"", 0)
 
 
-def mark(life: Life) -> bytes:
+def mark(life: Life, called: str = "") -> bytes:
     """The beginning of the padding of somebody who understands the extension."""
     told = LIFE_MARK + _LIFE.pack(life.id, life.stamp) if life.id else b""
-    return EXTENSION_MARK + told + DELAYS_MARK + TRACES_MARK
+    name = called.encode()
+    said = CALLED_MARK + _CALLED.pack(len(name)) + name if name else b""
+    end = TRAIL_MARK + _TRAIL.pack(life.acts, life.digest) if life.digest else b""
+    return EXTENSION_MARK + told + DELAYS_MARK + TRACES_MARK + PUBLICS_MARK + said + end
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +117,8 @@ class Establish:
         at = len(EXTENSION_MARK) + len(LIFE_MARK)
         if not self.extended or self.padding[len(EXTENSION_MARK) : at] != LIFE_MARK:
             return UNTOLD
-        return Life(*_LIFE.unpack_from(self.padding, at))
+        id, stamp = _LIFE.unpack_from(self.padding, at)
+        return Life(id, stamp, *self._trail)
 
     @property
     def delays(self) -> bool:
@@ -105,6 +129,41 @@ class Establish:
     def traces(self) -> bool:
         """Whether it says that it knows of messages of a trace."""
         return self._words.startswith(DELAYS_MARK + TRACES_MARK)
+
+    @property
+    def publics(self) -> bool:
+        """Whether it says that it can be asked about queues that are named by their GUID."""
+        return self._words.startswith(_PUBLICS)
+
+    @property
+    def called(self) -> str:
+        """The name of a computer that it says; "" if it says none that can be one."""
+        size, name = self._name
+        return name.decode() if size == len(name) and _VISIBLE.fullmatch(name) else ""
+
+    @property
+    def _trail(self) -> tuple[int, bytes]:
+        """The end of its trail; 0 and empty if it does not say it."""
+        size, name = self._name
+        words = self._words[len(_PUBLICS) :] if self.publics else b""
+        at = len(CALLED_MARK) + _CALLED.size + len(name) if name else 0
+        if size != len(name) or not words[at:].startswith(TRAIL_MARK):
+            return 0, b""
+        at += len(TRAIL_MARK)
+        if len(words) - at < _TRAIL.size:
+            return 0, b""
+        acts, digest = _TRAIL.unpack_from(words, at)
+        return acts, digest
+
+    @property
+    def _name(self) -> tuple[int, bytes]:
+        """The size that is said of a name, and as much of the name as may be there."""
+        before = _PUBLICS + CALLED_MARK
+        words, at = self._words, len(before) + _CALLED.size
+        if not words.startswith(before) or len(words) < at:
+            return 0, b""
+        (size,) = _CALLED.unpack_from(words, len(before))
+        return size, words[at : at + min(size, COMPUTER_NAME_CHARS_MAX)]
 
     @property
     def _words(self) -> bytes:

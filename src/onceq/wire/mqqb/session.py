@@ -14,9 +14,11 @@ Upholds: I9 (a recoverable message is acknowledged as such only after ``persiste
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-from onceq.errors import IdentityClash, PeerError, ProtocolState
+from onceq.errors import PeerError, ProtocolState
+from onceq.model.identification import ON_THIS_COMPUTER, Identification, Proof
 from onceq.model.identity import NO_GUID, guid_text
 from onceq.model.run import Buffer, Run
 from onceq.model.settings import Settings
@@ -25,6 +27,7 @@ from onceq.packet.untraced import untraced_packets
 from onceq.wire.mqqb.counts import COUNTER, agree, durable
 from onceq.wire.mqqb.cutter import Cutter, InternalPacket, UserPackets
 from onceq.wire.mqqb.events import Acked, Arrived, Closed, Event, Opened
+from onceq.wire.mqqb.identity import clash, expect, prove
 from onceq.wire.mqqb.internal import UNTOLD, Establish, Life, Parameters, SessionHeader, mark, parse
 from onceq.wire.mqqb.session_states import BEGIN, TAKES, State
 
@@ -47,33 +50,35 @@ class Session:
         initiator: bool,
         own_id: bytes,
         expected_peer: bytes = NO_GUID,
-        proven: bytes = NO_GUID,
+        who: Identification = ON_THIS_COMPUTER,
         direct: bool = True,
         settings: Settings,
         now_us: int,
         life: Life = UNTOLD,
+        host: str = "",
+        answers_to: Callable[[str], str] = str,
     ) -> None:
         """Prepare a session; an initiator then calls ``start``.
 
         Args:
             expected_peer: GUID that the peer must have; zero: whichever it has.
-            proven: GUID that its certificate is for, which it may speak for alone; zero: none is
-                asked for here.
+            who: Who the peer is; it may speak for whom ``model/identification.py`` says.
             direct: Whether the destination was named directly (the wait for acknowledgments is
                 doubled then).
             now_us: Monotonic microseconds, as in every call.
             life: What is told of this process.
+            host: Of an initiator: the name of the computer that it looks for; "": none.
+            answers_to: Of the other side: gives such a name if this computer has it, or its own.
         """
-        self._life = life
+        self._life, self._host, self._answers_to = life, host, answers_to
         self._initiator = initiator
         self._own = own_id
-        self._expected = expected_peer
-        self._proven = proven
+        self._expected, self._itself = expected_peer, who.proof is Proof.ITSELF
+        self._who = who
         self._wait_factor = 2 if direct else 1
         self._settings = settings
         self._state = BEGIN[initiator]
-        self._cutter = Cutter()
-        self._shape = LastShape()
+        self._cutter, self._shape = Cutter(), LastShape()
         self.output: list[Buffer] = []
         """Bytes to be written, in order, until ``take_output`` hands them over."""
         self.timer_set = True
@@ -88,8 +93,8 @@ class Session:
         self._recoverable_ack_ms = RECOVERABLE_ACK_MS[0]
         self.peer_id = NO_GUID
         self.extended = False
-        self.peer_life = UNTOLD
-        self.delays = self.traces = False
+        self.delays = self.traces = self.publics = False
+        self.peer_life, self.peer_called = UNTOLD, ""
         # sent by us
         self._sent = self._sent_recoverable = 0
         self._acked = self._acked_recoverable = 0
@@ -145,51 +150,44 @@ class Session:
         stamp = self._now // MS_US & 0xFFFF_FFFF
         padding = bytes(512)
         if self._settings.settle_doubts:
-            padding = mark(self._life).ljust(512, b"\0")
+            padding = mark(self._life, self._host).ljust(512, b"\0")
         self.output.append(Establish(self._own, self._expected, stamp, padding=padding).encode())
         self._state = State.WAITING_ESTABLISH
 
     def _establish(self, packet: Establish, after: State) -> list[Event]:
         if self._initiator:
             return self._establish_answered(packet, after)
-        self._prove(packet.client)
+        prove(self._who, packet.client)
         self.peer_id = packet.client
-        clash = packet.client == self._own
-        refused = clash or packet.server not in (NO_GUID, self._own)
+        ours = packet.client == self._own and not self._itself
+        refused = ours or packet.server not in (NO_GUID, self._own)
         system = 0x10 | packet.system & 0x100
         self._extend(packet)
-        begin = mark(self._life) if self.extended else b""
+        called = self._answers_to(packet.called) if packet.called else ""
+        begin = mark(self._life, called) if self.extended else b""
         answer = Establish(
             packet.client, self._own, packet.stamp_ms, system, refused, begin.ljust(512, b"\x5a")
         )
         self.output.append(answer.encode())
-        if clash:
-            return [self._clash()]
+        if ours:
+            return [self._fail(clash(self._own))]
         if refused:
-            return [self._close("it looked for another queue manager at this address")]
+            looked_for = guid_text(packet.server)
+            return [self._close(f"it looked for another queue manager here: {looked_for}")]
         self._state = after
         return []
 
-    def _prove(self, said: bytes) -> None:
-        """A queue manager speaks for itself alone: what it says is looked at before it counts."""
-        if self._proven not in (NO_GUID, said):
-            raise IdentityClash(
-                f"it says that it is queue manager {guid_text(said)}, and its certificate is for "
-                f"{guid_text(self._proven)}"
-            )
-
     def _establish_answered(self, packet: Establish, after: State) -> list[Event]:
-        self._prove(packet.server)
-        if packet.server == self._own:
+        prove(self._who, packet.server)
+        if packet.server == self._own and not self._itself:
             self._extend(packet)
             told = [Opened(self._own, self.extended, life=self.peer_life)]
-            return [*(told if self.peer_life.id else ()), self._clash()]
+            return [*(told if self.peer_life.id else ()), self._fail(clash(self._own))]
+        expect(self._expected, packet.server)
         if packet.refused:
             return [self._close("the other queue manager refused the connection")]
         if packet.client != self._own:
             return [self._fail(ProtocolState("the answer names another initiator"))]
-        if self._expected != NO_GUID and packet.server != self._expected:
-            return [self._fail(ProtocolState("another queue manager answers at this address"))]
         self.peer_id = packet.server
         self._extend(packet)
         trip_ms = (self._now // MS_US - packet.stamp_ms) & 0xFFFF_FFFF
@@ -206,15 +204,8 @@ class Session:
         self.extended = packet.extended and self._settings.settle_doubts
         if self.extended:
             self.peer_life, self.delays = packet.life, packet.delays
-            self.traces = packet.traces
-
-    def _clash(self) -> Closed:
-        return self._fail(
-            IdentityClash(
-                f"the queue manager at the other end has our own identity {guid_text(self._own)}: "
-                "it is this one, or a copy of its data runs twice; give the copy a new identity"
-            )
-        )
+            self.traces, self.publics = packet.traces, packet.publics
+            self.peer_called = packet.called if self._initiator and self._host else ""
 
     def _parameters(self, packet: Parameters, after: State) -> list[Event]:
         if packet.refused:
@@ -233,7 +224,12 @@ class Session:
         self._init_due = 0
         self._idle_due = self._now + int(self._settings.session_idle_s * 1_000_000)
         self.timer_set = True
-        return [Opened(self.peer_id, self.extended, life=self.peer_life, delays=self.delays)]
+        return [
+            Opened(
+                self.peer_id, self.extended, life=self.peer_life, delays=self.delays,
+                publics=self.publics, called=self.peer_called,
+            )
+        ]  # fmt: skip
 
     # ---- receiving ------------------------------------------------------------------------
 

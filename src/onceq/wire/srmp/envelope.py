@@ -21,6 +21,7 @@ from onceq.errors import MalformedPacket
 from onceq.model.identity import NO_GUID, guid_bytes, guid_text
 from onceq.model.limits import HTTP_URL_CHARS_MAX
 from onceq.model.message import CORRELATION_BYTES, NO_CORRELATION
+from onceq.model.numbers import read_number
 from onceq.wire.srmp.dates import FOREVER_S, seconds_of, text_of
 from onceq.wire.srmp.xml import SPACE, Node, escape, parse, shown
 
@@ -295,9 +296,10 @@ def _url(text: str) -> str:
 
 
 def _number(text: str | None, most: int, what: str) -> int:
-    if text is None or not text.isdecimal() or len(text) > 20 or int(text) > most:
+    found = read_number(text or "", most)
+    if found is None:
         raise MalformedPacket(f"{what} cannot be {(text or '')[:40]!r}")
-    return int(text)
+    return found
 
 
 def _guid(text: str) -> bytes:

@@ -1,18 +1,23 @@
 """The side of SRMP that takes messages; see ``session.py``.
 
-It answers when the queue manager has decided. Upholds: I1 (200 only once it is durable), I24.
+A head is judged before the body comes (``heads.py``). A request whose head is refused is answered
+at once, and what still comes of it is dropped unread. All others are answered when the queue
+manager has decided.
+
+Upholds: I1 (200 only once it is durable), I24, I28.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
 import h11
 
 from onceq.errors import MalformedPacket, OnceqError
-from onceq.model.http import host_of
+from onceq.model.http import Arrival, host_of
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import HANDSHAKE_BYTES_MAX, HOPS_MAX, HTTP_ENTITY_BYTES_MAX
 from onceq.model.run import Buffer, Run
@@ -22,6 +27,7 @@ from onceq.packet.settle import is_settling
 from onceq.wire.mqqb.events import Arrived, Closed, Event, Opened
 from onceq.wire.srmp import envelope, mime
 from onceq.wire.srmp.convert import runs_of
+from onceq.wire.srmp.heads import Refusal, refuse_head
 from onceq.wire.srmp.session import BAD, OK, TEXT_BYTES_MAX, Names
 
 REQUEST_S: Final = 60
@@ -42,15 +48,26 @@ class Taking:
     timer_set = True
     """See Posting."""
 
-    def __init__(self, *, own_id: bytes, names: Names, settings: Settings, now_us: int) -> None:
+    def __init__(
+        self, *, own_id: bytes, names: Names, settings: Settings, now_us: int,
+        granted: Callable[[], bool] = lambda: True,
+    ) -> None:  # fmt: skip
+        """Prepare.
+
+        Args:
+            names: Gives the addresses that hold now.
+            granted: Says whether the other side may send to any queue here now.
+        """
+        self._granted = granted
         self._own = own_id
         self._names = names
         self._settings = settings
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HANDSHAKE_BYTES_MAX)
         self.output: list[Buffer] = []
         self._request: h11.Request | None = None
-        self._entity: list[bytes] = []
-        self._size = 0
+        self._entity = bytearray()
+        self._to_drop: int | None = None
+        """Bytes of a request that was refused, which may still come; None: there is none."""
         self._pending = False
         self._ahead = 0
         self._used_us = self._begun_us = now_us
@@ -82,6 +99,8 @@ class Taking:
             return []
         self._used_us = now_us
         events: list[Event] = []
+        if self._to_drop is not None:
+            return self._drop(len(data))
         if self._pending:
             # HTTP allows the next request before the answer; it waits in h11 and has to have a
             # bound.
@@ -104,24 +123,51 @@ class Taking:
             if event in (h11.NEED_DATA, h11.PAUSED):
                 return
             if isinstance(event, h11.Request):
-                self._request, self._entity, self._size = event, [], 0
-                if not self._told:
-                    self._told = True
-                    events.append(Opened(NO_GUID, http=True))
+                self._begin(event, events)
             elif isinstance(event, h11.Data):
-                self._size += len(event.data)
-                if self._size > HTTP_ENTITY_BYTES_MAX:
-                    self._answer(413, f"at most {HTTP_ENTITY_BYTES_MAX} bytes", last=True)
-                    self._closed = True
-                    events.append(Closed("an entity that is too large"))
-                    return
-                self._entity.append(bytes(event.data))
+                # The head has said how many bytes these are, and h11 takes no more.
+                self._entity += event.data
             elif isinstance(event, h11.EndOfMessage):
                 self._whole(events)
                 if self._pending:
                     return
             elif isinstance(event, h11.ConnectionClosed):
                 return
+            if self._to_drop is not None:
+                events += self._drop(len(self._http.trailing_data[0]))
+                return
+
+    def _begin(self, request: h11.Request, events: list[Event]) -> None:
+        """The head of a request is there."""
+        self._request, self._entity = request, bytearray()
+        refusal = refuse_head(request.method, request.headers, granted=self._granted())
+        if refusal is not None:
+            self._refuse(request, refusal)
+            return
+        if not self._told:
+            self._told = True
+            events.append(Opened(NO_GUID, http=True))
+        if self._http.they_are_waiting_for_100_continue:
+            self._say(h11.InformationalResponse(status_code=100, headers=[]))
+
+    def _refuse(self, request: h11.Request, refusal: Refusal) -> None:
+        """Answer at once. The other side may read only when it has sent everything: what it still
+        sends is dropped, up to the size that it has said, or that a message may have."""
+        fields = dict(request.headers)
+        said = int(fields.get(b"content-length", b"0"))
+        if b"transfer-encoding" in fields:
+            said = HTTP_ENTITY_BYTES_MAX
+        self._to_drop = min(said, HTTP_ENTITY_BYTES_MAX)
+        self._answer(refusal.status, refusal.text, last=True)
+
+    def _drop(self, size: int) -> list[Event]:
+        """Bytes of a refused request have come."""
+        assert self._to_drop is not None
+        self._to_drop -= size
+        if self._to_drop > 0:
+            return []
+        self._closed = True
+        return [Closed("a request that is refused by its head")]
 
     def _broken(self, error: h11.ProtocolError, events: list[Event]) -> None:
         # In any other state an answer is under way already, or h11 allows none.
@@ -135,19 +181,20 @@ class Taking:
         """One request is there."""
         request, self._request = self._request, None
         assert request is not None
-        if request.method != b"POST":
-            self._answer(405, "messages are posted")
-            return
         kind = next((v for n, v in request.headers if n == b"content-type"), b"")
         try:
-            xml, body, extension = mime.read(kind.decode("latin-1"), b"".join(self._entity))
+            xml, body, extension = mime.read(kind.decode("latin-1"), bytes(self._entity))
             read = envelope.read(xml)
             arrival = self._names().arrival(read.to)
-            if arrival is None:
+            foreign = arrival is None
+            if foreign and read.stream_receipt is not None:
                 self._answer(BAD, f"{host_of(read.to)} is not here")
                 return
+            arrival = arrival or Arrival(read.to, here=False)
             hops = 0 if arrival.here else hops_of(request.headers)
             runs = runs_of(read, body, extension, arrival, self._own, hops)
+            # Its address may have led here once: whether it is a repetition, the core knows.
+            runs = [replace(run, foreign=foreign) for run in runs]
             if any(is_settling(headers(packet)) for run in runs for packet in run.packets):
                 raise MalformedPacket("a packet of another protocol")
         except OnceqError as error:

@@ -1,56 +1,59 @@
-"""Long lists are asked for some at a time, until there are no more."""
+"""Long lists are asked for a page at a time, until there are no more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from onceq.client.plans.plan import Plan, all_outgoing, look_on
-from onceq.errors import InvalidParameter
+import pytest
+
+from onceq.client.greetings import Greeting
+from onceq.client.plans import operate, queues
+from onceq.client.plans.plan import Plan
+from onceq.client.session import Session
+from onceq.errors import UnsupportedOperation
 from onceq.model import requests
-from onceq.model.views import looks
-from onceq.model.views.queues import OutgoingView, QueueView
+from onceq.model.views.pages import Page
+from onceq.model.views.queues import OutgoingView
+from onceq.wire.app.frames import REVISION_PAGES
+
+NOW = Session(Greeting("ALPHA", bytes(16), 0, revision=REVISION_PAGES))
 
 
-def run(plan: Plan[Any], answer: Callable[[str, str], object]) -> list[Any]:
-    """Answer whatever a plan asks; what it returns."""
+def run(plan: Plan[Any], pages: dict[str, Page[Any]]) -> tuple[Any, list[requests.Look]]:
+    """Answer whatever a plan asks; what it returns, and what it has asked."""
+    asked: list[requests.Look] = []
     reply: Any = None
     try:
         while True:
-            asked = plan.throw(reply) if isinstance(reply, Exception) else plan.send(reply)
-            assert isinstance(asked.asked, requests.Look)
-            reply = answer(asked.asked.what, asked.asked.name)
+            request = plan.send(reply).asked
+            assert isinstance(request, requests.Look)
+            asked.append(request)
+            reply = pages[request.after]
     except StopIteration as over:
-        return list(over.value)
+        return over.value, asked
 
 
-def test_it_goes_on_behind_the_last_until_there_is_nothing() -> None:
+def test_it_goes_on_from_page_to_page() -> None:
     pages = {
-        "0": [OutgoingView(number=2), OutgoingView(number=5)], "5": [OutgoingView(number=9)],
-        "9": [],
-    }  # fmt: skip
-    asked: list[str] = []
-
-    def answer(what: str, name: str) -> object:
-        assert what == "outgoing-behind"
-        asked.append(name)
-        return pages[name]
-
-    assert [one.number for one in run(all_outgoing(), answer)] == [2, 5, 9]
-    assert asked == ["0", "5", "9"]
+        "": Page((OutgoingView(number=2), OutgoingView(number=5)), "[5]"),
+        "[5]": Page((OutgoingView(number=9),)),
+    }
+    found, asked = run(operate.outgoing(NOW, only="busy"), pages)
+    assert [one.number for one in found] == [2, 5, 9]
+    assert [(one.what, one.after, one.only) for one in asked] == [
+        ("outgoing", "", "busy"), ("outgoing", "[5]", "busy"),
+    ]  # fmt: skip
 
 
-def test_it_goes_on_behind_a_queue_and_not_behind_one_of_its_subqueues() -> None:
-    some = [QueueView(number=7), QueueView(number=30, parent="q")]
-    plan = look_on(looks.QUEUES, looks.QUEUES_BEHIND, lambda one: 0 if one.parent else one.number)
-    found = run(plan, lambda what, name: {"0": some, "7": []}[name])
-    assert found == some
+def test_a_page_is_one_request() -> None:
+    some: Page[Any] = Page((), "[3]", 7)
+    plan = queues.queue_page(NOW, sort="name", part="x", after="[1]", limit=2)
+    found, asked = run(plan, {"[1]": some})
+    assert found is some
+    assert asked == [requests.Look("queues", "", "[1]", 2, "name", "", "x")]
 
 
-def test_a_queue_manager_that_does_not_know_it_is_asked_for_all() -> None:
-    def answer(what: str, name: str) -> object:
-        if what == "outgoing":
-            return [OutgoingView(destination="OS:B")]
-        return InvalidParameter(f"there is no view {what!r}")
-
-    assert run(all_outgoing(), answer) == [OutgoingView(destination="OS:B")]
+def test_an_older_queue_manager_is_named_as_one() -> None:
+    older = Session(Greeting("ALPHA", bytes(16), 0, revision=REVISION_PAGES - 1))
+    with pytest.raises(UnsupportedOperation, match="older than its client"):
+        run(operate.outgoing(older), {})

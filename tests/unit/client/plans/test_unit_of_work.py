@@ -55,6 +55,16 @@ def test_a_small_transaction_is_one_frame(script: Script, session: Session) -> N
     assert TransactionId.parse(str(work.id)).number == 1
 
 
+def test_a_commit_that_was_given_up_is_in_doubt(session: Session) -> None:
+    """Also where nothing can be asked any more: its coroutine was closed."""
+    work = Unit(session)
+    asked = work.commit()
+    next(asked)
+    asked.close()
+    assert work.over.startswith("in doubt")
+    assert work.decided
+
+
 def test_names_are_checked_once(script: Script, session: Session) -> None:
     script.will(Code.OPEN, QueueNotFound())
     work = Unit(session)

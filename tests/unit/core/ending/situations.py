@@ -19,7 +19,7 @@ from onceq.model.classes import FORGOTTEN_THERE, MessageClass
 from onceq.model.limits import DOUBT_AGE_S, HOPS_MAX
 from onceq.model.message import Journal
 from onceq.model.run import Run
-from onceq.model.settings import Settings
+from onceq.model.settings import KEEP_ASKED, Settings
 from onceq.packet.acks import FinalAck, OrderAck
 from tests.unit.core.alone import IDENTITY, WALL_S
 from tests.unit.core.ending.stage import BODY, FAR, HERE, LIFETIME_S, PEER, THERE, Asked, Stage
@@ -124,6 +124,16 @@ def order_ack(stage: Stage) -> None:
     outgoing_queue.order_acked(stage.manager._step, OrderAck(PEER, stage.far.stream, 1))
 
 
+def only_asked(ending: Situation) -> Situation:
+    """Dead letters are kept as MSMQ keeps them."""
+
+    def run(stage: Stage) -> None:
+        stage.step(Reconfigure(Settings(xact_dead_letter=KEEP_ASKED), {}))
+        ending(stage)
+
+    return run
+
+
 def final(kind: int) -> Situation:
     def run(stage: Stage) -> None:
         far = stage.far
@@ -213,7 +223,7 @@ TRANSACTIONAL: Final[dict[str, Situation]] = {
     **{f"sent here, {name}": local(one) for name, one in REJECTED.items()},
     **{f"arrived, {name}": foreign(one) for name, one in REJECTED.items()},
     "its queue is deleted before the commit": nowhere,
-    "sent here to a queue of the other kind": lambda stage: stage.send(HERE + "n"),
+    "sent here to a queue of the other kind": lambda stage: stage.send_unasked(HERE + "n"),
     "acknowledged in its order": sent(order_ack, left=True),
     "its receiver has forgotten its end": sent(built(unknown_end), left=True),
     "left behind, not delivered": sent(
@@ -226,13 +236,19 @@ TRANSACTIONAL: Final[dict[str, Situation]] = {
         f"told by its receiver {kind:04x}": sent(final(kind), left=True)
         for kind in (0x4000, 0x8000, 0xC001, 0xC003)
     },
-    **{f"in doubt, then told {kind:04x}": doubted(final(kind)) for kind in (0x4000, 0xC001)},
+    "told by its receiver 8000, where only what asked is kept": only_asked(
+        sent(final(0x8000), left=True)
+    ),
+    "its queue is deleted before the commit, where only what asked is kept": only_asked(nowhere),
+    **{
+        f"in doubt, then told {kind:04x}": doubted(final(kind)) for kind in (0x4000, 0x8000, 0xC001)
+    },
     "in doubt, then never arrived": doubted(inquired(arrived=False)),
     "in doubt, then arrived": doubted(inquired(arrived=True)),
     "in doubt for four days": doubted(days),
 }
 PLAIN: Final[dict[str, Situation]] = {
-    "sent here to a queue of the other kind": lambda stage: stage.send(HERE + "q"),
+    "sent here to a queue of the other kind": lambda stage: stage.send_unasked(HERE + "q"),
     "the next manager has it": sent(built(delivered), left=True),
     "the next manager refuses it": sent(built(answered), left=True),
 }

@@ -5,14 +5,19 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, replace
 from typing import Final
+from unittest.mock import patch
 
 from onceq.core.inputs import inputs
+from onceq.core.send.send import _route
 from onceq.core.state.position_block import AVAILABLE, AWAITING
 from onceq.core.state.queues import OutgoingQueue, lookup_id
 from onceq.core.state.state import title_of
+from onceq.core.step.batches import Route
+from onceq.core.step.step import Step
 from onceq.model import requests
 from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.queue import QueueProperties
+from onceq.model.requests import SendItem
 from onceq.model.requests.request import Request
 from onceq.model.run import Run
 from onceq.packet import layout
@@ -30,6 +35,11 @@ BODY = b"x" * 1_500
 """More than fits into a queue of 1 KiB."""
 STREAM: Final = 1 << 40
 LIFETIME_S: Final = 60
+
+
+def _route_unasked(step: Step, item: SendItem, sent_s: int, transactional: bool) -> Route:
+    with patch("onceq.core.send.send.Queue", type(None)):
+        return _route(step, item, sent_s, transactional)
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,11 @@ class Stage(Core):
             self.do(requests.Commit(0, (item,)))
         else:
             self.do(requests.Send(0, (item,)))
+
+    def send_unasked(self, name: str) -> None:
+        """It is sent to a queue that does not take it, as managers promised that did not look."""
+        with patch("onceq.core.send.send._route", _route_unasked):
+            self.send(name)
 
     def send_far(self) -> OutgoingQueue:
         """It is sent here, to a queue of another manager."""

@@ -19,6 +19,7 @@ from onceq.core.state.snapshot import restore, snapshot
 from onceq.core.state.state import ACKS_OWED, DEAD_XACT, JOURNAL, State
 from onceq.core.transfer import outgoing_queue
 from onceq.model import requests
+from onceq.model.classes import MessageClass
 from onceq.model.log import FRAME_HEADER
 from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.queue import QueueProperties
@@ -44,7 +45,7 @@ def pay(core: Core) -> None:
     found = core.manager.owed(OWED_BYTES)
     if found is not None:
         data = b"".join(read(core, extent) for extent in found.extents)
-        core.step(inputs.Compose(found.counters, Run(data, found.lengths)))
+        core.step(inputs.Compose(found.lane, found.counters, Run(data, found.lengths)))
 
 
 def read(core: Core, extent: Extent) -> bytes:
@@ -186,7 +187,9 @@ def test_final_acknowledgments_of_any_class(journal: int, message_class: int) ->
     own = state.queues["private$\\own"]
     assert len(own) == int(negative and bool(journal & 1))
     assert len(state.all_queues[JOURNAL]) == int(not negative and bool(journal & 2))
-    assert not len(state.all_queues[DEAD_XACT])
+    refused = message_class == MessageClass.NACK_QUEUE_EXCEED_QUOTA
+    # What a destination refuses is kept, whether that was asked for or not (finding U1).
+    assert len(state.all_queues[DEAD_XACT]) == int(refused and not journal & 1)
     assert list(own.lanes[0].classes.values()) == [message_class] * len(own)
     assert not state.all_queues[JOURNAL].lanes[0].classes, "a copy is what it was"
     outgoing_queue.final_acked(core.manager._step, ack)

@@ -300,7 +300,8 @@ def test_a_queue_that_is_there_is_named(made: Core, name: str) -> None:
 def test_transactions_say_who_has_begun_them_and_from_where(made: Core) -> None:
     for owner in (ALICE, RUNS):
         begins(made, owner)
-    found: Any = made.ask(requests.Look("transactions"))
+    page: Any = made.ask(requests.Look("transactions"))
+    found = page.views
     assert [(one.owner, one.who, one.place) for one in found] == [
-        (ALICE, "account:alice", PLACE), (RUNS, "", ""),
+        (RUNS, "", ""), (ALICE, "account:alice", PLACE),
     ]  # fmt: skip

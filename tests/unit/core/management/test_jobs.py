@@ -7,21 +7,25 @@ from typing import Any
 
 import pytest
 
+from onceq.core.inputs.directory import DirectoryChanged
 from onceq.core.inputs.inputs import OwnerCame, Space
 from onceq.core.inputs.jobs import JobBatch, JobDeed, JobFailed, NextJob
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
-from onceq.core.state.job_table import Work
+from onceq.core.state.job_table import Jobs, Work
+from onceq.core.state.setups import JobStarted
 from onceq.errors import (
     AccessDenied,
     InsufficientResources,
     InvalidParameter,
+    NoDirectory,
     OnceqError,
     QueueNotFound,
     StorageReserve,
 )
 from onceq.model import requests
-from onceq.model.identity import TransactionId
+from onceq.model.directory import Computer, PublicQueue, Snapshot
+from onceq.model.identity import TransactionId, guid_text
 from onceq.model.limits import JOB_FAILURES_MAX, JOBS_KEPT_MAX, JOBS_RUNNING_MAX
 from onceq.model.message import PLAIN
 from onceq.model.requests import SendItem
@@ -185,6 +189,27 @@ def test_when_the_disk_is_nearly_full_a_job_waits_and_says_so(core: Core) -> Non
     assert look(core, 1).trouble == ""
 
 
+def test_a_job_waits_while_the_directory_is_away_that_a_destination_needs(core: Core) -> None:
+    """Finding J3: no letter of it fails meanwhile."""
+    far = PublicQueue(b"p" * 16, "FAR", "orders", transactional=True)
+    there = Snapshot([Computer("FAR", b"f" * 16)], [far])
+    core.step(DirectoryChanged(there, ""))
+    name = f"PUBLIC={guid_text(far.guid)}"
+    start(core, to=name)
+    stood = places(core)
+    core.step(DirectoryChanged(None, "the file is gone"))
+    refused = core.ask(batch(1, 0, *moved(stood[0]), *moved(*stood[1:], to=name)))
+    assert isinstance(refused, NoDirectory)
+    shown = look(core, 1)
+    assert (shown.state, shown.failed, shown.done) == ("running", 0, 0)
+    assert "the file is gone" in shown.trouble
+    assert places(core) == stood
+    core.step(DirectoryChanged(there, ""))
+    assert core.ask(batch(1, 0, *moved(*stood, to=name), over=True)) is None
+    shown = look(core, 1)
+    assert (shown.state, shown.failed, shown.done) == ("done", 0, 5)
+
+
 def test_a_cancelled_job_does_nothing_more(core: Core) -> None:
     start(core)
     stood = places(core)
@@ -333,7 +358,7 @@ def of_token(core: Core, age_s: int) -> None:
     """A job that was started by a token."""
     made = requests.CreateToken("robot", age_s, [("receive", KEY)])
     made.check()
-    made.salt, made.secret = b"s" * 16, b"S" * 32
+    made.secret = b"S" * 32
     core.ask(made)
     token: Any = core.manager.state.tokens.get("robot")
     core.step(OwnerCame(7, Actor(ActorKind.TOKEN, "robot"), token.digest))
@@ -387,3 +412,40 @@ def test_start_and_end_stand_in_the_trail_under_the_name_of_the_starter(core: Co
 def test_looking_at_nonsense_is_refused(core: Core) -> None:
     for name in ("", "one", "-1", "\u0661", "9" * 50):
         assert isinstance(core.ask(requests.Look(JOB.what, name)), InvalidParameter)
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_job_does_not_go_on_into_the_next_queue_of_that_name(
+    core: Core, *, again: bool, restart: bool
+) -> None:
+    start(core)
+    stood = places(core)
+    core.ask(requests.DeleteQueue(OTHER))
+    if again:
+        request = requests.CreateQueue({"name": "other", "transactional": True})
+        request.check()
+        request.instance = b"again".ljust(16)
+        core.ask(request)
+    if restart:
+        core.manager = core.again()
+    assert core.ask(batch(1, 0, *moved(*stood[:3]))) is None
+    shown = look(core, 1)
+    assert (shown.state, shown.why) == ("failed", f"{OTHER} was deleted since the job began")
+    assert places(core) == stood
+
+
+def test_a_job_of_an_older_version_goes_by_the_name() -> None:
+    """Its record and its row in a checkpoint say nothing of the queue."""
+    told = JobStarted.of(
+        {
+            "number": 1, "sources": [], "order": {"action": "move", "to": OTHER}, "who": "",
+            "where": "", "free": True, "at_s": 1, "total": 0,
+        }
+    )  # fmt: skip
+    assert told.into == ()
+    jobs = Jobs()
+    row = [1, [], {"action": "move", "to": OTHER}, "", "", True, 1, 0, "running"]
+    jobs.load([[*row, 0, 0, 0, 0, 0, 0, 0, False, [], [], ""]], 2)
+    (job,) = jobs
+    assert (job.into, job.why) == ((), "")

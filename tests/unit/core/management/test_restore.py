@@ -7,6 +7,7 @@ from dataclasses import replace
 from onceq.core.decision import Decision, Notice
 from onceq.core.inputs.backup import PutBack
 from onceq.core.manager import Manager
+from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.state import snapshot
 from onceq.core.state.queues import Progress
 from onceq.core.state.records import decode
@@ -97,7 +98,7 @@ def test_the_operator_is_told_once_at_the_first_start() -> None:
     for _ in range(2):
         manager = Manager(IDENTITY, Settings())
         decision = manager.recover(
-            core.now(), None, core.records, core.manager.position, entropy=bytes(24)
+            core.now(), None, core.records, core.manager.position, entropy=bytes(ENTROPY_BYTES)
         )
         told.append([a for a in decision.actions if isinstance(a, Notice)])
         core.kept(decision)
@@ -112,9 +113,9 @@ def test_the_operator_is_told_once_at_the_first_start() -> None:
 def test_how_the_life_before_ended_is_not_known_at_the_first_start() -> None:
     """The restore has closed the store in order; what it was taken of may have been killed."""
     core = core_with_sends()
-    core.kept(_started(core, b"1" * 24))
+    core.kept(_started(core, b"1" * ENTROPY_BYTES))
     put_back(core)
-    for entropy in (b"2" * 24, b"3" * 24):
+    for entropy in (b"2" * ENTROPY_BYTES, b"3" * ENTROPY_BYTES):
         core.kept(_started(core, entropy))
     records = [decode(payload, 0) for _, payload in core.records]
     lives = [one for one in records if isinstance(one, LifeBegun)]

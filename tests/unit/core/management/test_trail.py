@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from onceq.core.decision import Answer
+from onceq.core.decision import Answer, TellAct
 from onceq.core.inputs.inputs import OwnerCame, Witnessed
 from onceq.core.management.trail import TABLE, UNNOTED
 from onceq.core.rights.demands import demands
@@ -15,6 +15,7 @@ from onceq.core.state.setups import Noted
 from onceq.core.state.trail import Act, Trail
 from onceq.errors import InvalidParameter, OnceqError
 from onceq.model import requests
+from onceq.model.act_chain import BEGIN, digest_act
 from onceq.model.limits import NOTICE_EVERY_S, TRAIL_CHARS_MAX, TRAIL_MAX, VIEWS_AT_ONCE
 from onceq.model.message import PLAIN
 from onceq.model.requests import Grip, Request, Steer
@@ -28,6 +29,7 @@ from tests.unit.core.kinds import kinds
 
 ADMIN, ALICE, STRANGER = 5, 6, 7
 ORDERS = ".\\private$\\orders"
+N = ".\\private$\\n"
 
 
 def core() -> Core:
@@ -38,16 +40,16 @@ def core() -> Core:
     return made
 
 
-def create(made: Core, owner: int, name: str = "orders") -> object:
+def create(made: Core, owner: int, name: str = "orders", *, transactional: bool = True) -> object:
     request = requests.CreateQueue(
-        {"name": name, "transactional": True}, instance=name.encode().ljust(16, b"\0")
+        {"name": name, "transactional": transactional}, instance=name.encode().ljust(16, b"\0")
     )
     request.check()
     return made.ask(request, owner=owner)
 
 
 def told(made: Core) -> list[tuple[str, ...]]:
-    return [act[2:] for act in made.manager.state.trail]
+    return [act[2:7] for act in made.manager.state.trail]
 
 
 def test_who_did_what_from_where_and_with_what_result() -> None:
@@ -133,10 +135,10 @@ def test_an_act_and_what_it_did_are_there_after_a_restart() -> None:
 def test_who_has_witnessed_an_act_hears_when_it_stands() -> None:
     """The answer stands behind the record, which is forced: so it is given after the sync."""
     made = core()
-    for waits, answers in ((ADMIN, [Answer(ADMIN, 7, None)]), (0, [])):
+    for number, (waits, answers) in enumerate(((ADMIN, [Answer(ADMIN, 7, None)]), (0, [])), 1):
         item = Witnessed("operator", "local", "join", "BETA", owner=waits, request=waits and 7)
         decision = made.manager.step(made.now(), item)
-        assert decision.actions == answers
+        assert decision.actions == [TellAct(number), *answers]
         assert [record.forced for record in decision.records] == [True]
 
 
@@ -155,16 +157,136 @@ def test_it_is_told_in_portions() -> None:
     assert isinstance(made.ask(requests.Look("trail", "x"), owner=ADMIN), InvalidParameter)
 
 
+def acts_of(trail: Trail, count: int, who: str = "a", what: str = "purge") -> None:
+    for _ in range(count):
+        trail.note(Act(trail.next, 0, who, "", what, f"q{trail.next}", ""))
+
+
 def test_the_oldest_go_and_the_numbers_go_on() -> None:
     trail = Trail()
-    for number in range(1, TRAIL_MAX + 11):
-        trail.note(Act(number, 0, "a", "", "purge", "", ""))
+    acts_of(trail, TRAIL_MAX + 10)
     assert len(trail) == TRAIL_MAX
     assert [act.number for act in trail.behind(0, 3)] == [11, 12, 13]
     assert [act.number for act in trail.behind(TRAIL_MAX + 8, 9)] == [TRAIL_MAX + 9, TRAIL_MAX + 10]
     other = Trail()
-    other.load(trail.dump())
+    other.load(trail.dump(), trail.dump_chain())
     assert other.next == trail.next == TRAIL_MAX + 11
+
+
+def test_who_does_one_thing_very_often_pushes_out_neither_others_nor_other_kinds() -> None:
+    trail = Trail()
+    acts_of(trail, 1, "root", "grant")
+    acts_of(trail, 1, "thief", "create token")
+    acts_of(trail, 1, "thief", "create queue")
+    acts_of(trail, TRAIL_MAX + 10, "thief")
+    acts_of(trail, 1, "root", "revoke")
+    kept = list(trail)
+    assert len(kept) == TRAIL_MAX
+    assert [(act.number, act.who, act.what) for act in kept[:3]] == [
+        (1, "root", "grant"), (2, "thief", "create token"), (3, "thief", "create queue"),
+    ]  # fmt: skip
+    assert kept[-1].what == "revoke"
+
+
+def test_the_largest_loses_one_also_after_a_checkpoint() -> None:
+    trail = Trail()
+    acts_of(trail, TRAIL_MAX // 2 + 1, "a")
+    acts_of(trail, TRAIL_MAX // 2 - 1, "b")
+    other = Trail()
+    other.load(trail.dump(), trail.dump_chain())
+    for one in (trail, other):
+        acts_of(one, 1, "c")
+    assert list(trail) == list(other)
+    assert trail.behind(0, 1)[0].number == 2
+    assert sum(act.who == "b" for act in trail) == TRAIL_MAX // 2 - 1
+
+
+def test_repetitions_are_counted_within_an_hour_and_from_one_place() -> None:
+    trail = Trail()
+    for at_s, where in (
+        (10, "local, process 1"), (20, "local, process 2"), (25, "10.1.2.3"), (30, "local"),
+        (10 + NOTICE_EVERY_S, "local"), (5, "local"),
+    ):  # fmt: skip
+        trail.note(Act(trail.next, at_s, "a", where, "set properties", "q: label", ""))
+    assert [(act.number, act.times, act.at_s, act.last_s) for act in trail] == [
+        (1, 3, 10, 30), (3, 1, 25, 25), (5, 1, 10 + NOTICE_EVERY_S, 10 + NOTICE_EVERY_S),
+        (6, 1, 5, 5),
+    ]  # fmt: skip
+    assert trail.next == 7, "each has a number, since each has done something"
+    trail.repeat(99, 7)  # of an act that is not kept any more
+
+
+def test_acts_that_do_nothing_are_counted_and_have_no_numbers() -> None:
+    made = core()
+    create(made, ADMIN)
+    item = requests.SendItem(ORDERS, PLAIN, Run.of([b"x"]))
+    made.ask(requests.Commit(0, [item]), owner=ADMIN)
+    for _ in range(5):
+        made.ask(requests.PurgeQueue(ORDERS), owner=ADMIN)
+    for label in ("x", "x", "y", "x", "x"):
+        made.ask(requests.SetQueue(ORDERS, {"label": label}), owner=ADMIN)
+    trail = made.manager.state.trail
+    assert [(act.what, act.times) for act in trail] == [
+        ("create queue", 1), ("purge", 5), ("set properties", 5),
+    ]  # fmt: skip
+    assert trail.next == 1 + 1 + 1 + 3
+    assert list(made.again().state.trail) == list(trail)
+
+
+def test_one_small_right_wipes_nothing_out() -> None:
+    """10,010 purges of an empty queue by one with `receive`; and as many changes by an owner."""
+    made = core()
+    create(made, ADMIN)
+    give = requests.SetRights("alice", ["receive", "set-properties"], "private$\\orders")
+    give.check()
+    made.ask(give, owner=ADMIN)
+    for at in range(10_010):
+        assert made.ask(requests.PurgeQueue(ORDERS), owner=ALICE) == 0
+        made.ask(requests.SetQueue(ORDERS, {"label": f"{at % 2}"}), owner=ALICE)
+    kept = list(made.manager.state.trail)
+    assert [(act.what, act.who) for act in kept[:2]] == [
+        ("create queue", "account:mq"), ("grant", "account:mq"),
+    ]  # fmt: skip
+    assert [(act.what, act.times) for act in kept[2:4]] == [
+        ("purge", 10_010), ("set properties", 10_010)
+    ]  # fmt: skip
+    assert len(kept) < 12
+
+
+def test_each_digest_covers_the_act_and_all_before_it() -> None:
+    made = core()
+    create(made, ADMIN)
+    made.step(Witnessed("operator", "local", "join", "BETA", "x"))
+    trail = made.manager.state.trail
+    first, second = trail
+    assert (first.before, second.before, trail.head) == (BEGIN, first.digest, second.digest)
+    for values in (
+        second._replace(result=""), second._replace(who="x"), second._replace(number=9),
+        second._replace(before=BEGIN),
+    ):  # fmt: skip
+        assert digest_act(values.before, *values[:7]) != second.digest
+    again = Trail()
+    for act in (first, second._replace(before=b"x" * 32), second._replace(number=3)):
+        again.note(act)
+    assert again.broken == 2
+    assert trail.broken == 0
+    other = Trail()
+    other.load(again.dump(), again.dump_chain())
+    assert (other.broken, other.head, list(other)) == (2, again.head, list(again))
+
+
+def test_what_older_versions_have_noted_has_no_digest_and_the_chain_begins_behind_it() -> None:
+    trail = Trail()
+    trail.load([[1, 5, "a", "local", "purge", "q", ""]])
+    (old,) = trail
+    assert (old.times, old.last_s, old.before, old.digest, trail.next) == (1, 5, b"", b"", 2)
+    old_record = b'["act",{"number":2,"at_s":6,"who":"a","where":"","what":"grant","about":"x"}]'
+    setup = decode(memoryview(b"\2\1" + old_record), 0)
+    assert isinstance(setup, Noted)
+    trail.note(Act(2, setup.at_s, setup.who, "", setup.what, "x", "", setup.before))
+    trail.note(Act(3, 7, "a", "", "revoke", "x", "", trail.head or BEGIN))
+    assert [bool(act.digest) for act in trail] == [False, False, True]
+    assert trail.broken == 0
 
 
 def test_long_names_are_cut() -> None:
@@ -176,22 +298,23 @@ def test_long_names_are_cut() -> None:
 def test_dead_letters_that_go_home_are_an_act_of_who_returns_them() -> None:
     made = core()
     create(made, ADMIN)
+    create(made, ADMIN, "n", transactional=False)
     before = len(told(made))
     plain = requests.SendItem(ORDERS, PLAIN, Run.of([b"new"]))
     back = replace(PLAIN, extension=marked(b"own", 2))
     home = requests.SendItem(ORDERS, back, Run.of([b"one", b"two"]))
     for request in (
         requests.Commit(0, [plain]), requests.Commit(0, [plain, home]),
-        requests.Send(0, [replace(home, bodies=Run.of([b"three"]))]),
+        requests.Send(0, [replace(home, destination=N, bodies=Run.of([b"three"]))]),
     ):  # fmt: skip
         assert not isinstance(made.ask(request, owner=ADMIN), OnceqError)
     made.ask(requests.Begin(1), owner=ADMIN)
     made.ask(requests.Send(1, [home]), owner=ADMIN)
     assert len(told(made)) == before + 2, "nothing has gone yet"
     made.ask(requests.Commit(1), owner=ADMIN)
-    assert [act[2:4] for act in told(made)[before:]] == [
-        ("return", f"{said} to DIRECT=OS:.\\private$\\orders")
-        for said in ("2 dead letters", "1 dead letter", "2 dead letters")
+    assert [(*act[4:6], act.times) for act in list(made.manager.state.trail)[before:]] == [
+        ("return", "2 dead letters to DIRECT=OS:.\\private$\\orders", 2),
+        ("return", "1 dead letter to DIRECT=OS:.\\private$\\n", 1),
     ]
 
 
@@ -199,13 +322,15 @@ def test_who_cannot_get_at_dead_letters_returns_none_whatever_he_sends() -> None
     """Or one who may only send would push the acts of others out of the trail."""
     made = core()
     create(made, ADMIN)
-    give = requests.SetRights("alice", ["send"], "private$\\orders")
-    give.check()
-    made.ask(give, owner=ADMIN)
+    create(made, ADMIN, "n", transactional=False)
+    for queue in ("private$\\orders", "private$\\n"):
+        give = requests.SetRights("alice", ["send"], queue)
+        give.check()
+        made.ask(give, owner=ADMIN)
     before = len(told(made))
     back = replace(PLAIN, extension=marked(b"own", 2))
     home = requests.SendItem(ORDERS, back, Run.of([b"one"]))
-    for request in (requests.Commit(0, [home]), requests.Send(0, [home])):
+    for request in (requests.Commit(0, [home]), requests.Send(0, [replace(home, destination=N)])):
         assert not isinstance(made.ask(request, owner=ALICE), OnceqError)
     assert len(told(made)) == before
 

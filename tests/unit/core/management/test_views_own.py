@@ -7,7 +7,8 @@ from typing import Any
 from onceq.core.inputs.inputs import OwnerCame
 from onceq.model import requests
 from onceq.model.rights import Actor, ActorKind
-from tests.unit.core.alone import Core
+from onceq.model.views.pages import Page
+from tests.unit.core.alone import WAITS, Core
 from tests.unit.core.rights.somebody import (
     ALICE,
     BOB,
@@ -23,9 +24,11 @@ from tests.unit.core.rights.somebody import (
 
 
 def looked(made: Core, what: str, owner: int, name: str = "") -> list[Any]:
-    found = made.ask(requests.Look(what, name), owner=owner)
-    assert isinstance(found, list), found
-    return found
+    found: Any = made.ask(requests.Look(what, name), owner=owner)
+    while found is WAITS:
+        made.pass_time(0)
+        found = made.answers.get(made.asked, WAITS)
+    return list(found.views if isinstance(found, Page) else found)
 
 
 def two() -> Core:
@@ -42,10 +45,31 @@ def test_queues_are_listed_as_far_as_one_may_look_at_them() -> None:
     assert looked(made, "queues", ALICE) == []
     grant(made, "get-properties", KEY)
     assert [queue["path"] for queue in looked(made, "queues", ALICE)] == [KEY]
-    assert [queue["path"] for queue in looked(made, "queues-behind", ALICE, "0")] == [KEY]
     grant(made, "monitor")
     assert [queue["path"] for queue in looked(made, "queues", ALICE)] == everything
     assert denied(made.ask(requests.Look("queues"), owner=STRANGER))
+
+
+def test_a_name_is_explained_as_far_as_one_may_see() -> None:
+    """Nobody learns by asking which queues there are, or where other managers are."""
+    made = two()
+    far = "DIRECT=OS:FAR\\private$\\q"
+
+    def told(owner: int) -> list[tuple[str, str, str]]:
+        found: list[Any] = []
+        for name in (KEY, "private$\\no", far):
+            said = made.ask(requests.Look("explain-name", name), owner=owner)
+            assert isinstance(said, list)
+            found += said
+        return [(one["leads_to"], one["queue"], one["address"]) for one in found]
+
+    assert told(ALICE) == [("here", "", ""), ("here", "", ""), ("elsewhere", "private$\\q", "")]
+    grant(made, "get-properties", KEY)
+    assert told(ALICE)[0] == ("here", KEY, "")
+    assert told(RUNS) == [
+        ("here", KEY, ""), ("nobody", "", ""), ("elsewhere", "private$\\q", "FAR:1801"),
+    ]  # fmt: skip
+    assert denied(made.ask(requests.Look("explain-name", far), owner=STRANGER))
 
 
 def test_a_page_of_queues_is_not_empty_because_others_fill_it() -> None:
@@ -54,7 +78,7 @@ def test_a_page_of_queues_is_not_empty_because_others_fill_it() -> None:
         create(made, RUNS, f"n{number:03}")
     create(made, RUNS, "wanted")
     grant(made, "get-properties", "private$\\wanted")
-    found = looked(made, "queues-behind", ALICE, "0")
+    found = looked(made, "queues", ALICE)
     assert [queue["path"] for queue in found] == ["private$\\wanted"]
 
 
@@ -63,8 +87,8 @@ def test_who_is_no_monitor_sees_the_grants_that_mean_him() -> None:
     grant(made, "send", KEY)
     grant(made, "peek", KEY, who="certificate:b*")
     grant(made, "get-properties", KEY, who="*")
-    assert [one["who"] for one in looked(made, "rights", ALICE)] == ["account:alice", "*"]
-    assert [one["who"] for one in looked(made, "rights", BOB)] == ["certificate:b*", "*"]
+    assert [one["who"] for one in looked(made, "rights", ALICE)] == ["*", "account:alice"]
+    assert [one["who"] for one in looked(made, "rights", BOB)] == ["*", "certificate:b*"]
     assert len(looked(made, "rights", RUNS)) == 3
     assert denied(made.ask(requests.Look("rights", KEY), owner=BOB)), "of one queue: get-rights"
     grant(made, "get-rights", KEY, who="certificate:bob")

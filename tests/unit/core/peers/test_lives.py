@@ -10,7 +10,7 @@ from onceq.core.decision import Decision, Notice
 from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.duplicate_identity import MORE
-from onceq.core.peers.lives import ORDINAL_MAX, next_stream
+from onceq.core.peers.lives import ENTROPY_BYTES, ORDINAL_MAX, next_stream
 from onceq.core.state.life_table import Lives
 from onceq.core.state.queues import TRANSACTIONAL_LANE
 from onceq.core.state.records import Change
@@ -56,6 +56,7 @@ def core() -> Life:
 def restarted(core: Core, wall_s: int, entropy: bytes) -> Manager:
     other = Manager(IDENTITY, Settings())
     now = Now(wall_s * 1_000_000, 1)
+    entropy = entropy.ljust(ENTROPY_BYTES, b"\0")
     other.recover(now, None, core.records, core.manager.position, entropy=entropy)
     return other
 
@@ -65,8 +66,8 @@ def restarted(core: Core, wall_s: int, entropy: bytes) -> Manager:
 
 def test_a_stamp_is_the_clock_and_never_below_the_last(core: Life) -> None:
     assert core.manager.state.stamp == WALL_S + 1
-    assert restarted(core, WALL_S + 500, bytes(24)).state.stamp == WALL_S + 500
-    assert restarted(core, WALL_S - 9_000, bytes(24)).state.stamp == WALL_S + 2
+    assert restarted(core, WALL_S + 500, bytes(ENTROPY_BYTES)).state.stamp == WALL_S + 500
+    assert restarted(core, WALL_S - 9_000, bytes(ENTROPY_BYTES)).state.stamp == WALL_S + 2
 
 
 def test_two_copies_that_start_in_one_second_differ(core: Life) -> None:
@@ -350,7 +351,7 @@ def test_a_stream_of_an_earlier_life_of_ours_is_nothing_strange(core: Life) -> N
     acked(core, outgoing.stream)
     assert core.clashes == []
     other = Life()
-    other.manager = restarted(core, WALL_S + 60, bytes(24))
+    other.manager = restarted(core, WALL_S + 60, bytes(ENTROPY_BYTES))
     other.records = core.records
     waiting(other)
     next(iter(other.manager.state.outgoing.values())).transmitted[TRANSACTIONAL_LANE] = 1
@@ -362,7 +363,7 @@ def test_more_of_a_stream_of_an_earlier_life_than_was_sent_is_of_another_copy(co
     waiting(core)
     (outgoing,) = core.manager.state.outgoing.values()
     other = Life()
-    other.manager = restarted(core, WALL_S + 60, bytes(24))
+    other.manager = restarted(core, WALL_S + 60, bytes(ENTROPY_BYTES))
     other.records = core.records
     waiting(other)
     acked(other, outgoing.stream)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -298,6 +299,26 @@ def test_allow_peek_is_for_transactions(core: Core) -> None:
     place = 1 + (7 << 56)
     refused = core.ask(requests.Receive(Q, lookup=place, allow_peek=True))
     assert isinstance(refused, InvalidParameter)
+
+
+def places(core: Core, *values: Any, **more: Any) -> list[int]:
+    handed = core.ask(requests.Receive(Q, *values, **more))
+    assert isinstance(handed, Handed)
+    return list(handed.lookups)
+
+
+def test_allow_peek_shows_all_that_was_taken(core: Core) -> None:
+    """Finding K12: of several it noted the first only."""
+    send(core, b"a", b"b", b"c", b"d")
+    everything = places(core, count_max=9, peek=True)
+    core.ask(requests.Begin(1))
+    assert places(core, 1, 3, allow_peek=True) == everything[:3]
+    assert places(core, count_max=9, peek=True) == everything
+    core.ask(requests.Abort(1))
+    assert not any(queue.shown for queue in core.manager.state.queues.values())
+    core.ask(requests.Begin(2))
+    core.ask(requests.Receive(Q, 2, 3))
+    assert places(core, count_max=9, peek=True) == everything[3:]
 
 
 def test_the_time_that_ran_out_under_a_lock_counts_at_once_at_the_abort(core: Core) -> None:

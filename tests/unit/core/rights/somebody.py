@@ -10,7 +10,7 @@ from onceq.model import requests
 from onceq.model.message import PLAIN
 from onceq.model.rights import NOBODY, Actor, ActorKind
 from onceq.model.run import LENGTH_TYPE, Run
-from onceq.model.xid import Xid
+from onceq.model.xid import TAG_BYTES, Xid
 from tests.unit.core.alone import Core
 
 RUNS = 1
@@ -34,8 +34,8 @@ def core() -> Core:
     return made
 
 
-def create(made: Core, owner: int, name: str = "orders") -> object:
-    request = requests.CreateQueue({"name": name, "transactional": True})
+def create(made: Core, owner: int, name: str = "orders", *, transactional: bool = True) -> object:
+    request = requests.CreateQueue({"name": name, "transactional": transactional})
     request.check()
     request.instance = name.encode().ljust(16, b"\0")
     return made.ask(request, owner=owner)
@@ -46,6 +46,13 @@ def grant(made: Core, words: str, pattern: str = "", *, who: str = "alice", take
     request = requests.SetRights(who, words.split(","), pattern, take)
     request.check()
     return made.ask(request, owner=owner)
+
+
+def attempt(made: Core, owner: int, prefix: bytes, token: bytes) -> bytes:
+    """The identifier of an attempt at a batch that somebody begins."""
+    found = made.ask(requests.BeginAttempt(prefix, drawn=token * TAG_BYTES), owner=owner)
+    assert isinstance(found, bytes)
+    return found
 
 
 def denied(answer: object) -> bool:

@@ -17,7 +17,16 @@ from onceq.model.branch import Decision, Join, Leave, Vote
 from onceq.model.requests import Request
 from onceq.model.results import Sent
 from onceq.model.rights import Actor, ActorKind
-from onceq.model.xid import TAG_BYTES, Xid, anchor_xid, group_prefix, group_xid, xid_by_row
+from onceq.model.views.pages import Page
+from onceq.model.xid import (
+    TAG_BYTES,
+    Xid,
+    anchor_xid,
+    group_prefix,
+    group_xid,
+    make_gtrid,
+    xid_by_row,
+)
 from tests.unit.core.alone import IDENTITY, Core
 from tests.unit.core.rights.somebody import (
     ALICE,
@@ -27,6 +36,7 @@ from tests.unit.core.rights.somebody import (
     RUNS,
     STRANGER,
     XID,
+    attempt,
     core,
     denied,
     grant,
@@ -44,20 +54,22 @@ def come(made: Core, **who: str) -> None:
 def looked(made: Core, what: str, owner: int = RUNS) -> list[Any]:
     """What is shown to an owner."""
     found = made.ask(requests.Look(what), owner=owner)
-    assert isinstance(found, list)
-    return found
+    return list(found.views) if isinstance(found, Page) else found  # type: ignore[return-value]
 
 
-def decided(made: Core, owner: int, gtrid: bytes = b"shared") -> None:
+SHARED = make_gtrid(IDENTITY.guid, 1)
+
+
+def decided(made: Core, owner: int) -> None:
     """A commit that a partner is to be told of; whoever has committed is telling it."""
     grant(made, "send", KEY)
     made.ask(requests.Begin(1), owner=owner)
     made.ask(requests.Send(1, [item()]), owner=owner)
-    made.ask(requests.Enlist(1, gtrid, "partner"), owner=owner)
+    made.ask(requests.Enlist(1, "partner", drawn=b"\1"), owner=owner)
     assert isinstance(made.ask(requests.Commit(1), owner=owner), Sent)
 
 
-ENDS_TELLING = [requests.LeaveDecision(b"shared"), requests.DecisionDone(b"shared")]
+ENDS_TELLING = [requests.LeaveDecision(SHARED), requests.DecisionDone(SHARED)]
 
 
 @pytest.mark.parametrize("request_", ENDS_TELLING, ids=lambda v: type(v).__name__)
@@ -68,10 +80,10 @@ def test_who_has_decided_says_when_it_is_told(request_: Request, decides: int) -
     come(made, bob="bob")
     decided(made, decides)
     assert denied(made.ask(request_, owner=BOB))
-    assert made.ask(requests.AskDecision(b"shared"), owner=BOB) is Decision.OPEN
+    assert made.ask(requests.AskDecision(SHARED), owner=BOB) is Decision.OPEN
     assert not denied(made.ask(request_, owner=decides))
     left = Decision.ABORTED if isinstance(request_, requests.DecisionDone) else Decision.COMMITTED
-    assert made.ask(requests.AskDecision(b"shared"), owner=BOB) is left
+    assert made.ask(requests.AskDecision(SHARED), owner=BOB) is left
 
 
 def test_an_operator_ends_the_decision_of_another() -> None:
@@ -79,9 +91,9 @@ def test_an_operator_ends_the_decision_of_another() -> None:
     come(made, bob="bob")
     decided(made, ALICE)
     grant(made, "monitor", who="bob")
-    assert denied(made.ask(requests.DecisionDone(b"shared"), owner=BOB))
+    assert denied(made.ask(requests.DecisionDone(SHARED), owner=BOB))
     grant(made, "operate", who="bob")
-    assert not denied(made.ask(requests.DecisionDone(b"shared"), owner=BOB))
+    assert not denied(made.ask(requests.DecisionDone(SHARED), owner=BOB))
 
 
 def test_of_a_decision_that_is_not_there_everybody_may_say_that_it_is_done() -> None:
@@ -97,17 +109,17 @@ def test_a_decision_is_of_the_same_one_after_a_restart() -> None:
     decided(made, ALICE)
     made.manager = made.again()
     come(made, alice="alice", bob="carol")
-    assert [view.gtrid for view in looked(made, "decisions", ALICE)] == ["shared"]
+    assert [view.gtrid for view in looked(made, "decisions", ALICE)] == [SHARED.decode()]
     assert looked(made, "decisions", BOB) == []
-    assert denied(made.ask(requests.DecisionDone(b"shared"), owner=BOB))
-    assert not denied(made.ask(requests.DecisionDone(b"shared"), owner=ALICE))
+    assert denied(made.ask(requests.DecisionDone(SHARED), owner=BOB))
+    assert not denied(made.ask(requests.DecisionDone(SHARED), owner=ALICE))
 
 
 def by_row(made: Core, owner: int, *items: requests.SendItem) -> Xid:
     """A promise, with no work of its own if nothing is sent, which decides for a partner."""
     xid = xid_by_row(IDENTITY.guid, 1, "sqlite:x")
     made.ask(requests.Begin(1), owner=owner)
-    made.ask(requests.Enlist(1, b"shared", "partner"), owner=owner)
+    made.ask(requests.Enlist(1, "partner", drawn=b"\1"), owner=owner)
     assert not isinstance(made.ask(requests.Promise(1, xid, items), owner=owner), OnceqError)
     return xid
 
@@ -127,8 +139,8 @@ def test_a_branch_that_decides_for_others_is_decided_by_who_has_promised_it(
     assert denied(made.ask(verb(xid), owner=BOB))
     assert not isinstance(made.ask(verb(xid), owner=ALICE), OnceqError)
     if verb is requests.CommitBranch:
-        assert denied(made.ask(requests.DecisionDone(b"shared"), owner=BOB))
-        assert not denied(made.ask(requests.DecisionDone(b"shared"), owner=ALICE))
+        assert denied(made.ask(requests.DecisionDone(SHARED), owner=BOB))
+        assert not denied(made.ask(requests.DecisionDone(SHARED), owner=ALICE))
 
 
 def test_who_is_at_work_is_not_made_to_leave_it_to_others() -> None:
@@ -157,7 +169,7 @@ def test_what_an_operator_commits_by_hand_is_decided_for_who_has_promised_it() -
     made = core()
     xid = by_row(made, ALICE)
     assert not isinstance(made.ask(requests.CommitBranch(xid, by_hand=True)), OnceqError)
-    assert not denied(made.ask(requests.DecisionDone(b"shared"), owner=ALICE))
+    assert not denied(made.ask(requests.DecisionDone(SHARED), owner=ALICE))
 
 
 PREFIX = group_prefix(IDENTITY.guid, b"a" * TAG_BYTES)
@@ -166,7 +178,7 @@ THERE = bytes(range(16))
 
 def anchor(made: Core, owner: int) -> Xid:
     """A branch with nothing in it, which stands for those at another queue manager."""
-    xid = anchor_xid(PREFIX, b"b" * TAG_BYTES, THERE)
+    xid = anchor_xid(attempt(made, owner, PREFIX, b"b"), THERE)
     made.ask(requests.StartBranch(1, xid), owner=owner)
     assert made.ask(requests.PrepareBranch(xid, 1), owner=owner) is Vote.PREPARED
     return xid
@@ -196,7 +208,7 @@ def test_a_batch_is_given_up_ahead_of_time_for_oneself(gives_up: int) -> None:
     come(made, bob="bob")
     grant(made, "send", KEY)
     made.ask(requests.RollbackGroup(PREFIX, final=True), owner=gives_up)
-    xid = group_xid(PREFIX, b"b" * TAG_BYTES, "x")
+    xid = group_xid(attempt(made, ALICE, PREFIX, b"b"), "x")
     made.ask(requests.StartBranch(1, xid), owner=ALICE)
     made.ask(requests.Send(1, [item()]), owner=ALICE)
     answer = made.ask(requests.PrepareBranch(xid, 1), owner=ALICE)
@@ -231,7 +243,7 @@ def test_versions_are_shown_to_whose_application_it_is() -> None:
     assert shown(ALICE) == ["job"]
     assert shown(BOB) == []
     grant(made, "monitor", who="bob")
-    assert shown(BOB) == ["other", "job"]
+    assert shown(BOB) == ["job", "other"]
 
 
 def test_who_may_not_prepare_a_branch_does_not_doom_it() -> None:

@@ -24,6 +24,7 @@ from onceq.model.requests import Access, PickBy, Request, Steer
 from onceq.model.results import Opened, Sent
 from onceq.model.rights import OWNS, Actor, ActorKind
 from onceq.model.views.branches import GroupResult
+from onceq.model.views.pages import Page
 from onceq.model.views.ranges import RangeAsked
 from onceq.model.views.rights import GrantView, RightView
 from onceq.model.xid import (
@@ -208,7 +209,7 @@ def test_an_administration_queue_that_is_asked_for_nothing_needs_no_right() -> N
     made = core()
     grant(made, "send", KEY)
     silent = replace(item(), properties=replace(PLAIN, admin_queue=".\\private$\\boss"))
-    assert not isinstance(made.ask(requests.Send(0, [silent]), owner=ALICE), OnceqError)
+    assert not isinstance(made.ask(requests.Commit(0, [silent]), owner=ALICE), OnceqError)
 
 
 @pytest.mark.parametrize("gone", ["send", "receive"])
@@ -391,8 +392,10 @@ def test_who_may_give_rights_gives_only_what_he_has() -> None:
 def test_grants_are_shown_and_explained() -> None:
     made = core()
     grant(made, "send", KEY)
-    assert made.ask(requests.Look("rights")) == [GrantView("account:alice", ("send",), KEY)]
-    assert made.ask(requests.Look("rights", "private$\\stock")) == []
+    assert made.ask(requests.Look("rights")) == Page(
+        (GrantView("account:alice", ("send",), KEY),), "", 1
+    )
+    assert made.ask(requests.Look("rights", "private$\\stock")) == Page((), "", 0)
     asked = requests.ExplainRight("", "send", KEY)
     asked.check()
     found = made.ask(asked, owner=ALICE)

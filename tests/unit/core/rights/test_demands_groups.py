@@ -11,14 +11,25 @@ from typing import Any
 import pytest
 
 from onceq.core.inputs.inputs import OwnerCame
-from onceq.errors import DuplicateBranch, OnceqError, UsageError
+from onceq.errors import GroupIncomplete, OnceqError, RolledBack, UnknownBranch, UsageError
 from onceq.model import requests
 from onceq.model.branch import Decision, Vote
+from onceq.model.results import Sent
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.views.branches import GroupResult
-from onceq.model.xid import TAG_BYTES, Xid, anchor_xid, group_prefix, group_xid
+from onceq.model.xid import TAG_BYTES, Xid, anchor_xid, attempt_of, group_prefix, group_xid
 from tests.unit.core.alone import IDENTITY, Core
-from tests.unit.core.rights.somebody import ALICE, BOB, KEY, RUNS, core, denied, grant, item
+from tests.unit.core.rights.somebody import (
+    ALICE,
+    BOB,
+    KEY,
+    RUNS,
+    attempt,
+    core,
+    denied,
+    grant,
+    item,
+)
 
 PREFIX = group_prefix(IDENTITY.guid, b"a" * TAG_BYTES)
 THERE = bytes(range(16))
@@ -35,7 +46,7 @@ def two() -> Core:
 
 def part(made: Core, owner: int, token: bytes = b"b", name: str = "x") -> Xid:
     """A prepared branch of the batch."""
-    xid = group_xid(PREFIX, token * TAG_BYTES, name)
+    xid = group_xid(attempt(made, owner, PREFIX, token), name)
     assert vote(made, owner, xid) is Vote.PREPARED
     return xid
 
@@ -68,7 +79,7 @@ def test_what_another_prepares_in_a_batch_does_not_keep_it_from_being_committed(
     if works:
         foreign = part(made, BOB, b"c")
     else:
-        foreign = anchor_xid(PREFIX, b"c" * TAG_BYTES, THERE)
+        foreign = anchor_xid(attempt(made, BOB, PREFIX, b"c"), THERE)
         assert vote(made, BOB, foreign, works=False) is Vote.PREPARED
     own, lost = part(made, ALICE), part(made, ALICE, b"d")
     answer = commit(made, ALICE, own)
@@ -107,7 +118,8 @@ def test_a_batch_is_given_up_by_whose_it_is_and_by_who_runs_the_manager() -> Non
 def test_a_branch_of_a_batch_elsewhere_is_decided_by_whoever_may_do_its_work() -> None:
     """It has a coordinator, and whoever recovers brings it to what that has decided."""
     made = two()
-    far = group_xid(group_prefix(THERE, b"a" * TAG_BYTES), b"b" * TAG_BYTES, "x")
+    prefix = group_prefix(THERE, b"a" * TAG_BYTES)
+    far = group_xid(attempt_of(prefix, b"b" * TAG_BYTES, "", b"theirs"), "x")
     assert vote(made, ALICE, far) is Vote.PREPARED
     assert not isinstance(made.ask(requests.CommitBranch(far), owner=BOB), OnceqError)
 
@@ -115,10 +127,10 @@ def test_a_branch_of_a_batch_elsewhere_is_decided_by_whoever_may_do_its_work() -
 def test_nobody_prepares_in_the_attempt_of_another() -> None:
     """Its parts at other queue managers would be told to wait as long as that is there."""
     made = two()
-    anchor = anchor_xid(PREFIX, b"b" * TAG_BYTES, THERE)
+    anchor = anchor_xid(attempt(made, ALICE, PREFIX, b"b"), THERE)
     assert vote(made, ALICE, anchor, works=False) is Vote.PREPARED
     for name in ("x", f"for.{bytes(16).hex()}"):
-        foreign = group_xid(PREFIX, b"b" * TAG_BYTES, name)
+        foreign = group_xid(anchor.gtrid, name)
         assert isinstance(vote(made, BOB, foreign), OnceqError)
     part(made, BOB, b"c")
     assert made.ask(requests.AskDecision(anchor.gtrid), owner=ALICE) is Decision.OPEN
@@ -126,16 +138,55 @@ def test_nobody_prepares_in_the_attempt_of_another() -> None:
     assert made.ask(requests.AskDecision(anchor.gtrid), owner=ALICE) is Decision.ABORTED
 
 
-def test_nobody_decides_an_attempt_of_another_under_its_identifier() -> None:
-    """Its parts elsewhere would be committed, and nothing of it here."""
+@pytest.mark.parametrize("name", ["x", f"for.{THERE.hex()}"])
+def test_nobody_decides_what_another_has_rolled_back(name: str) -> None:
+    """Parts of it wait elsewhere, and there its identifier is shown: they would be committed."""
     made = two()
-    anchor = anchor_xid(PREFIX, b"b" * TAG_BYTES, THERE)
+    anchor = anchor_xid(attempt(made, ALICE, PREFIX, b"b"), THERE)
     assert vote(made, ALICE, anchor, works=False) is Vote.PREPARED
-    made.ask(requests.Begin(1), owner=BOB)
-    answer = made.ask(requests.Enlist(1, anchor.gtrid, "partner"), owner=BOB)
-    assert isinstance(answer, DuplicateBranch)
-    made.ask(requests.Commit(1), owner=BOB)
-    assert made.ask(requests.AskDecision(anchor.gtrid), owner=ALICE) is Decision.OPEN
+    assert made.ask(requests.RollbackGroup(PREFIX), owner=ALICE) == 1
+    for owner in (BOB, RUNS):
+        foreign = group_xid(anchor.gtrid, name)
+        answer = made.ask(requests.StartBranch(1, foreign), owner=owner)
+        assert isinstance(answer, RolledBack)
+        answer = made.ask(requests.PrepareBranch(foreign, 1), owner=owner)
+        assert isinstance(answer, UnknownBranch)
+        assert isinstance(commit(made, owner, foreign, app="mine"), GroupIncomplete)
+    assert made.ask(requests.AskDecision(anchor.gtrid), owner=ALICE) is Decision.ABORTED
+    assert vote(made, ALICE, anchor, works=False) is Vote.PREPARED
+
+
+def test_nobody_makes_the_identifier_of_an_attempt_up() -> None:
+    """Also not one of another manager's making, of another life, or as older versions had it."""
+    made = two()
+    token = b"b" * TAG_BYTES
+    for gtrid in (
+        PREFIX + b"A" * 13,
+        PREFIX + b"_" * 13,
+        PREFIX + b"0" * 12,
+        attempt_of(PREFIX, token, "account:alice", b"another life"),
+        attempt_of(PREFIX, token, "", bytes(32)),
+    ):
+        answer = made.ask(requests.StartBranch(1, group_xid(gtrid, "x")), owner=ALICE)
+        assert isinstance(answer, RolledBack), gtrid
+    mine = attempt_of(PREFIX, token, "account:alice", bytes(32))
+    assert made.ask(requests.StartBranch(1, group_xid(mine, "x")), owner=ALICE) is None
+
+
+def test_nobody_names_the_transaction_that_a_commit_decides() -> None:
+    """Each that decides for partners has an identifier of its own."""
+    made = two()
+    for owner in (ALICE, BOB):
+        made.ask(requests.Begin(1), owner=owner)
+    drawn = requests.Enlist(1, "partner", drawn=b"\5")
+    gtrid = made.ask(drawn, owner=ALICE)
+    assert isinstance(gtrid, bytes)
+    made.ask(requests.Abort(1), owner=ALICE)
+    other = made.ask(requests.Enlist(1, "partner", drawn=b"\6"), owner=BOB)
+    assert isinstance(other, bytes)
+    assert isinstance(made.ask(requests.Commit(1), owner=BOB), Sent)
+    assert made.ask(requests.AskDecision(gtrid), owner=ALICE) is Decision.ABORTED
+    assert made.ask(requests.AskDecision(other), owner=ALICE) is Decision.OPEN
 
 
 def test_who_owns_an_application_has_it_forgotten() -> None:

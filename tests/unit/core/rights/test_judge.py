@@ -7,15 +7,17 @@ from typing import Any
 
 from onceq.core.rights.judge import may_deliver
 from onceq.model.identity import guid_text
-from onceq.model.rights import NOBODY, Actor, ActorKind, Grant, Policy, Right
+from onceq.model.patterns import QueueName
+from onceq.model.policy import Policy
+from onceq.model.rights import NOBODY, Actor, ActorKind, Right, grant_of
 from tests.certificates import ALPHA, BETA
 
-ORDERS = "private$\\orders"
+ORDERS = QueueName("private$\\orders")
 
 
 def step() -> Any:
     policy = Policy()
-    policy.grant(Grant(f"peer:{guid_text(ALPHA)}", frozenset((Right.SEND,)), ORDERS))
+    policy.grant(grant_of(f"peer:{guid_text(ALPHA)}", [Right.SEND.value], ORDERS))
     return SimpleNamespace(state=SimpleNamespace(policy=policy))
 
 

@@ -71,18 +71,21 @@ class Line:
         """The core stays."""
 
 
-def both() -> tuple[Core, Core]:
-    """Alice has promised at one and decided at the other, and died before she told it; then both
-    have restarted, and she and Bob are there."""
+def both(promises: int = ALICE) -> tuple[Core, Core]:
+    """Alice has decided at one, and died before she told it to the other, where she, or Bob, has
+    promised; then both have restarted, and she and Bob are there."""
     here, there = core(), core()
+    there.step(OwnerCame(BOB, Actor(ActorKind.ACCOUNT, "bob")))
     for made in (here, there):
         grant(made, "send", KEY)
-    there.ask(requests.StartBranch(1, XID), owner=ALICE)
-    there.ask(requests.Send(1, [item()]), owner=ALICE)
-    assert there.ask(requests.PrepareBranch(XID, 1), owner=ALICE) is Vote.PREPARED
+    grant(there, "send", KEY, who="bob")
+    there.ask(requests.StartBranch(1, XID), owner=promises)
+    there.ask(requests.Send(1, [item()]), owner=promises)
+    assert there.ask(requests.PrepareBranch(XID, 1), owner=promises) is Vote.PREPARED
+    grant(there, "send", KEY, who="bob", take=True)
     here.ask(requests.Begin(1), owner=ALICE)
     here.ask(requests.Send(1, [item()]), owner=ALICE)
-    here.ask(requests.Enlist(1, GTRID, PARTNER), owner=ALICE)
+    here.ask(requests.Enlist(1, PARTNER, drawn=b"\5"), owner=ALICE)
     assert isinstance(here.ask(requests.Commit(1), owner=ALICE), Sent)
     for made in (here, there):
         made.step(OwnerGone(ALICE))
@@ -106,9 +109,20 @@ def test_who_has_decided_brings_it_to_its_end_with_the_rights_of_its_work() -> N
     assert here.ask(requests.AskDecision(GTRID)) is Decision.ABORTED, "nothing is on record"
 
 
-def test_a_right_that_was_taken_away_keeps_the_decision_until_it_is_back() -> None:
-    """If the branch were not even shown, its decision would be forgotten, and it rolled back."""
+def test_a_right_that_was_taken_away_breaks_no_promise() -> None:
+    """The promise was judged when it was made, and the decision relies on it (finding J2)."""
     here, there = both()
+    grant(there, "send", KEY, take=True)
+    report = recovery(here, there, ALICE).step(0.0)
+    assert (report.forgotten, report.clean) == ([GTRID], True)
+    assert there.present() == {"orders": 1}
+
+
+def test_a_right_at_the_promise_of_another_that_is_gone_keeps_the_decision_until_it_is_back() -> (
+    None
+):
+    """If the branch were not even shown, its decision would be forgotten, and it rolled back."""
+    here, there = both(promises=BOB)
     grant(there, "send", KEY, take=True)
     looks = recovery(here, there, ALICE)
     report = looks.step(0.0)

@@ -8,10 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from onceq.core.state import in_doubt_table
-from onceq.core.state.in_doubt_table import DOUBTS_QUEUE, Doubt, Doubts, Memories
+from onceq.core.state.in_doubt_table import ANYBODY, DOUBTS_QUEUE, Doubt, Doubts, Memories
 from onceq.core.state.queues import Progress
 from onceq.core.state.records import PUT_FINAL
 from tests.unit.core.effort import stays_the_same
+
+ONE, OTHER = (b"1" * 16,), (b"2" * 16,)
 
 
 def table() -> Doubts:
@@ -23,7 +25,7 @@ def table() -> Doubts:
 
 
 def streams(made: Doubts, outgoing: int) -> list[tuple[int, int]]:
-    return made.streams_of(outgoing, 0, 100)
+    return made.streams_of(outgoing, [ANYBODY], 0, 100)
 
 
 def test_found_by_message_by_place_and_by_outgoing_queue() -> None:
@@ -46,6 +48,7 @@ def test_what_is_gone_is_forgotten(count: int) -> None:
     assert {place for place in range(300) if made.at((1, 0, place))} == left
     made.forget(1, 0, 0, 1000)
     assert (len(made), streams(made, 20), made.unsettled(20), made.dump()) == (0, [], 0, [])
+    assert made.managers_of(20) == []
     assert made.hidden(20, 9) == []
 
 
@@ -66,10 +69,26 @@ def test_streams_are_asked_about_in_order_from_any_one_on() -> None:
     made = Doubts()
     for stream in (9, 3, 5, 7):
         made.add(stream, 2, Doubt(20, 1, 0, stream, False))
-    assert made.streams_of(20, 0, 2) == [(3, 2), (5, 2)]
-    assert made.streams_of(20, 6, 9) == [(7, 2), (9, 2)]
+    assert made.streams_of(20, [ANYBODY], 0, 2) == [(3, 2), (5, 2)]
+    assert made.streams_of(20, [ANYBODY], 6, 9) == [(7, 2), (9, 2)]
     made.forget(1, 0, 5, 1)
-    assert made.streams_of(20, 0, 2) == [(3, 2), (7, 2)]
+    assert made.streams_of(20, [ANYBODY], 0, 2) == [(3, 2), (7, 2)]
+
+
+def test_a_manager_is_asked_about_what_it_may_have_been_given() -> None:
+    made = Doubts()
+    for number, given in enumerate((ONE, (), ONE + OTHER, OTHER), start=1):
+        made.add(7, number, Doubt(20, 1, 0, number, False, given=given))
+    made.add(9, 1, Doubt(20, 1, 0, 9, False, given=OTHER))
+    assert set(made.managers_of(20)) == {*ONE, *OTHER, ANYBODY}
+    assert made.streams_of(20, ONE, 0, 9) == [(7, 4)]
+    assert made.streams_of(20, (*ONE, *OTHER), 0, 9) == [(7, 4), (9, 1)]
+    made.has_arrived((1, 0, 1))
+    made.forget(1, 0, 3, 1)
+    assert made.streams_of(20, ONE, 0, 9) == []
+    assert made.streams_of(20, [ANYBODY], 0, 9) == [(7, 4)]
+    made.forget(1, 0, 1, 9)
+    assert made.managers_of(20) == []
 
 
 def test_those_are_found_of_whom_nobody_will_tell() -> None:
@@ -91,7 +110,7 @@ def test_to_know_of_one_costs_by_none_of_the_others() -> None:
         def one() -> None:
             made.has_arrived((1, 0, count // 2))
             made.forget(1, 0, count // 3, 1)
-            made.streams_of(20, 0, 16)
+            made.streams_of(20, [ANYBODY], 0, 16)
             made.unsettled(20)
             made.hidden(20, 16)
 
@@ -102,9 +121,26 @@ def test_to_know_of_one_costs_by_none_of_the_others() -> None:
 
 def test_a_checkpoint_holds_all_of_it() -> None:
     made, again = table(), Doubts()
-    again.load(json.loads(json.dumps(made.dump())))
-    assert again.dump() == made.dump()
-    assert again.unsettled(20) == 4
+    made.add(9, 1, Doubt(20, 1, 0, 300, False, 0, ONE + OTHER))
+    rows, given = json.loads(json.dumps([made.dump(), made.dump_given()]))
+    again.load(rows, given, served=lambda _: ONE)
+    assert (again.dump(), again.dump_given()) == (made.dump(), made.dump_given())
+    assert again.unsettled(20) == 5
+    assert streams(again, 20) == [(7, 4)]
+    found = again.find(9, 1)
+    assert found is not None
+    assert found.given == ONE + OTHER
+
+
+@pytest.mark.parametrize("row", [[7, 1, 20, 1, 0, 101, 0], [7, 1, 20, 1, 0, 101, 0, PUT_FINAL]])
+def test_of_a_checkpoint_of_an_older_version_whoever_ever_served_the_queue_may_tell(
+    row: list[int],
+) -> None:
+    made = Doubts()
+    made.load([row], None, served={20: ONE}.__getitem__)
+    doubt = made.find(7, 1)
+    assert doubt is not None
+    assert (doubt.given, doubt.flags) == (ONE, row[7] if len(row) > 7 else 0)
 
 
 def test_both_tables_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

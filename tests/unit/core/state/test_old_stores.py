@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from onceq.core.state.snapshot import CHECKPOINT_VERSION_PLACES
+from onceq.core.state.state import UNNAMED
 from onceq.model import requests
 from onceq.model.results import Sent
 from onceq.model.views.looks import JOB
@@ -15,6 +16,11 @@ from tests.unit.core.alone import Core
 from tests.unit.core.state.old_stores import FOLDER, LATER, PREPARED, Store, made
 
 DELAYS = "delays-jobs-places.txt"
+UNNAMED_QUEUES = "unnamed-queues.txt"
+"""Of a manager that was asked by inquiries that named public queues by the number 0, in the
+checkpoint and in records (finding D1); the same was asked about ``private$\\q`` by its name."""
+WHOLES = "whole-transactions.txt"
+"""Its packets of transactions have no numbers (``test_transaction_survey.py``)."""
 
 
 @pytest.fixture
@@ -23,8 +29,8 @@ def kept() -> Store:
 
 
 def test_every_store_that_is_kept_is_read() -> None:
-    names = [path.name for path in FOLDER.iterdir()]
-    assert names == [DELAYS]
+    names = sorted(path.name for path in FOLDER.iterdir())
+    assert names == [DELAYS, UNNAMED_QUEUES, WHOLES]
     for name in names:
         Store.kept(name).recovered(Core())
 
@@ -63,3 +69,20 @@ def test_this_version_writes_a_store_that_it_reads() -> None:
     """So the next file that is kept can be made."""
     store = made()
     assert store.recovered(Core()).present() == Store.kept(DELAYS).recovered(Core()).present()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_was_noted_of_queues_without_a_name_is_not_read(*, whole: bool) -> None:
+    kept = Store.kept(UNNAMED_QUEUES)
+    parts = (kept.checkpoint, *(bytes(payload) for _, payload in kept.records))
+    assert sum(UNNAMED.encode() in part for part in parts) == 5
+    state = kept.recovered(Core(), whole=whole).manager.state
+    assert [key for _, key in state.progress] == [r"os:a\private$\q"]
+    assert {key for (_, key, _), _ in state.memories} == {r"os:a\private$\q"}
+    assert len(list(state.memories)) == (3 if whole else 2)
+    assert list(state.first_heard) == [b"P" * 16]
+
+
+def test_they_are_gone_from_the_next_checkpoint() -> None:
+    core = Store.kept(UNNAMED_QUEUES).recovered(Core())
+    assert UNNAMED.encode() not in b"".join(map(bytes, core.manager.snapshot().encode()))

@@ -102,7 +102,9 @@ changes = st.builds(
     st.none() | st.builds(TransactionId, guid, st.integers(1, (1 << 64) - 1)),
     u32, u32, u32,
     st.lists(moves, max_size=4), st.lists(puts, max_size=3), st.lists(advances, max_size=3),
-    st.lists(seens, max_size=3), st.lists(moveds, max_size=2), st.none() | marks,
+    st.lists(seens, max_size=3),
+    st.lists(st.tuples(st.integers(0, (1 << 64) - 1), u32), max_size=3),
+    st.lists(moveds, max_size=2), st.none() | marks,
 )  # fmt: skip
 
 
@@ -231,7 +233,7 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
 
 def test_a_newer_version_is_named() -> None:
     with pytest.raises(NewerFormat):
-        decode(memoryview(b"\x01\x09" + bytes(100)), 0)
+        decode(memoryview(b"\x01\x0a" + bytes(100)), 0)
 
 
 def test_who_has_read_stands_in_the_marks() -> None:
@@ -367,6 +369,18 @@ def test_records_from_before_there_were_lives_are_read() -> None:
     assert decode(raw, 0) == (old, [])
     old.advances[0].message = 9
     assert old.encode()[0][1] == 3
+
+
+def test_a_refusal_of_no_stream_is_damage() -> None:
+    raw = Change(5, refused=[(7, 1)]).encode()[0].replace(b"refused:0", b"refused:x")
+    with pytest.raises(DamagedRecord, match="makes no sense"):
+        decode(memoryview(raw), 0)
+
+
+def test_refusals_of_an_earlier_version_stay_identifiers() -> None:
+    """It kept them among the identifiers of messages; nothing is done with these any more."""
+    old = Change(5, seen=[Seen(b"A" * 16, "refused:0000000000000007", array("I", [1]))])
+    assert decode(memoryview(old.encode()[0]), 0) == (old, [])
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,14 @@ from tests.unit.core.alone import IDENTITY
 SOURCE, KEY = b"S" * 16, "os:a\\private$\\q"
 
 
+def test_of_too_many_refusals_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "REFUSALS_MAX", 3)
+    made = State(IDENTITY)
+    for number in (1, 2, 3, 1, 4):
+        made.apply(Change(1_000, refused=[(7, number)]), 0, [])
+    assert list(made.refused) == [(7, 3), (7, 1), (7, 4)]
+
+
 def test_of_too_many_identifiers_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "DUPLICATE_IDS_MAX", 3)
     made = State(IDENTITY)

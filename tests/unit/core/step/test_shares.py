@@ -19,7 +19,7 @@ from onceq.model.rights import Actor, ActorKind
 from onceq.model.time import FOR_EVER_US
 from onceq.model.xid import TAG_BYTES, anchor_xid, group_prefix
 from tests.unit.core.alone import IDENTITY, Core
-from tests.unit.core.rights.somebody import ALICE, BOB, KEY, ORDERS, RUNS, core, grant
+from tests.unit.core.rights.somebody import ALICE, BOB, KEY, ORDERS, RUNS, attempt, core, grant
 
 MOST = 6
 PREFIX = group_prefix(IDENTITY.guid, b"a" * TAG_BYTES)
@@ -28,16 +28,16 @@ Fill = Callable[[Core, int, int], object]
 
 
 def _anchor(made: Core, owner: int, number: int) -> object:
-    token = (owner * 100 + number).to_bytes(TAG_BYTES, "big")
-    xid = anchor_xid(PREFIX, token, bytes(16))
+    token = bytes((owner * 10 + number,))
+    xid = anchor_xid(attempt(made, owner, PREFIX, token), bytes(16))
     made.ask(requests.StartBranch(number, xid), owner=owner)
     return made.ask(requests.PrepareBranch(xid, number), owner=owner)
 
 
 def decide(made: Core, owner: int, number: int) -> object:
     made.ask(requests.Begin(number), owner=owner)
-    gtrid = b"%d-%d" % (owner, number)
-    answer = made.ask(requests.Enlist(number, gtrid, "partner"), owner=owner)
+    drawn = b"%d-%d" % (owner, number)
+    answer = made.ask(requests.Enlist(number, "partner", drawn=drawn), owner=owner)
     made.ask(requests.Commit(number), owner=owner)
     return answer
 

@@ -57,7 +57,11 @@ BY_HAND: dict[Phase, type[OnceqError]] = {
 def branch_in(phase: Phase) -> Core:
     """A manager with a branch in that phase, which sends a message."""
     core = Core()
-    core.ask(requests.CreateQueue(properties=QueueProperties("q"), instance=b"I" * 16))
+    core.ask(
+        requests.CreateQueue(
+            properties=QueueProperties("q", transactional=True), instance=b"I" * 16
+        )
+    )
     core.ask(requests.StartBranch(TX, XID))
     sent = requests.SendItem("DIRECT=OS:.\\private$\\q", Properties(), Run.of([b"m"]))
     core.ask(requests.Send(TX, (sent,)))

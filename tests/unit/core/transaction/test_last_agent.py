@@ -193,7 +193,7 @@ def promised_with_others(core: Core, *items: requests.SendItem) -> Promised:
     """A transaction that a row decides, and two others follow."""
     core.ask(requests.Begin(3))
     for name in ("one", "two"):
-        assert core.ask(requests.Enlist(3, OTHERS, name)) is None
+        assert core.ask(requests.Enlist(3, name, drawn=b"\x4d")) == OTHERS
     promised = core.ask(requests.Promise(3, XID, items))
     assert isinstance(promised, Promised)
     return promised
@@ -229,9 +229,9 @@ def test_others_follow_what_the_row_has_decided(core: Core) -> None:
 
 def test_others_are_undone_with_the_branch(core: Core) -> None:
     promised_with_others(core, item())
-    assert isinstance(core.ask(requests.Enlist(3, OTHERS, "three")), TransactionOver)
+    assert isinstance(core.ask(requests.Enlist(3, "three")), TransactionOver)
     core.ask(requests.Begin(4))
-    assert isinstance(core.ask(requests.Enlist(4, OTHERS, "one")), DuplicateBranch)
+    assert isinstance(core.ask(requests.Enlist(4, "one", drawn=b"\x4d")), DuplicateBranch)
     assert core.ask(requests.RollbackBranch(XID)) is None
     assert decided(core) is Decision.ABORTED
     promised_with_others(core)

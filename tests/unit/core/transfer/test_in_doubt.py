@@ -22,7 +22,7 @@ from onceq.model.classes import MessageClass
 from onceq.model.message import Acknowledge, Journal, Properties
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.arrived import cut
-from onceq.packet.settle import Inquiry, Memory, settlement
+from onceq.packet.settle import Memory, settlement
 from tests.unit.core.alone import IDENTITY, WALL_S, Core, turned_away
 
 ELSEWHERE = r"PRIVATE=5a5a5a5a-0000-0000-0000-000000000001\00000001"
@@ -71,11 +71,13 @@ def asking(patch: pytest.MonkeyPatch, room: list[int]) -> list[int]:
     """The streams that are asked about; for so many packets there is room."""
     asked: list[int] = []
 
-    def post(step: Step, peer: Peer, said: Inquiry) -> bool:
+    def post(
+        step: Step, peer: Peer, outgoing: OutgoingQueue, streams: tuple[tuple[int, int], ...]
+    ) -> bool:
         if not room[0]:
             return False
         room[0] -= 1
-        asked.extend(stream for stream, _ in said.streams)
+        asked.extend(stream for stream, _ in streams)
         return True
 
     patch.setattr(in_doubt, "post", post)
@@ -171,8 +173,9 @@ def test_of_very_many_streams_a_step_asks_about_some(monkeypatch: pytest.MonkeyP
     assert len(asked) == 5
     for _ in range(3):
         core.pass_time(NO_ROOM_S)
-    everything = [stream for stream, _ in core.manager.state.doubts.streams_of(
-        outgoing_of(core).number, 0, 99)]  # fmt: skip
+    doubts, number = core.manager.state.doubts, outgoing_of(core).number
+    streams = doubts.streams_of(number, doubts.managers_of(number), 0, 99)
+    everything = [stream for stream, _ in streams]
     assert asked[:12] == everything
     assert outgoing_of(core).inquiries.goes_on == 0
 

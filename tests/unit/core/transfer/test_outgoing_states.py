@@ -9,6 +9,7 @@ from onceq.model import requests
 from onceq.model.message import Properties
 from onceq.model.requests import Steer, SteerOutgoing
 from onceq.model.run import Run
+from onceq.model.views.pages import Page
 from onceq.model.views.queues import OutgoingView
 from tests.unit.core.alone import Core
 
@@ -39,9 +40,9 @@ def steer(core: Core, action: Steer, name: str = "") -> None:
 
 def seen(core: Core) -> str:
     """The state that an operator sees."""
-    views = core.ask(requests.Look("outgoing"))
-    assert isinstance(views, list)
-    (view,) = views
+    page = core.ask(requests.Look("outgoing"))
+    assert isinstance(page, Page)
+    (view,) = page.views
     assert isinstance(view, OutgoingView)
     return view.state
 

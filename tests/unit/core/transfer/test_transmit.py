@@ -15,12 +15,15 @@ from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, lookup_id
 from onceq.model import requests
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
-from onceq.model.message import PLAIN
+from onceq.model.message import PLAIN, Properties
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.settings import Settings
 from onceq.packet.acks import final_acks, order_ack
-from onceq.packet.arrived import cut
-from tests.unit.core.alone import IDENTITY, Core
+from onceq.packet.address import Address
+from onceq.packet.arrived import FINAL_ACK, ORDER_ACK, cut
+from onceq.packet.encode import encode_run
+from onceq.packet.templates import template
+from tests.unit.core.alone import IDENTITY, WALL_S, Core
 from tests.unit.core.effort import stays_the_same
 
 PEER = b"P" * 16
@@ -179,3 +182,67 @@ def test_an_order_acknowledgment_passes_over_what_waits_for_its_end() -> None:
         return partial(core.step, inputs.Arrived(1, arrived))
 
     stays_the_same(make, small=1, large=8)
+
+
+class Receiver(Core):
+    """A core that is sent to over two sessions; what leaves on each, in order."""
+
+    def __post_init__(self) -> None:
+        self.left: list[tuple[int, int]] = []
+        super().__post_init__()
+
+    def kept(self, decision: Decision) -> None:
+        super().kept(decision)
+        for action in decision.actions:
+            if isinstance(action, Transmit):
+                pieces = (
+                    bytes(piece) if isinstance(piece, bytes) else self.bytes_of([piece])
+                    for piece in action.pieces
+                )
+                for piece in pieces:
+                    runs = cut(piece, array("I", [len(piece)]))
+                    self.left += [(action.session, run.kind) for run in runs]
+
+    def arrives(self, session: int) -> None:
+        """A message for a queue that is not here."""
+        made = template(
+            source=PEER, destination=Address(7, direct="OS:A\\private$\\nowhere"),
+            destination_manager=bytes(16), admin=Address(0), properties=Properties(),
+            sent_time=WALL_S, transactional=True,
+        )  # fmt: skip
+        (packet,) = encode_run(
+            made, Run.of([b"x"]), first_message=1, first=True, last=True, stream=1 << 40,
+            first_number=1, transaction=1,
+        )  # fmt: skip
+        for run in cut(bytes(packet), array("I", [len(packet)])):
+            self.step(inputs.Arrived(session, run))
+
+
+def test_a_refusal_is_told_before_it_is_acknowledged_also_where_there_are_two_sessions() -> None:
+    """The queue of final acknowledgments finds its session when the order acknowledgment has one
+    already, and that is the other one (finding U1)."""
+    core = Receiver()
+    for session in (1, 2):
+        core.step(replace(OPENED, session=session, outgoing=0))
+    core.step(Reconfigure(replace(Settings(), order_ack_messages_max=1), {}))
+    core.arrives(2)
+    for session in (2, 1, 2):
+        core.step(inputs.Room(session, 1_000, 1 << 20))
+    assert core.left == [(1, FINAL_ACK), (1, ORDER_ACK)]
+
+
+def test_a_refusal_that_has_lost_its_session_is_told_on_the_one_that_is_left() -> None:
+    """A session was lost and another one is there: the queue of final acknowledgments was put off,
+    and the order acknowledgment was not (finding U1)."""
+    core = Receiver()
+    for session in (1, 2):
+        core.step(replace(OPENED, session=session, outgoing=0))
+    core.arrives(1)
+    core.step(inputs.Room(1, 1_000, 1 << 20))
+    assert core.left == [(1, FINAL_ACK)]
+    core.step(inputs.SessionClosed(1, "the peer has closed"))
+    core.arrives(2)
+    core.now_us += 500_000
+    core.step(inputs.Tick())
+    core.step(inputs.Room(2, 1_000, 1 << 20))
+    assert core.left[1:] == [(2, FINAL_ACK), (2, ORDER_ACK)]

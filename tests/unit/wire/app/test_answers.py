@@ -18,6 +18,7 @@ from onceq.model.views import looks
 from onceq.model.views.branches import GroupResult, RowsView
 from onceq.model.views.managers import BackupHold, Cut, Reloaded, Restored, StatusView
 from onceq.model.views.msmq import ReceiveInfo, SequenceInfo
+from onceq.model.views.pages import Page
 from onceq.model.views.queues import ConnectionView, OutgoingView, PutBackView, QueueView
 from onceq.model.xid import Xid
 from onceq.packet.batch import Batch
@@ -69,7 +70,10 @@ def look(what: str) -> requests.Look:
             look("status"),
             StatusView("A", disbelieved={"x": 3}, restored=Restored(1, 2, 3, "ab", 4, True)),
         ),
-        (look("queues"), [QueueView(name="q", put_back=PutBackView(1, 2, 3, ("x",)))]),
+        (
+            look("queues"),
+            Page((QueueView(name="q", put_back=PutBackView(1, 2, 3, ("x",))),), "[1]"),
+        ),
         (
             look("outgoing-queue"),
             OutgoingView(retry_in_s=2.5, next_hops=("OS:B",), history=(ConnectionView(1),)),

@@ -38,11 +38,13 @@ SAID: dict[str, Request] = {
     "open-noted": requests.OpenQueue("q", Access.PEEK, Share.DENY_RECEIVE, "who"),
     "close": requests.CloseQueue(4),
     "begin": requests.Begin(1),
+    "begin-limited": requests.Begin(1, 60),
     "send": requests.Send(0, [ITEM]),
     "send-own": requests.Send(3, [ITEM, OWN]),
     "commit": requests.Commit(1, [ITEM], TransactionId(SESSION, 9)),
     "commit-nothing": requests.Commit(1, []),
     "abort": requests.Abort(1),
+    "abort-blameless": requests.Abort(1, "", True),
     "receive": requests.Receive("q", 1, 10, 100, -1),
     "receive-all": requests.Receive(
         "q", 0, 10, 100, 2500, True, 7, 8, 9, Seek.PREV, 11, True, PickBy.MESSAGE, bytes(20), True
@@ -68,13 +70,14 @@ SAID: dict[str, Request] = {
     "branch-commit": requests.CommitBranch(XID, one_phase=True, by_hand=True),
     "branch-rollback": requests.RollbackBranch(XID, by_hand=True),
     "branch-forget": requests.ForgetBranch(XID),
-    "enlist": requests.Enlist(3, b"g", "db"),
+    "enlist": requests.Enlist(3, "db"),
     "ask": requests.AskDecision(b"g"),
     "rows": requests.AskRows("db", 17),
     "leave": requests.LeaveDecision(b"g"),
     "done": requests.DecisionDone(b"g"),
     "prepare": requests.PrepareBranch(XID, 3, [ITEM]),
     "promise": requests.Promise(3, xid_by_row(bytes(16), 7, "sqlite:/x"), [ITEM]),
+    "group-attempt": requests.BeginAttempt(b"p"),
     "group-commit": requests.CommitGroup(
         "app", "q", 3, PREFIX,
         [Xid(ONCEQ_FORMAT, b"g", b"group.0"), Xid(ONCEQ_FORMAT, b"h", b"group.1")],
@@ -136,6 +139,11 @@ def test_a_request_is_read_from_the_bytes_that_it_has_always_had(name: str) -> N
 def test_a_request_is_written_as_the_bytes_that_it_has_always_had(name: str) -> None:
     request = replace(SAID[name], owner=5, request=6)
     assert b"".join(written(7, request)).hex() == FRAMES[name]
+
+
+def test_a_name_is_given_to_a_queue_manager() -> None:
+    said = requests.ForgetPeer("os:beta", to="b" * 32)
+    assert in_frame(b"".join(map(bytes, written(7, said)))) == said
 
 
 @pytest.mark.parametrize("code", sorted(set(ROWS)))

@@ -8,8 +8,10 @@ import pytest
 
 from onceq.errors import MalformedPacket
 from onceq.wire.mqqb.internal import (
+    CALLED_MARK,
     DELAYS_MARK,
     EXTENSION_MARK,
+    PUBLICS_MARK,
     TRACES_MARK,
     UNTOLD,
     Establish,
@@ -94,20 +96,51 @@ def test_session_header_of_a_wrong_size() -> None:
 def test_what_a_side_knows_of_stands_behind_its_life(life: Life) -> None:
     told = Establish(A, B, 1, padding=mark(life).ljust(512, b"\x5a"))
     assert (told.extended, told.life, told.delays) == (True, life, True)
-    assert told.traces
-    older = mark(life).removesuffix(DELAYS_MARK + TRACES_MARK)
+    assert (told.traces, told.publics) == (True, True)
+    older = mark(life).removesuffix(DELAYS_MARK + TRACES_MARK + PUBLICS_MARK)
     for end in (b"\0", b"\x5a", DELAYS_MARK[:-1] + b"!"):
         told = Establish(A, B, 1, padding=older + end.ljust(512 - len(older), end[:1]))
         assert (told.extended, told.life, told.delays) == (True, life, False)
-        assert not told.traces
+        assert (told.traces, told.publics) == (False, False)
 
 
-def test_who_knows_of_delays_may_know_of_no_traces() -> None:
-    told = Establish(A, B, 1, padding=mark(UNTOLD).removesuffix(TRACES_MARK).ljust(512, b"\0"))
-    assert (told.delays, told.traces) == (True, False)
+@pytest.mark.parametrize("known", [1, 2])
+def test_an_older_side_knows_of_the_first_words_only(known: int) -> None:
+    newer = b"".join((DELAYS_MARK, TRACES_MARK, PUBLICS_MARK)[known:])
+    told = Establish(A, B, 1, padding=mark(UNTOLD).removesuffix(newer).ljust(512, b"\0"))
+    assert (told.delays, told.traces, told.publics) == (True, known > 1, False)
+
+
+def test_a_computer_says_what_it_is_called() -> None:
+    told = Establish(A, B, 1, padding=mark(Life(b"L" * 16, 7), "beta.example").ljust(512, b"\x5a"))
+    assert (told.publics, told.called) == (True, "beta.example")
+    told = Establish(A, B, 1, padding=mark(UNTOLD, "B" * 256).ljust(512, b"\0"))
+    assert told.called == "B" * 256
+    for end in (b"", CALLED_MARK, CALLED_MARK + b"\1", CALLED_MARK + b"\0\0"):
+        told = Establish(A, B, 1, padding=(mark(UNTOLD) + end).ljust(512, b"\0"))
+        assert told.called == ""
+
+
+@pytest.mark.parametrize("name", [b"a b", b"a\nb", b"\xff", b"B" * 257])
+def test_what_cannot_be_the_name_of_a_computer_is_not_said(name: bytes) -> None:
+    said = CALLED_MARK + len(name).to_bytes(2, "little") + name
+    told = Establish(A, B, 1, padding=(mark(UNTOLD) + said).ljust(512, b"\0"))
+    assert (told.publics, told.called) == (True, "")
 
 
 def test_who_does_not_speak_of_extensions_knows_of_nothing() -> None:
     for padding in (bytes(512), DELAYS_MARK.ljust(512, b"\0"), EXTENSION_MARK[1:] + bytes(495)):
         told = Establish(A, B, 1, padding=padding)
-        assert (told.delays, told.traces) == (False, False)
+        assert (told.delays, told.traces, told.publics) == (False, False, False)
+
+
+@pytest.mark.parametrize("called", ["", "beta.example"])
+def test_a_manager_tells_the_end_of_its_trail(called: str) -> None:
+    life = Life(b"L" * 16, 7, 9, bytes(range(32)))
+    told = Establish(B, A, 1, padding=mark(life, called).ljust(512, b"\0"))
+    assert (told.life, told.called) == (life, called)
+    plain = Life(b"L" * 16, 7)
+    for padding in (mark(life, called)[:-1], mark(plain, called).ljust(512, b"\x5a")):
+        told = Establish(B, A, 1, padding=padding)
+        assert (told.life, told.called) == (plain, called)
+    assert Establish(B, A, 1, padding=bytes(512)).life == UNTOLD

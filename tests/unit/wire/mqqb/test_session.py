@@ -44,8 +44,8 @@ def test_handshake(step: int) -> None:
     pair.a.start()
     pair.run()
     assert pair.told == {
-        pair.a: [Opened(B, True, delays=True)],
-        pair.b: [Opened(A, True, delays=True)],
+        pair.a: [Opened(B, True, delays=True, publics=True)],
+        pair.b: [Opened(A, True, delays=True, publics=True)],
     }
     assert (pair.a.peer_id, pair.b.peer_id) == (B, A)
     assert pair.a.opened
@@ -92,13 +92,15 @@ def test_each_side_tells_its_life() -> None:
     pair.a.start()
     pair.run()
     assert pair.told == {
-        pair.a: [Opened(B, True, life=second, delays=True)],
-        pair.b: [Opened(A, True, life=first, delays=True)],
+        pair.a: [Opened(B, True, life=second, delays=True, publics=True)],
+        pair.b: [Opened(A, True, life=first, delays=True, publics=True)],
     }
     older = Pair(lives=(first, UNTOLD))
     older.a.start()
     older.run()
-    assert older.told[older.a] == [Opened(B, True, delays=True)], "an onceq that tells none"
+    assert older.told[older.a] == [Opened(B, True, delays=True, publics=True)], (
+        "an onceq that tells none"
+    )
 
 
 def test_a_peer_that_does_not_ask_sees_only_what_is_published() -> None:

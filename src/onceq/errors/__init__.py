@@ -9,14 +9,28 @@ LONG: one table of errors, with cause and cure of each, is read in one place.
 
 from __future__ import annotations
 
-from onceq.damaged import DamagedPiece as DamagedPiece
-from onceq.error_base import InDoubt as InDoubt
-from onceq.error_base import OnceqError as OnceqError
-from onceq.error_base import PeerError as PeerError
-from onceq.error_base import Refused as Refused
-from onceq.error_base import Retryable as Retryable
-from onceq.error_base import StorageFailure as StorageFailure
-from onceq.error_base import UsageError as UsageError
+from onceq.errors.backup import UntrustedBackup as UntrustedBackup
+from onceq.errors.base import InDoubt as InDoubt
+from onceq.errors.base import OnceqError as OnceqError
+from onceq.errors.base import PeerError as PeerError
+from onceq.errors.base import Refused as Refused
+from onceq.errors.base import Retryable as Retryable
+from onceq.errors.base import StorageFailure as StorageFailure
+from onceq.errors.base import UsageError as UsageError
+from onceq.errors.by_hand import CommittedByHand as CommittedByHand
+from onceq.errors.by_hand import DecidedByHand as DecidedByHand
+from onceq.errors.by_hand import RolledBackByHand as RolledBackByHand
+from onceq.errors.damaged import DamagedPiece as DamagedPiece
+from onceq.errors.reader import FinishedBefore as FinishedBefore
+from onceq.errors.reader import MessagesMissing as MessagesMissing
+from onceq.errors.reader import ReadBefore as ReadBefore
+from onceq.errors.turn import CallInCall as CallInCall
+from onceq.errors.turn import WrongLoop as WrongLoop
+from onceq.errors.turn import WrongProcess as WrongProcess
+from onceq.errors.usage import NotCarriedOut as NotCarriedOut
+from onceq.errors.usage import TransactionOver as TransactionOver
+from onceq.errors.usage import TransactionUsage as TransactionUsage
+from onceq.errors.usage import WrongQueueKind as WrongQueueKind
 
 # ---- the caller's matter -----------------------------------------------------------------
 
@@ -161,20 +175,6 @@ class UnsupportedAccessMode(UsageError):
 
     code, hresult = "unsupported-access-mode", 0xC00E0045
     cure = 'Open for sending with share "none"; open outgoing queues for peek.'
-
-
-class TransactionUsage(UsageError):
-    """This may not be done inside (or outside) a transaction."""
-
-    code, hresult = "transaction-usage", 0xC00E0050
-    cure = "Use a transaction with a transactional queue, and none with another, nor to peek."
-
-
-class TransactionOver(UsageError):
-    """The transaction is unknown or already over."""
-
-    code, hresult = "transaction-over", 0xC00E0051
-    cure = "Begin a new one; after a lost connection ask for the `outcome` of the old one first."
 
 
 class BranchState(UsageError):
@@ -484,6 +484,13 @@ class StoreLocked(Refused):
     cure = "Stop the other process or wait for its end; to a queue manager, connect."
 
 
+class ManagerSlow(Refused):
+    """The queue manager has not answered in time, and is connected: it is at work, not away."""
+
+    code = "manager-slow"
+    cure = "Ask again in a while; 'onceq qm metrics' says what it is busy with."
+
+
 class BackupOver(Refused):
     """A backup could not be finished: the queue manager does not hold its files any more."""
 
@@ -498,25 +505,18 @@ class PortInUse(Refused):
     cure = "Stop the other process, or set another address with `listen`."
 
 
+class OutputLost(Refused):
+    """A command cannot write its output: the disk is full, or there is no output."""
+
+    code = "output-lost"
+    cure = "Give the command a file or a pipe that takes its output; what it received is back."
+
+
 class OperationCancelled(Refused):
     """The receive was given up, or its queue closed, before this could finish."""
 
     code, hresult = "operation-cancelled", 0xC00E0008
     cure = "Ask again; nothing was received."
-
-
-class MessagesMissing(Refused):
-    """Messages that should still be in a queue are gone."""
-
-    code = "messages-missing"
-    cure = "Find out who else receives from the queue; who must see every message needs it alone."
-
-
-class ReadBefore(Refused):
-    """A Spark stream would remove what its sink does not write: its checkpoint is new, or old."""
-
-    code = "read-before"
-    cure = "Go on with the newest checkpoint; or a new one AND a new folder, and `spark forget`."
 
 
 class ServiceNotAvailable(Refused):
@@ -552,6 +552,16 @@ class LinkLost(ServiceNotAvailable):
 
     code = "connection-lost"
     cure = "Connect again and look whether it happened: `outcome` for a commit."
+
+
+class AnswerOverdue(LinkLost):
+    """A call with a time-out had no answer some seconds behind it; it may have happened."""
+
+    code = "answer-overdue"
+    cure = (
+        "See whether the queue manager stands still (a stopped process, a disk that hangs) or its "
+        "computer is lost, and look whether it happened: `outcome` for a commit."
+    )
 
 
 class HandleLost(ServiceNotAvailable):
@@ -625,32 +635,13 @@ class ProtocolState(PeerError):
 
 
 class IdentityClash(PeerError):
-    """Two claim one identity: a copy runs, or a certificate is for another queue manager."""
+    """Two claim one identity: a name leads back, a copy runs, or a certificate is not its own."""
 
     code = "identity-clash"
-    cure = "Give the copy a new identity; each has its own certificate (`onceq tls show`)."
-
-
-# ---- nobody knows yet --------------------------------------------------------------------
-
-
-class DecidedByHand(OnceqError):
-    """An operator has decided a branch before its outcome was known (XTX-8)."""
-
-    code, exit_code, xa = "decided-by-hand", 6, 5
-    cure = "Compare with the decision (`tx show`); mend by hand what differs, then `tx forget`."
-
-
-class CommittedByHand(DecidedByHand):
-    """An operator has committed the branch (XA_HEURCOM)."""
-
-    code, xa = "committed-by-hand", 7
-
-
-class RolledBackByHand(DecidedByHand):
-    """An operator has rolled the branch back (XA_HEURRB)."""
-
-    code, xa = "rolled-back-by-hand", 6
+    cure = (
+        "Put one more name of this computer into `addresses`; give a copy a new identity; each "
+        "has its own certificate (`onceq tls show`)."
+    )
 
 
 # ---- the machine -------------------------------------------------------------------------
@@ -660,6 +651,13 @@ class SyncFailed(StorageFailure):
     """A sync failed; nothing decided after the last good sync was said to anybody."""
 
     code = "sync-failed"
+
+
+class TrailBroken(OnceqError):
+    """Acts of administration were removed from the trail, changed, or put in."""
+
+    code = "trail-broken"
+    cure = "Keep the data directory and the files of the trail as they are, and look who could."
 
 
 class DamagedRecord(StorageFailure):

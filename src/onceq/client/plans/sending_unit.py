@@ -1,0 +1,293 @@
+"""What a unit of work sends: gathered here until it goes along with the commit, in one frame where
+it fits; a large one is shipped ahead in parts.
+
+The queue manager refuses a frame entirely or takes it entirely, so a call that fails has added
+nothing. If something is refused that an earlier call had accepted, or only part of a call could be
+taken back, the unit is doomed: it never commits without a message that it was given.
+
+Upholds: I2 (all or none).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from onceq.client.bodies import Bodies, parts, run_of
+from onceq.client.owners import of_parent
+from onceq.client.plans.ahead import Ahead
+from onceq.client.plans.handles import know_for_transaction
+from onceq.client.plans.plan import DONE, Plan, do, tell
+from onceq.client.plans.send_buffer import Gathered, named, offered
+from onceq.client.plans.taken import Taken
+from onceq.client.properties import BARE_BYTES, parted, weight
+from onceq.client.results import MessageIds
+from onceq.client.session import Session
+from onceq.errors import (
+    InvalidParameter,
+    NotCarriedOut,
+    OnceqError,
+    RolledBackByTime,
+    SendFailed,
+    ServiceNotAvailable,
+    TransactionLost,
+    TransactionOver,
+    WrongQueueKind,
+)
+from onceq.model import requests
+from onceq.model.doom import dooms, send_failed
+from onceq.model.identity import TransactionId
+from onceq.model.lifetimes import check_lifetimes
+from onceq.model.limits import PACKET_BYTES_MAX
+from onceq.model.message import PLAIN
+from onceq.model.requests import SendItem
+from onceq.model.requests.transactions import AS_SET
+from onceq.model.run import Run, largest_of
+from onceq.wire.app.frames import REVISION_LOOPS
+
+T = TypeVar("T")
+FLUSH_BYTES: Final = 4 << 20
+"""Bodies of a transaction gathered here before they are shipped ahead of its commit."""
+FLUSH_MESSAGES: Final = 100_000
+HEADERS_BYTES: Final = 4_096
+"""A body nearer than this to the largest packet is shown to the manager at once."""
+LOST: Final = "aborted, because the connection was lost"
+ENDING: Final = "being committed, and that is not over"
+
+
+class SendingUnit:
+    """A unit of work, as far as it sends.
+
+    Attributes:
+        begun: Whether the manager knows of it.
+        number: Under which it does; 0 before that.
+        over: "" while it is open; else what became of it.
+        doomed: The send that was refused, if one was: it can only be aborted.
+        id: Of its commit, once that was tried.
+        sent: Identifiers of its messages, after the commit.
+        idle_s: How long nothing may be asked in it; 0: without end; AS_SET: as the settings say.
+        blameless: To abort it counts against no message that it holds.
+        owed: What was called in it and has not been awaited to its end.
+        ahead: Its first receive, if that went out with the commit before it.
+        life: Of its session, when it was made; in a forked child the session has another one.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.number = 0
+        self.begun = False
+        self.over = ""
+        self.doomed: SendFailed | None = None
+        self.id: TransactionId | None = None
+        self.sent: MessageIds | None = None
+        self.ahead: Ahead | None = None
+        self._from = Taken()
+        self._items: list[Gathered] = []
+        self._bytes = 0
+        self._messages = 0
+        self._first: Mapping[str, Any] = {}
+        self._worked = False
+        self.idle_s = AS_SET
+        self.blameless = False
+        self.owed: list[str] = []
+        self.life = session.life
+        self.total = 0
+        """Messages added to it so far."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether its commit has happened, or may have."""
+        return self.over in ("committed", ENDING) or self.over.startswith("in doubt")
+
+    # ---- its state ------------------------------------------------------------------------
+
+    def check_open(self) -> None:
+        """Raises TransactionOver if it is not; TransactionLost if its manager has undone it;
+        WrongProcess in a child of its process."""
+        if self.life is not self.session.life:
+            self.check_process()
+        if self.over == LOST:
+            raise self.lost()
+        if self.over:
+            raise TransactionOver(f"this transaction is over: it was {self.over}")
+
+    def check_awaited(self) -> None:
+        """Raises NotCarriedOut if a call in it has not been awaited: it was not made."""
+        if self.owed:
+            raise NotCarriedOut(
+                f"{', '.join(self.owed)} of this transaction: called and not awaited, so nothing "
+                "of the transaction happens; write await before each call"
+            )
+
+    def check_process(self) -> None:
+        """Raises WrongProcess in a child of its process."""
+        if self.life is not self.session.life:
+            raise of_parent("this transaction")
+
+    def check_sound(self) -> None:
+        """The same; raises SendFailed if there is nothing left but to abort it."""
+        self.check_open()
+        if self.doomed is not None:
+            raise self.doomed
+
+    def _refused(self, destination: str, error: OnceqError) -> SendFailed:
+        """A send was refused, and its transaction with it; the manager says the same."""
+        if isinstance(error, WrongQueueKind):  # Another queue has the name that was known.
+            self.session.destinations.clear()
+        self.doomed = send_failed(destination, error)
+        return self.doomed
+
+    def lost(self) -> TransactionLost:
+        """Its connection is gone, and with it whatever it had done."""
+        self.over = LOST
+        return TransactionLost(f"this transaction is over: it was {self.over}; do it again")
+
+    def begin(self) -> Plan[None]:
+        """Let the manager know of it."""
+        if not self.begun:
+            self.number = self.session.next_transaction()
+            # It goes out with the first request that needs it, in one write.
+            limit_s = self.idle_s if self.session.revision >= REVISION_LOOPS else AS_SET
+            yield from tell(requests.Begin(self.number, limit_s), lazy=True)
+            self.begun = True
+
+    def guard(self, plan: Plan[T]) -> Plan[T]:
+        """A lost connection ends what was begun on it."""
+        try:
+            return (yield from plan)
+        except ServiceNotAvailable as error:
+            if self.begun and self.over != LOST:
+                raise self.lost() from error
+            raise
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has sent and received nothing."""
+        return not (self.total or self._from or self._worked)
+
+    def _abort(self, why: str = "") -> requests.Abort:
+        """What undoes it at the manager."""
+        blameless = self.blameless and self.session.revision >= REVISION_LOOPS
+        return requests.Abort(self.number, why, blameless)
+
+    def _undo(self) -> Plan[None]:
+        """Abort it at the manager; the caller is told what led to it, not this."""
+        if self.begun:
+            with contextlib.suppress(OnceqError):
+                yield from tell(self._abort())
+
+    # ---- sending --------------------------------------------------------------------------
+
+    def send(self, destination: str, bodies: Bodies, properties: Mapping[str, Any]) -> Plan[None]:
+        """Add messages. If this raises none was added, and if not because of the call itself
+        (a wrong name or property) the transaction is doomed: its commit says so (S0).
+
+        Returns:
+            What is still to do; DONE if nothing had to be asked of the manager.
+        """
+        if self.over or self.doomed is not None or self.life is not self.session.life:
+            self.check_sound()
+        if not isinstance(destination, str):
+            raise InvalidParameter(f"a destination is a name, not {destination!r}")
+        run = run_of(bodies)
+        count = len(run.lengths)
+        own: Run | None = None
+        values: dict[str, Any] = {}
+        size = len(run.data) + BARE_BYTES
+        if properties:
+            values, own = parted(properties, count)
+            size += weight(values, own)
+            if self.total:
+                check_lifetimes(self._first, values)
+        if (
+            not count
+            # Its send may be refused for its size: that is to be said by this call, not by the
+            # commit.
+            or size > PACKET_BYTES_MAX - HEADERS_BYTES
+            or self._bytes + size > FLUSH_BYTES
+            or self._messages + count > FLUSH_MESSAGES
+            or self.session.destinations.get(destination, False) is False
+        ):
+            return self.add(destination, run, values, own, size)
+        self._gather(destination, values, run, own, size)
+        return DONE
+
+    def add(
+        self, destination: str, run: Run, values: dict[str, Any], own: Run | None, size: int
+    ) -> Plan[None]:
+        """The same, with everything checked."""
+        yield from self.guard(know_for_transaction(self.session, destination))
+        full = self._bytes + size > FLUSH_BYTES or self._messages + len(run) > FLUSH_MESSAGES
+        large = largest_of(run.lengths) > PACKET_BYTES_MAX - HEADERS_BYTES
+        if self._items and (full or large):
+            yield from self._ship()
+        if large or size > FLUSH_BYTES or len(run) > FLUSH_MESSAGES:
+            yield from self._ship_apart(destination, values, run, own)
+        elif len(run):
+            self._gather(destination, values, run, own, size)
+
+    def add_apart(
+        self, destination: str, run: Run, values: dict[str, Any], own: Run | None
+    ) -> Plan[None]:
+        """Add messages to a unit in which nothing is gathered, and ship them at once."""
+        yield from self.guard(know_for_transaction(self.session, destination))
+        yield from self._ship_apart(destination, values, run, own)
+
+    def _gather(
+        self, destination: str, values: dict[str, Any], run: Run, own: Run | None, size: int
+    ) -> None:
+        second = int(self.session.clock())
+        self._bytes += size
+        self._messages += len(run.lengths)
+        if not self.total:
+            self._first = values
+        self.total += len(run.lengths)
+        if not (self._items and self._items[-1].took(destination, values, second, run, own)):
+            self._items.append(Gathered(destination, PLAIN, run, 0, own, values, second))
+
+    def _ship(self) -> Plan[None]:
+        """Send ahead what was gathered. These calls have succeeded, so that whatever is wrong with
+        one of them dooms the transaction."""
+        yield from self.begin()
+        items, self._items, self._bytes, self._messages = self._items, [], 0, 0
+        try:
+            yield from self._sending(offered(items, self.session.clock))
+        except (TransactionOver, RolledBackByTime, SendFailed, ServiceNotAvailable):
+            self._items[:0] = items
+            raise
+        except OnceqError as error:
+            doomed = self._refused(named(items), error)
+            if dooms(error):
+                raise doomed from error
+            raise
+
+    def _ship_apart(
+        self, destination: str, values: dict[str, Any], run: Run, own: Run | None
+    ) -> Plan[None]:
+        """Send ahead the messages of one call, in as many frames as they need."""
+        yield from self.begin()
+        for index, (part, heads) in enumerate(parts(run, own)):
+            item = SendItem(destination, PLAIN, part, own=heads, values=values)
+            try:
+                yield from self._sending([item])
+            except (TransactionOver, RolledBackByTime, SendFailed, ServiceNotAvailable):
+                raise
+            except OnceqError as error:
+                if index or dooms(error):  # A part of the call was taken, or could be no more.
+                    self._refused(destination, error)
+                raise
+            if not self.total:
+                self._first = values
+            self.total += len(part)
+
+    def _sending(self, items: Sequence[SendItem]) -> Plan[None]:
+        """One frame of sends; interrupted, it leaves the transaction without nobody knows what."""
+        try:
+            yield from self.guard(do(requests.Send(self.number, items)))
+        except (OnceqError, GeneratorExit):
+            raise
+        except BaseException:
+            self.over = "aborted, because a send in it was given up while it waited"
+            yield from self._undo()
+            raise

@@ -1,0 +1,341 @@
+"""What a queue manager does by itself, and what becomes of it in a store that was put back.
+
+A store that was put back with its identity is the same queue manager at an earlier time: what it
+had begun goes on. With another identity it is another one, beside the living original, which has
+made all promises, has been asked for all answers, and sends what waits. So a copy does nothing of
+it: it sends nothing, tells nobody anything, decides nothing, carries no job on, and knows no token.
+The messages of its queues are its own.
+
+``TABLE`` has a line for each thing. Each durable table of ``State``, and each kind of timer,
+belongs to a line, and each line has a conformance case for either identity
+(``tests/conformance/test_by_itself.py``); tests hold both. So what is added later needs its line.
+
+Upholds: I4 (a copy sends nothing a second time), I12, I13, I21 (the original decides), I28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from onceq.core.ending.ending import end_range
+from onceq.core.ending.table import Ending
+from onceq.core.state.position_block import AVAILABLE, AWAITING
+from onceq.core.state.queues import OutgoingQueue
+from onceq.core.state.records import Op, RangeChange
+from onceq.core.state.setups import (
+    BranchForgotten,
+    DecisionCarriedOut,
+    JobEnded,
+    RowsForgotten,
+    TokenRevoked,
+)
+from onceq.core.state.state import ACKS_OWED, DOUBTS_KEPT, ORDER_QUEUE_NUMBER
+from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.step import Step, Timer
+from onceq.core.transaction.second_phase import undo_promised
+from onceq.model.classes import MessageClass
+from onceq.model.jobs import JobState
+from onceq.model.names import Kind
+from onceq.model.record import Record
+
+CHANGED: Final = MessageClass.NACK_SOURCE_COMPUTER_GUID_CHANGED
+OF_ANOTHER: Final = "of the queue manager that this is a copy of"
+"""Why a job of a copy ends."""
+
+
+class ByItself(Record, frozen=True):
+    """One thing that a queue manager does without being asked for it each time.
+
+    Attributes:
+        name: For tests; one word.
+        what: It does.
+        same: What becomes of it in a store that is put back with its identity.
+        copy: And in one with another identity.
+        tables: Attributes of ``State`` that it rests on.
+        timers: That make it do it.
+        end: Ends it in a copy; answers how much that concerned. None: nothing is to be ended.
+    """
+
+    name: str
+    what: str
+    same: str
+    copy: str
+    tables: tuple[str, ...] = ()
+    timers: tuple[Timer, ...] = ()
+    end: Callable[[Step], int] | None = None
+
+
+def end_all(step: Step) -> dict[str, int]:
+    """Make the manager of a store a copy of the one that it was; answers how much each line of the
+    table concerned."""
+    return {one.name: one.end(step) for one in TABLE if one.end is not None}
+
+
+# ---- what a copy ends ------------------------------------------------------------------------
+
+
+def _cancel_jobs(step: Step) -> int:
+    running = step.state.jobs.running()
+    for job in running:
+        state = JobState.CANCELLED.value
+        step.setup(JobEnded(job.number, state, step.now.wall_s, OF_ANOTHER))
+    return len(running)
+
+
+def _undo_promises(step: Step) -> int:
+    """What is promised is carried out, or undone, by the one that has promised it. Here what was
+    received is in its place again, and nothing is sent."""
+    open_ = [tx for tx in step.units.branches.values() if tx.branch]
+    for tx in open_:
+        undo_promised(step, tx)
+    for branch in list(step.state.branches):  # those that an operator has decided by hand
+        step.setup(BranchForgotten(branch.number))
+    return len(open_)
+
+
+def _drop_decisions(step: Step) -> int:
+    gtrids = list(step.state.branches.decisions)
+    for gtrid in gtrids:
+        step.setup(DecisionCarriedOut(gtrid=gtrid))
+    return len(gtrids)
+
+
+def _forget_rows(step: Step) -> int:
+    agents = list(step.state.branches.rows)
+    for agent in agents:
+        step.setup(RowsForgotten(agent=agent))
+    return len(agents)
+
+
+def _drop_tokens(step: Step) -> int:
+    names = [token.name for token in step.state.tokens.all()]
+    for name in names:
+        step.setup(TokenRevoked(name))
+    return len(names)
+
+
+def _set_messages_aside(step: Step) -> int:
+    """Take everything out of the outgoing queues; answers how many messages are kept."""
+    aside = 0
+    build = ChangeBuilder(step)
+    for outgoing in step.state.outgoing.values():
+        talk = _is_talk(outgoing)
+        for index, lane in outgoing.lanes.items():
+            for first, count in lane.ranges(AWAITING, 0):
+                build.move(RangeChange(Op.RELEASE, outgoing.number, index, first, count))
+            for first, count in lane.ranges(AVAILABLE, 0):
+                if talk:
+                    build.move(RangeChange(Op.RELEASE, outgoing.number, index, first, count))
+                else:
+                    move = RangeChange(Op.END, outgoing.number, index, first, count, CHANGED)
+                    end_range(build, move, Ending.SET_ASIDE, CHANGED)
+                    aside += count
+    step.record(build.change)
+    return aside
+
+
+def _is_talk(outgoing: OutgoingQueue) -> bool:
+    """Whether an outgoing queue carries what managers say to each other, and no messages."""
+    return outgoing.name.kind is Kind.PRIVATE and outgoing.name.number == ORDER_QUEUE_NUMBER
+
+
+def _release(step: Step, number: int) -> int:
+    """Forget the messages of a hidden queue."""
+    build, count = ChangeBuilder(step), 0
+    for index, lane in step.state.all_queues[number].lanes.items():
+        for first, size in lane.ranges(AVAILABLE, 0):
+            build.move(RangeChange(Op.RELEASE, number, index, first, size))
+            count += size
+    step.record(build.change)
+    return count
+
+
+def _drop_owed(step: Step) -> int:
+    """What is owed now. What is wanted of ends to come is void with the record of the restore
+    (``core/state/setup_effects.py``)."""
+    return _release(step, ACKS_OWED)
+
+
+def _drop_doubts(step: Step) -> int:
+    return _release(step, DOUBTS_KEPT)
+
+
+# ---- the table ---------------------------------------------------------------------------------
+
+_STAYS: Final = "as it was at the backup"
+
+TABLE: Final = (
+    ByItself(
+        "jobs",
+        "It goes on with jobs.",
+        "They go on where they were at the backup. What a job has done since is undone here, and "
+        "done again: what it has sent elsewhere arrives a second time, as a new message.",
+        f"They end as cancelled, with the reason \"{OF_ANOTHER}\". Their numbers say how far they "
+        "had come.",
+        ("jobs",), (), _cancel_jobs,
+    ),
+    ByItself(
+        "promises",
+        "It holds what prepared branches have promised (of XA, of groups, of last agents), and "
+        "undoes those that it has to decide itself, when their time is over.",
+        "Held as at the backup, until its coordinator decides again. What was decided since is "
+        "not known here.",
+        "Undone: what they had received is in its place again, and nothing of them is sent. The "
+        "original keeps the promise.",
+        ("branches",), (Timer.UNDECIDED,), _undo_promises,
+    ),
+    ByItself(
+        "decisions",
+        "It tells partners (databases, other queue managers) what it has decided for them.",
+        "Told again, as long as the backup has them open; who has carried one out says so.",
+        "Forgotten. Partners ask the original.",
+        ("branches",), (), _drop_decisions,
+    ),
+    ByItself(
+        "rows",
+        "It looks in databases for the rows by which they have decided.",
+        "It looks for those that the backup knows of.",
+        "Taken as the databases are: it looks for none of the original's.",
+        ("branches",), (), _forget_rows,
+    ),
+    ByItself(
+        "groups",
+        "It carries out groups that were decided (batches of Spark), and knows the last version "
+        "of each application.",
+        "Decided ones are carried out; versions are " + _STAYS + ", so a batch since then is "
+        "written again if it is repeated.",
+        "Decided ones are carried out before the store becomes a copy: what they send elsewhere is "
+        "set aside. Versions stay.",
+        ("groups",),
+    ),
+    ByItself(
+        "tokens",
+        "It takes connections that come with a token, until that expires.",
+        "Tokens are " + _STAYS + ": one that was revoked since is good again, so revoke it again.",
+        "None is good any more, and what was granted to them by name is taken away.",
+        ("tokens",), (Timer.TOKENS,), _drop_tokens,
+    ),
+    ByItself(
+        "messages",
+        "It sends what waits for other queue managers, again and again.",
+        "Sent, under the numbers that they had: what has arrived since is a repetition there.",
+        "Set aside as dead letters with class `0x800C`, whether dead letters were asked for or "
+        "not: also acknowledgment messages that were written already. The original sends them.",
+        (
+            "outgoing", "outgoing_numbers", "aliases", "bound", "streams", "drained", "refused",
+            "bindings", "answering", "all_queues", "space",
+        ),
+        (Timer.CONNECT, Timer.CONTACT, Timer.RESEND), _set_messages_aside,
+    ),
+    ByItself(
+        "acknowledgments",
+        "It tells senders how the messages of its queues ended: by acknowledgment messages, and by "
+        "final acknowledgments between queue managers.",
+        "Told, also a second time where the life that is undone has told it.",
+        "Nobody but the original tells: of no message that stood in the store when it was copied "
+        "is anything told, also if it was sent on this computer. Dead letters and journal copies "
+        "for senders on this computer are kept.",
+        ("all_queues", "receipts", "homes_kept"), (), _drop_owed,
+    ),
+    ByItself(
+        "doubts",
+        "It asks receivers about messages in doubt, and of which it will be told how they end.",
+        "Asked.",
+        "Not asked. Dead letters in doubt stay what they are.",
+        ("doubts",), (Timer.INQUIRE, Timer.ENDS), _drop_doubts,
+    ),
+    ByItself(
+        "answers",
+        "It acknowledges what others send, drops repetitions, and answers what they ask about it.",
+        "What the backup has is a repetition. Whatever it does not know may have been accepted by "
+        "the life that is undone: it never says that such a message did not come.",
+        "The same: the messages of its queues do not come in a second time.",
+        ("progress", "memories", "first_heard", "seen", "clocks_ahead", "proofs", "undone",
+         "restored"),
+        (Timer.ORDER_ACK,),
+    ),
+    ByItself(
+        "expiry",
+        "It ends messages whose time is over.",
+        "By the clock: what has expired meanwhile ends at the first start.",
+        "The same, and nobody elsewhere is told.",
+        ("expiry", "next_expiry"),
+    ),
+    ByItself(
+        "delays",
+        "It lets delayed messages be received when their time has come.",
+        "By the clock.",
+        "The same for those in its queues; those that wait for other queue managers are set aside.",
+        ("due", "next_due", "subqueues", "queue_numbers"),
+    ),
+    ByItself(
+        "retries",
+        "It sets aside and gives back what was rolled back too often (poison policies).",
+        "It goes on.",
+        "The same: it is about its own queues.",
+        ("queues", "all_queues"), (Timer.RETRY,),
+    ),
+    ByItself(
+        "readers",
+        "It keeps how far readers have come (streams of Spark), and removes nothing by itself.",
+        _STAYS.capitalize() + ". What comes in from now on stands behind every place that was "
+        "given.",
+        "The same.",
+        ("readings", "first_place"),
+    ),
+    ByItself(
+        "rights",
+        "It judges by rights that were given.",
+        "Rights are " + _STAYS + ": what was revoked since holds again. Those in the directory are "
+        "read there.",
+        "The same, without those of tokens.",
+        ("policy",),
+    ),
+    ByItself(
+        "directory",
+        "It registers itself and its public queues in the directory.",
+        "Under the identity and identifiers that it had.",
+        "Under its own identity; its public queues have identifiers of their own. Give it a name "
+        "of its own (`--name`), or the two register in turn under one name, and say so.",
+        ("identity", "public"),
+    ),
+    ByItself(
+        "outcomes",
+        "It says what became of commits.",
+        "Of those that the backup has; others are not known.",
+        "The same.",
+        ("outcomes",),
+    ),
+    ByItself(
+        "switches",
+        "It stays paused or disconnected, as an operator has left it.",
+        _STAYS.capitalize() + ".",
+        "The same.",
+        ("offline_s",),
+    ),
+    ByItself(
+        "numbers",
+        "It gives numbers to messages, streams and places.",
+        "Each start gives numbers that no other start has given.",
+        "The same.",
+        ("next_number", "next_message", "next_ordinal", "next_transaction", "number_ceiling",
+         "stamp", "lives"),
+    ),
+    ByItself(
+        "log",
+        "It remembers who did what, what others tell of that, and which messages are damaged.",
+        _STAYS.capitalize() + ".",
+        "The same.",
+        ("trail", "heads", "damages"),
+    ),
+    ByItself(
+        "open",
+        "It keeps transactions, receives that wait, and handles.",
+        "None: they end with each stop, and what was received is in its place again.",
+        "None.",
+        (), (Timer.RECEIVE, Timer.IDLE),
+    ),
+)  # fmt: skip
+"""In the order in which they end: what is undone may leave something to be sent or told, so
+messages and acknowledgments come behind it."""

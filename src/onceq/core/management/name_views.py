@@ -1,0 +1,205 @@
+"""What a name means, and why: for ``onceq names explain`` (finding K13).
+
+Decided by what a send decides with: ``core/names/resolve.py`` says what is of this computer and
+which outgoing queue a name has, ``core/transfer/connecting.py`` where that leads. Nothing is made
+here, and what a send would refuse is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from onceq.core.management.directory_rules import find_list, list_view
+from onceq.core.names.resolve import (
+    computer_of,
+    is_local,
+    known_outgoing,
+    local_queue,
+    members,
+    read_directory,
+    waits_elsewhere,
+)
+from onceq.core.rights.demands import MONITOR, to_see_properties
+from onceq.core.rights.judge import may
+from onceq.core.rights.places import places
+from onceq.core.state.live_bytes import Space
+from onceq.core.state.queues import OutgoingQueue
+from onceq.core.state.state import title_of
+from onceq.core.step.names import Mode
+from onceq.core.step.step import Step
+from onceq.core.transfer.connecting import way_of
+from onceq.errors import OnceqError
+from onceq.model.directory import Snapshot
+from onceq.model.hosts import HERE
+from onceq.model.identity import NO_GUID, guid_text
+from onceq.model.names import FormatName, Kind, parse_any
+from onceq.model.requests import Look
+from onceq.model.sending import may_send
+from onceq.model.views.managers import NameView
+
+_KINDS: Final = {
+    Kind.PUBLIC: "public", Kind.PRIVATE: "private", Kind.DIRECT: "direct",
+    Kind.MACHINE: "machine", Kind.CONNECTOR: "connector", Kind.DL: "list",
+    Kind.MULTICAST: "multicast",
+}  # fmt: skip
+_SYSTEM: Final = "the system looks the name up (DNS), and port 1801 is asked"
+_NOT_SHOWN: Final = "only who may monitor the queue manager is told where that is"
+
+
+def explained(step: Step, item: Look) -> list[NameView]:
+    """A name, or each element of one; behind a list what it stands for, one deeper."""
+    text = item.name
+    snapshot = step.names.directory if step.names.mode is Mode.ONLINE else None
+    if snapshot is not None and snapshot.list_named(text) is not None:
+        text = list_view(find_list(snapshot, text)).format_name
+    return list(_each(step, item.owner, parse_any(text), snapshot))
+
+
+def _each(
+    step: Step, owner: int, names: tuple[FormatName, ...], snapshot: Snapshot | None
+) -> Iterator[NameView]:
+    for name, depth, becomes in (snapshot or Snapshot()).explain(names):
+        found = _meaning(step, owner, name)
+        if found["leads_to"] in ("here", "elsewhere"):
+            try:
+                may_send(name)
+            except OnceqError as error:
+                found["rule"] += f"; {error.text}"
+        # Without a directory it is not the directory that lacks a name.
+        if snapshot is None and name.kind in (Kind.PUBLIC, Kind.DL):
+            becomes = ""
+        yield NameView(
+            depth=depth, name=str(name), kind=_KINDS[name.kind], becomes=becomes, **found
+        )
+
+
+def _meaning(step: Step, owner: int, name: FormatName) -> dict[str, str]:
+    """Fields of the view, but for those that the name itself says."""
+    if is_local(step, name):
+        return _here(step, owner, name)
+    if name.kind is Kind.DL:
+        return _list(step, name)
+    if name.kind is Kind.MULTICAST:
+        return {"leads_to": "nobody", "rule": "a multicast group; onceq sends to none"}
+    if name.kind is Kind.CONNECTOR:
+        return {"leads_to": "nobody", "rule": "a foreign system; onceq serves none"}
+    try:
+        members(step, (name,))
+    except OnceqError as error:
+        if known_outgoing(step, name) is None:
+            return {"leads_to": "nobody", "rule": error.text}
+    return _elsewhere(step, owner, name)
+
+
+def _here(step: Step, owner: int, name: FormatName) -> dict[str, str]:
+    found: dict[str, str] = {
+        "leads_to": "here", "rule": _why_here(step, name), "manager": step.identity.name,
+        "manager_id": guid_text(step.identity.guid),
+    }  # fmt: skip
+    outgoing = known_outgoing(step, name)
+    if outgoing is not None and waits_elsewhere(step, name):
+        found["outgoing"] = str(outgoing.name)
+        found["rule"] += "; what was sent before it was so arrives first"
+    # Whether there is such a queue is not to be learned by asking for names.
+    if not may(step, owner, map(to_see_properties, places(step, str(name)))):
+        return {**found, "rule": f"{found['rule']}; which queues there are is not for you to see"}
+    try:
+        return {**found, "queue": title_of(local_queue(step, name))}
+    except OnceqError as error:
+        return {**found, "leads_to": "nobody", "rule": f"{found['rule']}; {error.text}"}
+
+
+def _why_here(step: Step, name: FormatName) -> str:
+    """By which rule a name is one of this computer."""
+    host = name.host.casefold()
+    if name.kind is Kind.PUBLIC:
+        directory = step.names.directory
+        known = directory is not None and name.guid in directory.queues
+        return "the directory says that it is here" if known else "a public queue of this manager"
+    if name.kind is not Kind.DIRECT:
+        return "the GUID is that of this queue manager"
+    if host in HERE:
+        return f"{name.host} is this computer, wherever it is used"
+    if host == step.identity.name.casefold():
+        return f"{name.host} is the name of this queue manager"
+    return f"{name.host} is one of the addresses in onceq.toml"
+
+
+def _list(step: Step, name: FormatName) -> dict[str, str]:
+    try:
+        directory = read_directory(step, str(name))
+    except OnceqError as error:
+        return {"leads_to": "nobody", "rule": error.text}
+    one = directory.lists.get(name.guid)
+    if one is None:
+        return {"leads_to": "nobody", "rule": "the directory has no such list"}
+    return {"leads_to": "list", "queue": one.name, "rule": "a list of the directory"}
+
+
+def _elsewhere(step: Step, owner: int, name: FormatName) -> dict[str, str]:
+    outgoing = known_outgoing(step, name)
+    asked = OutgoingQueue(0, Space(), name) if outgoing is None else outgoing
+    way = way_of(step, asked)
+    if way is None:
+        reason = "nobody says yet on which computer this public queue is"
+        return {"leads_to": "nobody", "rule": reason}
+    protocol, host, guid, url, *_ = way
+    path = ("private$\\" if name.private else "") + name.queue
+    if name.kind is Kind.PRIVATE:
+        path = f"private queue {name.number:08x}"
+    elif name.kind is Kind.PUBLIC and step.names.directory is not None:
+        queue = step.names.directory.queues.get(name.guid)
+        path = queue.name if queue is not None else ""
+    whole = may(step, owner, (MONITOR,))
+    if name.kind is Kind.PRIVATE:
+        guid = name.guid
+    elif guid == NO_GUID and whole:
+        # Who has answered under the name until now.
+        guid = step.state.bindings.guid_of(asked.bound_name) or NO_GUID
+    found: dict[str, str] = {
+        "leads_to": "elsewhere", "queue": path, "manager": _called(step, guid, whole=whole) or host,
+        "manager_id": guid_text(guid) if guid != NO_GUID else "",
+        "rule": _why_elsewhere(step, name, outgoing),
+    }  # fmt: skip
+    if not whole:
+        return {**found, "rule": f"{found['rule']}; {_NOT_SHOWN}"}
+    found["outgoing"] = str(outgoing.name if outgoing is not None else name)
+    where, said_by = step.names.book.find(host or guid_text(way[2]))
+    if protocol in ("HTTP", "HTTPS"):
+        where, said_by = step.names.book.peers.get(f"{protocol}://{host}".casefold(), ""), "[peers]"
+        where, said_by = (where, said_by) if where else (url, "the URL")
+    elif not where:
+        where, said_by = (f"{host}:1801", _SYSTEM) if host else ("", "nobody says where it is")
+    found |= {"address": where, "address_by": said_by}
+    peer = step.sessions.peers.get(outgoing.session) if outgoing is not None else None
+    if peer is not None:
+        found |= {"session": peer.address, "manager_id": guid_text(peer.peer)}
+    return found
+
+
+def _called(step: Step, guid: bytes, *, whole: bool) -> str:
+    directory = step.names.directory
+    known = directory.computer_of(guid) if directory is not None and guid != NO_GUID else None
+    if known is not None:
+        return known.name
+    return step.sessions.computer_names.get(guid, "") if whole else ""
+
+
+def _why_elsewhere(step: Step, name: FormatName, outgoing: OutgoingQueue | None) -> str:
+    via = step.names.routes_to.get(name.guid) if name.kind is Kind.PRIVATE else None
+    if via is not None:
+        why = f"[routes] in onceq.toml: {via} passes its messages on"
+    elif name.kind is Kind.PRIVATE:
+        why = "the GUID is that of another queue manager"
+    elif name.kind is Kind.PUBLIC:
+        computer = computer_of(step, name)
+        why = (
+            f"the directory says that it is on {computer.name}" if computer is not None
+            else "a direct name of the queue, or the manager that has answered for it, is known"
+        )  # fmt: skip
+    else:
+        why = f"{name.host} is neither the name of this queue manager nor one of its addresses"
+    if outgoing is not None and outgoing.name.key() != name.key():
+        why += f"; it means the same queue as {outgoing.name}, and shares its outgoing queue"
+    return why

@@ -1,0 +1,142 @@
+"""Lists that may be long, told a page at a time: chosen, sorted and cut here, so that nobody is
+handed 20,000 views to show 50 (finding U6).
+
+A page is found by a walk over what there is, some of it in each step. The walk keeps the first ones
+that it has met, and nothing is ever sorted as a whole. A list that is kept in its order is walked
+from where the page begins to where it is full. Each thing has a place of its own in each order, so
+a list can be gone through from page to page while things come and go.
+
+Upholds: I24 (no step is longer the more there is, and no answer larger).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import Any, Final, Generic, TypeVar
+
+from onceq.core.step.step import Step
+from onceq.errors import InvalidParameter
+from onceq.model.limits import QUEUES_MEASURED_AT_ONCE, VIEWS_AT_ONCE
+from onceq.model.record import Record
+from onceq.model.requests import Look
+from onceq.model.requests.request import quoted
+from onceq.model.views.pages import Page
+
+T = TypeVar("T")
+V = TypeVar("V")
+Place = tuple[Any, ...]
+"""Where a thing stands in an order: comparable with those of all others, and equal to none."""
+
+LATER: Final = object()
+"""In place of an answer that comes when everything was seen."""
+
+
+class Order(Record, Generic[T], frozen=True):
+    """By what a list is sorted.
+
+    Attributes:
+        place: Where a thing stands.
+        types: Of the parts of a place.
+    """
+
+    place: Callable[[Step, T], Place]
+    types: tuple[type, ...]
+
+
+class Listing(Record, Generic[T, V], frozen=True):
+    """What a list is made of.
+
+    Attributes:
+        all: Everything that there is, in a list of its own; who may not see all of it is the
+            filter's matter.
+        show: The view of one.
+        orders: By their names. The first one is used if none is asked for.
+        fits: Which of them are asked for, and may be seen.
+        behind: Where they are kept in the first order: those behind a place.
+        there: Whether one is still there, if it goes while others are looked at.
+        most: As many go on one page.
+    """
+
+    all: Callable[[Step, Look], Iterable[T]]
+    show: Callable[[Step, T], V]
+    orders: Mapping[str, Order[T]]
+    fits: Callable[[Step, Look], Callable[[T], bool]] = lambda step, item: lambda one: True
+    behind: Callable[[Step, Place], Iterable[T]] | None = None
+    there: Callable[[Step, T], bool] = lambda step, one: True
+    most: int = VIEWS_AT_ONCE
+
+
+def page(listing: Listing[T, V]) -> Callable[[Step, Look], object]:
+    """How a look at such a list is answered."""
+
+    def begin(step: Step, item: Look) -> object:
+        name, order = _order(listing, item)
+        step.begin(_walk(step, item, listing, name, order, _after(item, name, order)))
+        return LATER
+
+    return begin
+
+
+def choice(value: str, of: Iterable[str], what: str) -> str:
+    """One of several words; raises InvalidParameter."""
+    if value not in of:
+        raise InvalidParameter(
+            f"{what} {quoted(value)}: it is one of {', '.join(one for one in of if one)}"
+        )
+    return value
+
+
+def _order(listing: Listing[T, V], item: Look) -> tuple[str, Order[T]]:
+    """With its name, which a page says: places of several orders look alike."""
+    name = item.sort or next(iter(listing.orders))
+    return name, listing.orders[choice(name, listing.orders, "there is no order")]
+
+
+def _after(item: Look, name: str, order: Order[T]) -> Place:
+    """The place that a page begins behind; () is before all."""
+    if not item.after:
+        return ()
+    try:
+        said = json.loads(item.after)
+    except (ValueError, RecursionError):
+        said = None
+    order_said, *place = said if isinstance(said, list) and said else ("",)
+    found = tuple(place)
+    if order_said != name or tuple(map(type, found)) != order.types:
+        raise InvalidParameter(f"{quoted(item.after)} is no page of this list in this order")
+    return found
+
+
+def _walk(
+    step: Step, item: Look, listing: Listing[T, V], name: str, order: Order[T], after: Place
+) -> Iterator[None]:
+    most = min(item.limit or listing.most, listing.most)
+    fits = listing.fits(step, item)
+    behind = listing.behind if order is next(iter(listing.orders.values())) else None
+    found: list[tuple[Place, T]] = []
+    count = 0
+    things = listing.all(step, item) if behind is None else behind(step, after)
+    for at, one in enumerate(things, 1):
+        if fits(one):
+            count += 1
+            place = order.place(step, one)
+            if place > after:
+                found.append((place, one))
+            if behind is not None and len(found) > most:
+                break
+        if not at % QUEUES_MEASURED_AT_ONCE:
+            found = _first(found, most)
+            yield
+    found = _first(found, most)
+    more = len(found) > most
+    del found[most:]
+    next_ = json.dumps((name, *found[-1][0])) if more else ""
+    views = tuple(listing.show(step, one) for _, one in found if listing.there(step, one))
+    step.answer(item.owner, item.request, Page(views, next_, count if behind is None else None))
+
+
+def _first(found: list[tuple[Place, T]], most: int) -> list[tuple[Place, T]]:
+    """What may be on the page, and one more if there is one."""
+    return sorted(found, key=itemgetter(0))[: most + 1]

@@ -1,0 +1,377 @@
+"""Queues and outgoing queues as operators see them: one, and lists of them.
+
+Upholds: I24 (a list is told a page at a time), I28 (each sees what he may).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeVar
+
+from onceq.core import delays
+from onceq.core.management import msmq_names
+from onceq.core.management.paging import Listing, Order, Place, choice
+from onceq.core.peers import undone_restores
+from onceq.core.peers.duplicate_identity import found_of
+from onceq.core.peers.strangers import unanswered
+from onceq.core.peers.wrong_names import who_answers
+from onceq.core.receive.poison import holds_poison
+from onceq.core.rights.demands import MONITOR, to_see_properties
+from onceq.core.rights.judge import may
+from onceq.core.rights.places import place_of
+from onceq.core.state.outgoing_attempts import Attempt
+from onceq.core.state.position_block import AVAILABLE, KEPT, REMOVED
+from onceq.core.state.positions import Positions
+from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue, lookup_id
+from onceq.core.state.state import title_of
+from onceq.core.step.step import Step
+from onceq.core.transfer.outgoing_states import LOCAL_CONNECTION, locked, state_of
+from onceq.model.classes import is_refused_there
+from onceq.model.identity import guid_text
+from onceq.model.queue import QUOTA_UNLIMITED_KB
+from onceq.model.requests import Look
+from onceq.model.time import NEVER_S
+from onceq.model.views.queues import (
+    QUOTA_WARN,
+    REFUSALS_SHOWN_S,
+    ConnectionView,
+    EndingView,
+    LateRefusalView,
+    OutgoingView,
+    QueueView,
+)
+
+Q = TypeVar("Q", Queue, OutgoingQueue)
+
+
+def queue_view(step: Step, queue: Queue) -> QueueView:
+    """One queue."""
+    properties = queue.properties
+    delayed, due_s = delays.waiting(queue)
+    lookups = [
+        lookup_id(index, counter)
+        for index, lane in queue.lanes.items()
+        if len(lane)
+        for counter in (lane.head, lane.last)
+    ]
+    return QueueView(
+        name=queue.title,
+        path=f"private$\\{queue.title}" if properties.private else queue.title,
+        transactional=properties.transactional,
+        system=queue.system,
+        label=properties.label,
+        messages=len(queue),
+        available=queue.available,
+        locked=sum(lane.locked for lane in queue.lanes.values()),
+        bytes=queue.bytes,
+        first_lookup=min(lookups, default=0),
+        last_lookup=max(lookups, default=0),
+        quota_kb=properties.quota_kb,
+        created=properties.created,
+        readers_waiting=len(queue.waiting),
+        number=queue.number,
+        instance=properties.instance.hex(),
+        format_name=msmq_names.format_name(step, queue),
+        journal=properties.journal,
+        journal_quota_kb=properties.journal_quota_kb,
+        type=guid_text(properties.type),
+        base_priority=properties.base_priority,
+        authenticate=properties.authenticate,
+        priv_level=properties.priv_level,
+        modified=properties.modified,
+        state=LOCAL_CONNECTION,
+        xact="YES" if properties.transactional else "NO",
+        foreign="NO",
+        parent=properties.name if queue.sub else "",
+        poison_attempts=properties.poison_attempts,
+        poison_retry_after=properties.poison_retry_after,
+        poison_retries=properties.poison_retries,
+        poison_then=properties.poison_then,
+        delayed=delayed,
+        delayed_until=due_s,
+        in_subqueues=sum(map(len, queue.subs.values())),
+        bytes_in_subqueues=sum(sub.bytes for sub in queue.subs.values()),
+        poison=sum(map(len, filter(holds_poison, queue.subs.values()))),
+        paused_since=0 if queue.parent else properties.paused_since,  # subqueues are open
+        oldest=oldest_s(queue),
+        quota_used=quota_used(step, queue),
+    )
+
+
+def connection_view(attempt: Attempt) -> ConnectionView:
+    """One attempt to connect."""
+    status = attempt.status
+    return ConnectionView(
+        int(status), status.name.lower().replace("_", " "), attempt.at_s, status.hresult,
+        attempt.address, attempt.reason,
+    )  # fmt: skip
+
+
+def outgoing_view(step: Step, outgoing: OutgoingQueue) -> OutgoingView:
+    """One outgoing queue."""
+    lane = outgoing.ordered_lane
+    now, pace, trouble = step.now, outgoing.pace, outgoing.trouble
+    head = outgoing.head
+    ranges = list(lane.ranges(AVAILABLE, lane.head, end=head.end + 1))
+    first = ranges[0][0] if ranges else 0
+    last = sum(ranges[-1]) - 1 if ranges else 0
+    sent = min(outgoing.ever_sent, lane.next - 1)
+    unheard = sum(count for _, count in lane.ranges(AVAILABLE, lane.head, end=sent + 1))
+    peer = step.sessions.peers.get(outgoing.session)
+    resend_in = (pace.due_us - now.mono_us) / 1e6 if pace.due_us else -1.0
+    goes_on = outgoing.given(step.state.stamp) > 0
+    return OutgoingView(
+        destination=str(outgoing.name),
+        state=state_of(step, outgoing),
+        messages=len(outgoing),
+        unacknowledged=outgoing.unacknowledged,
+        awaiting_final=lane.awaiting,
+        bytes=outgoing.bytes,
+        peer=guid_text(peer.peer) if peer is not None else "",
+        paused_since=outgoing.paused_s,
+        connected_since=outgoing.connected_s,
+        trouble=trouble.reason,
+        trouble_since=trouble.since_s if trouble.reason else 0,
+        trouble_last=trouble.last_s if trouble.reason else 0,
+        attempts=trouble.attempts,
+        retry_in_s=(outgoing.retry_us - now.mono_us) / 1e6 if outgoing.retry_us else -1.0,
+        stream=head.stream,
+        behind_stream=outgoing.unacknowledged - sum(count for _, count in ranges),
+        first_unacked=outgoing.number_of(first) if first else 0,
+        last_unacked=outgoing.number_of(last) if last else 0,
+        last_unacked_previous=outgoing.previous_of(last) if last else 0,
+        next_number=outgoing.number_of(lane.next) if goes_on else 1,
+        last_ack_stream=outgoing.last_ack[0],
+        last_ack=outgoing.last_ack[1],
+        last_ack_time=outgoing.last_ack_s,
+        last_ack_count=outgoing.last_ack_count,
+        no_ack_count=unheard,
+        no_read_count=lane.awaiting,
+        transmitted=outgoing.ever_sent,
+        resend_at=now.wall_s + round(resend_in) if pace.due_us else 0,
+        resend_in_s=resend_in,
+        resend_interval_s=step.settings.resend_wait_s(pace.timeouts),
+        resend_count=pace.timeouts,
+        expires_next=min(lane.next_expiry for lane in outgoing.lanes.values()),
+        unprocessed=lane.awaiting,
+        unsent=len(outgoing) - lane.awaiting,
+        in_doubt=step.state.doubts.unsettled(outgoing.number),
+        endings=_endings(outgoing),
+        late_refusals=tuple(
+            LateRefusalView(one.id, one.message_class, one.at_s) for one in outgoing.endings.late
+        ),
+        turned_away=outgoing.turned_away[0] if outgoing.turned_away else "",
+        turned_away_for=outgoing.turned_away[1] if outgoing.turned_away else 0,
+        turned_away_at=outgoing.turned_away[2] if outgoing.turned_away else 0,
+        offline_since=step.state.offline_s,
+        xact="UNKNOWN",
+        foreign="NO",
+        next_hops=msmq_names.next_hops(step, outgoing),
+        history=tuple(map(connection_view, outgoing.history)),
+        clash=found_of(step, step.identity.guid),
+        answered_by=who_answers(step, outgoing),
+        stranded_since=outgoing.stranded_s,
+        unanswered=unanswered(step, outgoing),
+        put_back=undone_restores.of_outgoing(step, outgoing),
+        elsewhere=_elsewhere(outgoing),
+        number=outgoing.number,
+        oldest=oldest_waiting_s(outgoing),
+    )
+
+
+def _endings(outgoing: OutgoingQueue) -> tuple[EndingView, ...]:
+    """How its messages have ended, a row for each way."""
+    return tuple(
+        EndingView(one.message_class, one.cause, one.messages, one.letters, one.at_s, one.late)
+        for one in outgoing.endings
+    )
+
+
+def _elsewhere(outgoing: OutgoingQueue) -> int:
+    """Messages that have not left here, and may have left from another manager with this name."""
+    return sum(
+        count
+        for index, last in outgoing.elsewhere.items()
+        for _, count in outgoing.lanes[index].ranges(
+            AVAILABLE, outgoing.transmitted.get(index, 0) + 1, end=last + 1
+        )
+    )
+
+
+# ---- how old what is in them is ----------------------------------------------------------------
+
+
+def oldest_s(queue: Queue) -> int:
+    """When the oldest message of a queue came that is there still; 0: it is empty."""
+    return min((_since(lane) for lane in queue.lanes.values() if len(lane)), default=0)
+
+
+def oldest_waiting_s(outgoing: OutgoingQueue) -> int:
+    """The same for what waits in an outgoing queue to be acknowledged."""
+    return min(
+        (lane.arrived(lane.first_available(), 1)[0]
+         for lane in outgoing.lanes.values() if lane.available),
+        default=0,
+    )  # fmt: skip
+
+
+def _since(lane: Positions) -> int:
+    at = lane.head
+    if lane.state(at) == REMOVED:
+        at = min(lane.first(state, at, lane.next) for state in KEPT)
+    return lane.arrived(at, 1)[0]
+
+
+def quota_used(step: Step, queue: Queue) -> float:
+    """How much of its quota a queue has used; a subqueue has none of its own."""
+    quota_kb = queue.properties.quota_kb
+    if quota_kb == QUOTA_UNLIMITED_KB or queue.parent is not None or queue.system:
+        return 0.0
+    return ratio_of(step.holding(queue), quota_kb << 10)
+
+
+def ratio_of(used: int, most: int) -> float:
+    """A share; where nothing may be there, all of it is used by anything."""
+    return used / most if most else float(used > 0)
+
+
+# ---- lists -------------------------------------------------------------------------------------
+
+
+def is_stuck(step: Step, outgoing: OutgoingQueue) -> bool:
+    """Whether an operator should look at an outgoing queue: he has paused it, or something waits in
+    it and is kept from leaving. That the whole queue manager is off the network is said once."""
+    if outgoing.paused_s:
+        return True
+    return bool(len(outgoing)) and bool(
+        outgoing.trouble.reason or outgoing.turned_away or outgoing.stranded_s
+        or found_of(step, step.identity.guid) or locked(step, outgoing)
+        or state_of(step, outgoing) == "NEED VALIDATION"
+    )  # fmt: skip
+
+
+def _refused_last_s(outgoing: OutgoingQueue) -> int:
+    """When its destination has refused a message last; 0: never."""
+    return max(
+        (one.at_s for one in outgoing.endings if is_refused_there(one.message_class)), default=0
+    )
+
+
+def _is_used(step: Step, queue: Queue) -> bool:
+    return bool(len(queue)) or not queue.system
+
+
+def _is_busy(step: Step, queue: Queue) -> bool:
+    return bool(len(queue) or (queue.properties.paused_since and not queue.parent))
+
+
+def _has_refused(step: Step, outgoing: OutgoingQueue) -> bool:
+    return _refused_last_s(outgoing) > step.now.wall_s - REFUSALS_SHOWN_S
+
+
+Test = Callable[[Step, Q], bool]
+_QUEUES_ONLY: Final[Mapping[str, Test[Queue]]] = {
+    "": lambda step, one: True,
+    "used": _is_used,
+    "busy": _is_busy,
+    "paused": lambda step, one: bool(one.properties.paused_since and not one.parent),
+    "poison": lambda step, one: bool(len(one)) and holds_poison(one),
+    "full": lambda step, one: quota_used(step, one) >= QUOTA_WARN,
+}
+"""Parts of the list of queues: all but empty system queues; those in which something is, or that
+are paused; those that an operator has paused; those in which poison messages are; those whose quota
+is nearly used up."""
+_OUTGOING_ONLY: Final[Mapping[str, Test[OutgoingQueue]]] = {
+    "": lambda step, one: True,
+    "busy": lambda step, one: bool(len(one)),
+    "stuck": is_stuck,
+    "refused": _has_refused,
+    "noted": lambda step, one: bool(len(one)) or is_stuck(step, one) or _has_refused(step, one),
+    "unanswered": lambda step, one: bool(len(one)) and unanswered(step, one),
+}
+"""Parts of the list of outgoing queues: those in which something is; that are kept from moving;
+whose destinations have refused something lately; all three of these; that wait for strangers."""
+
+
+def _spelled(name: str) -> str:
+    """With its slashes and letters as they are compared."""
+    return name.replace("/", "\\").casefold()
+
+
+def _chosen(
+    only: Mapping[str, Test[Q]], sees: Callable[[Step, Look], Callable[[Q], bool]] | None
+) -> Callable[[Step, Look], Callable[[Q], bool]]:
+    def fits(step: Step, item: Look) -> Callable[[Q], bool]:
+        test = only[choice(item.only, only, "there is no such part of the list:")]
+        part = _spelled(item.part)
+        seen = sees(step, item) if sees is not None else None
+
+        def fit(one: Q) -> bool:
+            if not test(step, one) or (part and part not in _spelled(title_of(one))):
+                return False
+            return seen is None or seen(one)
+
+        return fit
+
+    return fits
+
+
+def _seen_by(step: Step, item: Look) -> Callable[[Queue], bool]:
+    """Which queues an application may look at."""
+    if may(step, item.owner, (MONITOR,)):
+        return lambda one: True
+    return lambda one: may(step, item.owner, (to_see_properties(place_of(one)),))
+
+
+def _orders(oldest: Callable[[Q], int]) -> dict[str, Order[Q]]:
+    return {
+        "number": Order(lambda step, one: (one.number,), (int,)),
+        "name": Order(lambda step, one: (title_of(one).casefold(), one.number), (str, int)),
+        "messages": Order(lambda step, one: (-len(one), one.number), (int, int)),
+        "bytes": Order(lambda step, one: (-one.bytes, one.number), (int, int)),
+        "oldest": Order(
+            lambda step, one: (oldest(one) or NEVER_S, -len(one), one.number), (int, int, int)
+        ),
+    }
+
+
+def _numbered(step: Step, numbers: Iterable[int], kind: type[Q]) -> Iterator[Q]:
+    """Queues by their numbers, those that are there when their turn comes."""
+    for number in numbers:
+        one = step.state.all_queues.get(number)
+        if isinstance(one, kind):
+            yield one
+
+
+def _local(step: Step, place: Place) -> Iterator[Queue]:
+    return _numbered(step, step.state.queue_numbers.behind(place[0] if place else 0), Queue)
+
+
+def _far(step: Step, place: Place) -> Iterator[OutgoingQueue]:
+    numbers = step.state.outgoing_numbers.behind(place[0] if place else 0)
+    return _numbered(step, numbers, OutgoingQueue)
+
+
+def _is_there(step: Step, one: AnyQueue) -> bool:
+    return step.state.all_queues.get(one.number) is one
+
+
+QUEUES: Final[Listing[Queue, QueueView]] = Listing(
+    lambda step, item: _local(step, ()),
+    queue_view,
+    _orders(oldest_s),
+    _chosen(_QUEUES_ONLY, _seen_by),
+    _local,
+    _is_there,
+)
+"""Queues with their subqueues, system queues among them."""
+OUTGOING: Final[Listing[OutgoingQueue, OutgoingView]] = Listing(
+    lambda step, item: _far(step, ()),
+    outgoing_view,
+    _orders(oldest_waiting_s)
+    | {"refused": Order(lambda step, one: (-_refused_last_s(one), one.number), (int, int))},
+    _chosen(_OUTGOING_ONLY, None),
+    _far,
+    _is_there,
+)
+"""Outgoing queues."""

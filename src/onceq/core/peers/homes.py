@@ -1,0 +1,148 @@
+"""Answers go home: to which computer an acknowledgment or a receipt may be sent.
+
+A message names the queues that its acknowledgments go to, and the head of a stream over HTTP the
+one for its receipts. Without a rule, who may send to one queue here makes this computer speak to
+any other one, and to itself. So an answer goes where its sender is, or where its sender may send:
+
+* to a queue manager by its GUID, if that is the sender's;
+* to the address that the message came from;
+* to a name that has led to the sender's GUID before, or is in its certificate;
+* to any other computer, if the sender has the right ``forward``, and so brings what others send;
+* to a queue at which the sender was granted ``send`` by a pattern that names other computers: it
+  begins with ``direct=``, ``private=`` or ``public=``.
+
+It never goes to loopback or link-local addresses, unless an operator names them: by such a grant,
+in ``plain_peers``, or in ``[peers]``. A sender on this computer that is free needs no right.
+
+What a name leads to is known when a connection is made. So the outgoing queue keeps the addresses
+that it may be connected to, its *homes*, durably, and each connection is compared with them.
+
+Upholds: I28.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from onceq.core.names.resolve import computer_of, known_outgoing, outgoing_for
+from onceq.core.peers.strangers import known
+from onceq.core.rights.judge import sender_of
+from onceq.core.state.peer_table import Peer
+from onceq.core.state.setups import OutgoingHomes
+from onceq.core.step.step import Step
+from onceq.model.addresses import AWAY, address_of, is_near
+from onceq.model.hosts import means_itself
+from onceq.model.names import FormatName, Kind, url_of
+from onceq.model.numbers import read_number
+from onceq.model.patterns import QueueName
+from onceq.model.rights import Actor, ActorKind, Right
+
+ANYWHERE: Final = None
+"""Homes of what may be connected to wherever it is."""
+NOWHERE: Final[frozenset[str]] = frozenset()
+Homes = frozenset[str] | None
+HOMES_MAX: Final = 16
+"""Addresses of one outgoing queue for answers: a name has one sender, or few."""
+
+
+def goes_home(step: Step, peer: Peer, source: bytes, name: FormatName) -> bool:
+    """Whether an answer for a queue of another computer may be sent; see ``homes_of``.
+
+    Applications here may send to that queue, too. Then the name leads where they mean, and must be
+    known to be the sender's.
+    """
+    homes = homes_of(step, peer, source, name)
+    if homes is ANYWHERE:
+        return True
+    outgoing = known_outgoing(step, name)
+    if outgoing is None:
+        return homes != NOWHERE
+    if outgoing.homes is not None:
+        return homes != NOWHERE and len(homes | outgoing.homes) <= HOMES_MAX
+    if AWAY in homes or address_of(host_in(name)):
+        return homes != NOWHERE
+    there = step.sessions.peers.get(outgoing.session)
+    return there is not None and address_of(there.address) in homes
+
+
+def expect_answer(step: Step, peer: Peer, source: bytes, name: FormatName) -> None:
+    """An answer may be sent that goes home: keep where that is, before what asks for it is stored.
+
+    Raises:
+        InsufficientResources: There are too many outgoing queues.
+    """
+    homes, outgoing = homes_of(step, peer, source, name), known_outgoing(step, name)
+    if name.kind is not Kind.DIRECT or (homes is ANYWHERE and not step.state.homes_kept):
+        return
+    if outgoing is None:
+        stranger = not known(step, source)
+        outgoing_for(step, name, stranger=stranger, answer=True, homes=homes)
+        return
+    kept = outgoing.homes
+    if kept is None or (homes is not ANYWHERE and homes <= kept):
+        return
+    more = None if homes is ANYWHERE else sorted(homes | kept)
+    if more is not None and len(more) > HOMES_MAX:
+        return
+    step.setup(OutgoingHomes(number=outgoing.number, homes=more), forced=False)
+
+
+def homes_of(step: Step, peer: Peer, source: bytes, name: FormatName) -> Homes:
+    """Where an answer for a queue of another computer may go.
+
+    Args:
+        peer: The session on which the message came that asks for it.
+        source: GUID of the manager that has sent the message.
+        name: Of the queue that the answer is for.
+
+    Returns:
+        IP addresses, among them maybe AWAY; ANYWHERE; or NOWHERE: it may not be sent.
+    """
+    actor, place = sender_of(peer, source), QueueName(str(name).casefold())
+    if peer.actor.free or step.state.policy.allows_elsewhere(actor, Right.SEND, place):
+        return ANYWHERE
+    if name.kind is Kind.PRIVATE:
+        return ANYWHERE if name.guid in (source, peer.peer) else NOWHERE
+    if name.kind is Kind.PUBLIC:
+        computer = computer_of(step, name)
+        if computer is None and step.names.directory is None:
+            # Answers wait for the directory, and go where an operator has written there.
+            return ANYWHERE
+        return ANYWHERE if computer is not None and computer.guid == source else NOWHERE
+    return _homes_of_host(step, peer, source, name) if name.kind is Kind.DIRECT else NOWHERE
+
+
+def _homes_of_host(step: Step, peer: Peer, source: bytes, name: FormatName) -> frozenset[str]:
+    own = address_of(peer.address)
+    # Whoever comes from loopback with a certificate may come from far, through a tunnel.
+    known = not is_near(own) or peer.actor.kind is ActorKind.ADDRESS or _in_book(step, name)
+    home = frozenset((own,)) if own and known else NOWHERE
+    host = host_in(name)
+    said = address_of(host)
+    if said:
+        away = frozenset((said,)) if not is_near(said) and _passes_on(step, peer.actor) else NOWHERE
+        return frozenset((said,)) & home | away
+    if means_itself(host):
+        return home if is_near(own) else NOWHERE
+    if _passes_on(step, peer.actor) or host.casefold() in peer.who.names:
+        return home | {AWAY}
+    bound = step.state.bindings.guid_of(f"{name.protocol}:{host}".casefold())
+    if name.protocol.startswith("HTTP") or not bound:
+        return home
+    return home | {AWAY} if bound == source else NOWHERE
+
+
+def host_in(name: FormatName) -> str:
+    """The host of a direct name, without the port that HTTP has."""
+    host, _, port = name.host.rpartition(":")
+    return host if host and read_number(port) is not None else name.host
+
+
+def _passes_on(step: Step, actor: Actor) -> bool:
+    return step.state.policy.judge(actor, Right.FORWARD).allowed
+
+
+def _in_book(step: Step, name: FormatName) -> bool:
+    """Whether the configuration says where the host of a name is."""
+    key = url_of(name).partition("//")[2].partition("/")[0] if name.protocol[:4] == "HTTP" else ""
+    return bool(step.names.book.find(f"{name.protocol}://{key}" if key else name.host)[0])

@@ -1,0 +1,81 @@
+"""Addresses of computers: one spelling for each, and which of them lead no further than here.
+
+``2130706433``, ``0x7f.1``, ``0177.0.0.1`` and ``::ffff:127.0.0.1`` are 127.0.0.1 to the functions
+of the system that connect. Each is compared in the one form that ``address_of`` gives.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_OCTETS: Final = re.compile(r"(?i)(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+)){0,3}")
+
+
+def address_of(host: str) -> str:
+    """The one spelling of an IP address; "" for anything else, such as a name.
+
+    Args:
+        host: As anybody may write it: in brackets, with a zone, or in the old forms of IPv4.
+    """
+    text = host.strip("[]").partition("%")[0]
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return _old_form(text) if _OCTETS.fullmatch(text) else ""
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)
+
+
+def _old_form(text: str) -> str:
+    """One to four numbers, of which the last has all that the others leave; decimal, octal or
+    hexadecimal."""
+    *first, last = (_number(part) for part in text.split("."))
+    room = 1 << 8 * (4 - len(first))
+    if last >= room or any(part > 255 for part in first):
+        return ""
+    value = sum(part << 8 * (3 - index) for index, part in enumerate(first)) + last
+    return str(ipaddress.IPv4Address(value))
+
+
+def _number(part: str) -> int:
+    """A number as C reads it; one too large for any address if it is none."""
+    base = 16 if part[:2].lower() == "0x" else 8 if part.startswith("0") else 10
+    try:
+        return int(part[:40] or "0", base) if part.lower() != "0x" else 0
+    except ValueError:
+        return 1 << 32
+
+
+def is_near(address: str) -> bool:
+    """Whether an IP address leads to the computer that uses it, or no further than its cable:
+    loopback, none, or link-local.
+
+    Args:
+        address: As ``address_of`` gives it, or an IP address in any other form.
+    """
+    one = address_of(address)
+    if not one:
+        return False
+    known = ipaddress.ip_address(one)
+    # Of IPv4, all of 0.0.0.0/8 means this computer.
+    here = known.is_loopback or known.is_unspecified or one.startswith("0.")
+    return here or known.is_link_local or known.is_multicast
+
+
+AWAY: Final = "*"
+"""Stands for every address but those that are near."""
+
+
+def leads_home(homes: Iterable[str] | None, address: str) -> bool:
+    """Whether a connection to an address is one that answers may take.
+
+    Args:
+        homes: IP addresses as ``address_of`` gives them, among them maybe AWAY; None: any.
+    """
+    if homes is None:
+        return True
+    one = address_of(address)
+    return bool(one) and (one in homes or (AWAY in homes and not is_near(one)))

@@ -1,0 +1,272 @@
+"""Members of one authority, at a queue manager that runs: who comes for a certificate, who was
+removed, and what commands have done to the files since the last look.
+
+A member asks its authority now and then whom it has removed. While nobody answers there it goes on
+with what it knows: a member whose authority is away still believes the others. What it knows it
+keeps, also when the authority does not know it any more; then it says so, there and here.
+
+What is done is in the trail before anybody hears of it.
+
+Upholds: I28 (who did something is known).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from typing import Any, Final, Protocol
+
+from onceq.core.inputs.inputs import Witnessed
+from onceq.errors import AccessDenied, ManagerAway, OnceqError
+from onceq.model.directory import Snapshot
+from onceq.model.identity import guid_bytes
+from onceq.model.limits import MEMBERS_ASK_S
+from onceq.model.rights import Actor, ActorKind
+from onceq.model.time import DAY_S
+from onceq.service.config import split_address
+from onceq.service.doors import Doors
+from onceq.service.engine import Engine
+from onceq.service.meanings import meaning_of
+from onceq.service.reasons import said
+from onceq.tls import acts, folder, lineage
+from onceq.tls.granting import Granting, Signed
+from onceq.tls.joining import (
+    ANSWER_BYTES_MAX,
+    WAIT_S,
+    as_member,
+    authorities_in,
+    check,
+    read_answer,
+    removed_in,
+)
+from onceq.tls.removed import TOLD, Removal, listed, put_removed, read_removed
+from onceq.tls.removed import joined as joined_lists
+
+TOLD_MAX: Final = 50
+"""An authority is told of so many authorities that are believed, at most."""
+FORGOTTEN_MAX: Final = 100
+"""So many removals that an authority has forgotten are told to it at once."""
+
+
+class Host(Protocol):
+    """The network, as it is used here."""
+
+    loop: asyncio.AbstractEventLoop
+    engine: Engine
+    doors: Doors
+
+    def use(self, wire: None, work: Callable[[], None]) -> None:
+        """Let something that happened use the engine."""
+
+    def judge_again(self) -> None:
+        """Cut the connections whose certificates do not count any more."""
+
+
+class Membership:
+    """Of one queue manager; see the module."""
+
+    def __init__(self, host: Host) -> None:
+        """Prepare; nothing is asked yet."""
+        self._host = host
+        self.directory: Snapshot | None = None
+        """What it says; None: there is none."""
+        self._owner = 0
+        self._numbers = itertools.count(1)
+        self._recorded: dict[int, Callable[[], None]] = {}
+        """What is done once an act is on record, by the number that the core gives back."""
+        self._taken: set[str] = set()
+        """Files of acts that are being recorded."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._asking: asyncio.Task[None] | None = None
+        self._wanted = False
+        """Whether the authority is to be asked, again if it is being asked."""
+        self._trouble = ""
+        """Why the authority did not answer last; "": it did."""
+        self._told_s = 0
+        """When that was told."""
+
+    # ---- who comes for a certificate ----------------------------------------------------------
+
+    def granting(self, transport: asyncio.BaseTransport | None, address: str) -> Granting | None:
+        """What speaks with whoever has come for a certificate; None: it has come as a peer."""
+        engine, doors = self._host.engine, self._host.doors
+        known = partial(meaning_of, engine.manager, self.directory)
+        note = partial(self._note, "joining")
+        found = doors.granting(transport, address, self._now_s(), note=note, known=known)
+        if found is not None:
+            self._take_acts()  # the invitation stands in the trail before who comes with it
+        return found
+
+    def granted(self, signed: Signed, address: str, say: Callable[[], None]) -> None:
+        """Somebody gets a certificate: it is told when that stands in the trail for good."""
+        actor = Actor(ActorKind.PEER, signed.peer)
+        what = "join" if signed.joined else "renew certificate"
+        self._record(Witnessed(str(actor), address, what, signed.name), say)
+
+    # ---- whose certificate counts -------------------------------------------------------------
+
+    def disbelieved(self, transport: asyncio.BaseTransport | None) -> str:
+        """Why the certificate at the other side does not count; "": it does, or there is none."""
+        if self._more_removed():
+            # Not within this one: the others are cut on their own.
+            self._host.loop.call_soon(self._host.judge_again)
+        return self._host.doors.disbelieved(transport)
+
+    def _more_removed(self) -> bool:
+        try:
+            return self._host.doors.standing.removed.look()
+        except OnceqError as error:
+            # What was known still holds.
+            self._note("the list of removed members cannot be used", level=logging.ERROR,
+                       reason=error.text)  # fmt: skip
+            return False
+
+    # ---- now and then -------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Look what has changed in the files, and ask the authority; again after a while."""
+        if self._host.engine.stopped:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._host.loop.call_later(MEMBERS_ASK_S, self.look)
+        if not self._host.doors.path:
+            return
+        self._host.use(None, self._take_acts)
+        if self._more_removed():
+            self._host.judge_again()
+        self._wanted = True
+        if self._asking is None or self._asking.done():
+            self._asking = self._host.loop.create_task(self._ask())
+
+    def stop(self) -> None:
+        """Ask nobody any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._asking is not None:
+            self._asking.cancel()
+
+    def _take_acts(self) -> None:
+        """Put on record what commands have done."""
+        for act in acts.left(folder.folder_of(self._host.doors.path)):
+            if act.file not in self._taken:
+                self._taken.add(act.file)
+                noted = Witnessed(act.who, "local", act.what, act.about)
+                self._record(noted, partial(self._stands, act.file))
+
+    def _stands(self, file: str) -> None:
+        """An act stands in the trail."""
+        acts.forget(file)
+        self._taken.discard(file)
+
+    def _record(self, act: Witnessed, then: Callable[[], None]) -> None:
+        """Put an act on record, and then do something."""
+        engine = self._host.engine
+        if not self._owner:
+            self._owner = engine.owner(lambda request, _: self._recorded.pop(request)())
+        request = next(self._numbers)
+        self._recorded[request] = then
+        engine.submit(replace(act, owner=self._owner, request=request))
+
+    # ---- asking the authority -----------------------------------------------------------------
+
+    async def _ask(self) -> None:
+        while self._wanted:
+            self._wanted = False
+            await self._ask_once()
+
+    async def _ask_once(self) -> None:
+        """Ask, if another queue manager has signed for this one."""
+        doors = self._host.doors
+        own, files = folder.folder_of(doors.path), doors.files
+        joined = os.path.join(own, folder.JOINED)
+        if files is None or files.certificate != os.path.join(own, folder.CERTIFICATE):
+            return
+        if not os.path.exists(joined):
+            return
+        try:
+            by = lineage.read_joined(own)
+            address = str(by["address"])
+            believed = [sha256(one).hexdigest() for one in doors.authorities]
+            asked = {"want": "news", "believes": believed[:TOLD_MAX]}
+            known = read_removed(own, TOLD)
+            found = await self._asked(by, asked)
+            told = removed_in(found)
+            forgotten = [one for one in known.values() if one.id not in told]
+            if forgotten:
+                self._tell_forgotten(address, forgotten)
+                more = listed(forgotten[:FORGOTTEN_MAX])
+                await self._asked(by, asked | {"removed": more})
+            if joined_lists(known, told) != known:
+                put_removed(own, TOLD, told)
+            authorities = authorities_in(found)
+            if authorities and lineage.follow(own, authorities):
+                doors.read_again()
+                self._note("the authorities of other queue managers have changed")
+                self._wanted = True  # to say so
+        except (OSError, TimeoutError, OnceqError, ValueError, KeyError, TypeError) as error:
+            self._failed(error)
+            return
+        if self._trouble:
+            self._note("the authority of this queue manager answers again")
+        self._trouble = ""
+        if self._more_removed():
+            self._host.judge_again()
+
+    async def _asked(self, by: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+        """One question to the authority, and the answer."""
+        address, guid = str(by["address"]), guid_bytes(by["guid"])
+        own = self._host.doors.own
+        believed = by["lineage"] or ([own.authority] if own is not None else [])
+        host, port = split_address(address, None)
+        files = self._host.doors.files
+        assert files is not None, "it was looked at"
+        async with asyncio.timeout(WAIT_S):
+            reader, writer = await asyncio.open_connection(
+                host, port, ssl=as_member(files), server_hostname="", limit=ANSWER_BYTES_MAX
+            )
+            try:
+                check(writer.get_extra_info("ssl_object"), address, guid, believed)
+                writer.write(json.dumps(asked).encode() + b"\n")
+                await writer.drain()
+                raw = await reader.readuntil(b"\n")
+            except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                raise ManagerAway(f"{address} gave no answer that can be read") from None
+            finally:
+                writer.transport.abort()
+        return read_answer(raw, address)
+
+    def _tell_forgotten(self, address: str, forgotten: list[Removal]) -> None:
+        self._note(
+            "removals are not known any more where this queue manager has joined",
+            level=logging.WARNING, address=address, count=len(forgotten),
+            first=f"{forgotten[0].name} {forgotten[0].id}",
+            cure="onceq tls remove there; here they hold",
+        )  # fmt: skip
+
+    def _failed(self, error: Exception) -> None:
+        """Told when it begins, and each day; more often to those who want to know all."""
+        reason, now_s = said(error) if isinstance(error, OSError) else str(error), self._now_s()
+        first = not self._trouble or now_s - self._told_s >= DAY_S
+        level = logging.WARNING if first else logging.DEBUG
+        if first:
+            self._told_s = now_s
+        self._trouble = reason or type(error).__name__
+        refused = isinstance(error, AccessDenied)
+        self._note(
+            "the authority of this queue manager does not say who was removed",
+            level=logging.ERROR if refused and first else level, reason=self._trouble,
+        )  # fmt: skip
+
+    def _now_s(self) -> int:
+        return self._host.engine.clock.read().wall_s
+
+    def _note(self, what: str, **values: Any) -> None:
+        self._host.engine.rates.event(what, **values)

@@ -1,0 +1,186 @@
+"""The files of the trail: a line of JSON for each act, appended and synced, beside the store.
+
+A new file begins when one has FILE_BYTES. When all together have more than the setting allows, the
+oldest one goes; the next file says which acts it had, and so does the log. What a crash has left of
+a line is written over.
+
+Upholds: I24 (bytes), I28 (who did something is known).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from logging import WARNING
+from typing import Final
+
+from onceq.core.state.trail import Act
+from onceq.errors import OnceqError
+from onceq.model.act_lines import (
+    DAMAGED,
+    FORK,
+    MISSING,
+    REMOVED,
+    line_of,
+    note_line,
+    read_line,
+    split_lines,
+)
+from onceq.model.data_directory import TRAIL_FOLDER
+from onceq.model.numbers import read_number
+from onceq.model.views.trail import ActView
+from onceq.service.logs import event
+from onceq.store.files import Files
+
+FILE_BYTES: Final = 8 << 20
+"""Size of one file; the one in which an act was written last is read at a start."""
+
+
+def shown(act: Act) -> ActView:
+    """An act as it is told."""
+    return ActView(*act[:7], act.times, act.last_s, act.before.hex(), act.digest.hex())
+
+
+class TrailFiles:
+    """See the module; errors of the disk are OnceqError.
+
+    Attributes:
+        head: Number and digest of the last act of the store.
+    """
+
+    def __init__(self, files: Files, path: str, bytes_max: int) -> None:
+        self._files, self._bytes_max = files, bytes_max
+        self._path = os.path.join(path, TRAIL_FOLDER)
+        self._file = -1
+        self._serial = self._end = self._last = 0
+        self._digests: dict[int, str] = {}
+        self._damaged = ""
+        self._read = False
+        self.head = 0, ""
+
+    def known_last(self) -> int:
+        """Number of the last act that is there; 0: none is, or nobody knows."""
+        with contextlib.suppress(OnceqError, OSError):
+            self._open()
+        return self._last
+
+    def write(self, waiting: deque[Act]) -> int:
+        """Write acts that are not there yet; they are durable afterwards, and wait no more.
+
+        Returns:
+            How many acts went before they could be written.
+        """
+        try:
+            self._open()
+            lost = self._write(list(waiting))
+        except (OnceqError, OSError):
+            # Nobody knows what of it is on the disk: that is read before the next one.
+            self.close()
+            raise
+        waiting.clear()
+        return lost
+
+    def close(self) -> None:
+        """Let go of the file; it is opened again when that is wanted."""
+        if self._file >= 0:
+            self._files.close(self._file)
+        self._file, self._read = -1, False
+
+    def _write(self, acts: list[Act]) -> int:
+        notes, behind, lost = [], self._last, 0
+        known = {act.number: act.digest.hex() for act in acts} | {self.head[0]: self.head[1]}
+        there = {n: known[n] == self._digests[n] for n in known if n in self._digests}
+        same, others = [n for n in there if there[n]], [n for n in there if not there[n]]
+        if others or self._last > self.head[0]:
+            behind = max(same, default=0)
+            notes.append(note_line(FORK, behind=behind))
+            event("the files of the trail go on from an older store", level=WARNING, behind=behind)
+        new = [act for act in acts if act.number > behind]
+        lines = []
+        for act in new:
+            if act.number > behind + 1:
+                lines.append(note_line(MISSING, first=behind + 1, last=act.number - 1))
+                lost += act.number - behind - 1 if behind else 0
+            lines.append(line_of(shown(act)))
+            behind = act.number
+        if lost:
+            event("acts of the trail went before they were in its files", level=WARNING, acts=lost)
+        if new:
+            self._append([*notes, *lines], new)
+        return lost
+
+    def _append(self, lines: list[bytes], acts: list[Act]) -> None:
+        if self._file >= 0 and not self._files.exists(self._name(self._serial)):
+            event("a file of the trail was removed", level=WARNING, file=self._name(self._serial))
+            self._files.close(self._file)
+            self._file = -1
+        if self._file < 0 or self._end >= FILE_BYTES or self._damaged:
+            self._next_file()
+        data = b"".join(lines)
+        self._files.write(self._file, self._end, [data])
+        self._files.sync(self._file)
+        self._end += len(data)
+        self._last = acts[-1].number
+        self._digests |= {act.number: act.digest.hex() for act in acts}
+
+    def _open(self) -> None:
+        """Find out which acts are there already, and where the next one goes."""
+        if self._read:
+            return
+        self._last, self._digests, self._damaged = 0, {}, ""
+        for serial in reversed(self._serials()):
+            file = self._files.open(self._name(serial))
+            data = self._files.read(file, 0, self._files.size(file))
+            whole, behind = split_lines(data)
+            if self._file < 0:
+                self._file, self._serial = file, serial
+                self._end = sum(map(len, whole))
+                if any(isinstance(read_line(line), ActView) for line in behind):
+                    # It stays as it is: what is behind the damage is written to the next one.
+                    self._damaged = os.path.basename(self._name(serial))
+            else:
+                self._files.close(file)
+            for said in map(read_line, whole):
+                if isinstance(said, ActView):
+                    self._last, self._digests[said.number] = said.number, said.digest
+            if self._last:
+                break
+        self._read = True
+
+    def _next_file(self) -> None:
+        """Begin another file, and make room for it."""
+        self._files.make_directory(self._path)
+        if self._file >= 0:
+            self._files.close(self._file)
+            self._file = -1
+        serials = self._serials()
+        self._serial = serials[-1] + 1 if serials else 1
+        keep = max(self._bytes_max // FILE_BYTES, 2) - 1
+        old = serials[: max(len(serials) - keep, 0)]
+        self._file = self._files.open(self._name(self._serial), create=True)
+        self._end = 0
+        self._digests, data = {}, b""
+        if self._damaged:
+            event("a file of the trail is damaged", level=WARNING, file=self._damaged)
+            data = note_line(DAMAGED, file=self._damaged, behind=self._last)
+            self._damaged = ""
+        if old:
+            names = [os.path.basename(self._name(serial)) for serial in old]
+            event("the oldest files of the trail are removed: trail_file_bytes_max is reached",
+                  level=WARNING, files=", ".join(names))  # fmt: skip
+            data += note_line(REMOVED, files=names)
+        self._files.write(self._file, 0, [data])
+        self._end = len(data)
+        self._files.sync(self._file)
+        self._files.sync_directory(self._path)
+        for serial in old:
+            self._files.unlink(self._name(serial))
+
+    def _serials(self) -> list[int]:
+        names = (name for name in self._files.names(self._path) if name.startswith("acts-"))
+        found = (read_number(name[5:-6]) for name in names)
+        return [one for one in found if one is not None]
+
+    def _name(self, serial: int) -> str:
+        return os.path.join(self._path, f"acts-{serial:08}.jsonl")

@@ -1,0 +1,1 @@
+"""What both ends of a connection, the client library and the service, do with sockets alike."""

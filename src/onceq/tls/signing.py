@@ -1,0 +1,222 @@
+"""Signatures of files that leave a queue manager and come back: who has made them.
+
+What is signed is signed with the private key of the queue manager's identity, and the certificate
+stands beside the signature. It is believed of the queue manager that it names if the key is one
+that its reader knows, or if an authority that its reader believes had signed the certificate when
+the signature was made.
+
+Made with ``cryptography`` (the extra ``tls``), as certificates are.
+
+Upholds: I23 (what is put back is what its queue manager has made).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from onceq.errors import AccessDenied, ConfigurationError
+from onceq.model.identity import guid_text
+from onceq.tls import authority, folder
+from onceq.tls.contexts import Files
+from onceq.tls.identity import urn_of
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+FORMAT: Final = 1
+"""Version of what ``Signer.sign`` returns."""
+SIGNATURE_BYTES_MAX: Final = 256 << 10
+"""Of a signature with its certificates that is read."""
+_DOMAIN: Final = b"onceq backup manifest\0"
+"""Before what is signed: nothing that is signed in a handshake begins so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Believed:
+    """Whose signatures are believed.
+
+    Attributes:
+        known: Certificates, PEM, of queue managers: each for the one that it names, with its key.
+        authorities: Certificates, PEM, of authorities.
+    """
+
+    known: bytes = b""
+    authorities: bytes = b""
+
+
+class Signer:
+    """Signs with the identity of a queue manager."""
+
+    def __init__(self, files: Files) -> None:
+        """Read its files.
+
+        Raises:
+            ConfigurationError, AccessDenied: They cannot be used; they are named.
+        """
+        from cryptography.hazmat.primitives import hashes, serialization
+
+        authority.need()
+        name = files.key or files.certificate
+        self._chain = _certificates(folder.read(files.certificate), files.certificate)
+        self.fingerprint = self._chain[0].fingerprint(hashes.SHA256()).hex()
+        """SHA-256 of the certificate, hexadecimal."""
+        try:
+            self._key: Any = serialization.load_pem_private_key(folder.read(name), None)
+            self.sign(b"")
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ConfigurationError(f"{name} cannot sign: {error}") from None
+
+    def sign(self, data: bytes) -> bytes:
+        """The signature of some data, with the certificate."""
+        signature = self._key.sign(_DOMAIN + data, *_scheme(self._key))
+        said = {
+            "format": FORMAT,
+            "certificate": _pem_of(self._chain),
+            "signature": base64.b64encode(signature).decode(),
+        }
+        return json.dumps(said, indent=1).encode() + b"\n"
+
+
+def signer_of(path: str) -> Signer | None:
+    """Signs for the queue manager of a directory; None if it has no identity, or there is no
+    library.
+
+    Raises:
+        ConfigurationError, AccessDenied: Its files cannot be used; they are named.
+    """
+    files = folder.files_in(path)
+    return Signer(files) if files is not None and authority.available() else None
+
+
+def believed_in(path: str) -> Believed:
+    """Whom the queue manager of a directory believes: itself, and its authorities.
+
+    Raises:
+        ConfigurationError, AccessDenied: Its files cannot be used; they are named.
+    """
+    files = folder.files_in(path)
+    if files is None:
+        return Believed()
+    return Believed(folder.read(files.certificate), folder.read(files.authorities))
+
+
+def verify(signature: bytes, data: bytes, guid: bytes, made_s: int, believed: Believed) -> str:
+    """Whether a queue manager has signed data; returns the SHA-256 of its certificate, hexadecimal.
+
+    Args:
+        signature: What ``Signer.sign`` has returned.
+        guid: The queue manager that is to have signed it.
+        made_s: When the data was made, in seconds since 1970, as the data says.
+
+    Raises:
+        AccessDenied: It has not, or nobody who is believed says so; the text says why.
+        ConfigurationError: There is no library, or who is believed cannot be read.
+    """
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes
+
+    authority.need()
+    try:
+        said = json.loads(signature[:SIGNATURE_BYTES_MAX])
+        chain = _certificates(said["certificate"].encode("ascii"), "the signature")
+        raw = base64.b64decode(said["signature"], validate=True)
+        key: Any = chain[0].public_key()
+        if said["format"] != FORMAT:
+            raise AccessDenied(
+                f"its signature has format {said['format']}, which is not known here"
+            )
+        key.verify(raw, _DOMAIN + data, *_scheme(key))
+    except InvalidSignature:
+        raise AccessDenied("it is not what was signed: somebody has changed it") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ConfigurationError):
+        raise AccessDenied("its signature is none") from None
+    if _named(chain[0]) != urn_of(guid).lower():
+        raise AccessDenied(
+            f"it was signed by {_named(chain[0]) or 'no queue manager'}, and says that it is of "
+            f"{guid_text(guid)}"
+        )
+    if not _knows(believed.known, key, guid):
+        _believe(chain, made_s, believed.authorities)
+    return chain[0].fingerprint(hashes.SHA256()).hex()
+
+
+def _believe(chain: Sequence[x509.Certificate], made_s: int, authorities: bytes) -> None:
+    """Raise AccessDenied unless one of these authorities had signed for the first of a chain."""
+    from cryptography.x509 import verification
+
+    anchors = _certificates(authorities, "the file of authorities") if authorities else []
+    if not anchors:
+        raise AccessDenied("it was signed with a key that is not known here")
+    policies = verification.ExtensionPolicy
+    verifier = (
+        verification.PolicyBuilder()
+        .store(verification.Store(anchors))
+        .time(datetime.fromtimestamp(made_s, UTC))
+        # Which names an end has is not the matter of the web's rules; an authority is one by them.
+        .extension_policies(
+            ca_policy=policies.webpki_defaults_ca(), ee_policy=policies.permit_all()
+        )
+        .build_client_verifier()
+    )
+    try:
+        verifier.verify(chain[0], list(chain[1:]))
+    except verification.VerificationError as error:
+        why = str(error).partition(" (encountered")[0]
+        raise AccessDenied(
+            f"no authority that is believed here has signed for its key: {why}"
+        ) from None
+
+
+def _scheme(key: Any) -> tuple[Any, ...]:
+    """How a key signs and is compared, beside the data."""
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+
+    if isinstance(key, ec.EllipticCurvePrivateKey | ec.EllipticCurvePublicKey):
+        return (ec.ECDSA(hashes.SHA256()),)
+    if isinstance(key, rsa.RSAPrivateKey | rsa.RSAPublicKey):
+        salt = padding.PSS.DIGEST_LENGTH
+        return (padding.PSS(padding.MGF1(hashes.SHA256()), salt), hashes.SHA256())
+    return ()
+
+
+def _knows(certificates: bytes, key: Any, guid: bytes) -> bool:
+    """Whether one of some certificates is for a queue manager and its key."""
+    known = _certificates(certificates, "the certificate") if certificates else []
+    urn = urn_of(guid).lower()
+    return any(one.public_key() == key and _named(one) == urn for one in known)
+
+
+def _certificates(data: bytes, where: str) -> list[x509.Certificate]:
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_certificates(data)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{where} holds no certificate that can be used: {error}"
+        ) from None
+
+
+def _pem_of(certificates: Sequence[x509.Certificate]) -> str:
+    """Certificates alone: a private key may stand in the same file."""
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return "".join(one.public_bytes(Encoding.PEM).decode() for one in certificates)
+
+
+def _named(certificate: x509.Certificate) -> str:
+    """The queue manager that a certificate is for, as URI; "" if it is for none, or for several."""
+    from cryptography import x509
+
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension):
+        return ""
+    uris = found.get_values_for_type(x509.UniformResourceIdentifier)
+    return uris[0].lower() if len(uris) == 1 else ""

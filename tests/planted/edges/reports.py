@@ -1,0 +1,58 @@
+"""Planted mistakes about what is told of refusals, poison and endings."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.planted.planted import Planted
+
+POISON = "tests/daemon/test_poison_told.py::"
+REFUSED = "tests/conformance/test_refused.py::"
+
+
+def _acknowledged_before_refused(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.transfer import transmit
+
+    patch.setattr(transmit, "_load_ends", lambda *_: True)
+
+
+def _endings_are_counted_since_the_start_alone(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.state.endings import Endings
+
+    patch.setattr(Endings, "dump", lambda self: [])
+
+
+def _late_refusals_are_kept_for_nobody(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.transfer import in_doubt
+
+    patch.setattr(in_doubt, "keeps_refusal", lambda *_: False)
+
+
+def _what_failed_is_left_behind(patch: pytest.MonkeyPatch) -> None:
+    from onceq.core.state import state, subqueue_moves
+
+    for module in (state, subqueue_moves):
+        patch.setattr(module, "carry_failures", lambda *_: None)
+
+
+def _poison_is_no_dead_letter(patch: pytest.MonkeyPatch) -> None:
+    from onceq.cli import letter_lists, letters
+    from onceq.model.letters import DEAD, DEAD_XACT
+
+    for module in (letter_lists, letters):
+        patch.setattr(module, "dead_queues", lambda connection, queue: [DEAD_XACT, DEAD])
+
+
+PLANTED = (
+    Planted("acknowledged-before-it-is-told-to-be-refused", _acknowledged_before_refused,
+            REFUSED + "test_the_refusal_is_told_before_the_acknowledgment_that_covers_it"),
+    Planted("endings-are-not-in-a-checkpoint", _endings_are_counted_since_the_start_alone,
+            "tests/unit/core/state/test_endings.py::"
+            "test_a_checkpoint_keeps_them_and_an_older_one_has_none"),
+    Planted("what-is-refused-late-is-kept-for-nobody", _late_refusals_are_kept_for_nobody,
+            REFUSED + "test_what_is_told_late_of_what_was_in_doubt"),
+    Planted("what-failed-is-left-behind", _what_failed_is_left_behind,
+            POISON + "test_whoever_gives_it_back_or_refuses_it_says_why"),
+    Planted("poison-is-no-dead-letter", _poison_is_no_dead_letter,
+            POISON + "test_it_is_in_every_list"),
+)  # fmt: skip
