@@ -211,11 +211,11 @@ def test_the_system_watches_alike_at_both_ends(place: Place, tmp_path: Path) -> 
         return [plain.getsockopt(level, option) for level, option, _ in silence.KEEPALIVE]
 
     wanted = [value for _, _, value in silence.KEEPALIVE]
-    with onceq.connect(place.daemon.tcp) as qm:
+    with onceq.connect(place.where("tcp")) as qm:
         assert options(qm._link._socket) == wanted  # type: ignore[attr-defined]
 
     async def main() -> list[int]:
-        async with await aio.connect(place.daemon.tcp) as made:
+        async with await aio.connect(place.where("tcp")) as made:
             return options(made._link._plain)  # type: ignore[attr-defined]
 
     assert asyncio.run(main()) == wanted
