@@ -55,4 +55,7 @@ def said(error: Exception) -> str:
         return reason if reason == TOO_MUCH else _TLS.get(reason, f"TLS: {reason}")
     if isinstance(error, OSError) and error.errno and error.errno > 0:
         return os.strerror(error.errno).lower()
-    return str(error)
+    if isinstance(error, ConnectionError) and not str(error):
+        # asyncio raises it without a word where a handshake of TLS ends in the middle.
+        return "the other side closed the connection"
+    return str(error) or type(error).__name__
