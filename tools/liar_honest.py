@@ -39,10 +39,12 @@ HOST, LODGER = "127.0.0.2", "127.0.0.3"
 HOST_GUID, LODGER_GUID = b"plain-host-of-2.", b"plain-host-of-3."
 FIRST = r"private$\first"
 """The first thing that the administrator makes; its act must stay in the trail."""
+KNOWN = b"known"
+"""What the administrator has put there."""
 SEALED = r"private$\sealed"
 """A queue in which nobody has a right but who is at home, or has a certificate."""
-BAIT = r"private$\bait"
-"""Plain hosts may send there."""
+BAIT, PLAIN = r"private$\bait", r"private$\plain"
+"""Plain hosts may send there: transactional messages, and others."""
 SECRET = r"DIRECT=OS:EPSILON\private$\secret"
 """Where a queue manager should be that was never there."""
 SECRETS = 5
@@ -118,10 +120,13 @@ class Honest:
                 if name not in OPEN:
                     continue
                 qm.create_queue(FIRST, transactional=True)
+                qm.send(FIRST, KNOWN, transactional=True)
                 qm.create_queue(SEALED, transactional=True)
                 qm.create_queue(BAIT, transactional=True)
+                qm.create_queue(PLAIN, transactional=False)
                 for address in (HOST, LODGER):
-                    qm.grant(f"address:{address}", "send", BAIT)
+                    for queue in (BAIT, PLAIN):
+                        qm.grant(f"address:{address}", "send", queue)
         with self.admin("ALPHA") as alpha, alpha.transaction() as tx:
             for number in range(SECRETS):
                 tx.send(SECRET, b"secret %d" % number)

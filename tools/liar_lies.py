@@ -33,6 +33,9 @@ CRY_S = 0.05
 """Between two strangers, so that the honest have time to work."""
 STALE, FUTURE, NO_ROOM, UNHEARD_OF = 1, 2, 3, 77
 NEGATIVE = tuple(each for each in MessageClass if each & 0x8000)
+ENDS = (MessageClass.ACK_RECEIVE, *NEGATIVE)
+"""How a message can be said to have ended."""
+ORDER_QUEUE = "msmq/private$/order_queue$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +251,7 @@ class Liar(threading.Thread):
 
     def _http_final(self) -> Lie:
         own, alpha = self._own(), self.guids["ALPHA"]
-        reason = self.rng.choice([MessageClass.ACK_RECEIVE, *NEGATIVE])
+        reason = self.rng.choice(ENDS)
         return Lie("ALPHA", own, lies.ended(
             own, alpha, self.stock.stream, self._number(), sent_s=now_s(), reason=reason),
             path=ORDER_QUEUE)  # fmt: skip
@@ -322,6 +325,3 @@ class Stranger(Liar):
             line.close()
         if heard and not heard.startswith(ALERT):
             self.failures.append(f"{lie.to} answered a stranger: {heard[:40]!r}")
-
-
-ORDER_QUEUE = "msmq/private$/order_queue$"

@@ -90,6 +90,7 @@ class Rogue(threading.Thread):
             self.tally.absent, self.all_told = str(why), True
         except Exception as error:  # noqa: BLE001 - told by whoever joins it
             self.failures.append(f"{self.kind} failed: {error!r}")
+            self.all_told = True
         finally:
             self.leave()
 

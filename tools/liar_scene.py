@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import onceq
+from liar_account import LocalAccount
 from liar_door import Counts
 from liar_honest import Honest
 from liar_judge import (
@@ -22,6 +23,8 @@ from liar_judge import (
     memory_of,
 )
 from liar_lies import Liar, Stranger
+from liar_member import Member
+from liar_plain import PlainHost
 from liar_rogue import Rogue, Tally
 from liar_takeover import Impostor, Takeovers
 from onceq.errors import OnceqError, ReceiveTimeout
@@ -31,9 +34,9 @@ DRAIN_S_MAX: Final = 60.0
 MORE_S_MAX: Final = 60.0
 """A short run goes on for so long until every lie was told."""
 LIARS: Final = 4
-ROGUES: Final[tuple[type[Rogue], ...]] = ()
+ROGUES: Final[tuple[type[Rogue], ...]] = (LocalAccount, PlainHost)
 """Kinds that attack queue managers with and without identities."""
-MEMBERS: Final[tuple[type[Rogue], ...]] = ()
+MEMBERS: Final[tuple[type[Rogue], ...]] = (Member,)
 """Those that are there only where the honest have identities."""
 
 
@@ -132,7 +135,6 @@ class Scene:
             honest.furnish()
             for name in ("stock", "web"):
                 beta.create_queue(flows[name].queue, transactional=True)
-            beta.create_queue(r"private$\plain", transactional=False)
             with delta:
                 delta.create_queue(flows["delta"].queue, transactional=True)
             self.before = {name: memory_of(node.pid) for name, node in honest.nodes.items()}
