@@ -28,8 +28,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from liar_rogue import Tally
-from liar_scene import Outcome, Scene
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT)]
+
+from liar_rogue import Tally  # noqa: E402
+from liar_scene import Outcome, Scene  # noqa: E402
 
 
 def run(*, seconds: float, seed: int, folder: Path, pin: bool, tls: bool = False) -> Outcome:

@@ -27,6 +27,7 @@ from liar_member import Member
 from liar_plain import PlainHost
 from liar_rogue import Rogue, Tally
 from liar_takeover import Impostor, Takeovers
+from liar_tenant import Tenant
 from onceq.errors import OnceqError, ReceiveTimeout
 
 BATCH: Final = 20
@@ -34,7 +35,7 @@ DRAIN_S_MAX: Final = 60.0
 MORE_S_MAX: Final = 60.0
 """A short run goes on for so long until every lie was told."""
 LIARS: Final = 4
-ROGUES: Final[tuple[type[Rogue], ...]] = (LocalAccount, PlainHost)
+ROGUES: Final[tuple[type[Rogue], ...]] = (LocalAccount, PlainHost, Tenant)
 """Kinds that attack queue managers with and without identities."""
 MEMBERS: Final[tuple[type[Rogue], ...]] = (Member,)
 """Those that are there only where the honest have identities."""
