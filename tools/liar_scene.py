@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import onceq
 from liar_account import LocalAccount
+from liar_backup import BackupWriter
 from liar_door import Counts
 from liar_honest import Honest
 from liar_judge import (
@@ -35,7 +36,7 @@ DRAIN_S_MAX: Final = 60.0
 MORE_S_MAX: Final = 60.0
 """A short run goes on for so long until every lie was told."""
 LIARS: Final = 4
-ROGUES: Final[tuple[type[Rogue], ...]] = (LocalAccount, PlainHost, Tenant)
+ROGUES: Final[tuple[type[Rogue], ...]] = (BackupWriter, LocalAccount, PlainHost, Tenant)
 """Kinds that attack queue managers with and without identities."""
 MEMBERS: Final[tuple[type[Rogue], ...]] = (Member,)
 """Those that are there only where the honest have identities."""
