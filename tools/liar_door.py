@@ -1,5 +1,6 @@
 """A queue manager that counts what comes as far as the parser of MS-MQQB: sessions and bytes, of
-those who have proven who they are, and of those who have not (``make liar``).
+those who have proven who they are, and of those who have not (``make liar``). Of those whom an
+operator has listed (``plain_peers``) nothing is counted.
 
 The counts lie in a mapped file of the data directory, so that no kill takes any along.
 """
@@ -13,7 +14,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from onceq.model.identification import Identification
+from onceq.model.identification import Identification, Proof
 from onceq.model.identity import NO_GUID
 from onceq.model.run import Buffer
 from onceq.service import engine
@@ -75,20 +76,26 @@ class CountingSessions(Sessions):
     door: _Door
     unproven: ClassVar[set[int]] = set()
     """Numbers of the sessions in which nothing was proven."""
+    listed: ClassVar[set[int]] = set()
+    """Of those from addresses that are listed."""
 
     def _begin(
         self, connection: Connection, address: str, outgoing: int, peer: bytes,
         who: Identification, host: str = "",
     ) -> int:  # fmt: skip
-        if who.guid == NO_GUID:
-            self.unproven.add(self._next)
-        self.door.came(proven=who.guid != NO_GUID, sessions=1)
+        if who.proof is Proof.ADDRESS:
+            self.listed.add(self._next)
+        else:
+            if who.guid == NO_GUID:
+                self.unproven.add(self._next)
+            self.door.came(proven=who.guid != NO_GUID, sessions=1)
         return super()._begin(connection, address, outgoing, peer, who, host)
 
     def data(self, number: int, data: Buffer, *, inside: bool = False) -> None:
         """See Sessions."""
         link = self._links.get(number)
-        if link is not None and isinstance(link.session, Session):
+        counted = number not in self.listed
+        if counted and link is not None and isinstance(link.session, Session):
             self.door.came(proven=number not in self.unproven, size=len(data))
         super().data(number, data, inside=inside)
 

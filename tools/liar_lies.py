@@ -2,7 +2,7 @@
 
 Each lie is well-formed. A liar has an identity of its own, new for each lie, or claims that of an
 honest manager where the session proves nothing; over HTTP nobody proves anything. Where the honest
-speak TLS, a liar is a neighbour with a certificate for his own identity, or a stranger.
+speak TLS and HTTPS, a liar is a neighbour with a certificate for his own identity, or a stranger.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import contextlib
 import random
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
-from liar_ways import ALERT, Way, Ways
+from liar_honest import Honest, now_s
+from liar_talk import status_of, talk
+from liar_ways import ALERT, Way
 from onceq.model.classes import MessageClass
 from onceq.model.http import HttpNames
 from onceq.model.identity import guid_text
@@ -28,11 +29,13 @@ from onceq.wire.srmp import envelope, mime
 from onceq.wire.srmp.convert import post_of
 
 TO_STOCK, TO_NONE, TO_PLAIN = (rf"OS:BETA\private$\{name}" for name in ("stock", "none", "plain"))
-TALK_S = 0.2
 CRY_S = 0.05
 """Between two strangers, so that the honest have time to work."""
 STALE, FUTURE, NO_ROOM, UNHEARD_OF = 1, 2, 3, 77
 NEGATIVE = tuple(each for each in MessageClass if each & 0x8000)
+ENDS = (MessageClass.ACK_RECEIVE, *NEGATIVE)
+"""How a message can be said to have ended."""
+ORDER_QUEUE = "msmq/private$/order_queue$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +67,18 @@ class Liar(threading.Thread):
     """Connects again and again, and lies each time.
 
     Attributes:
-        answered: How often each status was the answer over HTTP.
+        answered: How often each status was the answer over HTTP; 0: none came.
         stock, web: What is under way over sessions and over HTTP.
         used: GUIDs of its own that it has connected under, as text.
     """
 
-    def __init__(
-        self, ports: dict[str, int], http: dict[str, int], guids: dict[str, bytes], seed: int, *,
-        ways: Ways | None = None,
-    ) -> None:  # fmt: skip
-        """Args:
-        ways: How to come to the door of those who speak TLS; None: they do not.
-        """
+    def __init__(self, honest: Honest, seed: int) -> None:
         super().__init__(daemon=True)
-        self.ports, self.http, self.guids, self.ways = ports, http, guids, ways
+        self.honest, self.guids = honest, honest.guids
         self.rng = random.Random(seed)
         self.stock, self.web = Place(), Place()
         self.told: Counter[str] = Counter()
-        self.answered: Counter[str] = Counter()
+        self.answered: Counter[int] = Counter()
         self.used: set[str] = set()
         self.over = threading.Event()
         self.failures: list[str] = []
@@ -114,59 +111,34 @@ class Liar(threading.Thread):
                 self.told[tell.__name__.strip("_")] += 1
 
     def _talk(self, lie: Lie) -> None:
-        began = time.monotonic()
-        session = Session(
-            initiator=True, own_id=lie.claims, settings=Settings(),
-            now_us=time.monotonic_ns() // 1000,
-        )  # fmt: skip
-        session.start()
         with self._line(lie) as line:
-            line.settimeout(0.05)
-            said = False
-            while time.monotonic() - began < TALK_S and not session.closed:
-                if session.opened and not said:
-                    now_us = time.monotonic_ns() // 1000
-                    session.send(lie.packet, count=1, recoverable=lie.recoverable, now_us=now_us)
-                    said = True
-                output = b"".join(map(bytes, session.take_output()))
-                if output:
-                    line.sendall(output)
-                with contextlib.suppress(TimeoutError):
-                    data = line.recv(1 << 16)
-                    if not data:
-                        return
-                    session.receive(data, time.monotonic_ns() // 1000)
-        if self.ways is not None and said and lie.claims in self.guids.values():
+            heard = talk(line, lie.claims, lie.packet, recoverable=lie.recoverable)
+        if self.honest.ways is not None and heard.said and lie.claims in self.guids.values():
             self.failures.append(f"{lie.to} believed that a liar is {guid_text(lie.claims)}")
 
     def _line(self, lie: Lie) -> socket.socket:
         """A connection on which anything may be said; where certificates are asked for, with one
         of his own, whoever he is about to say that he is."""
-        line = socket.create_connection(("127.0.0.1", self.ports[lie.to]), timeout=2.0)
-        if self.ways is None:
-            return line
-        proven = self._own() if lie.claims in self.guids.values() else lie.claims
-        return self.ways.neighbour(line, proven)
+        line, ways = self.honest.line(lie.to), self.honest.ways
+        return line if ways is None else ways.neighbour(line, self._shown(lie))
+
+    def _shown(self, lie: Lie) -> bytes:
+        """For whom the certificate is that he shows."""
+        return self._own() if lie.claims in self.guids.values() else lie.claims
 
     def _post(self, lie: Lie) -> None:
-        host = f"127.0.0.1:{self.http[lie.to]}"
+        host = f"127.0.0.1:{self.honest.http[lie.to]}"
         back = f"http://127.0.0.1:1/receipts-{self.rng.randrange(1 << 30)}"
-        post = post_of(
-            lie.packet, f"http://{host}/{lie.path}", lie.claims, HttpNames(frozenset(), back)
-        )
+        url = f"{self.honest.scheme}://{host}/{lie.path}"
+        post = post_of(lie.packet, url, lie.claims, HttpNames(frozenset(), back))
         kind, entity = mime.write(envelope.write(post.envelope), post.body, guid_text(lie.claims))
         head = (
             f"POST /{lie.path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: {kind}\r\n"
             'SOAPAction: "MSMQMessage"\r\n'
             f"Content-Length: {len(entity)}\r\nConnection: close\r\n\r\n"
         )
-        with socket.create_connection(("127.0.0.1", self.http[lie.to]), timeout=2.0) as line:
-            line.settimeout(2.0)
-            line.sendall(head.encode() + entity)
-            said = b""
-            while b"\r\n\r\n" not in said and (data := line.recv(1 << 16)):
-                said += data
-            self.answered[said[9:12].decode("latin-1")] += 1
+        with self.honest.web(lie.to, guid=self._shown(lie)) as line:
+            self.answered[status_of(line, head.encode() + entity)] += 1
 
     # ---- identities and numbers ----------------------------------------------------------------
 
@@ -279,7 +251,7 @@ class Liar(threading.Thread):
 
     def _http_final(self) -> Lie:
         own, alpha = self._own(), self.guids["ALPHA"]
-        reason = self.rng.choice([MessageClass.ACK_RECEIVE, *NEGATIVE])
+        reason = self.rng.choice(ENDS)
         return Lie("ALPHA", own, lies.ended(
             own, alpha, self.stock.stream, self._number(), sent_s=now_s(), reason=reason),
             path=ORDER_QUEUE)  # fmt: skip
@@ -323,13 +295,13 @@ class Stranger(Liar):
 
     def pairs(self) -> list[tuple[str, Callable[[], Lie]]]:
         """Every lie over sessions, in every way."""
-        assert self.ways is not None
+        assert self.honest.ways is not None
         over_sessions = [tell for tell in self.kinds() if not tell.__name__.startswith("_http")]
-        return list(product(self.ways.strangers, over_sessions))
+        return list(product(self.honest.ways.strangers, over_sessions))
 
     def _lie(self) -> None:
-        assert self.ways is not None
-        pairs, ways = self.pairs(), self.ways.strangers
+        assert self.honest.ways is not None
+        pairs, ways = self.pairs(), self.honest.ways.strangers
         while not self.over.is_set():
             for name, tell in self.rng.sample(pairs, len(pairs)):
                 self._cry(tell(), ways[name])
@@ -343,7 +315,7 @@ class Stranger(Liar):
         session.start()
         said = b"".join(map(bytes, session.take_output())) + lie.packet
         heard = b""
-        with socket.create_connection(("127.0.0.1", self.ports[lie.to]), timeout=2.0) as plain:
+        with self.honest.line(lie.to) as plain:
             line = plain
             with contextlib.suppress(OSError):
                 line = way(plain, lie.claims)
@@ -353,11 +325,3 @@ class Stranger(Liar):
             line.close()
         if heard and not heard.startswith(ALERT):
             self.failures.append(f"{lie.to} answered a stranger: {heard[:40]!r}")
-
-
-ORDER_QUEUE = "msmq/private$/order_queue$"
-
-
-def now_s() -> int:
-    """Seconds since 1970."""
-    return int(time.time())

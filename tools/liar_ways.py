@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -55,6 +56,15 @@ class Ways:
         """With a good certificate."""
         return self._as(self._certificate(guid), line)
 
+    def web(self, line: socket.socket, guid: bytes = b"") -> socket.socket:
+        """At a door for HTTPS: with a good certificate, or, without a GUID, with none."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if guid:
+            with _kept(self._certificate(guid)) as name:
+                context.load_cert_chain(name)
+        return context.wrap_socket(line)
+
     def answering(self, line: socket.socket, guid: bytes, *, known: bool) -> socket.socket:
         """Answer whoever has connected: with a good certificate, or as a stranger can."""
         made = self._certificate(guid) if known else self._issued(self._foreign, guid)
@@ -91,6 +101,32 @@ class Ways:
                 peers=True, alpn=alpn,
             )  # fmt: skip
         return context.wrap_socket(line)
+
+
+def make_site(path: Path, names: Sequence[str]) -> dict[str, str]:
+    """Certificates for HTTPS, of an authority that is not that of the queue managers.
+
+    Args:
+        path: A folder.
+        names: Of computers.
+
+    Returns:
+        For each name what ``onceq.toml`` has to say.
+    """
+    now_s = int(time.time())
+    signs = authority.make_authority("SITE", now_s)
+    trusted = path / "site.pem"
+    trusted.write_bytes(signs[0])
+    found = {}
+    for name in names:
+        key, host = authority.make_key(), name.lower()
+        asked = authority.read_request(
+            authority.make_request(key, host.encode().ljust(16, b"."), name, (host,))
+        )
+        own = path / f"{host}-site.pem"
+        folder.write(str(own), authority.sign(asked, *signs, now_s).pem + key)
+        found[name] = f'http_certificate = "{own}"\nhttp_authorities = "{trusted}"\n'
+    return found
 
 
 @contextmanager

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 import liar
-from liar_lies import Liar
 
 WAYS = 5
 """In which a stranger can come to a door that wants a certificate."""
@@ -24,14 +24,16 @@ def test_nothing_is_lost_repeated_or_out_of_order_among_lies(
     assert outcome.violations == []
     assert outcome.sent - outcome.acknowledged <= outcome.received <= outcome.sent
     assert outcome.received > 0
-    assert len(outcome.lies) == len(Liar({}, {}, {}, 0).kinds()), "every kind of lie was told"
+    assert len(outcome.lies) == outcome.kinds > 20, "every kind of lie was told"
     assert outcome.takeovers > 0
     if pin:
         assert outcome.received == outcome.sent
     parsed = outcome.parsed
     if tls:
         assert (parsed.unproven_sessions, parsed.unproven_bytes) == (0, 0)
-        assert len(outcome.strangers) == WAYS * len(over_sessions()), "each lie in each way"
+        assert len(outcome.strangers) == WAYS * len(over_sessions(outcome.lies)), (
+            "each lie in each way"
+        )
         assert outcome.takeovers > 1, "by a stranger, and by a neighbour"
         assert parsed.proven_bytes > outcome.sent
     else:
@@ -41,7 +43,6 @@ def test_nothing_is_lost_repeated_or_out_of_order_among_lies(
         assert parsed.proven_sessions == 0
 
 
-def over_sessions() -> list[str]:
+def over_sessions(told: Iterable[str]) -> list[str]:
     """Kinds of lies that are told to the parser of sessions."""
-    names = [tell.__name__ for tell in Liar({}, {}, {}, 0).kinds()]
-    return [name for name in names if not name.startswith("_http")]
+    return [name for name in told if not name.startswith("http")]

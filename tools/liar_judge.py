@@ -1,0 +1,192 @@
+"""What must be so after a run of ``make liar``: bounds, the log, the trail, queues, looks."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from liar_honest import BAIT, FIRST, KNOWN, OPEN, PLAIN, SECRET, SECRETS, Honest
+from onceq.model.identity import guid_text
+
+MIB: Final = 1 << 20
+MEMORY_MAX: Final = 64 * MIB
+"""Most that a daemon may grow by."""
+DISK_MAX: Final = 256 * MIB
+"""Most that its directory may take: the quota, what is given back later, and checkpoints."""
+DESCRIPTORS_MAX: Final = 100
+LINES_MAX: Final = 500
+"""Most lines of log, beside one for every ten lies: what comes often is told as a rate."""
+LOOK_S_MAX: Final = 5.0
+"""Longest time for a look of an administrator."""
+LOOK_EVERY_S: Final = 0.2
+NOT_TRANSMITTED: Final = (
+    "an acknowledgment does not count: nothing was transmitted under its number"
+)
+PROOFS: Final = (
+    "an acknowledgment does not count: it is not from the manager that has the messages",
+    NOT_TRANSMITTED,
+    "messages of another manager refused",
+    "a second process with this identity does not count: a stranger tells of it",
+    "a message stream from the future refused",
+)
+"""What the log must say at least."""
+FOR_LIARS: Final = frozenset((BAIT, PLAIN))
+"""Queues to which somebody may send who lies elsewhere."""
+
+
+class Looks(threading.Thread):
+    """An administrator who looks at everything, again and again.
+
+    Attributes:
+        took: Seconds of each look, by what was looked at.
+    """
+
+    def __init__(self, honest: Honest) -> None:
+        super().__init__(daemon=True)
+        self._honest = honest
+        self.over = threading.Event()
+        self.failures: list[str] = []
+        self.took: dict[str, list[float]] = {}
+
+    def run(self) -> None:
+        """See Thread."""
+        try:
+            with self._honest.admin("ALPHA") as alpha, self._honest.admin("BETA") as beta:
+                while not self.over.wait(LOOK_EVERY_S):
+                    for qm in (alpha, beta):
+                        for look in (qm.status, qm.queues, qm.outgoing, qm.rights, qm.trail):
+                            began = time.monotonic()
+                            look()
+                            took = time.monotonic() - began
+                            self.took.setdefault(look.__name__, []).append(took)
+        except Exception as error:  # noqa: BLE001 - told by whoever joins it
+            self.failures.append(f"a look failed: {error!r}")
+
+    def judged(self) -> str:
+        """The figure; adds a failure if a look took too long, or none was made."""
+        if not self.took:
+            self.failures.append("the administrator has not looked")
+            return "looks: none"
+        longest = {what: max(each) for what, each in self.took.items()}
+        all_of_them = sorted(chain.from_iterable(self.took.values()))
+        middle = all_of_them[len(all_of_them) // 2]
+        if max(longest.values()) > LOOK_S_MAX:
+            self.failures.append(f"a look took {max(longest.values()):.1f} s")
+        said = ", ".join(f"{what} {took * 1000:,.0f}" for what, took in sorted(longest.items()))
+        return (
+            f"looks of the administrator: {len(all_of_them):,}, in the middle "
+            f"{middle * 1000:.1f} ms; longest, ms: {said} (at most {LOOK_S_MAX * 1000:,.0f})"
+        )
+
+
+def memory_of(pid: int) -> int:
+    """Bytes of memory that a process has."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def judge_bounds(honest: Honest, before: Mapping[str, int], wrong: list[str]) -> list[str]:
+    """Memory, disk and descriptors of each; returns the figures."""
+    figures = []
+    for name, node in honest.nodes.items():
+        grown = memory_of(node.pid) - before[name]
+        disk = sum(p.stat().st_blocks * 512 for p in node.path.rglob("*") if p.is_file())
+        said = []
+        for what, value, most in (
+            ("MiB of memory more", grown / MIB, MEMORY_MAX / MIB),
+            ("MiB on disk", disk / MIB, DISK_MAX / MIB),
+            ("descriptors", len(os.listdir(f"/proc/{node.pid}/fd")), DESCRIPTORS_MAX),
+        ):
+            said.append(f"{value:,.0f} {what} (at most {most:,.0f})")
+            if value > most:
+                wrong.append(f"{name} has {said[-1]}")
+        figures.append(f"{name}: {', '.join(said)}")
+    return figures
+
+
+def judge_log(honest: Honest, liars: set[str], lies: int, wrong: list[str], *, taken: bool) -> str:
+    """The log says what was not believed, and of whom; nobody honest is accused.
+
+    Args:
+        liars: GUIDs of those who lied, as text.
+        lies: How many were told.
+        taken: Whether an impostor has answered under a known name.
+    """
+    log = "".join((node.path / "log.txt").read_text() for node in honest.nodes.values())
+    proofs = list(PROOFS)
+    if honest.tls:
+        proofs.append("and its certificate is for")
+    if taken:
+        proofs.append("another queue manager answers under a known name")
+    wrong += [f"the log does not say {words!r}" for words in proofs if words not in log]
+    named = set()
+    for line in log.splitlines():
+        if any(words in line for words in PROOFS[:-1]):
+            named |= set(re.findall(r"peer=\"?([0-9a-f-]{36})", line))
+    accused = set(map(guid_text, honest.guids.values())) & named
+    if accused:
+        wrong.append(f"the log accuses {accused}")
+    if not named & liars:
+        wrong.append("the log does not name who lied")
+    if "Traceback" in log:
+        wrong.append("the log has an error that nobody has foreseen")
+    lines, most = log.count("\n"), LINES_MAX + lies // 10
+    if lines > most:
+        wrong.append(f"{lines:,} lines of log")
+    return f"log: {lines:,} lines (at most {most:,}), {len(named & liars)} liars named"
+
+
+def judge_trails(honest: Honest, wrong: list[str]) -> str:
+    """The trail of each is whole, and has the first thing that its administrator did."""
+    acts = 0
+    for name in OPEN:
+        path = str(honest.nodes[name].path)
+        done = subprocess.run(
+            [sys.executable, "-m", "onceq", "trail", "verify", "-q", path],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            wrong.append(f"the trail of {name} is not whole: {done.stdout[-500:]}{done.stderr}")
+        with honest.admin(name) as qm:
+            found = qm.trail()
+        acts += len(found)
+        first = [act for act in found if act.about == FIRST and act.what == "create queue"]
+        if not first or not first[0].who.startswith("account:"):
+            wrong.append(f"the trail of {name} has lost the first act of its administrator")
+    return f"trails: {acts:,} acts kept, verified, with the first of the administrators"
+
+
+def judge_queues(honest: Honest, flows: set[str], wrong: list[str]) -> str:
+    """Nothing is where no honest one has sent it, and what waits for nobody waits.
+
+    Args:
+        flows: Queues whose messages were received and judged, or that are for liars.
+    """
+    looked = 0
+    for name in honest.nodes:
+        with honest.admin(name) as qm:
+            for queue in qm.queues():
+                system = queue.name.startswith("system$")  # of them liars choose what is there
+                if system or queue.path.casefold() in flows or not queue.messages:
+                    continue
+                looked += queue.messages
+                strange = [m.body for m in qm.peek_many(queue.path, 10) if m.body != KNOWN]
+                if strange:
+                    wrong.append(f"{name} has in {queue.path}: {strange[0][:40]!r}")
+    with honest.admin("ALPHA") as alpha:
+        waits = alpha.outgoing_queue(SECRET).messages
+    if waits != SECRETS:
+        wrong.append(f"{SECRETS - waits} messages for EPSILON are gone")
+    if not looked:
+        wrong.append("there is nothing of the honest in other queues any more")
+    return f"queues: {looked:,} messages of the honest in other queues, {waits} wait for EPSILON"

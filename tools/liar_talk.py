@@ -1,0 +1,88 @@
+"""What somebody says on one connection, and what is said to him (``make liar``)."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from dataclasses import dataclass, field
+
+from onceq.model.settings import Settings
+from onceq.packet.arrived import USER, ArrivedRun
+from onceq.wire.mqqb.session import Arrived, Session
+
+TALK_S = 0.2
+STATUS_BYTES = slice(9, 12)
+"""Of the answer of an HTTP server."""
+
+
+@dataclass
+class Heard:
+    """What came of a session.
+
+    Attributes:
+        said: Whether it came about, and the packet was sent.
+        cut: Whether the other side has ended it.
+        given: Runs of messages that came on it.
+    """
+
+    said: bool = False
+    cut: bool = False
+    given: list[ArrivedRun] = field(default_factory=list)
+
+
+def talk(
+    line: socket.socket, claims: bytes, packet: bytes = b"", *, recoverable: int = 0,
+    initiator: bool = True, talk_s: float = TALK_S,
+) -> Heard:  # fmt: skip
+    """Begin a session as somebody, say one thing, and listen for a while.
+
+    Args:
+        packet: What is said; empty: nothing.
+        initiator: Whether it was this side that has connected.
+    """
+    heard = Heard()
+    until = time.monotonic() + talk_s
+    session = Session(
+        initiator=initiator, own_id=claims, settings=Settings(),
+        now_us=time.monotonic_ns() // 1000,
+    )  # fmt: skip
+    if initiator:
+        session.start()
+    line.settimeout(0.05)
+    while time.monotonic() < until and not session.closed:
+        if session.opened and not heard.said:
+            heard.said = True
+            if packet:
+                now_us = time.monotonic_ns() // 1000
+                session.send(packet, count=1, recoverable=recoverable, now_us=now_us)
+        output = b"".join(map(bytes, session.take_output()))
+        try:
+            if output:
+                line.sendall(output)
+            data = line.recv(1 << 16)
+        except TimeoutError:
+            continue
+        except OSError:
+            data = b""
+        if not data:
+            heard.cut = True
+            return heard
+        for event in session.receive(data, time.monotonic_ns() // 1000):
+            if isinstance(event, Arrived):
+                heard.given += [run for run in event.runs if run.kind == USER]
+                session.persisted(event.recoverable, time.monotonic_ns() // 1000)
+    heard.cut = heard.cut or session.closed
+    return heard
+
+
+def status_of(line: socket.socket, request: bytes, *, wait_s: float = 2.0) -> int:
+    """The status of the answer to an HTTP request; 0: it was cut off without one."""
+    said = b""
+    with contextlib.suppress(OSError):
+        line.settimeout(wait_s)
+        line.sendall(request)
+        while b"\r\n\r\n" not in said and (data := line.recv(1 << 16)):
+            said += data
+    found = said[STATUS_BYTES]
+    return int(found) if said.startswith(b"HTTP/") and found.isdigit() else 0
