@@ -75,8 +75,7 @@ LYING_MISTAKES: dict[str, Mistake] = {
         edited(standing, "        if removal is not None:\n", "        if False:\n"),
     ),
     "anybody may tell of a second process": _lied(
-        edited(duplicate_identity,
-               "    if not peer.outgoing and not known(step, peer.peer):\n", "    if False:\n"),
+        edited(duplicate_identity, "    if not known(step, peer.peer):\n", "    if False:\n"),
     ),
     "answers about doubts count from anybody": _lied(
         edited(trust, "        return guid in doubt.given and not peer.http\n",

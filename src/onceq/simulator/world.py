@@ -261,6 +261,8 @@ class World:
         scale.looked(self.kernel.marks, self.kernel.scale, manager)
         self.forgetting.look(node, manager)
         self.traffic.ends(manager)
+        if self.lying_members is not None:
+            self.lying_members.lies.ends(node, manager)
 
     def _made(self) -> bool:
         return all(p.number for p in self.books.places.values() if not p.late)

@@ -20,6 +20,10 @@ from onceq.simulator.sim.node import Node
 
 BODY: Final = b"a lie, which nobody has sent"
 FAR_AHEAD: Final = 1_000_000
+LUCKY: Final = 0.7
+"""Of the guesses at a number: how many are the last that was sent..."""
+NUMBERS: Final = 20
+"""... and the others are one of so many."""
 SAID: Final = 3
 """So many lies are told on a session, at most."""
 REASONS: Final = (
@@ -71,9 +75,9 @@ class FalseWords:
                 lambda: Word(marks.LIED_RIGHT, self._messages(own, to, now_s)),
                 lambda: Word(marks.LIED_REPORT, self._report(own, node, now_s)),
             ]
-        streams = self._streams(node)
-        if streams:
-            made += self._about(rng.choice(streams), own, other, here, now_s)
+        sent = self._sent(node)
+        if sent:
+            made += self._about(*rng.choice(sent), own, other, here, now_s)
         rng.shuffle(made)
         # What ends the session comes last.
         words = sorted((make() for make in made[:SAID]), key=lambda word: word.mark in _ENDING)
@@ -82,16 +86,16 @@ class FalseWords:
     def as_another(self, node: Node, claimed: bytes, now_s: int) -> list[Word]:
         """On a session under another one's GUID, which must not come about."""
         words = [Word(marks.LIED_SOURCE, self._messages(claimed, self._queue(node), now_s))]
-        for stream in self._streams(node)[:SAID]:
-            ack = lies.acknowledged(claimed, node.guid, stream, self._number(), sent_s=now_s)
+        for stream, number in self._sent(node)[:SAID]:
+            ack = lies.acknowledged(claimed, node.guid, stream, number, sent_s=now_s)
             words.append(Word(marks.LIED_ORDER, ack))
         return words
 
     def _about(
-        self, stream: int, own: bytes, other: bytes, here: bytes, now_s: int
+        self, stream: int, number: int, own: bytes, other: bytes, here: bytes, now_s: int
     ) -> list[Callable[[], Word]]:  # fmt: skip
         """About a stream that goes to others."""
-        rng, number = self.rng, self._number()
+        rng = self.rng
         reason = rng.choice(REASONS)
 
         def order(acker: bytes, mark: str, ahead: int = 0) -> Callable[[], Word]:
@@ -128,12 +132,20 @@ class FalseWords:
             source, rf"OS:{node.name}\{ADMIN}", [BODY], sent_s=now_s, message_class=reason
         )
 
-    def _number(self) -> int:
-        return self.rng.randint(1, 20)
-
-    @staticmethod
-    def _streams(node: Node) -> list[int]:
-        return sorted(node.engine.manager.state.streams) if node.engine is not None else []
+    def _sent(self, node: Node) -> list[tuple[int, int]]:
+        """Streams of a manager, each with a number that it has given there: the last that was
+        sent, one in doubt, or any."""
+        if node.engine is None:
+            return []
+        state, rng = node.engine.manager.state, self.rng
+        found = [(stream, number) for stream, number, *_ in state.doubts.dump()]
+        for stream in sorted(state.streams):
+            outgoing = state.streams[stream]
+            last = outgoing.ever_sent - (outgoing.base_of(stream) or 0)
+            lucky = last > 0 and rng.random() < LUCKY
+            found.append((stream, last if lucky else rng.randint(1, NUMBERS)))
+        rng.shuffle(found)
+        return found
 
     def _queue(self, node: Node) -> str:
         return rf"OS:{node.name}\{some_queue(self.rng, node)}"

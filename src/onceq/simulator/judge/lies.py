@@ -9,6 +9,7 @@ Watches: I28 (findings S3, S4 and S8).
 
 from __future__ import annotations
 
+from onceq.core.manager import Manager
 from onceq.packet.arrived import USER, ArrivedRun
 from onceq.simulator.judge.books import Books
 from onceq.simulator.sim.kernel import Kernel
@@ -44,3 +45,8 @@ class Lies:
     def let_in(self, node: Node, liar: str) -> None:
         """Somebody who was removed, as this manager knows, has come in."""
         self.kernel.wrong(f"I28: {node.name} lets the liar {liar} in, who was removed")
+
+    def ends(self, node: Node, manager: Manager) -> None:
+        """A process ends, or the world: no liar has made a manager believe that it runs twice."""
+        for guid in manager._step.sessions.watch.clashes:
+            self.kernel.wrong(f"I28: {node.name} believes that {guid.hex()} runs twice")
