@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from onceq.core.peers import duplicate_identity, trust
+from onceq.core.step import acts
 from onceq.core.transfer import arrival
 from onceq.model import identification
 from onceq.simulator.apps import subjects
@@ -80,5 +81,12 @@ LYING_MISTAKES: dict[str, Mistake] = {
     "answers about doubts count from anybody": _lied(
         edited(trust, "        return guid in doubt.given and not peer.http\n",
                "        return True\n"),
+    ),
+    "an act goes on from the beginning of the trail": _lied(
+        edited(acts, "since, trail.head or BEGIN\n", "since, BEGIN\n"),
+    ),
+    "the end of a trail is told before it stands there": _lied(
+        edited(acts, "        )\n    )  # fmt: skip\n",
+               "        ), forced=False\n    )  # fmt: skip\n"),
     ),
 }  # fmt: skip

@@ -26,7 +26,7 @@ from onceq.simulator.apps.pausing import Pausing
 from onceq.simulator.apps.places import Names, make_lists, make_places
 from onceq.simulator.apps.readers import Readers
 from onceq.simulator.apps.sends import Sends
-from onceq.simulator.apps.subjects import NAMES, Subjects
+from onceq.simulator.apps.subjects import NAMES, OPERATOR, Subjects
 from onceq.simulator.apps.wholes import Wholes
 from onceq.simulator.apps.work import Work
 from onceq.simulator.apps.workload import Workload
@@ -57,6 +57,7 @@ from onceq.simulator.judge.reasons import Reasons
 from onceq.simulator.judge.restores import Restores
 from onceq.simulator.judge.siblings import Siblings
 from onceq.simulator.judge.traffic import Traffic
+from onceq.simulator.judge.trails import Trails
 from onceq.simulator.judge.verdict import Verdict
 from onceq.simulator.sim import marks, scale
 from onceq.simulator.sim.directory import SimDirectory
@@ -151,6 +152,7 @@ class World:
         self.network = SimNetwork(kernel, self.nodes, self.pair)
         self.network.look, self.network.connected = self.traffic.look, self.queues.connected
         self.old_packets = OldPackets()
+        self.trails = Trails(kernel, self.nodes)
         self._around = Surroundings(self.network, self._engine, self._ends, self.directory, keep)
         for _ in range(kernel.options.managers):
             self.nodes.append(self._make_node())
@@ -172,6 +174,8 @@ class World:
     def _make_node(self) -> Node:
         node = Node(self.kernel, len(self.nodes), self._around)
         node.on_down.append(lambda: self.ledger.crashed(node))
+        if self.named:
+            node.on_up.append(lambda: self.trails.look(node))
         return node
 
     def _engine(self, node: Node, **parts: Any) -> Engine:
@@ -250,6 +254,8 @@ class World:
             if len(node.engine.manager.state.damages):
                 self.kernel.marks[marks.SET_ASIDE] += 1
             node.recovery.in_the_end(node.engine.manager)
+            if self.named:
+                self.trails.look(node)
             self.lives.in_the_end(node, node.engine.manager)
             self.siblings.noticed(node, node.engine.manager)
             self.greetings.noticed(node, node.engine.manager)
@@ -307,6 +313,7 @@ class World:
             apps.append(holder)
         if self.named:
             giver = App(node, self.kernel.options.think_us, self.subjects.give)
+            giver.actor = OPERATOR
             giver.start(0)
             apps.append(giver)
         if self.pausing.active:

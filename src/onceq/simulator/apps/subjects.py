@@ -44,6 +44,8 @@ there were any is among them."""
 STRICT: Final = 0.5
 """Of these: managers prove to each other who they are."""
 NAMES: Final = {"alice": ActorKind.ACCOUNT, "bob": ActorKind.CERTIFICATE}
+OPERATOR: Final = Actor(ActorKind.ACCOUNT, "operator", free=True)
+"""Who gives rights: what this one does stands in the trail (``judge/trails.py``)."""
 RIGHTS: Final = {"send": ("send",), "receive": ("receive",), "peek-body": ("peek-body", "receive")}
 """What is granted, and what each of them follows from."""
 

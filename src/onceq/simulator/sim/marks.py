@@ -149,6 +149,8 @@ TOKEN_EXPIRED = "connection ended, because its token has expired"
 TOKEN_AGAIN = "token made under the name of one that was revoked"
 TOKEN_CUT_WAIT = "receive ended in the middle of its wait, because its token was over"
 TOKEN_CUT_COMMIT = "transaction undone, because its token was over before the commit"
+TRAIL_WHOLE = "trail with acts compared with its digests in another life of its manager"
+TRAIL_HELD = "the same, with what another manager holds of it"
 LIAR_CLAIMED = "member that says another one's GUID, believed in nothing"
 LIAR_NAMED = "member that answers for another one, given nothing"
 LIAR_REMOVED = "member that was removed, turned away"
@@ -243,7 +245,7 @@ OF_READERS: Final = (
 
 OF_RIGHTS: Final = (
     SEND_DENIED, RECEIVE_DENIED, PEEK_DENIED, COMMIT_DENIED, DENIED_MEANWHILE, ARRIVAL_DENIED,
-    RIGHT_KEPT, RIGHT_SHARED, SHARED_OLDER,
+    RIGHT_KEPT, RIGHT_SHARED, SHARED_OLDER, TRAIL_WHOLE, TRAIL_HELD,
 )  # fmt: skip
 """Required of a batch in which every world has applications that are somebody
 (``apps/subjects.py``)."""
