@@ -11,8 +11,8 @@ from onceq.model import requests
 from onceq.model.classes import MessageClass as C
 from onceq.model.identity import guid_text
 from onceq.model.message import Acknowledge, Journal
-from onceq.simulator.sim.strict import StrictManager
 from tests.conformance.over_http import answers, pair
+from tests.conformance.strict import StrictManager
 from tests.conformance.world import Node, World, Worlds, routed
 
 pytestmark = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted.consumer_mistakes import CONSUMER_MISTAKES
 from tests.planted.group_mistakes import GROUP_MISTAKES
 from tests.planted.job_mistakes import JOB_MISTAKES
+from tests.planted.lying_mistakes import LYING_MISTAKES
 from tests.planted.mistakes import MISTAKES
 from tests.planted.pause_mistakes import PAUSE_MISTAKES
 from tests.planted.reader_mistakes import READER_MISTAKES
@@ -20,6 +21,7 @@ ALL = (
     | ROW_MISTAKES
     | READER_MISTAKES
     | RIGHTS_MISTAKES
+    | LYING_MISTAKES
     | PAUSE_MISTAKES
     | JOB_MISTAKES
     | CONSUMER_MISTAKES

@@ -294,7 +294,7 @@ def _required(arguments: argparse.Namespace) -> tuple[str, ...]:
     if arguments.wholes:
         return marks.OF_WHOLES
     if arguments.rights:
-        return (*marks.OF_RIGHTS, *marks.OF_TOKENS)
+        return (*marks.OF_RIGHTS, *marks.OF_TOKENS, *marks.OF_LYING)
     return marks.REQUIRED
 
 

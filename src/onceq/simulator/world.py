@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 from onceq.core.manager import Manager
-from onceq.core.state.queues import Queue
 from onceq.model.settings import Settings
 from onceq.service.engine import Engine
 from onceq.service.history import History
@@ -24,37 +23,41 @@ from onceq.simulator.apps.last_agents import LastAgents
 from onceq.simulator.apps.onlookers import Onlookers
 from onceq.simulator.apps.operators import Operators
 from onceq.simulator.apps.pausing import Pausing
-from onceq.simulator.apps.places import NOWHERE, Names, make_lists, make_places
+from onceq.simulator.apps.places import Names, make_lists, make_places
 from onceq.simulator.apps.readers import Readers
 from onceq.simulator.apps.sends import Sends
-from onceq.simulator.apps.subjects import NAMES, Subjects
+from onceq.simulator.apps.subjects import NAMES, OPERATOR, Subjects
 from onceq.simulator.apps.wholes import Wholes
 from onceq.simulator.apps.work import Work
 from onceq.simulator.apps.workload import Workload
-from onceq.simulator.faults import beside, lives
+from onceq.simulator.faults import beside, lives, lying_members
 from onceq.simulator.faults.beside import Beside
 from onceq.simulator.faults.early import EarlyHands
 from onceq.simulator.faults.faults import Faults
 from onceq.simulator.faults.greetings import Greetings
 from onceq.simulator.faults.liars import Liars
 from onceq.simulator.faults.lives import Lives
+from onceq.simulator.faults.lying_members import LyingMembers
 from onceq.simulator.faults.reloads import Reloads, reads_again
 from onceq.simulator.faults.rot import Rot
 from onceq.simulator.judge.acknowledgments import Acknowledgments
 from onceq.simulator.judge.arrivals import Arrivals
-from onceq.simulator.judge.books import ADMIN, OWN_DEAD, Books
+from onceq.simulator.judge.books import Books
 from onceq.simulator.judge.copied_queues import CopiedQueues
 from onceq.simulator.judge.copied_receivers import CopiedReceivers
 from onceq.simulator.judge.copied_senders import CopiedSenders
+from onceq.simulator.judge.draining import Draining
 from onceq.simulator.judge.endings import Endings
 from onceq.simulator.judge.forgetting import Forgetting
 from onceq.simulator.judge.ledger import Ledger
+from onceq.simulator.judge.lies import Lies
 from onceq.simulator.judge.meetings import Meetings
 from onceq.simulator.judge.permissions import Permissions
 from onceq.simulator.judge.reasons import Reasons
 from onceq.simulator.judge.restores import Restores
 from onceq.simulator.judge.siblings import Siblings
 from onceq.simulator.judge.traffic import Traffic
+from onceq.simulator.judge.trails import Trails
 from onceq.simulator.judge.verdict import Verdict
 from onceq.simulator.sim import marks, scale
 from onceq.simulator.sim.directory import SimDirectory
@@ -65,7 +68,6 @@ from onceq.simulator.sim.node import Node, Surroundings
 from onceq.simulator.sim.options import HOUR, MINUTE, SECOND, Options, alone, draw, draw_size, sized
 from onceq.simulator.sim.packet_faults import OldPackets, PacketFaultEngine
 from onceq.simulator.sim.pair import Pair
-from onceq.simulator.sim.strict import StrictManager
 from onceq.store.log import LogStore
 
 QUIET_US = 48 * HOUR
@@ -150,12 +152,18 @@ class World:
         self.network = SimNetwork(kernel, self.nodes, self.pair)
         self.network.look, self.network.connected = self.traffic.look, self.queues.connected
         self.old_packets = OldPackets()
-        kind = StrictManager if self.permissions.active else Manager
-        self._around = Surroundings(
-            self.network, self._engine, self._ends, self.directory, keep, kind
-        )
+        self.trails = Trails(kernel, self.nodes)
+        self._around = Surroundings(self.network, self._engine, self._ends, self.directory, keep)
         for _ in range(kernel.options.managers):
             self.nodes.append(self._make_node())
+        self.draining = Draining(self.nodes, self.network, self.pair, self.queues)
+        self.lying_members = None
+        if self.permissions.active:
+            self.lying_members = LyingMembers(
+                kernel, self.nodes, self.network, self.traffic, self.permissions,
+                Lies(kernel, self.books), active=lying_members.drawn(kernel),
+            )  # fmt: skip
+            self.draining.unread = frozenset(liar.guid for liar in self.lying_members.liars)
         bare = self.pair.of if not self.queues.active else -1
         make_places(
             kernel, self.books, [node for node in self.nodes if node.index != bare], self.spelled
@@ -166,6 +174,8 @@ class World:
     def _make_node(self) -> Node:
         node = Node(self.kernel, len(self.nodes), self._around)
         node.on_down.append(lambda: self.ledger.crashed(node))
+        if self.named:
+            node.on_up.append(lambda: self.trails.look(node))
         return node
 
     def _engine(self, node: Node, **parts: Any) -> Engine:
@@ -224,6 +234,8 @@ class World:
         apps = self._populate()
         Faults(self.kernel, self.nodes, self.network, self.old_packets)
         Liars(self.kernel, self.nodes)
+        if self.lying_members is not None:
+            self.lying_members.begin()
         if not self.apart:  # it would be in the copies, too
             Rot(self.kernel, self.nodes, self.books)
         self.lives.begin()
@@ -242,6 +254,8 @@ class World:
             if len(node.engine.manager.state.damages):
                 self.kernel.marks[marks.SET_ASIDE] += 1
             node.recovery.in_the_end(node.engine.manager)
+            if self.named:
+                self.trails.look(node)
             self.lives.in_the_end(node, node.engine.manager)
             self.siblings.noticed(node, node.engine.manager)
             self.greetings.noticed(node, node.engine.manager)
@@ -253,6 +267,8 @@ class World:
         scale.looked(self.kernel.marks, self.kernel.scale, manager)
         self.forgetting.look(node, manager)
         self.traffic.ends(manager)
+        if self.lying_members is not None:
+            self.lying_members.lies.ends(node, manager)
 
     def _made(self) -> bool:
         return all(p.number for p in self.books.places.values() if not p.late)
@@ -297,6 +313,7 @@ class World:
             apps.append(holder)
         if self.named:
             giver = App(node, self.kernel.options.think_us, self.subjects.give)
+            giver.actor = OPERATOR
             giver.start(0)
             apps.append(giver)
         if self.pausing.active:
@@ -360,9 +377,9 @@ class World:
 
     def _drain(self, end: int) -> None:
         """Wait until nothing is left."""
-        while not self._empty():
+        while left := self.draining.left():
             if self.kernel.now >= end:
-                self.kernel.wrong(self._undrained())
+                self.kernel.wrong(self.draining.undrained(left))
             self.kernel.run_until(min(self.kernel.now + 2 * MINUTE, end), lambda: False)
 
     def _recover(self, end: int) -> None:
@@ -377,57 +394,6 @@ class World:
         for decider in deciders:
             decider.books.finish()
 
-    def _undrained(self) -> str:
-        """Why it has not drained: something is stuck, or something is gone."""
-        states = [node.engine.manager.state for node in self.nodes if node.engine is not None]
-        stuck = any(
-            o.unacknowledged
-            for s in states
-            for o in s.outgoing.values()
-            if NOWHERE not in str(o.name).casefold()
-        ) or any(len(queue) for s in states for queue in s.queues.values() if _is_drained(queue))
-        awaiting = sum(o.ordered_lane.awaiting for s in states for o in s.outgoing.values())
-        what = "I26: not drained after two days: "
-        if awaiting and not stuck:
-            what = f"I1 or I12: {awaiting} acknowledged, in no queue, and their end never told: "
-        return what + self._left()
-
-    def _left(self) -> str:
-        """What has not drained."""
-        left = []
-        for node in self.nodes:
-            if node.engine is None:
-                left.append(f"{node.name} is down")
-                continue
-            state, soon_s = node.engine.manager.state, (node.clock.wall_us() + HOUR) // SECOND
-            left += [f"{node.name}: job {job.number} runs" for job in state.jobs.running()]
-            for outgoing in state.outgoing.values() if node is not self.pair.ended else ():
-                name, ours = str(outgoing.name), self.network.is_home(outgoing)
-                ours = ours and NOWHERE not in name.casefold() and not self.queues.is_hail(name)
-                if len(outgoing) and ours:
-                    left.append(
-                        f"{node.name} -> {outgoing.name}: {len(outgoing)} messages, "
-                        f"{outgoing.unacknowledged} unacknowledged, session {outgoing.session}"
-                    )
-                elif any(lane.next_expiry <= soon_s for lane in outgoing.lanes.values()):
-                    # It would end while the letters are read, and be found nowhere.
-                    left.append(f"{node.name} -> {outgoing.name}: a message that expires soon")
-            left += [
-                f"{node.name}\\{queue.properties.name}: {len(queue)} messages"
-                for queue in state.queues.values()
-                if len(queue) and _is_drained(queue)
-            ]
-            left += [
-                f"{node.name}\\{part.title}: {len(part)} messages"
-                for queue in state.queues.values()
-                for part in queue.subs.values()
-                if len(part)
-            ]
-        return "; ".join(left)
-
-    def _empty(self) -> bool:
-        return not self._left()
-
     def _recount(self, manager: Manager) -> None:
         """Counters equal a recount (I19)."""
         for number, count in manager.state.recount().items():
@@ -441,9 +407,3 @@ class World:
 def _done(apps: list[App]) -> bool:
     """Whether those that run one program once have done so."""
     return all(app.begun and app.idle for app in apps)
-
-
-def _is_drained(queue: Queue) -> bool:
-    """Whether its messages are received before the end; what was told stays until then."""
-    kept = {name.rpartition("\\")[2] for name in (ADMIN, OWN_DEAD)}
-    return not queue.system and queue.properties.name not in kept

@@ -161,8 +161,14 @@ class Removed:
         seen = tuple(_state(os.path.join(self._own, name)) for name in (HERE, TOLD))
         if seen == self._seen:
             return False
-        found = joined(self._known, read_removed(self._own, HERE, TOLD))
-        more, self._known, self._seen = found != self._known, found, seen
+        found = read_removed(self._own, HERE, TOLD)
+        self._seen = seen
+        return self.learn(found)
+
+    def learn(self, told: Mapping[str, Removal]) -> bool:
+        """Know these, too; whether more is known than before."""
+        found = joined(self._known, told)
+        more, self._known = found != self._known, found
         return more
 
     def of(self, guid: bytes, begins_s: int) -> Removal | None:

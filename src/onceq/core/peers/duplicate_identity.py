@@ -206,11 +206,11 @@ def told(step: Step, peer: Peer, said: TwoLives) -> None:
     """A manager says that it has met another life with our identity.
 
     Only one that messages go to, or that is known otherwise, may say so: from anybody else it would
-    be a way to make this manager doubt itself.
+    be a way to make this manager doubt itself. That a stranger is answered is not enough.
     """
     if said.life == step.state.lives.id:
         return
-    if not peer.outgoing and not known(step, peer.peer):
+    if not known(step, peer.peer):
         disbelieve(step, peer, HEARSAY)
         return
     told_of = step.sessions.watch.told_of

@@ -15,14 +15,12 @@ from typing import Final
 from onceq.directory import MemoryDirectory
 from onceq.model.directory import DistributionList
 from onceq.model.identity import guid_text
-from onceq.simulator.judge.books import Books, Place
+from onceq.simulator.judge.books import NOWHERE, Books, Place
 from onceq.simulator.sim import marks
 from onceq.simulator.sim.kernel import Kernel
 from onceq.simulator.sim.node import Node
 
 LISTS = 3
-NOWHERE: Final = "os:nowhere"
-"""In names that lead to no computer."""
 EVERYWHERE: Final = "ONCEQ_SIM_NAMES"
 """Environment variable, for the processes of a batch: so it is in every world with a directory."""
 WINDOWS: tuple[tuple[float, float], ...] = (

@@ -3,7 +3,7 @@
 All other applications run under the account of their manager. Here some are named, work in queues
 of their manager and of others, and are refused or not; those who administer give and take rights
 at random meanwhile, also to other managers, in worlds where these prove who they are
-(``sim/strict.py``). Answers are lost, managers crash, and rights outlive that.
+(``sim/proving.py``). Answers are lost, managers crash, and rights outlive that.
 
 Watches: I28, by ``permissions.py``; S0, I2, I3 with the books of messages.
 """
@@ -44,7 +44,8 @@ there were any is among them."""
 STRICT: Final = 0.5
 """Of these: managers prove to each other who they are."""
 NAMES: Final = {"alice": ActorKind.ACCOUNT, "bob": ActorKind.CERTIFICATE}
-OTHERS: Final = "peer:*"
+OPERATOR: Final = Actor(ActorKind.ACCOUNT, "operator", free=True)
+"""Who gives rights: what this one does stands in the trail (``judge/trails.py``)."""
 RIGHTS: Final = {"send": ("send",), "receive": ("receive",), "peek-body": ("peek-body", "receive")}
 """What is granted, and what each of them follows from."""
 
@@ -94,10 +95,12 @@ class Subjects:
 
     def open_up(self, app: App) -> Program:
         """At the beginning and in the end: other managers may send everywhere here."""
-        yield from self._set(app, OTHERS, "send", ADMIN.casefold(), take=False)
+        yield from self._let_send(app, ADMIN)
+        for who in self.permissions.guests:
+            yield from self._set(app, who, "send", "*", take=False)
         for place in self._here(app):
             self.permissions.opens(place)
-            yield from self._set(app, OTHERS, "send", place.name.casefold(), take=False)
+            yield from self._let_send(app, place.name)
             self.permissions.opened(place)
 
     def give(self, app: App) -> Program | None:
@@ -150,6 +153,11 @@ class Subjects:
         if isinstance(answer, OnceqError) and not isinstance(answer, (NoDirectory, DirectoryError)):
             self.kernel.wrong(f"I28: rights in the directory cannot be changed: {answer!r}")
 
+    def _let_send(self, app: App, queue: str, *, take: bool = False) -> Talk:
+        """Let all other managers send to a queue, or not any more."""
+        for who in self.permissions.others:
+            yield from self._set(app, who, "send", queue.casefold(), take=take)
+
     def _set(self, app: App, who: str, right: str, queue: str, *, take: bool) -> Talk:
         given: Given = (app.node.index, who, right, queue)
         request = SetRights(who, [right], queue, take)
@@ -181,11 +189,11 @@ class Subjects:
             return
         place = self.rng.choice(places)
         self.permissions.closes(place)
-        yield from self._set(app, OTHERS, "send", place.name.casefold(), take=True)
+        yield from self._let_send(app, place.name, take=True)
         self.permissions.closed(place)
         yield Sleep(self.rng.choice([SECOND, MINUTE, 10 * MINUTE]))
         self.permissions.opens(place)
-        yield from self._set(app, OTHERS, "send", place.name.casefold(), take=False)
+        yield from self._let_send(app, place.name)
         self.permissions.opened(place)
 
     # ---- those who need them ---------------------------------------------------------------

@@ -11,11 +11,12 @@ from array import array
 
 from onceq.core.inputs.inputs import Arrived, SessionClosed, SessionOpened
 from onceq.core.peers import trust
-from onceq.core.state.state import title_of
+from onceq.model.identification import ON_THIS_COMPUTER, Claims, certified
 from onceq.model.run import LENGTH_TYPE
 from onceq.packet.arrived import cut
 from onceq.service.engine import Engine
 from onceq.simulator.faults import lies
+from onceq.simulator.faults.false_words import some_queue
 from onceq.simulator.sim import marks
 from onceq.simulator.sim.kernel import Kernel
 from onceq.simulator.sim.node import Node
@@ -53,7 +54,7 @@ class Liars:
         rng, engine = self.rng, here.engine
         assert engine is not None
         now_s = here.clock.read().wall_s
-        to = rf"OS:{here.name}\{self._queue(here)}"
+        to = rf"OS:{here.name}\{some_queue(rng, here)}"
         streams = sorted(engine.manager.state.streams)
         kind = rng.randrange(4) if streams else rng.choice((2, 3))
         if kind < 2:
@@ -67,24 +68,21 @@ class Liars:
         stream = now_s + 400 * 86_400 << 32
         return other.guid, lies.messages(other.guid, to, [b"lie"], stream=stream, sent_s=now_s)
 
-    def _queue(self, here: Node) -> str:
-        assert here.engine is not None
-        queues = here.engine.manager.state.queues.values()
-        names = sorted(title_of(q) for q in queues if not q.system)
-        return self.rng.choice(names) if names else r"private$\none"
-
     def _say(self, here: Node, claimed: bytes, packet: bytes) -> None:
         kernel, session = self.kernel, self.session
         self.session += 1
         (run,) = cut(packet, array(LENGTH_TYPE, (len(packet),)))
         kernel.note("lie", here.name, run.kind)
+        # Where everybody proves who he is, this one can.
+        proven = certified(Claims(claimed)) if here.door is not None else ON_THIS_COMPUTER
+        assert proven is not None, "it is a manager's"
         assert here.engine is not None
         told = here.engine.manager._step.sessions.disbelieved
         before = dict(told)
 
         def say(engine: Engine) -> None:
             # Not through the hostile link: what it keeps comes again as if it were true.
-            Engine.submit(engine, SessionOpened(session, claimed, "10.66.6.6", 0))
+            Engine.submit(engine, SessionOpened(session, claimed, "10.66.6.6", 0, who=proven))
             Engine.submit(engine, Arrived(session, run))
             Engine.submit(engine, SessionClosed(session, "the liar has gone"))
 

@@ -34,11 +34,12 @@ MESSAGE = 0x4000_0000
 def messages(
     source: bytes, to: str, bodies: Sequence[bytes], *, stream: int = 0, number: int = 1,
     sent_s: int, admin: str = "", manager: bytes = NO_GUID, queue_number: int = 0,
-    dead_letter: bool = False,
+    dead_letter: bool = False, message_class: int = 0,
 ) -> bytes:  # fmt: skip
     """User messages of a manager, one run; of a stream if there is one.
 
     Args:
+        message_class: Of acknowledgment messages; 0: they are messages.
         to: Direct name without "DIRECT="; "" for the queue ``queue_number`` of ``manager``.
         admin: Direct name of an administration queue that shall hear everything.
     """
@@ -55,6 +56,7 @@ def messages(
         ),
         sent_time=sent_s,
         transactional=bool(stream),
+        message_class=message_class,
     )
     packets = encode_run(
         made, Run.of(list(bodies)), first_message=MESSAGE + number, stream=stream,

@@ -25,6 +25,8 @@ OWN_DEAD: Final = "private$\\failed"
 """A dead-letter queue of the senders' own, on each manager."""
 OWN: Final = "OWN"
 """How the books call that queue."""
+NOWHERE: Final = "os:nowhere"
+"""In names that lead to no computer."""
 
 
 class Reading(NamedTuple):

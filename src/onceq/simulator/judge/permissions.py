@@ -69,6 +69,10 @@ class Permissions:
     active: bool = False
     directory: SimDirectory | None = None
     """Where rights stand for all managers; None: nowhere."""
+    others: tuple[str, ...] = ("peer:*",)
+    """Who other managers are, where they are given rights."""
+    guests: tuple[str, ...] = ()
+    """Who may send everywhere beside them."""
     _shut: dict[tuple[int, str], list[_Shut]] = field(default_factory=dict)
     _known: dict[Given, _Known] = field(default_factory=dict)
 

@@ -273,6 +273,10 @@ class Traffic:
         """Under which identity a computer speaks: two copies have one."""
         return self.pair.identity(node)
 
+    def has_taken(self, node: int, sender: int) -> bool:
+        """Whether a manager has acknowledged anything that another one has sent."""
+        return any(key[:2] == (node, sender) for key in self._acks)
+
     # ---- for others ---------------------------------------------------------------------
 
     def answered(self, receiver: int) -> list[tuple[int, Place]]:

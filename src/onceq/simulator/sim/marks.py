@@ -149,6 +149,22 @@ TOKEN_EXPIRED = "connection ended, because its token has expired"
 TOKEN_AGAIN = "token made under the name of one that was revoked"
 TOKEN_CUT_WAIT = "receive ended in the middle of its wait, because its token was over"
 TOKEN_CUT_COMMIT = "transaction undone, because its token was over before the commit"
+TRAIL_WHOLE = "trail with acts compared with its digests in another life of its manager"
+TRAIL_HELD = "the same, with what another manager holds of it"
+LIAR_CLAIMED = "member that says another one's GUID, believed in nothing"
+LIAR_NAMED = "member that answers for another one, given nothing"
+LIAR_REMOVED = "member that was removed, turned away"
+PLAIN_CLAIMED = "plain host that says a member's GUID, believed in nothing"
+PLAIN_NAMED = "plain host that answers for a member, given nothing"
+LIED_SOURCE = "messages under another one's GUID, from a member"
+LIED_RIGHT = "messages of a member without a right"
+LIED_REPORT = "acknowledgment message of a member that was sent nothing"
+LIED_ORDER = "order acknowledgment of a member for what others were sent"
+LIED_ORDER_AS = "the same, under another one's GUID"
+LIED_AHEAD = "the same, of a number far ahead"
+LIED_END = "final acknowledgment of a member for what others were sent"
+LIED_SETTLED = "answer of a member about doubts that are others'"
+LIED_HEARSAY = "a second process, told of by a member that has nothing of this one"
 
 PAUSE_TOLD = "receive that got nothing, because an operator has paused the queue"
 PAUSE_KEPT = "queue that is paused in another life of its manager"
@@ -229,7 +245,7 @@ OF_READERS: Final = (
 
 OF_RIGHTS: Final = (
     SEND_DENIED, RECEIVE_DENIED, PEEK_DENIED, COMMIT_DENIED, DENIED_MEANWHILE, ARRIVAL_DENIED,
-    RIGHT_KEPT, RIGHT_SHARED, SHARED_OLDER,
+    RIGHT_KEPT, RIGHT_SHARED, SHARED_OLDER, TRAIL_WHOLE, TRAIL_HELD,
 )  # fmt: skip
 """Required of a batch in which every world has applications that are somebody
 (``apps/subjects.py``)."""
@@ -240,6 +256,12 @@ OF_TOKENS: Final = (
 )  # fmt: skip
 """Required of the same batch: in a part of its worlds applications show tokens
 (``apps/holders.py``)."""
+
+OF_LYING: Final = (
+    LIAR_CLAIMED, LIAR_NAMED, LIAR_REMOVED, PLAIN_CLAIMED, PLAIN_NAMED, LIED_SOURCE, LIED_RIGHT,
+    LIED_REPORT, LIED_ORDER, LIED_ORDER_AS, LIED_AHEAD, LIED_END, LIED_SETTLED, LIED_HEARSAY,
+)  # fmt: skip
+"""Required of the same batch: in a part of its worlds members lie (``faults/lying_members.py``)."""
 
 OF_PAUSES: Final = (
     PAUSE_TOLD, PAUSE_KEPT, PAUSE_FOUND, PAUSE_WAITED, PAUSE_GATHERED, PAUSE_NAMED,

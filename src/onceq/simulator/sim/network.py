@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from onceq.core.state.queues import OutgoingQueue
 from onceq.model.addresses import leads_home
+from onceq.model.identification import ON_THIS_COMPUTER, Identification
 from onceq.model.run import Buffer
 from onceq.service.engine import Engine
 from onceq.simulator.sim.kernel import Kernel
@@ -26,6 +28,18 @@ CONNECT_TIMEOUT_US = 21 * SECOND
 UNKNOWN_US = 2 * MINUTE
 """How long a resolver looks for a computer that does not exist. Without it half of what happens in
 a world is that somebody tries, every five seconds, to reach nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A manager wants a connection; see ``core/decision.Connect``."""
+
+    node: Node
+    outgoing: int
+    protocol: str
+    host: str
+    peer: bytes
+    homes: tuple[str, ...] | None
 
 
 class End:
@@ -148,6 +162,8 @@ class SimNetwork:
         """Sees what leaves an end."""
         self.connected: Callable[[Node, Node], None] = lambda node, target: None
         """Told that two computers have a connection."""
+        self.astray: Callable[[Call, Node | None], bool] = lambda call, found: False
+        """Told of each call and whom it is for; whether somebody else answers it."""
         self.rng = kernel.stream("network")
         self.ends: list[End] = []
         self._blocked: dict[tuple[int, int], int] = {}
@@ -160,6 +176,8 @@ class SimNetwork:
     ) -> None:  # fmt: skip
         """A manager wants a connection."""
         found = self._find(protocol, host, peer)
+        if self.astray(Call(node, outgoing, protocol, host, peer, homes), found):
+            return
         if found is not None and not leads_home(homes, found.ip):
             found = None
         target = None if node is self.pair.ended else self.pair.reached(found, host.casefold())
@@ -197,6 +215,11 @@ class SimNetwork:
             kernel.note("unreachable", node.name, outgoing)
             node.later(CONNECT_TIMEOUT_US, self._timed_out, node, outgoing)
             return
+        seen, shown = self._met(node, target), self._met(target, node)
+        if isinstance(seen, str) or isinstance(shown, str):
+            reason = seen if isinstance(seen, str) else str(shown)
+            node.run(lambda e: e.sessions.connect_failed(outgoing, reason))
+            return
         here, there = End(self, node), End(self, target)
         here.other, there.other = there, here
         self.ends = [end for end in self.ends if end.alive] + [here, there]
@@ -204,10 +227,10 @@ class SimNetwork:
         self.connected(node, target)
 
         def accepted(engine: Engine) -> None:
-            there.session = engine.sessions.accepted(there, node.ip)
+            there.session = engine.sessions.accepted(there, node.ip, shown)
 
         def connected(engine: Engine) -> None:
-            here.session = engine.sessions.connected(outgoing, here, target.ip)
+            here.session = engine.sessions.connected(outgoing, here, target.ip, seen)
 
         def accept() -> None:
             if there.alive:
@@ -215,6 +238,11 @@ class SimNetwork:
 
         there.wait_until(kernel.now + self.delay_us(), accept)
         node.run(connected)
+
+    @staticmethod
+    def _met(node: Node, other: Node) -> Identification | str:
+        """Who another one is to a manager; or why it cannot stay."""
+        return ON_THIS_COMPUTER if node.door is None else node.door.who(other)
 
     def _timed_out(self, node: Node, outgoing: int) -> None:
         node.run(lambda e: e.sessions.connect_failed(outgoing, "the connection timed out"))

@@ -26,6 +26,7 @@ from onceq.simulator.sim.clock import EPOCH_US, SimClock
 from onceq.simulator.sim.disk import SimFiles
 from onceq.simulator.sim.kernel import Kernel
 from onceq.simulator.sim.options import HOUR, MS, SECOND
+from onceq.simulator.sim.proving import Certificate, Door
 from onceq.simulator.sim.recovery import ArchivedStore, Recovery
 from onceq.simulator.sim.trace import Violation
 from onceq.simulator.sim.turns import without_turn
@@ -63,7 +64,6 @@ class Surroundings:
         engine: Makes the engine of a process, of the parts that every engine has.
         ends: Told of the manager whose process ends, before anything of it is gone.
         history: Makes what writes the history of a manager, if anything does.
-        manager: Of which kind managers are.
     """
 
     network: Links
@@ -71,7 +71,6 @@ class Surroundings:
     ends: Callable[[Node, Manager], None]
     directory: Directory | None
     history: Callable[[LogStore, SimFiles, Settings], History | None]
-    manager: type[Manager] = Manager
 
 
 class Node:
@@ -104,6 +103,9 @@ class Node:
         self.clock = SimClock(
             kernel, clocks.randint(-offset, offset), clocks.randint(-drift, drift)
         )
+        self.door: Door | None = None
+        """How others come in; None: nothing is proven here."""
+        self.certificate: Certificate | None = None
         self.settings = options.settings
         """As its file says."""
         self.life = 0
@@ -256,7 +258,7 @@ class Node:
             self.kernel.marks[marks.TORN] += 1
         engine = self.around.engine(
             self,
-            manager=self.around.manager(
+            manager=Manager(
                 Identity.unpack(store.identity), self.settings, addresses=self.addresses
             ),
             store=store,
@@ -271,6 +273,8 @@ class Node:
             entropy=self.kernel.stream("lives").randbytes,
         )
         engine.start()
+        if self.door is not None:
+            engine.submit(self.door.told())
         return engine
 
     def _power(self) -> bool:

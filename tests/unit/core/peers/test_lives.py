@@ -20,6 +20,7 @@ from onceq.model.settings import Settings
 from onceq.model.time import Now
 from onceq.packet.acks import order_ack
 from onceq.packet.settle import TwoLives, parse_settling, two_lives
+from onceq.simulator.faults import lies
 from onceq.simulator.sim.packet_faults import runs_of
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 
@@ -260,6 +261,23 @@ def test_who_is_told_of_another_life_of_his_says_so(core: Life) -> None:
         (run,) = runs_of([packet])
         core.step(inputs.Arrived(1, run))
         assert len(core.clashes) == clashes
+
+
+def test_that_a_stranger_is_answered_makes_it_nobody_who_knows_of_lives(core: Life) -> None:
+    """It had only to send a message that is refused: what answers it is an outgoing queue, too."""
+    core.opened(1, b"x", 100)
+    refused = lies.messages(PEER, r"OS:A\private$\none", [b"x"], stream=WALL_S << 32 | 1,
+                            sent_s=WALL_S)  # fmt: skip
+    core.step(inputs.Arrived(1, *runs_of([refused])))
+    assert core.manager._step.sessions.peers[1].outgoing, "it is answered"
+    told = lies.doubled(PEER, IDENTITY.guid, b"z" * 16, 5, sent_s=WALL_S)
+    core.step(inputs.Arrived(1, *runs_of([told])))
+    assert core.clashes == []
+    core.ask(requests.Send(0, (_item(),)))
+    (outgoing,) = (o for o in core.manager.state.outgoing.values() if o.name.host)
+    core.step(inputs.SessionOpened(2, PEER, "10.0.0.9", outgoing.number, True))
+    core.step(inputs.Arrived(2, *runs_of([told])))
+    assert len(core.clashes) == 1, "somebody here sends to it"
 
 
 def test_who_is_told_again_of_the_same_life_doubts_nothing_newer(core: Life) -> None:

@@ -1,6 +1,6 @@
 """A queue manager to which every session is a peer that has proven who it is, as with TLS.
 
-On one computer, and so in simulated worlds, peers need no proof and no right. Here they have an
+On one computer, and so in these worlds, peers need no proof and no right. Here they have an
 identity, and may deliver only what was granted to it.
 """
 
