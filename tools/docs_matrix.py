@@ -19,6 +19,7 @@ from tests.matrix.roles import ANYONE, NAMED, ROLES, expected  # noqa: E402
 SAID = {ANYONE: "", NAMED: "a name"}
 THERE = {
     "beta": " there", "dead": " there", "new": " of that name", "rows": " at the database",
+    "tenant": " there", "tenants": " under the pattern", "neighbour": " there",
 }  # fmt: skip
 INTRODUCTION = """\
 Every cell of these tables is tried on real queue managers by `tests/matrix`, which has its
@@ -31,14 +32,17 @@ What the rights are, and how they are given, is in
 APPLICATIONS = """\
 The answers are the same through every door: the Unix socket, TCP on the same computer, and TLS;
 whether an account, a token or a certificate says who somebody is. At the Unix socket there is
-nobody without a name.
+nobody without a name. Over TCP an account is no name: *account over TCP* may everything at the Unix
+socket, comes over loopback, plainly or in TLS, shows neither token nor certificate, and has what
+`nobody` has.
 
 The queue that the rows are about has been made by its owner. The sender may `send` there and to
-another queue manager, the receiver may `receive` there, the peeker `peek`. Monitor, operator and
-administrator have the right `monitor`, `operate` or `administer`, and nothing else; the account
-that runs the queue manager is administrator without a grant. *Needs* is the right that is enough
-by itself, or several: each right has been tried alone as well. `a name` needs no right, but that
-it is known who asks.
+another queue manager, the receiver may `receive` there, the peeker `peek`. The tenant has `create`
+at `private$\\app-*`, and owns a queue that it has made there, whose name is `app-*`. Monitor,
+operator and administrator have the right `monitor`, `operate` or `administer`, and nothing else;
+the account that runs the queue manager is administrator without a grant. *Needs* is the right that
+is enough by itself, or several: each right has been tried alone as well. `a name` needs no right,
+but that it is known who asks.
 """
 OTHERS = """\
 Each row is a packet, as somebody sends it who has connected to the port of a queue manager with an
