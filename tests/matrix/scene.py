@@ -93,6 +93,11 @@ class Manager:
         source = (ELSEWHERE, 0) if elsewhere else None
         return socket.create_connection(self.applications_at, source_address=source)
 
+    def of_account(self, uid: int, connect: Callable[[], socket.socket]) -> socket.socket:
+        """A connection of another account, which works in the folder of the socket."""
+        assert self.group is not None, "only root can be others"
+        return as_account(uid, self.group.gr_gid, str(self.path), connect)
+
     def in_tls(self, context: ssl.SSLContext | None = None, *, elsewhere: bool = False) -> (
         socket.socket
     ):  # fmt: skip
@@ -207,18 +212,14 @@ class Scene:
     def _account(self, manager: Manager, at: int) -> Line | None:
         if manager.group is None:
             return None
-        own = as_account(
-            UID + at, manager.group.gr_gid, str(manager.path), lambda: unix("onceq.sock")
-        )
-        return Line(own)
+        return Line(manager.of_account(UID + at, lambda: unix("onceq.sock")))
 
     def _account_over_tcp(self, manager: Manager) -> socket.socket:
         """A connection of an account that may everything at the Unix socket: another one with
         ``administer``, or the one that runs the queue manager if there can be no other."""
         if manager.group is None:
             return manager.tcp()
-        uid = UID + list(ROLES).index(ADMINISTRATOR)
-        return as_account(uid, manager.group.gr_gid, str(manager.path), manager.tcp)
+        return manager.of_account(UID + list(ROLES).index(ADMINISTRATOR), manager.tcp)
 
     def close(self) -> None:
         """Everybody leaves, and the queue managers end."""
