@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
-from tests.matrix import over_http, peers, showing  # noqa: E402
+from tests.matrix import answers, over_http, peers, showing  # noqa: E402
 from tests.matrix.applications import PARTS, Row  # noqa: E402
 from tests.matrix.roles import ANYONE, NAMED, ROLES, expected  # noqa: E402
 
@@ -47,6 +47,11 @@ but that it is known who asks.
 OTHERS = """\
 Each row is a packet, as somebody sends it who has connected to the port of a queue manager with an
 identity (the last column: to one without, from the same computer).
+"""
+ANSWERS = """\
+A message waits for `DIRECT=OS:NAME`, or for `PRIVATE=GUID`, and a queue manager with an identity
+connects to where that leads, by DNS, `[peers]` or the directory, which may be wrong. What becomes
+of it there, and what `onceq outgoing why` says:
 """
 HTTPS = """\
 To a queue manager with an identity and `http_certificate`, from another computer but for the last
@@ -110,6 +115,18 @@ def _peers() -> list[str]:
     ]  # fmt: skip
 
 
+def _answers() -> list[str]:
+    rows = [
+        (who, *(f"{cell}: *... {why} ...*" if why else cell for cell, why in cells.values()))
+        for who, cells in answers.WHO.items()
+    ]
+    meaning = [f"* *{cell}*: {text}." for cell, text in answers.MEANING.items()]
+    return [
+        "## Who answers where a queue manager connects", "", ANSWERS,
+        table(("who answers", *answers.ASKED), rows), "", *meaning, "",
+    ]  # fmt: skip
+
+
 def _http() -> list[str]:
     rows = [(who, *cells.values()) for who, cells in over_http.WHO.items()]
     meaning = [f"* *{cell}*: {text}." for cell, text in over_http.MEANING.items()]
@@ -123,6 +140,6 @@ def page(note: str) -> str:
     """The page."""
     lines = [
         "# Who may do what: the matrix", "", note.rstrip(), "", INTRODUCTION, *_applications(),
-        *_shown(), *_peers(), *_http(),
+        *_shown(), *_peers(), *_answers(), *_http(),
     ]  # fmt: skip
     return "\n".join(lines).rstrip("\n") + "\n"

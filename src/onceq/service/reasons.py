@@ -27,6 +27,11 @@ _NO_TLS = (
     "it does not speak TLS: give it an identity (onceq tls join), or, if it cannot, name its "
     "address in plain_peers"
 )
+_CUT = (
+    "it has ended the connection in the handshake of TLS: it may not speak TLS, or not take our "
+    "certificate; its own log says why"
+)
+"""The event loop has no words for that."""
 _TLS = {
     "WRONG_VERSION_NUMBER": _NO_TLS,
     "HTTP_REQUEST": _NO_TLS,
@@ -55,4 +60,4 @@ def said(error: Exception) -> str:
         return reason if reason == TOO_MUCH else _TLS.get(reason, f"TLS: {reason}")
     if isinstance(error, OSError) and error.errno and error.errno > 0:
         return os.strerror(error.errno).lower()
-    return str(error)
+    return str(error) or _CUT
