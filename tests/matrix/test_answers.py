@@ -73,7 +73,7 @@ class Place:
         town.configure()
         town.host.ask(r.SteerOutgoing("", Steer.RELOAD))
         self._send()
-        while not answering.given and (trouble := self._seen().trouble) == before:
+        while not answering.given and (trouble := self._seen().trouble) in ("", before):
             pass  # asked until it is so
         if answering.given:
             while self._seen().messages:
