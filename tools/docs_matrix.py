@@ -12,13 +12,14 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
-from tests.matrix import over_http, peers, showing  # noqa: E402
+from tests.matrix import answers, over_http, peers, showing  # noqa: E402
 from tests.matrix.applications import PARTS, Row  # noqa: E402
 from tests.matrix.roles import ANYONE, NAMED, ROLES, expected  # noqa: E402
 
 SAID = {ANYONE: "", NAMED: "a name"}
 THERE = {
     "beta": " there", "dead": " there", "new": " of that name", "rows": " at the database",
+    "tenant": " there", "tenants": " under the pattern", "neighbour": " there",
 }  # fmt: skip
 INTRODUCTION = """\
 Every cell of these tables is tried on real queue managers by `tests/matrix`, which has its
@@ -31,18 +32,26 @@ What the rights are, and how they are given, is in
 APPLICATIONS = """\
 The answers are the same through every door: the Unix socket, TCP on the same computer, and TLS;
 whether an account, a token or a certificate says who somebody is. At the Unix socket there is
-nobody without a name.
+nobody without a name. Over TCP an account is no name: *account over TCP* may everything at the Unix
+socket, comes over loopback, plainly or in TLS, shows neither token nor certificate, and has what
+`nobody` has.
 
 The queue that the rows are about has been made by its owner. The sender may `send` there and to
-another queue manager, the receiver may `receive` there, the peeker `peek`. Monitor, operator and
-administrator have the right `monitor`, `operate` or `administer`, and nothing else; the account
-that runs the queue manager is administrator without a grant. *Needs* is the right that is enough
-by itself, or several: each right has been tried alone as well. `a name` needs no right, but that
-it is known who asks.
+another queue manager, the receiver may `receive` there, the peeker `peek`. The tenant has `create`
+at `private$\\app-*`, and owns a queue that it has made there, whose name is `app-*`. Monitor,
+operator and administrator have the right `monitor`, `operate` or `administer`, and nothing else;
+the account that runs the queue manager is administrator without a grant. *Needs* is the right that
+is enough by itself, or several: each right has been tried alone as well. `a name` needs no right,
+but that it is known who asks.
 """
 OTHERS = """\
 Each row is a packet, as somebody sends it who has connected to the port of a queue manager with an
 identity (the last column: to one without, from the same computer).
+"""
+ANSWERS = """\
+A message waits for `DIRECT=OS:NAME`, or for `PRIVATE=GUID`, and a queue manager with an identity
+connects to where that leads, by DNS, `[peers]` or the directory, which may be wrong. What becomes
+of it there, and what `onceq outgoing why` says:
 """
 HTTPS = """\
 To a queue manager with an identity and `http_certificate`, from another computer but for the last
@@ -106,6 +115,18 @@ def _peers() -> list[str]:
     ]  # fmt: skip
 
 
+def _answers() -> list[str]:
+    rows = [
+        (who, *(f"{cell}: *... {why} ...*" if why else cell for cell, why in cells.values()))
+        for who, cells in answers.WHO.items()
+    ]
+    meaning = [f"* *{cell}*: {text}." for cell, text in answers.MEANING.items()]
+    return [
+        "## Who answers where a queue manager connects", "", ANSWERS,
+        table(("who answers", *answers.ASKED), rows), "", *meaning, "",
+    ]  # fmt: skip
+
+
 def _http() -> list[str]:
     rows = [(who, *cells.values()) for who, cells in over_http.WHO.items()]
     meaning = [f"* *{cell}*: {text}." for cell, text in over_http.MEANING.items()]
@@ -119,6 +140,6 @@ def page(note: str) -> str:
     """The page."""
     lines = [
         "# Who may do what: the matrix", "", note.rstrip(), "", INTRODUCTION, *_applications(),
-        *_shown(), *_peers(), *_http(),
+        *_shown(), *_peers(), *_answers(), *_http(),
     ]  # fmt: skip
     return "\n".join(lines).rstrip("\n") + "\n"

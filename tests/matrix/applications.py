@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from onceq.errors import OnceqError
 from onceq.model import requests as r
 from onceq.model.branch import Decision, Join, Leave
 from onceq.model.identity import TransactionId
 from onceq.model.message import PLAIN, Journal
-from onceq.model.requests import Access, Grip, PickBy, Request, SendItem, Steer
+from onceq.model.requests import Access, Grip, PickBy, Request, SendItem, Share, Steer
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.views import looks
 from onceq.model.views.ranges import RangeAsked
@@ -34,6 +35,12 @@ NEW: Final = r"DIRECT=OS:.\private$\new"
 BETA: Final = r"DIRECT=OS:BETA\private$\stock"
 DEAD: Final = r"DIRECT=OS:.\SYSTEM$;DEADXACT"
 KEY: Final = r"private$\orders"
+TENANTS_OWN: Final = r"DIRECT=OS:.\private$\app-*"
+"""The queue that the tenant has made: its name is the tenant's pattern, letter by letter."""
+TENANTS_KEY: Final = r"private$\app-*"
+TENANTS_NEXT: Final = r"DIRECT=OS:.\private$\app-next"
+NEIGHBOUR: Final = r"DIRECT=OS:.\private$\app-neighbour"
+"""Of somebody else, under the same pattern."""
 
 
 def _nothing(at: Attempt) -> None:
@@ -133,6 +140,8 @@ QUEUES: Final = (
     _open("to send, to another queue manager", BETA, Access.SEND, "send@beta"),
     _open("to receive", ORDERS, Access.RECEIVE, "receive@orders"),
     _open("to peek", ORDERS, Access.PEEK, "peek@orders"),
+    Row(r.OpenQueue, "to peek, keeping others from receiving", "receive@orders | operate",
+        lambda at: r.OpenQueue(ORDERS, Access.PEEK, Share.DENY_RECEIVE), after=_close),
     _open("to move messages there", LATER, Access.MOVE, "receive@orders"),
     _open("to receive from a journal", JOURNAL, Access.RECEIVE, "journal@orders"),
     _open("to receive dead letters", DEAD, Access.RECEIVE, "operate"),
@@ -142,6 +151,50 @@ QUEUES: Final = (
     Row(r.RenewHold, "", ANYONE, lambda at: r.RenewHold(99, 1000), answers="invalid-handle"),
     Row(r.OpenCursor, "", ANYONE, lambda at: r.OpenCursor(99), answers="invalid-handle"),
     Row(r.CloseCursor, "", ANYONE, lambda at: r.CloseCursor(99), answers="invalid-handle"),
+)  # fmt: skip
+
+
+def _rented(at: Attempt) -> None:
+    """The tenant's queue, and that of somebody else under the same pattern, with a message each."""
+    for queue, ask in ((TENANTS_OWN, at.tenant), (NEIGHBOUR, at.admin)):
+        at.admin(r.DeleteQueue(queue))
+        name = queue.rpartition("\\")[2]
+        made = ask(r.CreateQueue({"name": name, "transactional": True, "journal": True}))
+        assert not isinstance(made, OnceqError), made
+        sent = at.admin(r.Commit(0, [item(queue)]))
+        assert not isinstance(sent, OnceqError), sent
+
+
+def _delete_next(at: Attempt, answer: Any) -> None:
+    at.admin(r.DeleteQueue(TENANTS_NEXT))
+
+
+def _for_tenants(
+    kind: type[Request], what: str, right: str, ask: Callable[[str], Request], *, more: str = ""
+) -> tuple[Row, Row]:
+    """One row about the tenant's own queue, and the same about that of the neighbour."""
+    return (
+        Row(kind, f"{what}the tenant's queue", f"{right}@tenant{more}",
+            lambda at: ask(TENANTS_OWN), _rented, after=_close),
+        Row(kind, f"{what}another queue under the tenant's pattern", f"{right}@neighbour{more}",
+            lambda at: ask(NEIGHBOUR), _rented, after=_close),
+    )  # fmt: skip
+
+
+TENANTS: Final = (
+    Row(r.CreateQueue, "under the tenant's pattern", "create@tenants",
+        lambda at: r.CreateQueue({"name": "app-next", "transactional": True}),
+        after=_delete_next),
+    *_for_tenants(r.Commit, "with messages, to ", "send", lambda name: r.Commit(0, [item(name)])),
+    *_for_tenants(r.Receive, "from ", "receive", r.Receive),
+    *_for_tenants(r.OpenQueue, "to peek, keeping others from receiving, ", "receive",
+                  lambda name: r.OpenQueue(name, Access.PEEK, Share.DENY_RECEIVE),
+                  more=" | operate"),
+    *_for_tenants(r.PurgeQueue, "", "receive", r.PurgeQueue, more=" | operate"),
+    *_for_tenants(r.SetQueue, "", "set-properties", lambda name: r.SetQueue(name, {"label": "x"})),
+    *_for_tenants(r.DeleteQueue, "", "delete", r.DeleteQueue),
+    *_for_tenants(r.Look, "queue, ", "get-properties", lambda name: r.Look("queue", name),
+                  more=" | monitor"),
 )  # fmt: skip
 
 SENDS: Final = (
@@ -482,6 +535,11 @@ def _rights(
     )  # fmt: skip
 
 
+def _to_let_others(what: str, needs: str, pattern: str) -> Row:
+    row = _rights(what, needs, ["send"], pattern)
+    return replace(row, before=_rented)
+
+
 def _everywhere(what: str, *, take: bool) -> Row:
     def ask(*, take: bool) -> Request:
         return r.SetRights("certificate:everywhere", ["send"], KEY, take, everywhere=True)
@@ -539,6 +597,16 @@ def _drop(at: Attempt) -> None:
     at.admin(r.EditDirectory("drop", "everybody"))
 
 
+TENANTS_RIGHTS: Final = (
+    _to_let_others("give a right to the tenant's queue", "set-rights@tenant & send@tenant",
+                   r"private$\app-[*]"),
+    _to_let_others("give a right to all queues under the tenant's pattern",
+                   "set-rights@tenants & send@tenants", TENANTS_KEY),
+    _to_let_others("give a right to another queue under the tenant's pattern",
+                   "set-rights@neighbour & send@neighbour", r"private$\app-neighbour"),
+)  # fmt: skip
+
+
 # ---- looks -------------------------------------------------------------------------------------
 
 
@@ -585,6 +653,7 @@ LOOKS: Final = (
 
 PARTS: Final = {
     "Queues": QUEUES,
+    "Queues under a tenant's pattern": (*TENANTS, *TENANTS_RIGHTS),
     "Sending": SENDS,
     "Receiving": RECEIVES,
     "Transactions with others": BRANCHES,

@@ -13,6 +13,7 @@ from typing import Any, Final
 import trustme
 
 import onceq
+from onceq.embedded import trusting
 from onceq.model import requests as r
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.message import PLAIN
@@ -96,7 +97,8 @@ class Crowd:
         self.streams: list[int] = []
         self.signs, self.foreign = Authority(), Authority("FOREIGN")
         self.applications = trustme.CA()
-        names = (*table.KNOWN, *ROUTERS.values(), BEHIND, ANOTHER, VICTIM, BARE_VICTIM)
+        names = (*table.KNOWN, *ROUTERS.values(), BEHIND, ANOTHER, VICTIM, BARE_VICTIM,
+                 table.REMOVED)  # fmt: skip
         self.guids = {name: b"%016d" % at for at, name in enumerate(names, 1)}
         self.answering = {
             name: Answering(self.guids[who], self._serving(self.guids[who], name))
@@ -127,6 +129,7 @@ class Crowd:
         if tls:
             trusted = self.signs.certificate + self.applications.cert_pem.bytes()
             self.signs.identity(path, guid, trusts=trusted)
+            trusting.remove(str(path), guid_text(self.guids[table.REMOVED]))
             plain = [SOURCES[who] for who in SOURCES if who.startswith("plain peer")]
             plain[-1] += f"={guid_text(self.guids[ANOTHER])}"
             http = self._file("http", self.signs, guid)
@@ -154,6 +157,7 @@ class Crowd:
             ("peer with `send`", "send", r"private$\spare"),
             ("peer with `send` at another queue", "send", r"private$\other"),
             (BEHIND, "send", "*"),
+            (table.REMOVED, "send", "*"),
             ("router with `forward`", "forward", ""),
         )
         for who, word, pattern in grants:

@@ -12,7 +12,7 @@ DENIED: Final = "400, access denied"
 UNREAD: Final = "400, not read"
 
 MEANING: Final[Mapping[str, str]] = {
-    CUT: "the handshake fails, and no byte of a request is read",
+    CUT: "the handshake fails, or the connection is cut behind it: no byte of a request is read",
     TAKEN: "it has its effect",
     IGNORED: "it has no effect: over HTTP nobody is believed about what went over a session",
     DENIED: "it has no effect; an onceq that has sent it has a dead letter of class 0x8004, if it "
@@ -44,6 +44,7 @@ WHO: Final[Mapping[str, dict[str, str]]] = {
     "TLS, certificate of a foreign authority": _CUT,
     "TLS, expired certificate": _CUT,
     "TLS, certificate of the future": _CUT,
+    "TLS, certificate of a removed member": _CUT,
     "TLS, no certificate": _UNREAD,
     "TLS, certificate of an application": _UNREAD,
     "peer without a right": _row(DENIED, DENIED),

@@ -57,6 +57,8 @@ PACKETS: Final = (
 )  # fmt: skip
 """The rows."""
 
+REMOVED: Final = "TLS, certificate of a removed member"
+"""Of one that has rights: what it was granted stays."""
 STRANGERS: Final[Mapping[str, str]] = {
     "without TLS": "it does not speak TLS",
     "TLS, no certificate": "it has shown no certificate",
@@ -65,6 +67,7 @@ STRANGERS: Final[Mapping[str, str]] = {
     "TLS, expired certificate": "certificate has expired",
     "TLS, certificate of the future": "certificate is not yet valid",
     "TLS, certificate of an application": "it has shown no certificate of a queue manager",
+    REMOVED: "was removed (onceq tls remove)",
     "TLS, another protocol in it": "it speaks TLS, but not onceq/1 in it",
     "plainly, from another computer": "its address is not among plain_peers",
 }

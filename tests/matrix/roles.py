@@ -20,8 +20,10 @@ PLACES: Final[Mapping[str, str]] = {
     "new": "private$\\new",
     "dead": "system$;deadxact",
     "rows": "rows=sqlite:*",
+    "tenants": "private$\\app-*",
 }
-"""The queues and databases that rows are about, as grants name them."""
+"""The queues and databases that rows are about, as grants name them; a need of a right at a pattern
+is one at a queue under it."""
 
 _OWNS: Final = (
     "send", "receive", "peek", "peek-body", "journal", "delete", "get-properties",
@@ -42,19 +44,25 @@ WHOLE: Final = ("forward", "monitor", "operate", "administer")
 """Rights without a place."""
 
 NOBODY: Final = "nobody"
+OVER_TCP: Final = "account over TCP"
+"""An account of this computer that may everything at the Unix socket, and shows nothing."""
+UNNAMED: Final = (NOBODY, OVER_TCP)
+TENANT: Final = "tenant"
 ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     NOBODY: (),
+    OVER_TCP: (),
     "no grant": (),
     "sender": ("send@orders", "send@beta"),
     "receiver": ("receive@orders",),
     "peeker": ("peek@orders",),
     "owner": tuple(f"{right}@orders" for right in (*_OWNS, "create")),
+    TENANT: ("create@tenants", *(f"{right}@tenant" for right in _OWNS)),
     "monitor": ("monitor",),
     "operator": ("operate",),
     "administrator": ("administer",),
 }
 """The columns, and what was granted to each; a queue's owner has made it, for which he was granted
-``create`` there."""
+``create`` there. ``tenant`` is the queue that the tenant has made."""
 
 SINGLE: Final[Mapping[str, tuple[str, ...]]] = {
     right: (right,) if right in WHOLE else (f"{right}@*",) for right in (*_OWNS, "create", *WHOLE)
@@ -84,4 +92,4 @@ def _has(rights: Iterable[str], needed: str) -> bool:
 
 def expected(needs: str) -> dict[str, bool]:
     """A row of the table: may they?"""
-    return {role: may(rights, needs, named=role != NOBODY) for role, rights in ROLES.items()}
+    return {role: may(rights, needs, named=role not in UNNAMED) for role, rights in ROLES.items()}

@@ -33,7 +33,7 @@ from tests.daemon.process import ROOT, Process
 from tests.matrix.applications import BETA, ORDERS, Row, item
 from tests.matrix.daemon import ELSEWHERE
 from tests.matrix.line import Line, as_account, unix
-from tests.matrix.roles import NOBODY, PLACES, ROLES, SINGLE
+from tests.matrix.roles import NOBODY, OVER_TCP, PLACES, ROLES, SINGLE, TENANT, UNNAMED
 
 SOCKET, TCP, TLS = "Unix socket", "TCP on this computer", "TLS"
 ACCOUNT, TOKEN, CERTIFICATE = "account", "token", "certificate"
@@ -93,6 +93,11 @@ class Manager:
         source = (ELSEWHERE, 0) if elsewhere else None
         return socket.create_connection(self.applications_at, source_address=source)
 
+    def of_account(self, uid: int, connect: Callable[[], socket.socket]) -> socket.socket:
+        """A connection of another account, which works in the folder of the socket."""
+        assert self.group is not None, "only root can be others"
+        return as_account(uid, self.group.gr_gid, str(self.path), connect)
+
     def in_tls(self, context: ssl.SSLContext | None = None, *, elsewhere: bool = False) -> (
         socket.socket
     ):  # fmt: skip
@@ -144,11 +149,11 @@ class Scene:
     def _grants(self, manager: Manager) -> None:
         manager.ask(r.SetRights(NOBODY, ["send"], r"private$\elsewhere"))
         for at, (role, rights) in enumerate(ROLES.items()):
-            if role == NOBODY:
+            if role in UNNAMED:
                 continue
             self._tokens[manager.path, role] = self._token(manager, _name(role), ())
             # What an owner has follows from having made the queue.
-            given = ["create@orders"] if role == "owner" else rights
+            given = {"owner": ("create@orders",), TENANT: ("create@tenants",)}.get(role, rights)
             names = (f"token:{_name(role)}", f"certificate:{_name(role)}", f"account:{UID + at}")
             for who in names:
                 for right in given:
@@ -185,9 +190,13 @@ class Scene:
     def _opened(self, door: str, by: str, role: str) -> Line | None:
         """The connection of a role; None: it cannot come so."""
         manager = self._manager(door)
+        if role in UNNAMED and (door == SOCKET or by == CERTIFICATE):
+            return None
+        if role == OVER_TCP:
+            plain = self._account_over_tcp(manager)
+            return Line(manager.context().wrap_socket(plain, server_hostname="localhost")
+                        if door == TLS else plain)  # fmt: skip
         if role == NOBODY:
-            if door == SOCKET or by == CERTIFICATE:
-                return None
             return Line(manager.in_tls(elsewhere=True) if door == TLS
                         else manager.tcp(elsewhere=True))  # fmt: skip
         if by == ACCOUNT:
@@ -203,10 +212,14 @@ class Scene:
     def _account(self, manager: Manager, at: int) -> Line | None:
         if manager.group is None:
             return None
-        own = as_account(
-            UID + at, manager.group.gr_gid, str(manager.path), lambda: unix("onceq.sock")
-        )
-        return Line(own)
+        return Line(manager.of_account(UID + at, lambda: unix("onceq.sock")))
+
+    def _account_over_tcp(self, manager: Manager) -> socket.socket:
+        """A connection of an account that may everything at the Unix socket: another one with
+        ``administer``, or the one that runs the queue manager if there can be no other."""
+        if manager.group is None:
+            return manager.tcp()
+        return manager.of_account(UID + list(ROLES).index(ADMINISTRATOR), manager.tcp)
 
     def close(self) -> None:
         """Everybody leaves, and the queue managers end."""
@@ -236,7 +249,7 @@ class Scene:
         at: Attempt | None = None
         for role, line in asks.items():
             if at is None:
-                at = Attempt(self, manager)
+                at = Attempt(self, manager, asks.get(TENANT, manager.admin))
                 at.fresh(owner)
                 row.before(at)
                 before = seen(manager)
@@ -291,6 +304,7 @@ class Attempt:
 
     scene: Scene
     manager: Manager
+    tenant_line: Line
     lookup: int = 0
     _open: tuple[int, ...] = ()
     gtrid: bytes = b""
@@ -322,6 +336,10 @@ class Attempt:
     def admin(self, request: Request) -> object:
         """The same, for the administrator; what is not there need not be undone."""
         return self.manager.admin.ask(request)
+
+    def tenant(self, request: Request) -> object:
+        """The same, for the tenant; where there is none, the administrator's."""
+        return self.tenant_line.ask(request)
 
     def number(self) -> int:
         """Of a transaction, or of a batch."""

@@ -42,6 +42,7 @@ def _in_tls(here: str, elsewhere: str) -> tuple[str, ...]:
 
 SHOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "nothing": (ACCOUNT, REFUSED, REFUSED, REFUSED),
+    "nothing, by an account with `administer`": (ACCOUNT, REFUSED, REFUSED, REFUSED),
     "a token": _everywhere(TOKEN),
     "a token that was never made": _everywhere(REFUSED),
     "a token that was revoked": _everywhere(REFUSED),
@@ -50,6 +51,8 @@ SHOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "a certificate and a token": _in_tls(TOKEN, TOKEN),
     "a certificate and a wrong token": _in_tls(REFUSED, REFUSED),
     "the certificate of a queue manager": _in_tls(PEER, PEER),
+    "the certificate of a removed queue manager": _in_tls(CUT, CUT),
+    "the certificate of a removed queue manager, and a token": _in_tls(CUT, CUT),
     "a certificate for a name that is none, such as *": _in_tls(REFUSED, REFUSED),
     "a certificate of a foreign authority": _in_tls(CUT, CUT),
     "a self-signed certificate": _in_tls(CUT, CUT),

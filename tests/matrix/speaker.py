@@ -24,6 +24,8 @@ from onceq.packet.templates import template
 from onceq.wire.mqqb.session import Arrived, Session
 from tests.matrix.line import WAIT_S
 
+SIGNATURE = b"LIOR"
+"""In every packet of the protocol."""
 ONE = Settings(session_window_messages=1)
 
 
@@ -40,6 +42,8 @@ class Speaker:
         """Whether the other side has ended it."""
         self.heard = 0
         """Bytes of the other side."""
+        self.begun = False
+        """Whether the other side has begun the protocol."""
         if initiator:
             self.session.start()
             self._flush()
@@ -95,6 +99,7 @@ class Speaker:
         except (ConnectionError, ssl.SSLError):
             data = b""
         self.heard += len(data)
+        self.begun |= SIGNATURE in data
         self.cut = not data
         for event in self.session.receive(data, _now_us()):
             if isinstance(event, Arrived):
@@ -112,25 +117,73 @@ class Speaker:
         """Hang up."""
         self._socket.close()
 
+    def hang_up(self) -> None:
+        """The same while another thread listens."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
 
 class Answering(threading.Thread):
-    """Waits for whoever connects to an address, says who answers there, and hangs up."""
+    """Waits for whoever connects to an address, and says who answers there."""
 
-    def __init__(self, guid: bytes, context: ssl.SSLContext) -> None:
+    def __init__(
+        self, guid: bytes, context: ssl.SSLContext | None, *, address: str = "127.0.0.1",
+        stays: bool = False,
+    ) -> None:  # fmt: skip
+        """Take the address.
+
+        Args:
+            context: None: no TLS is spoken.
+            stays: Whether it hears what comes on a session until that ends; else it hangs up.
+        """
         super().__init__(daemon=True)
-        self._guid, self._context = guid, context
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.where = f"127.0.0.1:{self._server.getsockname()[1]}"
+        self._stays = stays
+        self._server = socket.create_server((address, 0))
+        self.where = f"{address}:{self._server.getsockname()[1]}"
+        self.become(guid, context)
+
+    def become(self, guid: bytes, context: ssl.SSLContext | None) -> None:
+        """Whoever connects from now on meets somebody else."""
+        self.met: list[Speaker] = []
+        """Connections on which TLS, if it is spoken, was set up."""
+        self._shows = guid, context, self.met
 
     def run(self) -> None:
         """See Thread."""
         with contextlib.suppress(OSError):
             while True:
                 plain, _ = self._server.accept()
-                own = self._context.wrap_socket(plain, server_side=True)
-                one = Speaker(own, self._guid, initiator=False)
-                one.opened()
-                one.close()
+                with plain:
+                    self._meet(plain)
+
+    def _meet(self, plain: socket.socket) -> None:
+        guid, context, met = self._shows
+        plain.settimeout(WAIT_S)
+        with contextlib.suppress(OSError):
+            own = context.wrap_socket(plain, server_side=True) if context is not None else plain
+            one = Speaker(own, guid, initiator=False)
+            met.append(one)
+            one.opened()
+            while self._stays and not one.cut and not one.session.closed:
+                one.listen()
+                if one.session.opened:
+                    one.acknowledge()
+            one.close()
+
+    @property
+    def given(self) -> bool:
+        """Whether any message was sent here."""
+        return any(run.kind == USER for one in self.met for run in one.arrived)
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of the protocol was sent here."""
+        return any(one.begun for one in self.met)
+
+    def hang_up(self) -> None:
+        """End the connections that are there."""
+        for one in self.met:
+            one.hang_up()
 
     def close(self) -> None:
         """Answer nobody any more."""

@@ -23,12 +23,10 @@ from onceq.wire.mqqb.internal import Establish, Parameters, SessionHeader
 from tests.matrix import peers as table
 from tests.matrix.crowd import ANOTHER, BEHIND, NAME, Crowd, Host
 from tests.matrix.peers import cell
-from tests.matrix.speaker import Speaker, message
+from tests.matrix.speaker import SIGNATURE, Speaker, message
 
 ORDERS, SPARE = rf"OS:{NAME}\private$\orders", rf"OS:{NAME}\private$\spare"
 _TELL = r"OS:TELL\private$\acks"
-SIGNATURE = b"LIOR"
-"""In every packet of the protocol."""
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,11 @@ from collections.abc import Iterator
 import pytest
 import trustme
 
+from onceq.embedded import trusting
 from onceq.errors import AccessDenied, LinkLost
 from onceq.model import requests as r
+from onceq.model.identity import guid_text
+from onceq.model.requests import Steer
 from onceq.model.rights import ActorKind
 from onceq.model.tokens import SECRET_BYTES, text_of
 from onceq.model.views.rights import RightView
@@ -24,11 +27,15 @@ from tests.certificates import BETA
 from tests.matrix import showing
 from tests.matrix.daemon import ASKED
 from tests.matrix.line import Line, unix
-from tests.matrix.scene import Manager
+from tests.matrix.scene import UID, Manager, may_become_others
 from tests.matrix.showing import DOORS, SHOWN
 
 pytestmark = [pytest.mark.slow, pytest.mark.tier("rest")]
 NAME = "billing"
+REMOVED = "the certificate of a removed queue manager"
+GONE = b"G" * 16
+"""Who was removed."""
+ACCOUNT = "nothing, by an account with `administer`"
 
 
 class Stage:
@@ -38,6 +45,10 @@ class Stage:
         self.plain, self.secure = managers
         self._tokens = {manager.path: self._made(manager) for manager in managers}
         self.foreign = trustme.CA()
+        trusting.remove(str(self.secure.path), guid_text(GONE))
+        self.secure.ask(r.SteerOutgoing("", Steer.RELOAD))
+        for manager in managers:
+            manager.ask(r.SetRights(f"account:{UID}", ["administer"], ""))
 
     def _made(self, manager: Manager) -> dict[str, str]:
         made = {name: str(manager.ask(r.CreateToken(name)).token) for name in (NAME, "gone")}
@@ -52,7 +63,7 @@ class Stage:
         which = {
             "a token": NAME, "a certificate and a token": NAME, "a token that was revoked": "gone",
             "a token that has expired": "over", "a token that was never made": "none",
-            "a certificate and a wrong token": "none",
+            "a certificate and a wrong token": "none", f"{REMOVED}, and a token": NAME,
         }.get(what, "")  # fmt: skip
         return self._tokens[manager.path][which]
 
@@ -71,6 +82,9 @@ class Stage:
             return self._with(self.foreign.private_key_pem.bytes() + self.foreign.cert_pem.bytes())
         if what == "the certificate of a queue manager":
             made, key = manager.signs.issue(BETA)
+            return self._with(made + key)
+        if what.startswith(REMOVED):
+            made, key = manager.signs.issue(GONE)
             return self._with(made + key)
         if what.startswith("a certificate for a name that is none"):
             return manager.context(own, "*")
@@ -91,12 +105,7 @@ class Stage:
         manager = self.secure if door.startswith("TLS") else self.plain
         token = self.token(manager, what)
         try:
-            if door == "Unix socket":
-                line = Line(unix(str(manager.path / "onceq.sock")), token)
-            elif door == "TCP, same computer":
-                line = Line(manager.tcp(), token)
-            else:
-                line = self._in_tls(what, token, elsewhere=door == "TLS, another computer")
+            line = self._line(what, door, token)
         except (ssl.SSLError, ConnectionError, LinkLost):
             return showing.CUT
         with contextlib.closing(line):
@@ -109,6 +118,21 @@ class Stage:
                 return "nobody"  # which even that is refused to
             assert isinstance(view, RightView), view
             return _kind(view.who)
+
+    def _line(self, what: str, door: str, token: str) -> Line:
+        elsewhere = door == "TLS, another computer"
+        if what == ACCOUNT and not elsewhere:
+            if door == "Unix socket":
+                return Line(self.plain.of_account(UID, lambda: unix("onceq.sock")))
+            if door == "TCP, same computer":
+                return Line(self.plain.of_account(UID, self.plain.tcp))
+            own = self.secure.of_account(UID, self.secure.tcp)
+            return Line(self.secure.context().wrap_socket(own, server_hostname="localhost"))
+        if door == "Unix socket":
+            return Line(unix(str(self.plain.path / "onceq.sock")), token)
+        if door == "TCP, same computer":
+            return Line(self.plain.tcp(), token)
+        return self._in_tls(what, token, elsewhere=elsewhere)
 
     def _in_tls(self, what: str, token: str, *, elsewhere: bool) -> Line:
         if what == "no TLS where it is spoken":
@@ -150,6 +174,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 @pytest.mark.parametrize("what", SHOWN)
 def test_who_somebody_is(stage: Stage, what: str) -> None:
+    if what == ACCOUNT and not may_become_others():
+        pytest.skip("only root can connect as other accounts")
     before = stage.secure.process.said.count(ASKED)
     found = tuple(
         stage.who(what, door) if cell else showing.NONE

@@ -27,6 +27,11 @@ _NO_TLS = (
     "it does not speak TLS: give it an identity (onceq tls join), or, if it cannot, name its "
     "address in plain_peers"
 )
+_CUT = (
+    "it has ended the connection in the handshake of TLS: it may not speak TLS, or not take our "
+    "certificate; its own log says why"
+)
+"""The event loop has no words for that."""
 _TLS = {
     "WRONG_VERSION_NUMBER": _NO_TLS,
     "HTTP_REQUEST": _NO_TLS,
@@ -56,6 +61,5 @@ def said(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno and error.errno > 0:
         return os.strerror(error.errno).lower()
     if isinstance(error, ConnectionError) and not str(error):
-        # asyncio raises it without a word where a handshake of TLS ends in the middle.
-        return "the other side closed the connection"
+        return _CUT
     return str(error) or type(error).__name__

@@ -119,6 +119,17 @@ def put_removed(own: str, name: str, removals: Mapping[str, Removal]) -> None:
     folder.write(os.path.join(own, name), text)
 
 
+def removal_of(removals: Mapping[str, Removal], guid: bytes, begins_s: int) -> Removal | None:
+    """The removal by which a certificate does not count; None: it counts.
+
+    Args:
+        guid: Whom it is for.
+        begins_s: From when it says that it is good, seconds since 1970.
+    """
+    found = removals.get(guid_text(guid))
+    return found if found is not None and begins_s < found.at_s else None
+
+
 def gone(member: Member, removals: Mapping[str, Removal]) -> bool:
     """Whether a member was removed, and did not come back."""
     removal = removals.get(member.id)
@@ -172,13 +183,8 @@ class Removed:
         return more
 
     def of(self, guid: bytes, begins_s: int) -> Removal | None:
-        """The removal by which a certificate does not count; None: it counts.
-
-        Args:
-            begins_s: From when the certificate says that it is good, seconds since 1970.
-        """
-        found = self._known.get(guid_text(guid))
-        return found if found is not None and begins_s < found.at_s else None
+        """See ``removal_of``."""
+        return removal_of(self._known, guid, begins_s)
 
 
 def _state(name: str) -> object:

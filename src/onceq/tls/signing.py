@@ -3,7 +3,7 @@
 What is signed is signed with the private key of the queue manager's identity, and the certificate
 stands beside the signature. It is believed of the queue manager that it names if the key is one
 that its reader knows, or if an authority that its reader believes had signed the certificate when
-the signature was made.
+the signature was made, and that member was not removed since.
 
 Made with ``cryptography`` (the extra ``tls``), as certificates are.
 
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,7 @@ from onceq.model.identity import guid_text
 from onceq.tls import authority, folder
 from onceq.tls.contexts import Files
 from onceq.tls.identity import urn_of
+from onceq.tls.removed import HERE, TOLD, Removal, read_removed, removal_of
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -43,10 +44,13 @@ class Believed:
     Attributes:
         known: Certificates, PEM, of queue managers: each for the one that it names, with its key.
         authorities: Certificates, PEM, of authorities.
+        removed: Members that were removed, by GUID: what authorities have signed for them before
+            does not count.
     """
 
     known: bytes = b""
     authorities: bytes = b""
+    removed: Mapping[str, Removal] = field(default_factory=dict)
 
 
 class Signer:
@@ -102,7 +106,8 @@ def believed_in(path: str) -> Believed:
     files = folder.files_in(path)
     if files is None:
         return Believed()
-    return Believed(folder.read(files.certificate), folder.read(files.authorities))
+    removed = read_removed(folder.folder_of(path), HERE, TOLD)
+    return Believed(folder.read(files.certificate), folder.read(files.authorities), removed)
 
 
 def verify(signature: bytes, data: bytes, guid: bytes, made_s: int, believed: Believed) -> str:
@@ -142,6 +147,11 @@ def verify(signature: bytes, data: bytes, guid: bytes, made_s: int, believed: Be
         )
     if not _knows(believed.known, key, guid):
         _believe(chain, made_s, believed.authorities)
+        # When it was made is what it says itself: a key that is out signs for any time before.
+        begins_s = int(chain[0].not_valid_before_utc.timestamp())
+        removal = removal_of(believed.removed, guid, begins_s)
+        if removal is not None:
+            raise AccessDenied(f"{removal}: nothing that its key has signed counts any more")
     return chain[0].fingerprint(hashes.SHA256()).hex()
 
 

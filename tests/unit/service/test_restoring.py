@@ -33,10 +33,12 @@ from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import guid_bytes
 from onceq.model.limits import LOG_SEGMENT_BYTES_MIN
 from onceq.model.settings import Settings
+from onceq.model.time import DAY_S
 from onceq.service import directory
 from onceq.store import manifest
 from onceq.store.identification import MANIFEST, SIGNATURE
-from tests.certificates import Authority
+from onceq.tls.removed import TOLD, Removal, put_removed
+from tests.certificates import BETA, Authority
 from tests.scratch import scratch
 
 Q = r"private$\orders"
@@ -359,6 +361,19 @@ def test_an_older_signature_does_not_fit_a_newer_manifest(place: Place) -> None:
     shutil.copy(place.root / "second" / SIGNATURE, place.backup / SIGNATURE)
     with pytest.raises(DamagedRecord):
         place.restore()
+
+
+def test_the_backup_of_a_removed_member_is_put_back_only_by_who_says_so(place: Place) -> None:
+    """At another member, which has heard of the removal; what it has signed stays as it is."""
+    guid, authority = place.manifest()["id"], Authority()
+    here = place.root / "here"
+    authority.identity(here, BETA, trusts=place.trusted.read_bytes() + authority.certificate)
+    at_s = authority.now_s + DAY_S
+    put_removed(str(here / "tls"), TOLD, {guid: Removal(guid, "TARGET", at_s)})
+    with pytest.raises(UntrustedBackup, match=r"was removed .*--trust FILE.*--unsigned"):
+        onceq.restore(str(place.backup), str(here))
+    done = onceq.restore(str(place.backup), str(here), trust=str(place.trusted))
+    assert done.signed_by
 
 
 def test_where_nothing_tells_by_whom_it_was_signed_the_ways_out_are_named(place: Place) -> None:

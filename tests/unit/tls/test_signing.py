@@ -22,10 +22,12 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from onceq.errors import AccessDenied, ConfigurationError
+from onceq.model.identity import guid_text
 from onceq.model.time import DAY_S
 from onceq.tls import authority, folder
 from onceq.tls.contexts import Files
 from onceq.tls.identity import urn_of
+from onceq.tls.removed import HERE, TOLD, Removal, put_removed
 from onceq.tls.signing import Believed, Signer, believed_in, signer_of, verify
 from tests.certificates import ALPHA, BETA, Authority
 
@@ -78,6 +80,25 @@ def test_another_authority_is_not_believed(signed: tuple[Authority, bytes, int])
         verify(signature, DATA, ALPHA, now_s, Believed(authorities=Authority().certificate))
     with pytest.raises(AccessDenied, match="a key that is not known"):
         verify(signature, DATA, ALPHA, now_s, Believed())
+
+
+def test_a_member_that_was_removed_signs_nothing_any_more(tmp_path: Path) -> None:
+    """Also not for a time before; what it signs that was invited again does count."""
+    one, here = Authority(), tmp_path / "here"
+    one.identity(here, BETA)
+    signature = Signer(one.identity(tmp_path / "alpha", ALPHA)).sign(DATA)
+    assert verify(signature, DATA, ALPHA, one.now_s, believed_in(str(here)))
+    removal = Removal(guid_text(ALPHA), "ALPHA", one.now_s)
+    for name in (HERE, TOLD):
+        put_removed(str(here / folder.FOLDER), name, {removal.id: removal})
+        believed = believed_in(str(here))
+        for made_s in (one.now_s, one.now_s - 60):
+            with pytest.raises(AccessDenied, match=r"ALPHA .* was removed .*nothing that its key"):
+                verify(signature, DATA, ALPHA, made_s, believed)
+        (here / folder.FOLDER / name).unlink()
+    put_removed(str(here / folder.FOLDER), HERE, {removal.id: removal})
+    again = Signer(one.identity(tmp_path / "again", ALPHA, ago_s=-DAY_S)).sign(DATA)
+    assert verify(again, DATA, ALPHA, one.now_s + DAY_S, believed_in(str(here)))
 
 
 def test_another_member_does_not_sign_for_it(tmp_path: Path) -> None:
