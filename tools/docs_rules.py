@@ -24,8 +24,9 @@ SHORT = re.compile(
     re.M,
 )
 """Rules and promises; "finding P1" is an entry of docs/findings.md, where it is a heading."""
-STANDARDS = frozenset({"CRC", "CVE", "ISO", "RFC", "S", "SHA", "UTF"})
-"""What looks like a family of rules and is none; S-1 begins a security identifier of Windows."""
+STANDARDS = frozenset({"CRC", "CVE", "ISO", "P", "RFC", "S", "SHA", "UTF"})
+"""What looks like a family of rules and is none; S-1 begins a security identifier of Windows, and
+P-256 is a curve."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal
 from urllib.parse import urlencode, urlsplit
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
 from tests.browser import chromium
 from tests.daemon.console_world import BRANCH, ORDERS, TOKEN
@@ -45,6 +45,18 @@ FLAGS = [
 
 
 @contextlib.contextmanager
+def launched(play: Playwright) -> Iterator[Browser]:
+    """A new browser; raises NoBrowser if there is none here."""
+    browser = play.chromium.launch(
+        executable_path=chromium(), args=FLAGS, chromium_sandbox=os.geteuid() != 0
+    )
+    try:
+        yield browser
+    finally:
+        browser.close()
+
+
+@contextlib.contextmanager
 def signed_in(
     link: str, *, scheme: Literal["light", "dark"] = "light", bypass_policy: bool = False
 ) -> Iterator[Page]:
@@ -58,24 +70,18 @@ def signed_in(
         NoBrowser: There is none here.
     """
     address = urlsplit(link)
-    with sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=chromium(), args=FLAGS, chromium_sandbox=os.geteuid() != 0
-        )
-        try:
-            context = browser.new_context(
-                base_url=f"{address.scheme}://{address.netloc}", bypass_csp=bypass_policy,
-                color_scheme=scheme, viewport={"width": WIDTHS[0], "height": 800},
-            )  # fmt: skip
-            page = context.new_page()
-            page.goto(link if address.query else "/sign-in")
-            if not address.query:
-                page.get_by_label("Code of the link, or token").fill(TOKEN)
-            page.get_by_role("button", name="Sign in").click()
-            page.wait_for_url("**/")
-            yield page
-        finally:
-            browser.close()
+    with sync_playwright() as play, launched(play) as browser:
+        context = browser.new_context(
+            base_url=f"{address.scheme}://{address.netloc}", bypass_csp=bypass_policy,
+            color_scheme=scheme, viewport={"width": WIDTHS[0], "height": 800},
+        )  # fmt: skip
+        page = context.new_page()
+        page.goto(link if address.query else "/sign-in")
+        if not address.query:
+            page.get_by_label("Code of the link, or token").fill(TOKEN)
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url("**/")
+        yield page
 
 
 def open_screen(page: Page, name: str) -> None:

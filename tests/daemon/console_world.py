@@ -79,20 +79,23 @@ class Running:
 
 @contextlib.contextmanager
 def console(
-    folder: Path, *places: Path | str, code: int = 0, token_file: Path | None = None
-) -> Iterator[Running]:
+    folder: Path, *places: Path | str, code: int = 0, token_file: Path | None = None,
+    openid: Path | None = None,
+) -> Iterator[Running]:  # fmt: skip
     """Run one until the end of the block; it must then stop in order.
 
     Args:
         token_file: What it shows queue managers; None: it is the account of the tests.
+        openid: Where people sign in, and as what; None: by a link.
     """
     named = [word for place in places for word in ("-q", str(place))]
     shown = ["--token-file", str(token_file)] if token_file else []
+    people = ["--openid", str(openid)] if openid else []
     error = folder / "console.log"
     with open(error, "w") as log:
         popen = subprocess.Popen(
-            [*ONCEQ, *shown, "console", "--port", "0", *named], stdout=subprocess.PIPE, stderr=log,
-            text=True, env={**os.environ, "ONCEQ_CONSOLE_TOKEN": TOKEN},
+            [*ONCEQ, *shown, "console", "--port", "0", *people, *named], text=True,
+            stdout=subprocess.PIPE, stderr=log, env={**os.environ, "ONCEQ_CONSOLE_TOKEN": TOKEN},
         )  # fmt: skip
     assert popen.stdout is not None
     try:

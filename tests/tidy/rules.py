@@ -72,7 +72,7 @@ BANS = (
         "touches files; store/files.py is the door",
         ("store/files.py", "store/spares.py", "service/config.py", "service/daemon.py",
          "service/directory.py", "service/identities.py", "service/listening.py",
-         "service/mappings.py", "directory/replacing.py",
+         "service/mappings.py", "directory/replacing.py", "console/people.py",
          "client/", "cli/", "tls/",
          "spark/", "simulator/", "testing/", "__init__.py", "aio.py"),
         PRODUCT),

@@ -39,17 +39,29 @@ Https = Annotated[
     bool, Option("--https", help="Browsers reach it by a proxy that speaks HTTPS, alone.")
 ]
 
+OpenId = Annotated[
+    str | None,
+    Option(
+        "--openid", metavar="FILE", show_default=False,
+        help="People sign in by OpenID Connect; the file says where, and which of their groups "
+        "works as which token.",
+    ),
+]  # fmt: skip
+
 
 def console(
-    places: Places = None, port: Port = PORT, host: Hosts = None, https: Https = False
-) -> None:
+    places: Places = None, port: Port = PORT, host: Hosts = None, https: Https = False,
+    openid: OpenId = None,
+) -> None:  # fmt: skip
     """Show queue managers in a browser: queues, messages, dead letters, transactions.
 
     It listens on this computer only and prints a link that signs one browser in, once, and a token
     for scripts (or takes that of ONCEQ_CONSOLE_TOKEN). What it may do is what the account or token
-    that it runs under may do at each queue manager. Ctrl-C ends it.
+    that it runs under may do at each queue manager. With --openid no link is printed: people sign
+    in at a provider, and may do what the token of their group may. Ctrl-C ends it.
     """
     try:
+        from onceq.console.people import read
         from onceq.console.serving import Console
     except ModuleNotFoundError as error:
         raise ConfigurationError(
@@ -62,11 +74,15 @@ def console(
     made = Console(
         watched, port=port, monotonic=time.monotonic, wall=time.time, token=token,
         token_file=TOP.token_file, names=host or (), secure=https, faults=faults,
+        people=read(openid) if openid else None,
     )  # fmt: skip
     for place, text in made.problems.items():
         out.note(f"{place} is shown as away: {text}")
     out.line(f"console: {made.address}")
-    out.line(f"sign in, once: {made.link()}")
+    if openid:
+        out.line(f"sign in at {made.title}: {made.front}")
+    else:
+        out.line(f"sign in, once: {made.link()}")
     if not token:
         out.line(f"token for scripts: {made.keys.token}")
     sys.stdout.flush()  # also into a pipe or a file, where somebody looks for the link

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from copy import copy
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,12 +73,15 @@ class Credentials:
         token_file: str | PathLike[str] | None = None,
         tls: Tls | None = None,
         aside: bool = False,
+        always: bool = False,
     ) -> None:
         """Note what the programme says; for the rest the environment is asked.
 
         Args:
             aside: It is for another queue manager than the one that the programme works with: a
                 token that does not say for whom it is is not shown there.
+            always: Connect nowhere without showing a token: the account of this process, which
+                would count then, may do more than who is connected for.
 
         Raises:
             ConfigurationError: It says two things, or something that is no token.
@@ -86,7 +90,7 @@ class Credentials:
             raise ConfigurationError("say either the token or the file that it stands in, not both")
         self._token = _checked(token, "the token that was given") if token else None
         self._silent = token == ""
-        self._aside = aside
+        self._aside, self._always = aside, always
         self._file = None if token_file is None else fspath(token_file)
         if self._file is not None and is_secret(self._file):
             raise ConfigurationError(
@@ -94,6 +98,14 @@ class Credentials:
                 "other account may read, and name that"
             )
         self._tls = tls
+        self._person = ""
+
+    def used_for(self, person: str) -> Credentials:
+        """The same, used by a program that works for somebody and says so: the trail of the queue
+        manager notes it beside who has proven to be there. "": it does not say."""
+        made = copy(self)
+        made._person = person
+        return made
 
     def __repr__(self) -> str:
         return "<credentials>"
@@ -127,12 +139,16 @@ class Credentials:
             AccessDenied: The file with the token cannot be read, or others can.
         """
         found = self._found(address, guid_of(certificate))
+        if found is None and self._always:
+            raise ConfigurationError(
+                f"no token is for {address}: add a line for it to {self._file}, with a token"
+            )
         if found is not None and not (address.path or address.tls or is_loopback(peer)):
             raise ConfigurationError(
                 f"{found.where} is not shown to {address}, because what is said with it would "
                 "cross the network as it is: connect by tls://host:port"
             )
-        return Hello(address, found, bound)
+        return Hello(address, found, bound, self._person)
 
     def hello(self, address: Address, own: Any, tls: ssl.SSLObject | None) -> Hello:
         """The same, with all that is known of a connection.
@@ -182,8 +198,10 @@ class Credentials:
 class Hello:
     """What is said first on one connection, and what its answers mean."""
 
-    def __init__(self, address: Address, found: Found | None, bound: bytes) -> None:
-        self._address = address
+    def __init__(
+        self, address: Address, found: Found | None, bound: bytes, person: str = ""
+    ) -> None:
+        self._address, self._person = address, person
         self._found = found
         self._bound = bound
         self._nonce = b""
@@ -215,7 +233,8 @@ class Hello:
 
     def _hello(self, proof: str) -> list[Buffer]:
         self._nonce = b""
-        return frames.frame(1, Code.HELLO, frames.Hello(frames.VERSION, PROGRAM, proof))
+        said = frames.Hello(frames.VERSION, PROGRAM, proof, self._person)
+        return frames.frame(1, Code.HELLO, said)
 
     def _proven(self, said: frames.Known, found: Found) -> list[Buffer]:
         """The token, covered, for whoever knows its digest; raises AccessDenied."""

@@ -42,7 +42,9 @@ async def _document(request: Request) -> Response:
 
 def _managers(desk: Desk) -> Handler:
     async def answer(request: Request) -> Response:
-        return JSONResponse({"managers": [overview(one, desk) for one in desk.managers]})
+        return JSONResponse(
+            {"managers": [overview(one, desk) for one in desk.managers_of(request)]}
+        )
 
     return answer
 
@@ -69,7 +71,7 @@ def _operation(desk: Desk, operation: Operation) -> Handler:
             if operation.changes:
                 given = Given.of_json(_parsed(await request.body()))
                 given.only(operation.names)
-                told = await desk.act(watched, operation.run, given)
+                told = await desk.act(request, watched, operation.run, given)
             else:
                 given = Given.of_query(request.url.query)
                 given.only(operation.names)

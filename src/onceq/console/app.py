@@ -18,21 +18,27 @@ from onceq.console.desk import Desk
 from onceq.console.guard import Guard, hosts_of
 from onceq.console.live import Live
 from onceq.console.pages import Pages
+from onceq.console.sign_in import SignIn
 
 
-def make(desk: Desk, *, port: int, names: Iterable[str] = ()) -> Starlette:
+def make(
+    desk: Desk, *, port: int, names: Iterable[str] = (), door: SignIn | None = None
+) -> Starlette:
     """The application.
 
     Args:
+        door: How people sign in by OpenID Connect; None: they do by the link or the token.
         port: Where browsers reach it on this computer.
         names: Further names of it; see ``hosts_of``.
     """
-    pages = Pages(desk)
+    pages = Pages(desk, door)
     live = Live(desk)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        watching = [asyncio.ensure_future(one.watch(desk.sample)) for one in desk.managers]
+        watching = [
+            asyncio.ensure_future(one.watch(desk.sample)) for room in desk.every for one in room
+        ]
         try:
             yield
         finally:
@@ -40,13 +46,15 @@ def make(desk: Desk, *, port: int, names: Iterable[str] = ()) -> Starlette:
             for task in watching:
                 task.cancel()
             await asyncio.gather(*watching, return_exceptions=True)
-            await desk.managers.close()
+            for room in desk.every:
+                await room.close()
 
     app = Starlette(
         routes=[
             *api.routes(desk),
             *metrics.routes(desk),
             *pages.routes(),
+            *(door.routes() if door is not None else ()),
             Route("/events", live.of("overview", pages.part), methods=["GET"]),
             Route("/m/{manager}/jobs/events", live.of("jobs", pages.jobs_part), methods=["GET"]),
             Mount("/static", StaticFiles(packages=[("onceq.console", "static")])),

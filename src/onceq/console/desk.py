@@ -1,8 +1,13 @@
-"""What the handlers of requests share: the queue managers, the clocks, the keys, the templates."""
+"""What the handlers of requests share: the queue managers, the clocks, the keys, the templates.
+
+Who has signed in by OpenID Connect works as the token of a group: for each group there are
+connections of its own, which show that token. What somebody changes goes over a connection that
+says for whom it is, so that the trail of the queue manager does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,6 +16,7 @@ from starlette.requests import Request
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.console.given import Given
 from onceq.console.keys import Keys, Session
+from onceq.console.log import tell
 from onceq.console.managers import Managers, Sample, Watched
 from onceq.console.reading import Read, Told, numbers
 from onceq.errors import (
@@ -38,6 +44,8 @@ STATUS: Final[tuple[tuple[type[OnceqError], int], ...]] = (
     (Refused, 409),
 )
 """Status of HTTP for an error, by the first class that fits; for others it is 502."""
+ABOUT: Final = ("queue", "destination", "branch", "outcome", "number", "id", "reason", "dry_run")
+"""What the log says of an act: no body of a message, and no secret of a form."""
 
 
 @dataclass(slots=True)
@@ -45,6 +53,8 @@ class Desk:
     """What one console has.
 
     Attributes:
+        managers: As the console itself.
+        roles: By group, as its token.
         cookie: Name of the session's cookie.
         monotonic, wall: Clocks, in seconds.
         secure: Whether browsers reach it by HTTPS alone.
@@ -58,6 +68,18 @@ class Desk:
     wall: Callable[[], float]
     secure: bool = False
     events: int = field(default=0)
+    roles: Mapping[str, Managers] = field(default_factory=dict)
+
+    def managers_of(self, request: Request) -> Managers:
+        """The queue managers, as whoever asks works with them."""
+        session = session_of(request)
+        return self.roles[session.role] if session is not None and session.role else self.managers
+
+    @property
+    def every(self) -> Iterator[Managers]:
+        """All connections to queue managers."""
+        yield self.managers
+        yield from self.roles.values()
 
     def now_s(self) -> int:
         """Seconds since 1970."""
@@ -65,15 +87,31 @@ class Desk:
 
     def watched(self, request: Request) -> Watched:
         """The queue manager that the address of a request names; raises ManagerNotFound."""
-        return self.managers[request.path_params["manager"]]
+        return self.managers_of(request)[request.path_params["manager"]]
 
     async def read(self, watched: Watched, read: Read, given: Given) -> Told:
         """Ask a queue manager; raises OnceqError."""
         return await watched.read(self._ask(read, given))
 
-    async def act(self, watched: Watched, read: Read, given: Given) -> Told:
-        """Have a queue manager do something; raises OnceqError."""
-        return await watched.act(self._ask(read, given))
+    async def act(self, request: Request, watched: Watched, read: Read, given: Given) -> Told:
+        """Have a queue manager do something for whoever asks; raises OnceqError."""
+        session = session_of(request)
+        person = session.person if session is not None else ""
+        if not person:
+            return await watched.act(self._ask(read, given))
+        result = "interrupted"
+        try:
+            told = await watched.act(self._ask(read, given), person)
+            result = "done"
+            return told
+        except OnceqError as error:
+            result = error.code
+            raise
+        finally:
+            group = session.role if session is not None else ""
+            about = {name: given.values[name] for name in ABOUT if name in given.values}
+            tell("act", person=person, group=group, manager=watched.title, act=read.__name__,
+                 **about, result=result)  # fmt: skip
 
     def _ask(self, read: Read, given: Given) -> Callable[[AsyncQueueManager], Awaitable[Told]]:
         return lambda qm: read(qm, given, self.now_s())

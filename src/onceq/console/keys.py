@@ -1,5 +1,8 @@
 """Who has signed in: the one-time link, the token for scripts, and the sessions of browsers.
 
+Where people sign in by OpenID Connect (``sign_in.py``), a session has a person and a role, and ends
+when the console's configuration says.
+
 A link opens one session and is used up then, or after an hour. A session is a cookie that scripts
 cannot read and that no other site can send; with it goes a second secret, the *form token*, which
 stands in every form and must come back with whatever changes something. Everything is in memory: a
@@ -28,11 +31,15 @@ class Session:
     Attributes:
         form_token: What its forms bring back.
         until: When it ends, in seconds of the console's clock.
+        role: The group that it works as; "": as the console itself.
+        person: Who it is; "": somebody who had the link or the token.
         notices: Sentences for its next page.
     """
 
     form_token: str
     until: float
+    role: str = ""
+    person: str = ""
     notices: list[str] = field(default_factory=list)
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when it ends before its time."""
@@ -87,8 +94,13 @@ class Keys:
         until = self._codes.pop(_digest(secret), None)
         if (until is None or until < self._now()) and not self.is_token(secret):
             return None
+        return self.open()
+
+    def open(self, *, role: str = "", person: str = "", session_s: int = SESSION_S) -> str:
+        """Open a session for somebody who was let in; returns the value of its cookie."""
         cookie = secrets.token_urlsafe(32)
-        made = Session(secrets.token_urlsafe(32), self._now() + SESSION_S)
+        until = self._now() + session_s
+        made = Session(secrets.token_urlsafe(32), until, role, person)
         self._sessions[_digest(cookie)] = made
         while len(self._sessions) > SESSIONS_MAX:
             self._sessions.popitem(last=False)[1].over.set()

@@ -27,6 +27,36 @@ SESSION_S: Final = 12 * 3600
 """A browser signs in again after so long: a working day."""
 SESSIONS_MAX: Final = 64
 """Signed-in browsers; the one that has been silent longest goes first."""
+ATTEMPT_S: Final = 600
+"""For somebody to sign in at the provider, and come back."""
+ATTEMPTS_MAX: Final = 4096
+"""Sign-ins that are known to be over; the oldest is forgotten first."""
+OPENID_BYTES_MAX: Final = 64 * 1024
+"""Of the file that says who signs in by OpenID Connect."""
+ROLES_MAX: Final = 16
+"""Groups in it: the console has a connection for each to each queue manager."""
+GROUPS_MAX: Final = 1_000
+"""Groups of one person."""
+SUBJECT_CHARS_MAX: Final = 255
+"""Of what a provider knows somebody by (OpenID Connect Core, 2)."""
+NAME_CHARS_MAX: Final = 60
+"""Of a person's name."""
+TOKEN_CHARS_MAX: Final = 64 * 1024
+"""Of an ID token."""
+SKEW_S: Final = 60
+"""By so much the provider's clock may be another one."""
+TOKEN_AGE_S_MAX: Final = 300
+"""An ID token is fetched as soon as it is made."""
+PROVIDER_S_MAX: Final = 10.0
+"""For all that one sign-in asks of the provider."""
+PROVIDER_BYTES_MAX: Final = 256 * 1024
+"""Of one of its answers."""
+PROVIDER_ASKS_MAX: Final = 8
+"""Sign-ins that ask the provider at a time."""
+PROVIDER_KEPT_S: Final = 3600
+"""So long what the provider says of itself, and its keys, are not asked for again."""
+KEYS_AGAIN_S: Final = 60
+"""Between two times that its keys are asked for because a token names one that is not known."""
 NOTICES_MAX: Final = 8
 """Sentences that wait for the next page of one browser."""
 

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from typing import TypeVar
 
 from onceq.client.address import parse
@@ -142,8 +143,11 @@ class Watched:
         await self._lost(text, silent=True)
         return ServiceNotAvailable(text)
 
-    async def act(self, ask: Ask[T]) -> T:
+    async def act(self, ask: Ask[T], person: str = "") -> T:
         """Have something done; it is done to its end, whoever waits for it.
+
+        Args:
+            person: For whom: on a connection of its own, which says so. "": for the console.
 
         Raises:
             InDoubt: It takes longer than ACT_S_MAX, and goes on.
@@ -155,8 +159,12 @@ class Watched:
 
         async def whole() -> T:
             async with asyncio.timeout(CONNECT_S_MAX):
-                qm = await self._connected()
-            return await ask(qm)
+                qm = await (self._connected_for(person) if person else self._connected())
+            try:
+                return await ask(qm)
+            finally:
+                if person:
+                    await qm.close()
 
         task = asyncio.ensure_future(whole())
         self._acts.add(task)
@@ -187,14 +195,19 @@ class Watched:
                 self.name = self._qm.name
             return self._qm
 
-    async def _connect(self) -> AsyncLink:
+    async def _connected_for(self, person: str) -> AsyncQueueManager:
+        connect = partial(self._connect, person)
+        return AsyncQueueManager(await connect(), connect)
+
+    async def _connect(self, person: str = "") -> AsyncLink:
         if self.fault:
             raise ServiceNotAvailable(self.fault)
         try:
             address = parse(self.where)
         except ConfigurationError as error:
             raise ServiceNotAvailable(error.text) from None
-        return await AsyncLink.connect(address, CONNECT_S_MAX, credentials=self.credentials)
+        shown = self.credentials or Credentials()
+        return await AsyncLink.connect(address, CONNECT_S_MAX, credentials=shown.used_for(person))
 
     def _back(self) -> None:
         self.away, self.slow, self._silent = "", "", False
@@ -233,6 +246,7 @@ class Managers:
         now: Callable[[], float],
         *,
         token_file: str | None = None,
+        role: bool = False,
         faults: Mapping[str, str] | None = None,
     ) -> None:
         """Name them; nobody is connected to yet.
@@ -242,6 +256,8 @@ class Managers:
                 at, is away.
             token_file: See ``onceq.connect``. Where there are several, each is shown the token of
                 the line that is for it, and no other.
+            role: They are for others than who runs the console: what is not shown a token is not
+                connected to.
             faults: By places: why it is not known what is meant. They are away, too.
 
         Raises:
@@ -261,7 +277,7 @@ class Managers:
         """What is wrong with some of the places, for whoever has named them."""
         self._all: dict[str, Watched] = {}
         several = len(places) > 1
-        shown = Credentials(token_file=token_file, aside=several)
+        shown = Credentials(token_file=token_file, aside=several and not role, always=role)
         for where in places:
             key = key_of(where, self._all)
             fault = (faults or {}).get(where, "")

@@ -29,7 +29,7 @@ NOT_HERE: Final = 501
 
 def routes(desk: Desk) -> list[Route]:
     """All of them."""
-    pages = {one.key: MetricsPages(partial(_look, one)) for one in desk.managers}
+    pages = {one: MetricsPages(partial(_look, one)) for room in desk.every for one in room}
     return [
         Route(
             f"/api/managers/{{manager}}{one.path}",
@@ -45,7 +45,7 @@ async def _look(watched: Watched, *, queues: bool) -> MetricsView:
 
 
 def _page(
-    desk: Desk, pages: Mapping[str, MetricsPages], *, queues: bool
+    desk: Desk, pages: Mapping[Watched, MetricsPages], *, queues: bool
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         accept = ",".join(request.headers.getlist("accept"))
@@ -53,7 +53,7 @@ def _page(
             watched = desk.watched(request)
             if (missing := _missing()) is not None:
                 return missing
-            page = pages[watched.key].page(queues=queues, accept=accept)
+            page = pages[watched].page(queues=queues, accept=accept)
             # Others wait for it, too: that one of them has gone does not end it.
             body, kind = await asyncio.shield(page)
         except OnceqError as error:

@@ -26,9 +26,11 @@ from onceq.console.desk import Desk, session_of, status_of
 from onceq.console.drawing import sparkline
 from onceq.console.given import Given
 from onceq.console.limits import FIRST_S_MAX, SESSION_S
+from onceq.console.log import tell
 from onceq.console.managers import Watched
 from onceq.console.reading import Read, Told
 from onceq.console.show import VIEWS, body_view, environment, fitting, link
+from onceq.console.sign_in import BEGIN, SignIn
 from onceq.errors import InvalidParameter, OnceqError, ServiceNotAvailable
 from onceq.model.wording import plural
 
@@ -52,8 +54,13 @@ SCREENS: Final = (
 class Pages:
     """Handlers of the pages of one console."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, desk: Desk, openid: SignIn | None = None) -> None:
+        """See the module.
+
+        Args:
+            openid: How people sign in at a provider; None: they do by the link or the token.
+        """
+        self._desk, self._openid = desk, openid
         self._templates: Environment = environment()
 
     def routes(self) -> list[Route]:
@@ -111,15 +118,17 @@ class Pages:
 
     async def overview(self, request: Request) -> Response:
         """Every queue manager: does it move, and why not."""
-        looks = [asyncio.ensure_future(one.looked.wait()) for one in self._desk.managers]
+        looks = [
+            asyncio.ensure_future(one.looked.wait()) for one in self._desk.managers_of(request)
+        ]
         _, late = await asyncio.wait(looks, timeout=FIRST_S_MAX)
         for look in late:
             look.cancel()
-        return self._page(request, "overview.html", title="Overview", cards=self.cards())
+        return self._page(request, "overview.html", title="Overview", cards=self.cards(request))
 
-    def cards(self) -> list[dict[str, Any]]:
+    def cards(self, request: Request) -> list[dict[str, Any]]:
         """What the overview shows of each queue manager, with its pictures."""
-        watched = list(self._desk.managers)
+        watched = list(self._desk.managers_of(request))
         most = max((sample.messages for one in watched for sample in one.samples), default=0)
         found = []
         for one in watched:
@@ -137,7 +146,7 @@ class Pages:
     async def part(self, request: Request) -> str:
         """The part of the overview that changes, as live numbers bring it."""
         template = self._templates.get_template("cards.html")
-        return template.render(cards=self.cards())
+        return template.render(cards=self.cards(request))
 
     async def jobs_part(self, request: Request) -> str:
         """The part of the page of jobs that changes."""
@@ -155,19 +164,27 @@ class Pages:
         """The page to sign in at. It takes a click: what looks at links beforehand, as some
         programs do, does not use the code up."""
         given = request.query_params.get("code", "")[:200]
-        return self._page(request, "sign_in.html", title="Sign in", code=given, wrong=False)
+        return self._door(request, given)
+
+    def _door(self, request: Request, code: str = "", *, status: int = 200) -> Response:
+        provider = self._openid.title if self._openid is not None else ""
+        return self._page(
+            request, "sign_in.html", title="Sign in", code=code, wrong=status != 200,
+            provider=provider, begin=BEGIN, status=status,
+        )  # fmt: skip
 
     async def sign_in(self, request: Request) -> Response:
-        """Open a session with a code or the token."""
+        """Open a session with a code or the token; where people sign in at a provider, with
+        neither: everybody has a name then."""
+        if self._openid is not None:
+            return self._door(request, status=403)
         try:
             secret = Given.of_query((await request.body()).decode("utf-8", "replace")).text("code")
         except InvalidParameter:
             secret = ""
         cookie = self._desk.keys.sign_in(secret) if secret else None
         if cookie is None:
-            return self._page(
-                request, "sign_in.html", title="Sign in", code="", wrong=True, status=403
-            )
+            return self._door(request, status=403)
         answer = RedirectResponse("/", status_code=303)
         answer.set_cookie(
             self._desk.cookie, cookie, max_age=SESSION_S, path="/", httponly=True,
@@ -177,9 +194,12 @@ class Pages:
 
     async def sign_out(self, request: Request) -> Response:
         """End the session."""
+        session = session_of(request)
+        if session is not None and session.person:
+            tell("signed out", person=session.person)
         self._desk.keys.sign_out(request.state.cookie)
         answer = RedirectResponse("/sign-in", status_code=303)
-        answer.delete_cookie(self._desk.cookie, path="/")
+        answer.delete_cookie(self._desk.cookie, path="/", secure=self._desk.secure)
         return answer
 
     # ---- of one queue manager -----------------------------------------------------------------
@@ -240,7 +260,7 @@ class Pages:
             try:
                 watched = self._desk.watched(request)
                 given = Given.of_query((await request.body()).decode("utf-8", "replace"))
-                told = await self._desk.act(watched, act, given)
+                told = await self._desk.act(request, watched, act, given)
             except OnceqError as error:
                 return self._trouble(request, watched, back, error)
             session = session_of(request)
@@ -267,7 +287,7 @@ class Pages:
         session = session_of(request)
         text = self._templates.get_template(template).render(
             title=title, watched=watched, screen=screen, screens=SCREENS,
-            managers=list(self._desk.managers) if session or watched else [],
+            managers=list(self._desk.managers_of(request)) if session or watched else [],
             session=session, form_token=session.form_token if session else "",
             notices=session.told() if session else [], **values,
         )  # fmt: skip

@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import uvicorn
 
+from onceq.console import log
 from onceq.console.app import make
 from onceq.console.connection import TimedConnection
 from onceq.console.desk import Desk
 from onceq.console.keys import Keys
 from onceq.console.limits import CONNECTIONS_MAX, HEADER_BYTES_MAX
 from onceq.console.managers import Managers
+from onceq.console.people import People
+from onceq.console.sign_in import SignIn
 from onceq.errors import ConfigurationError, PortInUse
 
 HOST = "127.0.0.1"
@@ -27,6 +30,7 @@ class Console:
         self, places: Sequence[str], *, port: int, monotonic: Callable[[], float],
         wall: Callable[[], float], token: str = "", token_file: str | None = None,
         names: Sequence[str] = (), secure: bool = False, faults: Mapping[str, str] | None = None,
+        people: People | None = None,
     ) -> None:  # fmt: skip
         """Listen on loopback; nothing is answered before ``run``.
 
@@ -38,6 +42,8 @@ class Console:
             names: By which a proxy is reached, with ports.
             secure: The proxy is reached by HTTPS alone.
             faults: Why some of the places are not usable; see ``Managers``.
+            people: Who signs in by OpenID Connect, and as what; None: whoever has the link or the
+                token does, as the console itself.
 
         Raises:
             PortInUse: Somebody else listens there.
@@ -51,10 +57,22 @@ class Console:
         """What is wrong with places that are shown as away."""
         self._socket = _listening(port)
         self.port: int = self._socket.getsockname()[1]
-        cookie = f"onceq-console-{self.port}"
+        if people is not None:
+            names, secure = (*names, *people.names), secure or people.secure
+        # No other name of the same domain, and nobody between, can put a cookie of this name there.
+        cookie = f"{'__Host-' if secure else ''}onceq-console-{self.port}"
         self.keys = Keys(monotonic, token)
-        desk = Desk(managers, self.keys, cookie, monotonic, wall, secure)
-        self._app = make(desk, port=self.port, names=names)
+        roles = {
+            group: Managers(places, monotonic, token_file=file, role=True, faults=faults)
+            for group, file in (people.roles.items() if people is not None else ())
+        }
+        desk = Desk(managers, self.keys, cookie, monotonic, wall, secure, roles=roles)
+        self._front = (people.address if people is not None else "") or self.address.rstrip("/")
+        self._door: SignIn | None = None
+        if people is not None:
+            log.show()
+            self._door = SignIn(desk, people, address=self._front)
+        self._app = make(desk, port=self.port, names=names, door=self._door)
         self._server = _Server(
             uvicorn.Config(
                 self._app, log_level="warning", access_log=False, server_header=False,
@@ -69,6 +87,16 @@ class Console:
     def address(self) -> str:
         """Of its first page."""
         return f"http://{HOST}:{self.port}/"
+
+    @property
+    def front(self) -> str:
+        """Of its first page, where people who sign in at a provider reach it."""
+        return f"{self._front}/"
+
+    @property
+    def title(self) -> str:
+        """The provider at which people sign in; "": there is none."""
+        return self._door.title if self._door is not None else ""
 
     def link(self) -> str:
         """A link that signs a browser in, once."""

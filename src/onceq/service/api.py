@@ -37,6 +37,7 @@ from onceq.model.limits import (
     CLIENT_UNANSWERED_MAX,
     PACKET_BYTES_MAX,
 )
+from onceq.model.persons import place_for
 from onceq.model.policy import Door
 from onceq.model.requests import CancelReceive, Fetch, HoldLog, Receive, Request
 from onceq.model.rights import NOBODY, Actor
@@ -138,8 +139,8 @@ class ApiConnection:
         self._transport = transport
         self._random = random
         self._parser = frames.Parser()
-        where = address or (f"local, process {process}" if process else "local")
-        self._owner = engine.owner(self._answer, self._takes, actor=actor, where=where)
+        self._where = address or (f"local, process {process}" if process else "local")
+        self._owner = engine.owner(self._answer, self._takes, actor=actor, where=self._where)
         self._asked: dict[int, tuple[int, int]] = {}
         self._bytes = 0
         self._receives = 0
@@ -294,7 +295,7 @@ class ApiConnection:
                 f"the client speaks version {head.version} of the client protocol, this queue "
                 f"manager {frames.VERSION}; use the same version of onceq on both sides"
             )
-        self._know(head.proof)
+        self._know(head.proof, place_for(self._where, head.person))
         self.greeted = True
         identity = self._engine.manager.identity
         welcome = frames.Welcome(
@@ -315,8 +316,8 @@ class ApiConnection:
         answer = frames.frame(request, Code.PROVE | ANSWER, self._challenge.known)
         self._transport.writelines(answer)
 
-    def _know(self, proof: str) -> None:
-        """See who it is; raises AccessDenied, UnknownVersion.
+    def _know(self, proof: str, where: str) -> None:
+        """See who it is, and from where; raises AccessDenied, UnknownVersion.
 
         A stranger does not even hear which queue manager this is.
         """
@@ -324,7 +325,7 @@ class ApiConnection:
         challenge, self._challenge = self._challenge, None
         if challenge is not None:
             found = door.proven(challenge, proof)
-            self._engine.submit(OwnerCame(self._owner, actor_of(found), found.digest))
+            self._engine.submit(OwnerCame(self._owner, actor_of(found), found.digest, where))
         elif proof:
             raise UnknownVersion(
                 "the client says its token itself, as versions before this one did; it was not "
@@ -332,6 +333,8 @@ class ApiConnection:
             )
         elif self._actor == NOBODY and not door.admits_nobody(Door.APPLICATIONS):
             raise unproven()
+        elif where != self._where and self._actor is not None:
+            self._engine.submit(OwnerCame(self._owner, self._actor, where=where))
 
     def _refuse(self, error: OnceqError) -> None:
         """Say why, and end the connection: nothing more of it can be trusted."""

@@ -189,6 +189,17 @@ def test_it_is_not_shown_where_others_can(peer: str) -> None:
     assert shown(Credentials(), PLAIN, peer) == "", "without one there is nothing to hide"
 
 
+def test_who_always_shows_a_token_is_connected_nowhere_without(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    file.write_text("far:1 -\nnear:1 " + SHOWN + "\n")
+    file.chmod(0o600)
+    role = Credentials(token_file=file, always=True)
+    assert role.greeting(Address(host="near", port=1, tls=True), "10.1.1.1").first
+    with pytest.raises(ConfigurationError, match="no token is for onceq://far:1"):
+        role.greeting(PLAIN, "127.0.0.1")
+    assert Credentials(token_file=file).greeting(PLAIN, "127.0.0.1").first
+
+
 def test_no_text_of_ours_has_it(file: Path) -> None:
     for credentials in (Credentials(token=SHOWN), Credentials(token_file=file)):
         hello = credentials.greeting(SOCKET, "")

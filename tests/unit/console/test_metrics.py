@@ -46,7 +46,10 @@ class Site:
 
     async def get(self, manager: str, path: str = "/metrics", *accept: bytes) -> Response:
         headers = [(b"accept", one) for one in accept]
-        scope = {"type": "http", "headers": headers, "path_params": {"manager": manager}}
+        scope = {
+            "type": "http", "headers": headers, "path_params": {"manager": manager},
+            "state": {"session": None},
+        }  # fmt: skip
         found: Response = await self.routes["/api/managers/{manager}" + path](Request(scope))
         return found
 

@@ -638,6 +638,25 @@ def test_where_an_application_is_says_its_process_if_that_is_known(
     assert engine.where == where
 
 
+def test_a_program_may_say_for_whom_it_works() -> None:
+    actor = Actor(ActorKind.ACCOUNT, "alice")
+    talk = Talk(greet=False, actor=actor)
+    talk.frame(1, Code.HELLO, frames.Hello(frames.VERSION, "x", "", "anna, process 1"))
+    (came,) = talk.engine.items
+    assert (came.owner, came.actor, came.where) == (5, actor, "10.1.1.1 for anna_ process 1")
+
+
+def test_a_program_with_a_token_may_say_for_whom_it_works() -> None:
+    talk = with_token(Talk(greet=False, actor=NOBODY), expires_s=51)
+    talk.frame(1, Code.PROVE, asks(SHOWN))
+    (_, _, head) = talk.transport.sent.pop()
+    said = hello(SHOWN, frames.Known(*head), b"")
+    said.person = "anna"
+    talk.frame(2, Code.HELLO, said)
+    (came,) = talk.engine.items
+    assert (str(came.actor), came.where) == ("token:billing", "10.1.1.1 for anna")
+
+
 def test_what_is_no_verb_of_a_hold_is_refused() -> None:
     talk = Talk()
     talk.ask(2, requests.HoldLog("seize"))  # type: ignore[arg-type]

@@ -171,7 +171,8 @@ class TransactionView(View, frozen=True):
         bytes: Of what it sends.
         who: Who has begun it, such as ``account:anna``; "": a program in the queue manager's own
             process.
-        place: From where: an address, or ``local``, with the process if that is known.
+        place: From where: an address, or ``local``, with the process if that is known,
+            and the person for whom it says that it works.
     """
 
     owner: int = 0

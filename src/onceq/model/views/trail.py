@@ -49,7 +49,8 @@ class ActView(View, frozen=True):
         number: They rise by one, for ever.
         at: Second since 1970.
         who: ``kind:name``.
-        where: Address, or "local", with the process if that is known.
+        where: Address, or "local", with the process if that is known; before that the person for
+            whom the program there says that it works (``local for anna, process 12``).
         what, about: What was done, and to what.
         result: "" for done or begun; else the code of the error.
         times: How often it was done within the hour that follows it, itself included.

@@ -138,6 +138,7 @@ class Hello(msgspec.Struct, array_like=True):
     version: int
     program: str = ""
     proof: str = ""
+    person: str = ""
 
     def __repr__(self) -> str:
         """Without the proof."""
