@@ -76,6 +76,8 @@ def print_tally(tally: Tally) -> None:
     print(f"  {tried:6,}  tries of {tally.kind}, {refused:,} of them refused:")
     for name, count in sorted(tally.tried.items()):
         print(f"    {count:6,}  {name}: {tally.refused[name]:,} refused")
+    for note in tally.notes:
+        print(f"    {note}")
 
 
 def main(arguments: list[str]) -> int:

@@ -23,7 +23,7 @@ from liar_honest import (
 )
 from liar_lies import ENDS, ORDER_QUEUE
 from liar_rogue import Believed, Lie, Rogue, believed
-from liar_talk import Heard, status_of, talk
+from liar_talk import Heard, said_to, status_in, talk
 from onceq.model.http import HttpNames
 from onceq.model.identity import guid_text
 from onceq.simulator.faults import lies
@@ -175,7 +175,7 @@ class PlainHost(Rogue):
             f"Content-Length: {len(entity)}\r\nConnection: close\r\n\r\n"
         )
         with self.honest.web(to, source=HOST) as line:
-            return status_of(line, head.encode() + entity)
+            return status_in(said_to(line, head.encode() + entity))
 
     def _url(self, to: str, path: str) -> str:
         return f"{self.honest.scheme}://{to.lower()}:{self.honest.http[to]}/{path}"

@@ -25,6 +25,7 @@ from liar_judge import (
 )
 from liar_lies import Liar, Stranger
 from liar_member import Member
+from liar_pages import WebPages
 from liar_plain import PlainHost
 from liar_rogue import Rogue, Tally
 from liar_takeover import Impostor, Takeovers
@@ -36,7 +37,7 @@ DRAIN_S_MAX: Final = 60.0
 MORE_S_MAX: Final = 60.0
 """A short run goes on for so long until every lie was told."""
 LIARS: Final = 4
-ROGUES: Final[tuple[type[Rogue], ...]] = (BackupWriter, LocalAccount, PlainHost, Tenant)
+ROGUES: Final[tuple[type[Rogue], ...]] = (BackupWriter, LocalAccount, PlainHost, Tenant, WebPages)
 """Kinds that attack queue managers with and without identities."""
 MEMBERS: Final[tuple[type[Rogue], ...]] = (Member,)
 """Those that are there only where the honest have identities."""

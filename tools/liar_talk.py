@@ -76,13 +76,18 @@ def talk(
     return heard
 
 
-def status_of(line: socket.socket, request: bytes, *, wait_s: float = 2.0) -> int:
-    """The status of the answer to an HTTP request; 0: it was cut off without one."""
+def said_to(line: socket.socket, request: bytes, *, wait_s: float = 5.0) -> bytes:
+    """The head of the answer to an HTTP request; empty: it was cut off without one."""
     said = b""
     with contextlib.suppress(OSError):
         line.settimeout(wait_s)
         line.sendall(request)
         while b"\r\n\r\n" not in said and (data := line.recv(1 << 16)):
             said += data
-    found = said[STATUS_BYTES]
-    return int(found) if said.startswith(b"HTTP/") and found.isdigit() else 0
+    return said
+
+
+def status_in(answer: bytes) -> int:
+    """Its status; 0: there was no answer."""
+    found = answer[STATUS_BYTES]
+    return int(found) if answer.startswith(b"HTTP/") and found.isdigit() else 0
