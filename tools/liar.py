@@ -31,13 +31,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
+from liar_looks import LOOK_S_MAX  # noqa: E402
 from liar_rogue import Tally  # noqa: E402
 from liar_scene import Outcome, Scene  # noqa: E402
 
 
-def run(*, seconds: float, seed: int, folder: Path, pin: bool, tls: bool = False) -> Outcome:
-    """Let them work for so long among lies."""
-    return Scene(folder, seed, pin=pin, tls=tls).run(seconds)
+def run(
+    *, seconds: float, seed: int, folder: Path, pin: bool, tls: bool = False,
+    look_s_max: float = LOOK_S_MAX,
+) -> Outcome:  # fmt: skip
+    """Let them work for so long among lies.
+
+    Args:
+        look_s_max: Longest time that a look of an administrator may take.
+    """
+    return Scene(folder, seed, pin=pin, tls=tls, look_s_max=look_s_max).run(seconds)
 
 
 def report(outcome: Outcome, *, pin: bool, tls: bool) -> None:

@@ -12,6 +12,8 @@ from onceq.packet.arrived import USER, ArrivedRun
 from onceq.wire.mqqb.session import Arrived, Session
 
 TALK_S = 0.2
+CUT_S = 15.0
+"""How long somebody waits for the end of a session that must be cut off."""
 STATUS_BYTES = slice(9, 12)
 """Of the answer of an HTTP server."""
 
