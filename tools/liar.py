@@ -31,13 +31,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
+from liar_looks import LOOK_S_MAX  # noqa: E402
 from liar_rogue import Tally  # noqa: E402
 from liar_scene import Outcome, Scene  # noqa: E402
 
 
-def run(*, seconds: float, seed: int, folder: Path, pin: bool, tls: bool = False) -> Outcome:
-    """Let them work for so long among lies."""
-    return Scene(folder, seed, pin=pin, tls=tls).run(seconds)
+def run(
+    *, seconds: float, seed: int, folder: Path, pin: bool, tls: bool = False,
+    look_s_max: float = LOOK_S_MAX,
+) -> Outcome:  # fmt: skip
+    """Let them work for so long among lies.
+
+    Args:
+        look_s_max: Longest time that a look of an administrator may take.
+    """
+    return Scene(folder, seed, pin=pin, tls=tls, look_s_max=look_s_max).run(seconds)
 
 
 def report(outcome: Outcome, *, pin: bool, tls: bool) -> None:
@@ -76,6 +84,8 @@ def print_tally(tally: Tally) -> None:
     print(f"  {tried:6,}  tries of {tally.kind}, {refused:,} of them refused:")
     for name, count in sorted(tally.tried.items()):
         print(f"    {count:6,}  {name}: {tally.refused[name]:,} refused")
+    for note in tally.notes:
+        print(f"    {note}")
 
 
 def main(arguments: list[str]) -> int:

@@ -145,7 +145,7 @@ class Honest:
 
     def line(self, name: str, *, source: str = "") -> socket.socket:
         """A plain connection to the port for queue managers."""
-        return _connected(self.ports[name], source)
+        return connected(self.ports[name], source)
 
     @contextlib.contextmanager
     def web(self, name: str, *, source: str = "", guid: bytes = b"") -> Iterator[socket.socket]:
@@ -154,7 +154,7 @@ class Honest:
         Args:
             guid: Whose certificate is shown; empty: none.
         """
-        with _connected(self.http[name], source) as plain:
+        with connected(self.http[name], source) as plain:
             if self.ways is None:
                 yield plain
                 return
@@ -162,8 +162,8 @@ class Honest:
                 yield line
 
 
-def _connected(port: int, source: str = "") -> socket.socket:
-    """Raises OSError."""
+def connected(port: int, source: str = "") -> socket.socket:
+    """A plain connection to a port of this computer, from one of its addresses."""
     begins = (source, 0) if source else None
     return socket.create_connection(("127.0.0.1", port), timeout=2.0, source_address=begins)
 

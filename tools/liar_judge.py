@@ -6,10 +6,7 @@ import os
 import re
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Mapping
-from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +21,6 @@ DISK_MAX: Final = 256 * MIB
 DESCRIPTORS_MAX: Final = 100
 LINES_MAX: Final = 500
 """Most lines of log, beside one for every ten lies: what comes often is told as a rate."""
-LOOK_S_MAX: Final = 5.0
-"""Longest time for a look of an administrator."""
-LOOK_EVERY_S: Final = 0.2
 NOT_TRANSMITTED: Final = (
     "an acknowledgment does not count: nothing was transmitted under its number"
 )
@@ -40,51 +34,6 @@ PROOFS: Final = (
 """What the log must say at least."""
 FOR_LIARS: Final = frozenset((BAIT, PLAIN))
 """Queues to which somebody may send who lies elsewhere."""
-
-
-class Looks(threading.Thread):
-    """An administrator who looks at everything, again and again.
-
-    Attributes:
-        took: Seconds of each look, by what was looked at.
-    """
-
-    def __init__(self, honest: Honest) -> None:
-        super().__init__(daemon=True)
-        self._honest = honest
-        self.over = threading.Event()
-        self.failures: list[str] = []
-        self.took: dict[str, list[float]] = {}
-
-    def run(self) -> None:
-        """See Thread."""
-        try:
-            with self._honest.admin("ALPHA") as alpha, self._honest.admin("BETA") as beta:
-                while not self.over.wait(LOOK_EVERY_S):
-                    for qm in (alpha, beta):
-                        for look in (qm.status, qm.queues, qm.outgoing, qm.rights, qm.trail):
-                            began = time.monotonic()
-                            look()
-                            took = time.monotonic() - began
-                            self.took.setdefault(look.__name__, []).append(took)
-        except Exception as error:  # noqa: BLE001 - told by whoever joins it
-            self.failures.append(f"a look failed: {error!r}")
-
-    def judged(self) -> str:
-        """The figure; adds a failure if a look took too long, or none was made."""
-        if not self.took:
-            self.failures.append("the administrator has not looked")
-            return "looks: none"
-        longest = {what: max(each) for what, each in self.took.items()}
-        all_of_them = sorted(chain.from_iterable(self.took.values()))
-        middle = all_of_them[len(all_of_them) // 2]
-        if max(longest.values()) > LOOK_S_MAX:
-            self.failures.append(f"a look took {max(longest.values()):.1f} s")
-        said = ", ".join(f"{what} {took * 1000:,.0f}" for what, took in sorted(longest.items()))
-        return (
-            f"looks of the administrator: {len(all_of_them):,}, in the middle "
-            f"{middle * 1000:.1f} ms; longest, ms: {said} (at most {LOOK_S_MAX * 1000:,.0f})"
-        )
 
 
 def memory_of(pid: int) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from liar_honest import Honest, now_s
-from liar_talk import status_of, talk
+from liar_talk import said_to, status_in, talk
 from liar_ways import ALERT, Way
 from onceq.model.classes import MessageClass
 from onceq.model.http import HttpNames
@@ -138,7 +138,7 @@ class Liar(threading.Thread):
             f"Content-Length: {len(entity)}\r\nConnection: close\r\n\r\n"
         )
         with self.honest.web(lie.to, guid=self._shown(lie)) as line:
-            self.answered[status_of(line, head.encode() + entity)] += 1
+            self.answered[status_in(said_to(line, head.encode() + entity))] += 1
 
     # ---- identities and numbers ----------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from cryptography import x509
 from liar_honest import SEALED, SECRET, SECRETS, now_s
 from liar_lies import ENDS
 from liar_rogue import Believed, Lie, Rogue, believed
-from liar_talk import Heard, talk
+from liar_talk import CUT_S, Heard, talk
 from onceq.embedded import data_directory, trusting
 from onceq.errors import AccessDenied, ManagerAway
 from onceq.model.identity import guid_bytes, guid_text
@@ -83,9 +83,13 @@ class Member(Rogue):
             for qm in self._admins.values():
                 qm.reload()
             line.settimeout(KNOWN_S_MAX)
-            with contextlib.suppress(ConnectionError, ssl.SSLError):
+            try:
                 while line.recv(1 << 16):
                     pass
+            except TimeoutError:
+                raise Believed("OUTCAST was removed, and its session goes on") from None
+            except OSError:
+                pass
         told = self.honest.nodes["BETA"].path / folder.FOLDER / removed.TOLD
         until = time.monotonic() + KNOWN_S_MAX
         while not (told.exists() and guid_text(self._outcast.guid) in told.read_text()):
@@ -138,9 +142,11 @@ class Member(Rogue):
         to, other = self.rng.choice(
             [("ALPHA", "BETA"), ("ALPHA", "DELTA"), ("BETA", "ALPHA"), ("BETA", "DELTA")]
         )
-        heard = self._talk(to, self._mallory, self.honest.guids[other])
+        with self._line(to, self._mallory) as line:
+            heard = talk(line, self.honest.guids[other], talk_s=CUT_S)
         believed(heard.said or heard.given, f"{to} believes that MALLORY is {other}")
-        return heard.cut
+        believed(not heard.cut, f"{to} goes on to speak with MALLORY, who says to be {other}")
+        return True
 
     def _poses(self) -> bool:
         """It listens where ALPHA looks for EPSILON, with its own certificate."""
@@ -181,10 +187,12 @@ class Member(Rogue):
             self.honest.guids["ALPHA"], rf"OS:BETA\{SEALED}", [b"lie"], stream=now_s() << 32,
             sent_s=now_s(),
         )  # fmt: skip
-        heard = self._talk("BETA", self._mallory, self._mallory.guid, packet, 1)
+        with self._line("BETA", self._mallory) as line:
+            heard = talk(line, self._mallory.guid, packet, recoverable=1, talk_s=CUT_S)
+        believed(not heard.cut, "BETA goes on to speak with MALLORY, who speaks for ALPHA")
         there = self._admins["BETA"].queue(SEALED).messages
         believed(there, f"{there} messages are in {SEALED}")
-        return heard.cut
+        return True
 
     # ---- certificates ---------------------------------------------------------------------------
 
@@ -225,8 +233,10 @@ class Member(Rogue):
 
     def _comes_back(self) -> bool:
         to = self.rng.choice(["ALPHA", "BETA"])
-        heard = self._talk(to, self._outcast, self._outcast.guid)
+        with self._line(to, self._outcast) as line:
+            heard = talk(line, self._outcast.guid, talk_s=CUT_S)
         believed(heard.said or heard.given, f"{to} takes OUTCAST for a member, which was removed")
+        believed(not heard.cut, f"{to} goes on to speak with OUTCAST, which was removed")
         return True
 
     def _posts_when_removed(self) -> bool:

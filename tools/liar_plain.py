@@ -23,7 +23,7 @@ from liar_honest import (
 )
 from liar_lies import ENDS, ORDER_QUEUE
 from liar_rogue import Believed, Lie, Rogue, believed
-from liar_talk import Heard, status_of, talk
+from liar_talk import CUT_S, Heard, said_to, status_in, talk
 from onceq.model.http import HttpNames
 from onceq.model.identity import guid_text
 from onceq.simulator.faults import lies
@@ -108,7 +108,8 @@ class PlainHost(Rogue):
         return self._is_cut(to, source, self.honest.guids[other])
 
     def _is_cut(self, to: str, source: str, claims: bytes) -> bool:
-        heard = self._talk(to, source, claims)
+        with self.honest.line(to, source=source) as line:
+            heard = talk(line, claims, talk_s=CUT_S)
         believed(heard.given, f"{to} has given {source} {len(heard.given)} runs of messages")
         believed(not heard.cut, f"{to} believes that {source} is {guid_text(claims)}")
         return True
@@ -175,7 +176,7 @@ class PlainHost(Rogue):
             f"Content-Length: {len(entity)}\r\nConnection: close\r\n\r\n"
         )
         with self.honest.web(to, source=HOST) as line:
-            return status_of(line, head.encode() + entity)
+            return status_in(said_to(line, head.encode() + entity))
 
     def _url(self, to: str, path: str) -> str:
         return f"{self.honest.scheme}://{to.lower()}:{self.honest.http[to]}/{path}"

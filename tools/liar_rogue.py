@@ -37,12 +37,14 @@ class Tally:
         kind: Who tells them.
         tried, refused: How often, by lie.
         absent: Why nothing can be tried here; "": it can.
+        notes: What else there is to say of it.
     """
 
     kind: str
     tried: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     absent: str = ""
+    notes: list[str] = field(default_factory=list)
 
 
 class Rogue(threading.Thread):
@@ -86,6 +88,9 @@ class Rogue(threading.Thread):
             table = self.lies()
             while not self.over.is_set():
                 self._tell_all(table)
+        except Believed as what:
+            self.failures.append(f"{self.kind}: {what}")
+            self.all_told = True
         except NotHere as why:
             self.tally.absent, self.all_told = str(why), True
         except Exception as error:  # noqa: BLE001 - told by whoever joins it

@@ -13,10 +13,9 @@ import onceq
 from liar_account import LocalAccount
 from liar_backup import BackupWriter
 from liar_door import Counts
-from liar_honest import Honest
+from liar_honest import OPEN, Honest
 from liar_judge import (
     FOR_LIARS,
-    Looks,
     judge_bounds,
     judge_log,
     judge_queues,
@@ -24,7 +23,9 @@ from liar_judge import (
     memory_of,
 )
 from liar_lies import Liar, Stranger
+from liar_looks import LOOK_S_MAX, Looks
 from liar_member import Member
+from liar_pages import WebPages
 from liar_plain import PlainHost
 from liar_rogue import Rogue, Tally
 from liar_takeover import Impostor, Takeovers
@@ -36,7 +37,7 @@ DRAIN_S_MAX: Final = 60.0
 MORE_S_MAX: Final = 60.0
 """A short run goes on for so long until every lie was told."""
 LIARS: Final = 4
-ROGUES: Final[tuple[type[Rogue], ...]] = (BackupWriter, LocalAccount, PlainHost, Tenant)
+ROGUES: Final[tuple[type[Rogue], ...]] = (BackupWriter, LocalAccount, PlainHost, Tenant, WebPages)
 """Kinds that attack queue managers with and without identities."""
 MEMBERS: Final[tuple[type[Rogue], ...]] = (Member,)
 """Those that are there only where the honest have identities."""
@@ -99,7 +100,13 @@ class Outcome:
 class Scene:
     """The honest, the liars, and what is under way between them."""
 
-    def __init__(self, folder: Path, seed: int, *, pin: bool, tls: bool) -> None:
+    def __init__(
+        self, folder: Path, seed: int, *, pin: bool, tls: bool, look_s_max: float = LOOK_S_MAX
+    ) -> None:
+        """Args:
+        look_s_max: Longest time that a look of an administrator may take.
+        """
+        self.look_s_max = look_s_max
         self.outcome = Outcome()
         self.pin, self.seed, self.tls = pin, seed, tls
         self.honest = Honest(folder, pin=pin, tls=tls)
@@ -154,10 +161,8 @@ class Scene:
 
     def _among(self, takeovers: Takeovers, alpha: Any, beta: Any, seconds: float) -> None:
         speakers = [*self.liars, *([self.stranger] if self.stranger is not None else [])]
-        looks = Looks(self.honest)
-        threads: list[Liar | Takeovers | Rogue | Looks] = [
-            *speakers, takeovers, *self.rogues, looks
-        ]  # fmt: skip
+        looks = Looks(*(str(self.honest.nodes[name].path) for name in OPEN))
+        threads: list[Liar | Takeovers | Rogue] = [*speakers, takeovers, *self.rogues]
         self._send(alpha)
         self._learn(alpha, speakers)
         for thread in threads:
@@ -176,7 +181,8 @@ class Scene:
         for thread in threads:
             thread.join()
         outcome = self.outcome
-        outcome.figures.append(looks.judged())
+        looks.end()
+        outcome.figures.append(looks.judge(outcome.violations, self.look_s_max))
         for rogue in self.rogues:
             rogue.judged()
             outcome.tallies.append(rogue.tally)

@@ -12,6 +12,8 @@ from onceq.packet.arrived import USER, ArrivedRun
 from onceq.wire.mqqb.session import Arrived, Session
 
 TALK_S = 0.2
+CUT_S = 15.0
+"""How long somebody waits for the end of a session that must be cut off."""
 STATUS_BYTES = slice(9, 12)
 """Of the answer of an HTTP server."""
 
@@ -76,13 +78,18 @@ def talk(
     return heard
 
 
-def status_of(line: socket.socket, request: bytes, *, wait_s: float = 2.0) -> int:
-    """The status of the answer to an HTTP request; 0: it was cut off without one."""
+def said_to(line: socket.socket, request: bytes, *, wait_s: float = 5.0) -> bytes:
+    """The head of the answer to an HTTP request; empty: it was cut off without one."""
     said = b""
     with contextlib.suppress(OSError):
         line.settimeout(wait_s)
         line.sendall(request)
         while b"\r\n\r\n" not in said and (data := line.recv(1 << 16)):
             said += data
-    found = said[STATUS_BYTES]
-    return int(found) if said.startswith(b"HTTP/") and found.isdigit() else 0
+    return said
+
+
+def status_in(answer: bytes) -> int:
+    """Its status; 0: there was no answer."""
+    found = answer[STATUS_BYTES]
+    return int(found) if answer.startswith(b"HTTP/") and found.isdigit() else 0
