@@ -12,6 +12,7 @@ from typing import Any
 
 import jwt
 import pytest
+import trustme
 from starlette.responses import (
     JSONResponse,
     PlainTextResponse,
@@ -31,6 +32,7 @@ from onceq.console.limits import (
     TOKEN_AGE_S_MAX,
 )
 from onceq.console.sign_in import BEGIN
+from onceq.errors import ConfigurationError
 from tests.openid import CLIENT, Key, OpenId, by_public_key, provider, unsigned
 from tests.unit.console.signing_in import House, is_in, refused, signed_in
 
@@ -237,6 +239,22 @@ def test_a_provider_that_does_not_run_is_told_as_away(tmp_path: Path) -> None:
     with house.browser() as browser:
         refused(browser.get(BEGIN), "is away", 503)
         assert "without --openid" in browser.get(BEGIN).text
+
+
+def test_a_provider_is_believed_by_its_certificate(tmp_path: Path) -> None:
+    """By an authority that the file names; else by those of the system alone."""
+    authority = trustme.CA()
+    own = tmp_path / "own.pem"
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(str(own))
+    authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
+    with provider(str(own)) as openid:
+        with House(tmp_path, openid, 'authorities = "authority.pem"').browser() as browser:
+            signed_in(browser)
+            assert is_in(browser)
+        with House(tmp_path, openid).browser() as browser:
+            refused(browser.get(BEGIN), "(?i)certificate", 503)
+        with pytest.raises(ConfigurationError, match=r"people\.toml has no certificates"):
+            House(tmp_path, openid, 'authorities = "people.toml"')
 
 
 @pytest.mark.parametrize(
