@@ -228,12 +228,24 @@ def _text(raw: bytes) -> str:
 
 
 @contextlib.contextmanager
-def provider() -> Iterator[OpenId]:
-    """One that runs until the end of the block."""
+def provider(certificate: str = "") -> Iterator[OpenId]:
+    """One that runs until the end of the block.
+
+    Args:
+        certificate: File with its certificate and key, for ``localhost``; "": it speaks no TLS.
+    """
     listening = socket.create_server(("127.0.0.1", 0))
     made = OpenId(listening.getsockname()[1])
+    if certificate:
+        made.issuer = made.issuer.replace("http://127.0.0.1", "https://localhost")
     server = uvicorn.Server(
-        uvicorn.Config(made.app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
+        uvicorn.Config(
+            made.app,
+            log_level="error",
+            lifespan="off",
+            timeout_graceful_shutdown=1,
+            ssl_certfile=certificate or None,
+        )
     )
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

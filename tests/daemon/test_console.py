@@ -20,7 +20,7 @@ from onceq.cli.main import run
 from onceq.client.opening import connect
 from onceq.console.limits import CONNECTIONS_MAX, READ_S_MAX
 from onceq.console.pages import SCREENS
-from onceq.errors import ReceiveTimeout
+from onceq.errors import ReceiveTimeout, SharingViolation
 from onceq.model.settings import SETTING_NAMES
 from onceq.model.xid import Xid
 from tests.daemon.console_world import (
@@ -491,6 +491,30 @@ def test_a_queue_is_paused_and_resumed_by_a_form_and_by_a_script(
     there = asked(script, "/outgoing")["outgoing"][0]["destination"]
     wrong = script.post(ALPHA + "/queue/pause", json={"queue": there})
     assert wrong.status_code == 404, "the way out of it is paused at another place"
+
+
+def test_a_hold_is_ended_by_a_form_and_by_a_script(
+    alpha: Path, script: httpx.Client, browser: httpx.Client
+) -> None:
+    name = r"private$\held"
+    page, path = f"/m/alpha/queue?queue={name}", "/m/alpha/queue/release"
+    with connect(str(alpha)) as qm:
+        qm.create_queue(name)
+    assert path not in browser.get(page).text, "nobody holds it"
+    with connect(str(alpha)) as holder, connect(str(alpha)) as other:
+        for way in ("form", "script"):
+            holder.open_queue(name, access="receive", share="deny-receive")
+            with pytest.raises(SharingViolation):
+                other.receive(name, timeout=0.0)
+            if way == "form":
+                assert f"1 hold of {name} ended" in form(browser, page, path).text
+            else:
+                assert done(script, "/queue/release", queue=name)["released"] == 1
+            with pytest.raises(ReceiveTimeout):
+                other.receive(name, timeout=0.0)
+    assert done(script, "/queue/release", queue=name)["released"] == 0
+    wrong = script.post(ALPHA + "/queue/release", json={"queue": r"private$\none"})
+    assert wrong.status_code == 404
 
 
 def test_an_outgoing_queue_is_paused_and_resumed(

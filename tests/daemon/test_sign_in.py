@@ -16,8 +16,9 @@ from playwright.sync_api import sync_playwright
 
 from onceq.cli.main import run
 from onceq.client.opening import connect
+from onceq.console.limits import SUBJECT_CHARS_MAX
 from tests.browser import NoBrowser, chromium
-from tests.daemon.console_browser import launched
+from tests.daemon.console_browser import WIDTHS, launched
 from tests.daemon.console_world import Running, console
 from tests.daemon.shell import running
 from tests.openid import CLIENT, SECRET, OpenId, provider
@@ -45,6 +46,8 @@ def alpha(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def one_provider() -> Iterator[OpenId]:
     with provider() as made:
+        # Another site than the console's, as in life: cookies that are strict are not sent from it.
+        made.issuer = made.issuer.replace("127.0.0.1", "localhost")
         yield made
 
 
@@ -165,7 +168,7 @@ def test_a_person_signs_in_and_out_in_a_browser(
         chromium()
     except NoBrowser as why:
         pytest.skip(f"the sign-in was not tried in a browser: {why}")
-    openid.name, openid.sub, openid.groups = "anna", "2", ["operators"]
+    openid.name, openid.sub, openid.groups = "anna", "2" * SUBJECT_CHARS_MAX, ["operators"]
     said: list[str] = []
     with sync_playwright() as play, launched(play) as browser:
         page = browser.new_page()
@@ -175,17 +178,28 @@ def test_a_person_signs_in_and_out_in_a_browser(
         page.get_by_role("link", name="Sign in at").click()
         page.get_by_role("link", name="Sign in as anna").click()
         page.wait_for_url(made.address)
-        page.get_by_text("anna (2) as operators").wait_for()
+        page.get_by_text(f"anna ({openid.sub}) as operators").wait_for()
         page.goto(f"{made.address}m/alpha/queue?queue={Q}")
         page.get_by_role("button", name="Pause").click()
         page.get_by_role("status").get_by_text("paused").wait_for()
         page.goto(f"{made.address}m/alpha/queue?queue={Q}")
         page.get_by_role("button", name="Resume").click()
+        page.set_viewport_size({"width": WIDTHS[1], "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= WIDTHS[1]
         page.get_by_role("button", name="Sign out").click()
         page.get_by_role("link", name="Sign in at").wait_for()
         page.goto(made.address)
         assert page.url.endswith("/sign-in")
     assert said == []
+
+
+@pytest.mark.parametrize("option", [["--https"], ["--host", "queues.example"]])
+def test_where_browsers_reach_it_stands_in_the_file(
+    made: Running, alpha: Path, option: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    people = str(alpha.parent / "people.toml")
+    assert run(["console", "--port", "0", "-q", str(alpha), "--openid", people, *option]) != 0
+    assert "address = " in capfd.readouterr().err
 
 
 def test_a_file_that_is_wrong_starts_no_console(tmp_path: Path, alpha: Path) -> None:

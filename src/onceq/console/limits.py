@@ -55,6 +55,8 @@ PROVIDER_ASKS_MAX: Final = 8
 """Sign-ins that ask the provider at a time."""
 PROVIDER_KEPT_S: Final = 3600
 """So long what the provider says of itself, and its keys, are not asked for again."""
+PROVIDER_AGAIN_S: Final = 2
+"""So long one that does not describe itself is not asked again: whoever knocks may come often."""
 KEYS_AGAIN_S: Final = 60
 """Between two times that its keys are asked for because a token names one that is not known."""
 NOTICES_MAX: Final = 8

@@ -99,6 +99,7 @@ class Pages:
         forms: tuple[tuple[str, Read, Callable[[Told], str]], ...] = (
             ("queue/pause", steering.pause_queue, _why),
             ("queue/resume", steering.resume_queue, _why),
+            ("queue/release", steering.release_queue, _released),
             ("queue/send", steering.send, _sent),
             ("outgoing/pause", steering.pause_outgoing, _why),
             ("outgoing/resume", steering.resume_outgoing, _why),
@@ -318,6 +319,10 @@ def _body(told: Told) -> bytes | None:
 
 def _why(told: Told) -> str:
     return f"{told['why']}"
+
+
+def _released(told: Told) -> str:
+    return f"{plural(told['released'], 'hold')} of {told['queue']} ended"
 
 
 def _sent(told: Told) -> str:

@@ -20,6 +20,7 @@ import httpx2 as httpx
 from onceq.console.id_tokens import Keys, KeyUnknown, Person, TokenRefused, person_of
 from onceq.console.limits import (
     KEYS_AGAIN_S,
+    PROVIDER_AGAIN_S,
     PROVIDER_ASKS_MAX,
     PROVIDER_BYTES_MAX,
     PROVIDER_KEPT_S,
@@ -73,6 +74,8 @@ class Provider:
         self._people, self._monotonic, self._wall = people, monotonic, wall
         self._tls = _tls(people.authorities)
         self._description: tuple[Description, float] | None = None
+        self._away: tuple[str, float] | None = None
+        """Why it has not described itself, and when."""
         self._keys: tuple[Keys, float] | None = None
         self._again_at: float | None = None
         """When the keys were asked for last because of a token."""
@@ -80,10 +83,18 @@ class Provider:
 
     async def description(self) -> Description:
         """What it says of itself, asked for once an hour; raises ProviderAway."""
-        if self._description is None or self._is_old(self._description[1], PROVIDER_KEPT_S):
+        known, away = self._description, self._away
+        if known is not None and not self._is_old(known[1], PROVIDER_KEPT_S):
+            return known[0]
+        if away is not None and not self._is_old(away[1], PROVIDER_AGAIN_S):
+            raise ProviderAway(away[0])
+        try:
             found = await self._within(self._described())
-            self._description = found, self._monotonic()
-        return self._description[0]
+        except ProviderAway as error:
+            self._away = str(error), self._monotonic()
+            raise
+        self._description = found, self._monotonic()
+        return found
 
     def address(self, about: Description, *, back: str, state: str, nonce: str, proof: str) -> str:
         """Where a browser signs in.

@@ -153,8 +153,12 @@ async def _consumers(qm: AsyncQueueManager, name: str, given: Given) -> Told:
     try:
         found = await qm.consumers(name)
     except InvalidParameter:
-        return {"consumers": None, "consumers_of": 0}
-    return {"consumers": [one.as_dict() for one in found[:limit]], "consumers_of": len(found)}
+        return {"consumers": None, "consumers_of": 0, "held": False}
+    return {
+        "consumers": [one.as_dict() for one in found[:limit]],
+        "consumers_of": len(found),
+        "held": any(one.denies for one in found),
+    }
 
 
 async def _browsed(qm: AsyncQueueManager, name: str, given: Given, now_s: int) -> Told:

@@ -52,6 +52,11 @@ class Console:
         for name in names:
             if not name or any(c in name for c in "/@ ") or not name.isascii():
                 raise ConfigurationError(f"--host takes a name such as console.example, not {name}")
+        if people is not None and not people.address and (names or secure):
+            raise ConfigurationError(
+                "where browsers reach this console stands in the file of --openid: address = "
+                '"https://..." in [openid], and not in --host or --https'
+            )
         managers = Managers(places, monotonic, token_file=token_file, faults=faults)
         self.problems: Mapping[str, str] = managers.problems
         """What is wrong with places that are shown as away."""

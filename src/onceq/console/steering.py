@@ -1,4 +1,4 @@
-"""What an operator does to queues from the console: pause, resume, and send a message to try it."""
+"""What an operator does to queues from the console: pause, resume, end holds, try them."""
 
 from __future__ import annotations
 
@@ -31,6 +31,12 @@ async def _queue(qm: AsyncQueueManager, given: Given, *, paused: bool) -> Told:
     await (qm.pause(name) if paused else qm.resume(name))
     view = await qm.queue(name)
     return {"queue": view.path, "paused_since": view.paused_since, "why": why(view)}
+
+
+async def release_queue(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """End the holds that keep others from receiving from a queue."""
+    name = given.text("queue", needed=True)
+    return {"queue": name, "released": await qm.release_queue(name)}
 
 
 async def pause_outgoing(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:

@@ -160,6 +160,11 @@ OPERATIONS: Final = (
         "Let messages of a queue be received again.", "operate", (QUEUE,), changes=True,
     ),
     Operation(
+        "/queue/release", steering.release_queue,
+        "End the holds of those who have opened a queue so that nobody else receives from it. They "
+        "may open it again.", "operate", (QUEUE,), changes=True,
+    ),
+    Operation(
         "/queue/send", steering.send,
         "Send one message to a queue of the queue manager, to try what receives from it.", "send",
         SEND, changes=True,

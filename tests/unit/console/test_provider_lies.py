@@ -3,25 +3,36 @@ is away."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import jwt
 import pytest
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+import trustme
+from starlette.responses import (
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.testclient import TestClient
 
+from onceq.console import provider as asking
 from onceq.console.limits import (
     KEYS_AGAIN_S,
+    PROVIDER_AGAIN_S,
     PROVIDER_BYTES_MAX,
     PROVIDER_KEPT_S,
     SKEW_S,
     TOKEN_AGE_S_MAX,
 )
 from onceq.console.sign_in import BEGIN
+from onceq.errors import ConfigurationError
 from tests.openid import CLIENT, Key, OpenId, by_public_key, provider, unsigned
 from tests.unit.console.signing_in import House, is_in, refused, signed_in
 
@@ -217,6 +228,7 @@ def test_a_provider_that_is_none_is_told_as_away(
         refused(signed_in(browser), why, 503)
     assert not is_in(browser)
     house.openid.answer.clear()
+    house.at += PROVIDER_AGAIN_S
     signed_in(browser)
     assert is_in(browser), "and once it is back, all is well"
 
@@ -227,6 +239,22 @@ def test_a_provider_that_does_not_run_is_told_as_away(tmp_path: Path) -> None:
     with house.browser() as browser:
         refused(browser.get(BEGIN), "is away", 503)
         assert "without --openid" in browser.get(BEGIN).text
+
+
+def test_a_provider_is_believed_by_its_certificate(tmp_path: Path) -> None:
+    """By an authority that the file names; else by those of the system alone."""
+    authority = trustme.CA()
+    own = tmp_path / "own.pem"
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(str(own))
+    authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
+    with provider(str(own)) as openid:
+        with House(tmp_path, openid, 'authorities = "authority.pem"').browser() as browser:
+            signed_in(browser)
+            assert is_in(browser)
+        with House(tmp_path, openid).browser() as browser:
+            refused(browser.get(BEGIN), "(?i)certificate", 503)
+        with pytest.raises(ConfigurationError, match=r"people\.toml has no certificates"):
+            House(tmp_path, openid, 'authorities = "people.toml"')
 
 
 @pytest.mark.parametrize(
@@ -247,6 +275,41 @@ def test_a_description_that_lies_is_not_believed(
 ) -> None:
     house.openid.described.update(said)
     refused(browser.get(BEGIN), why, 503)
+
+
+@pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/jwks", "/token"])
+def test_a_provider_that_goes_on_and_on_is_not_waited_for(
+    house: House, browser: TestClient, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silent() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(asking, "PROVIDER_S_MAX", 0.5)
+    house.openid.answer[path] = lambda: StreamingResponse(silent())
+    refused(browser.get(BEGIN) if path.startswith("/.") else signed_in(browser), "within", 503)
+
+
+def test_few_ask_the_provider_at_a_time(
+    tmp_path: Path, openid: OpenId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "PROVIDER_ASKS_MAX", 0)
+    with House(tmp_path, openid).browser() as browser:
+        refused(browser.get(BEGIN), "others ask it already", 503)
+    assert openid.asked == {}
+
+
+def test_who_knocks_often_has_a_provider_that_is_away_asked_once(
+    house: House, browser: TestClient
+) -> None:
+    path = "/.well-known/openid-configuration"
+    house.openid.answer[path] = lambda: PlainTextResponse("down", 500)
+    for _ in range(3):
+        refused(browser.get(BEGIN), "answers 500", 503)
+    assert house.openid.asked == {path: 1}
+    house.at += PROVIDER_AGAIN_S
+    refused(browser.get(BEGIN), "answers 500", 503)
+    assert house.openid.asked == {path: 2}
 
 
 def test_who_knocks_often_has_the_provider_asked_once(house: House, browser: TestClient) -> None:

@@ -132,7 +132,8 @@ class Hello(msgspec.Struct, array_like=True):
 
     Later versions may say more, so fields behind the known ones are passed over: a client of
     another version hears UnknownVersion, not that its frame is malformed. Up to revision 10 a token
-    stood where the proof stands; it is not looked at.
+    stood where the proof stands; it is not looked at. ``person``: for whom the program works, as it
+    says itself (``model/persons.py``).
     """
 
     version: int
