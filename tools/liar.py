@@ -26,26 +26,29 @@ import argparse
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
 from liar_looks import LOOK_S_MAX  # noqa: E402
-from liar_rogue import Tally  # noqa: E402
+from liar_rogue import Rogue, Tally  # noqa: E402
 from liar_scene import Outcome, Scene  # noqa: E402
 
 
 def run(
     *, seconds: float, seed: int, folder: Path, pin: bool, tls: bool = False,
-    look_s_max: float = LOOK_S_MAX,
+    look_s_max: float = LOOK_S_MAX, only: Sequence[type[Rogue]] = (),
 ) -> Outcome:  # fmt: skip
     """Let them work for so long among lies.
 
     Args:
         look_s_max: Longest time that a look of an administrator may take.
+        only: Those who lie, if not everybody shall.
     """
-    return Scene(folder, seed, pin=pin, tls=tls, look_s_max=look_s_max).run(seconds)
+    made = Scene(folder, seed, pin=pin, tls=tls, look_s_max=look_s_max, only=only)
+    return made.run(seconds)
 
 
 def report(outcome: Outcome, *, pin: bool, tls: bool) -> None:
@@ -97,12 +100,13 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="onceq-liar-"))
     wrong = 0
-    for pin in (False, True):
-        place = folder / ("pinned" if pin else "unpinned")
+    scenes = [(False, given.tls), (True, given.tls)] + [(False, True)] * (not given.tls)
+    for number, (pin, tls) in enumerate(scenes):
         outcome = run(
-            seconds=given.seconds / 2, seed=given.seed, folder=place, pin=pin, tls=given.tls
-        )
-        report(outcome, pin=pin, tls=given.tls)
+            seconds=given.seconds / len(scenes), seed=given.seed, folder=folder / f"run-{number}",
+            pin=pin, tls=tls,
+        )  # fmt: skip
+        report(outcome, pin=pin, tls=tls)
         wrong += len(outcome.violations)
     if wrong:
         more = " --tls" if given.tls else ""

@@ -12,8 +12,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from liar_honest import FIRST, OPEN, SEALED
+from liar_honest import CLOSED, FIRST, OPEN
 from liar_rogue import Lie, NotHere, Rogue, believed
+from liar_talk import ENTITY
 from onceq.model import requests
 from onceq.tls.contexts import APPLICATIONS, PEERS
 from onceq.wire.app import frames
@@ -97,7 +98,8 @@ class LocalAccount(Rogue):
             "reads the directory": self._reads,
             **(
                 {
-                    "posts without a certificate": self._posts,
+                    "posts without a certificate": lambda: self._posts("http"),
+                    "posts in the clear": lambda: self._posts(""),
                     "says to be a member": self._member,
                 }
                 if self.honest.tls
@@ -189,14 +191,16 @@ class LocalAccount(Rogue):
         believed(heard, f"it can read {name}")
         return problem in ("PermissionError", "FileNotFoundError")
 
-    def _posts(self) -> bool:
-        path = "/msmq/" + SEALED.replace("\\", "/")
+    def _posts(self, alpn: str) -> bool:
+        path = "/msmq/" + CLOSED.replace("\\", "/")
         port = self.honest.http["BETA"]
+        entity = ENTITY.format(url=f"{self.honest.scheme}://beta:{port}{path}")
         request = (
             f"POST {path} HTTP/1.1\r\nHost: beta:{port}\r\nContent-Type: text/xml\r\n"
-            'SOAPAction: "MSMQMessage"\r\nContent-Length: 3\r\nConnection: close\r\n\r\nlie'
+            f'SOAPAction: "MSMQMessage"\r\nContent-Length: {len(entity)}\r\n'
+            f"Connection: close\r\n\r\n{entity}"
         ).encode()
-        heard, _ = self._do("tcp", say=request, alpn=self.rng.choice(["", "http"]), port=port)
+        heard, _ = self._do("tcp", say=request, alpn=alpn, port=port)
         believed(b" 200 " in heard[:20], "it has posted")
         return True
 

@@ -34,15 +34,17 @@ OPEN = ("ALPHA", "BETA")
 """Those with all doors; the third one is killed again and again."""
 NEIGHBOURS = (("send", "*"), ("forward", ""))
 """Rights of everybody with a certificate, with TLS: without it they are not asked for either."""
-HOST, LODGER = "127.0.0.2", "127.0.0.3"
-"""Plain hosts: the GUID of the first stands in the configuration."""
+HOST, LODGER, STRAY = "127.0.0.2", "127.0.0.3", "127.0.0.4"
+"""Plain hosts: the GUID of the first stands in the configuration, and the last never says one that
+is its own."""
 HOST_GUID, LODGER_GUID = b"plain-host-of-2.", b"plain-host-of-3."
 FIRST = r"private$\first"
 """The first thing that the administrator makes; its act must stay in the trail."""
 KNOWN = b"known"
 """What the administrator has put there."""
-SEALED = r"private$\sealed"
-"""A queue in which nobody has a right but who is at home, or has a certificate."""
+SEALED, CLOSED = r"private$\sealed", r"private$\closed"
+"""Queues in which nobody has a right but who is at home, or has a certificate: a transactional one,
+and one that is not."""
 BAIT, PLAIN = r"private$\bait", r"private$\plain"
 """Plain hosts may send there: transactional messages, and others."""
 SECRET = r"DIRECT=OS:EPSILON\private$\secret"
@@ -96,7 +98,7 @@ class Honest:
         if name in OPEN:
             text += (
                 f'metrics_listen = "127.0.0.1:{self.metrics[name]}"\n'
-                f'plain_peers = ["{HOST}={guid_text(HOST_GUID)}", "{LODGER}"]\n'
+                f'plain_peers = ["{HOST}={guid_text(HOST_GUID)}", "{LODGER}", "{STRAY}"]\n'
             )
         return text
 
@@ -122,6 +124,7 @@ class Honest:
                 qm.create_queue(FIRST, transactional=True)
                 qm.send(FIRST, KNOWN, transactional=True)
                 qm.create_queue(SEALED, transactional=True)
+                qm.create_queue(CLOSED, transactional=False)
                 qm.create_queue(BAIT, transactional=True)
                 qm.create_queue(PLAIN, transactional=False)
                 for address in (HOST, LODGER):

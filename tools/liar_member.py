@@ -18,10 +18,10 @@ from typing import Any, ClassVar
 
 from cryptography import x509
 
-from liar_honest import SEALED, SECRET, SECRETS, now_s
+from liar_honest import CLOSED, SEALED, SECRET, SECRETS, connected, now_s
 from liar_lies import ENDS
 from liar_rogue import Believed, Lie, Rogue, believed
-from liar_talk import CUT_S, Heard, talk
+from liar_talk import CUT_S, ENTITY, Heard, said_to, status_in, talk
 from onceq.embedded import data_directory, trusting
 from onceq.errors import AccessDenied, ManagerAway
 from onceq.model.identity import guid_bytes, guid_text
@@ -243,18 +243,16 @@ class Member(Rogue):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         context.load_cert_chain(self._outcast.files.certificate, self._outcast.files.key)
-        path = "/msmq/" + SEALED.replace("\\", "/")
+        path = "/msmq/" + CLOSED.replace("\\", "/")
+        port = self.honest.http["BETA"]
+        entity = ENTITY.format(url=f"https://beta:{port}{path}")
         request = (
-            f"POST {path} HTTP/1.1\r\nHost: beta:{self.honest.http['BETA']}\r\n"
-            'Content-Type: text/xml\r\nSOAPAction: "MSMQMessage"\r\nContent-Length: 3\r\n\r\nlie'
+            f"POST {path} HTTP/1.1\r\nHost: beta:{port}\r\nContent-Type: text/xml\r\n"
+            f'SOAPAction: "MSMQMessage"\r\nContent-Length: {len(entity)}\r\n\r\n{entity}'
         )
-        plain = socket.create_connection(("127.0.0.1", self.honest.http["BETA"]), timeout=2.0)
-        said = b""
-        with context.wrap_socket(plain) as line, contextlib.suppress(OSError):
-            line.sendall(request.encode())
-            while data := line.recv(1 << 16):
-                said += data
-        believed(b"200 OK" in said, "a post of OUTCAST was taken")
+        with connected(port) as plain, context.wrap_socket(plain) as line:
+            said = said_to(line, request.encode())
+        believed(status_in(said) == 200, "a post of OUTCAST was taken")
         return True
 
     def _renews_when_removed(self) -> bool:

@@ -20,22 +20,13 @@ from urllib.parse import quote, urlsplit
 from tests.browser import NoBrowser, chromium
 from tests.daemon.console_browser import FLAGS
 
-from liar_honest import SEALED, SECRET, connected
+from liar_honest import CLOSED, SECRET, connected
 from liar_rogue import Lie, Rogue, believed
-from liar_talk import said_to, status_in
+from liar_talk import ENTITY, said_to, status_in
 
 EVIL: Final = "https://evil.example"
-PATH: Final = "/msmq/" + SEALED.replace("\\", "/")
+PATH: Final = "/msmq/" + CLOSED.replace("\\", "/")
 TOKEN: Final = "a-token-of-forty-characters-for-the-liars"
-ENTITY: Final = (
-    '<se:Envelope xmlns:se="http://schemas.xmlsoap.org/soap/envelope/"'
-    ' xmlns="http://schemas.xmlsoap.org/srmp/"><se:Header>'
-    '<path xmlns="http://schemas.xmlsoap.org/rp/" se:mustUnderstand="1">'
-    "<action>MSMQ:lie</action><to>{url}</to>"
-    "<id>uuid:1@00000000-0000-0000-0000-000000000000</id></path>"
-    '<properties se:mustUnderstand="1"><expiresAt>20380119T031407</expiresAt>'
-    "<sentAt>20260101T000000</sentAt></properties></se:Header><se:Body></se:Body></se:Envelope>"
-)
 XML: Final = {"Content-Type": "text/xml", "SOAPAction": '"MSMQMessage"'}
 MARKS: Final = {"Origin": EVIL, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
 POSTS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -146,8 +137,8 @@ class WebPages(Rogue):
         def lie() -> bool:
             answer = self._to_door("POST", fields, ENTITY.format(url=self._url()).encode())
             believed(status_in(answer) == 200, "it was taken")
-            there = self._beta.queue(SEALED).messages
-            believed(there, f"{there} messages are in {SEALED}")
+            there = self._beta.queue(CLOSED).messages
+            believed(there, f"{there} messages are in {CLOSED}")
             return status_in(answer) in (400, 403, 415)
 
         return lie
@@ -159,7 +150,7 @@ class WebPages(Rogue):
         }  # fmt: skip
         answer = self._to_door("OPTIONS", asks, b"")
         believed(b"access-control" in answer.lower(), "a page may send what it wants")
-        return status_in(answer) == 405
+        return status_in(answer) in (400, 405)
 
     # ---- those who watch, and the console -------------------------------------------------------
 
@@ -241,7 +232,7 @@ class WebPages(Rogue):
         self.tally.tried[name] += 1
         self.tally.refused[name] += said == SEEN
         believed(said != SEEN, f"a page in a real browser tells: {said}")
-        believed(self._beta.queue(SEALED).messages, "a page in a real browser has posted")
+        believed(self._beta.queue(CLOSED).messages, "a page in a real browser has posted")
         believed(
             self._alpha.outgoing_queue(SECRET).paused_since, "a page has pressed a button"
         )  # fmt: skip

@@ -19,6 +19,7 @@ from liar_honest import (
     SEALED,
     SECRET,
     SECRETS,
+    STRAY,
     now_s,
 )
 from liar_lies import ENDS, ORDER_QUEUE
@@ -65,6 +66,11 @@ class PlainHost(Rogue):
         return {
             "claims a member's GUID": lambda: self._claims(HOST),
             "claims a member's GUID, unlisted": lambda: self._claims(LODGER),
+            **(
+                {"claims a member's GUID first": lambda: self._claims(STRAY)}
+                if self.honest.tls
+                else {}
+            ),
             "claims another host's GUID": lambda: self._is_cut("BETA", LODGER, HOST_GUID),
             "becomes another queue manager": lambda: self._is_cut(
                 "ALPHA", LODGER, b"host" + self.rng.randbytes(12)

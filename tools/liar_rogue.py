@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from liar_honest import Honest
+from onceq.errors import OnceqError
 
 Lie = Callable[[], bool]
 """Tells one lie; returns whether it was refused (else it was allowed, as it may be), or raises
@@ -109,7 +110,7 @@ class Rogue(threading.Thread):
             ]
         try:
             self.judge()
-        except Believed as what:
+        except (Believed, OnceqError) as what:
             self.failures.append(f"{self.kind}: {what}")
 
     def _tell_all(self, table: Mapping[str, Lie]) -> None:

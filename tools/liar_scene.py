@@ -101,12 +101,14 @@ class Scene:
     """The honest, the liars, and what is under way between them."""
 
     def __init__(
-        self, folder: Path, seed: int, *, pin: bool, tls: bool, look_s_max: float = LOOK_S_MAX
-    ) -> None:
+        self, folder: Path, seed: int, *, pin: bool, tls: bool, look_s_max: float = LOOK_S_MAX,
+        only: Sequence[type[Rogue]] = (),
+    ) -> None:  # fmt: skip
         """Args:
         look_s_max: Longest time that a look of an administrator may take.
+        only: Those who lie, if not everybody shall.
         """
-        self.look_s_max = look_s_max
+        self.look_s_max, self.only = look_s_max, only
         self.outcome = Outcome()
         self.pin, self.seed, self.tls = pin, seed, tls
         self.honest = Honest(folder, pin=pin, tls=tls)
@@ -147,9 +149,10 @@ class Scene:
             with delta:
                 delta.create_queue(flows["delta"].queue, transactional=True)
             self.before = {name: memory_of(node.pid) for name, node in honest.nodes.items()}
-            self.liars = [Liar(honest, self.seed * LIARS + n) for n in range(LIARS)]
-            self.stranger = Stranger(honest, self.seed) if self.tls else None
-            kinds = (*ROGUES, *(MEMBERS if self.tls else ()))
+            if not self.only:
+                self.liars = [Liar(honest, self.seed * LIARS + n) for n in range(LIARS)]
+                self.stranger = Stranger(honest, self.seed) if self.tls else None
+            kinds = self.only or (*ROGUES, *(MEMBERS if self.tls else ()))
             self.rogues = [kind(honest, self.seed) for kind in kinds]
             impostor = Impostor(
                 honest.ports["DELTA"], honest.guids["ALPHA"], self.seed,
@@ -162,7 +165,9 @@ class Scene:
     def _among(self, takeovers: Takeovers, alpha: Any, beta: Any, seconds: float) -> None:
         speakers = [*self.liars, *([self.stranger] if self.stranger is not None else [])]
         looks = Looks(*(str(self.honest.nodes[name].path) for name in OPEN))
-        threads: list[Liar | Takeovers | Rogue] = [*speakers, takeovers, *self.rogues]
+        threads: list[Liar | Takeovers | Rogue] = [*speakers, *self.rogues]
+        if not self.only:
+            threads.append(takeovers)
         self._send(alpha)
         self._learn(alpha, speakers)
         for thread in threads:
@@ -186,8 +191,8 @@ class Scene:
         for rogue in self.rogues:
             rogue.judged()
             outcome.tallies.append(rogue.tally)
-        outcome.kinds = len(self.liars[0].kinds())
         for liar in self.liars:
+            outcome.kinds = len(liar.kinds())
             outcome.lies += liar.told
             outcome.answered += liar.answered
         if self.stranger is not None:
@@ -200,10 +205,12 @@ class Scene:
 
     def _everything(self, takeovers: Takeovers) -> bool:
         """Whether every lie was told, and DELTA's place was taken."""
+        if not all(rogue.all_told for rogue in self.rogues):
+            return False
+        if self.only:
+            return True
         told = set().union(*(liar.told for liar in self.liars))
         if takeovers.done < 1 + self.tls or len(told) < len(self.liars[0].kinds()):
-            return False
-        if not all(rogue.all_told for rogue in self.rogues):
             return False
         return self.stranger is None or len(self.stranger.told) == len(self.stranger.pairs())
 
@@ -283,8 +290,9 @@ class Scene:
         )
         told = (outcome.lies + outcome.strangers).total()
         told += sum(tally.tried.total() for tally in outcome.tallies)
-        taken = bool(outcome.takeovers)
-        outcome.figures.append(judge_log(honest, liars, told, wrong, taken=taken))
+        if not self.only:
+            taken = bool(outcome.takeovers)
+            outcome.figures.append(judge_log(honest, liars, told, wrong, taken=taken))
         outcome.figures.append(judge_trails(honest, wrong))
         received = {flow.queue for flow in self.flows.values()}
         outcome.figures.append(judge_queues(honest, received | FOR_LIARS, wrong))

@@ -14,6 +14,16 @@ from onceq.wire.mqqb.session import Arrived, Session
 TALK_S = 0.2
 CUT_S = 15.0
 """How long somebody waits for the end of a session that must be cut off."""
+ENTITY = (
+    '<se:Envelope xmlns:se="http://schemas.xmlsoap.org/soap/envelope/"'
+    ' xmlns="http://schemas.xmlsoap.org/srmp/"><se:Header>'
+    '<path xmlns="http://schemas.xmlsoap.org/rp/" se:mustUnderstand="1">'
+    "<action>MSMQ:lie</action><to>{url}</to>"
+    "<id>uuid:1@00000000-0000-0000-0000-000000000000</id></path>"
+    '<properties se:mustUnderstand="1"><expiresAt>20380119T031407</expiresAt>'
+    "<sentAt>20260101T000000</sentAt></properties></se:Header><se:Body></se:Body></se:Envelope>"
+)
+"""A message to a URL, as a queue manager posts one."""
 STATUS_BYTES = slice(9, 12)
 """Of the answer of an HTTP server."""
 

@@ -4,9 +4,9 @@ An ``ApiConnection`` knows bytes and frames, not sockets. An application that as
 is answered, or does not read its answers, is read no further (back-pressure), and its receives
 wait no longer but begin anew when it reads again: neither what it has asked nor what it is to be
 told gathers here without a bound; and room for messages is asked for before they are fetched,
-from a budget of all applications (``answers.py``). One that is lost takes its open transactions
-with it. Any malformed frame ends the connection; what came whole before it stands, and nothing of
-it has happened.
+from a budget of all applications (``answers.py``). A look is answered before more is taken on:
+others come in between. One that is lost takes its open transactions with it. Any malformed frame
+ends the connection; what came whole before it stands, and nothing of it has happened.
 
 Upholds: I17 (a lost client's transactions abort), I24 (bounded memory).
 """
@@ -50,7 +50,7 @@ from onceq.wire.app import answers, frames
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 from onceq.wire.app.reading import read
 
-_HELLO, _PROVE = int(Code.HELLO), int(Code.PROVE)
+_HELLO, _LOOK, _PROVE = int(Code.HELLO), int(Code.LOOK), int(Code.PROVE)
 _RECEIVES: Final = frozenset((int(Code.RECEIVE), int(Code.FETCH)))
 _SENDS: Final = frozenset(map(int, (Code.SEND, Code.COMMIT, Code.PREPARE, Code.PROMISE)))
 _QUIET: Final = frozenset(
@@ -151,8 +151,7 @@ class ApiConnection:
         self._parked: list[int] = []
         """And of these, the ones that the engine has let go."""
         self._pending: deque[tuple[int, int, memoryview, memoryview]] = deque()
-        self._starved = False
-        self._blocked = False
+        self._starved = self._blocked = self._looking = False
         self._gone = False
         self._stopping = False
         self.full = False
@@ -176,7 +175,7 @@ class ApiConnection:
         try:
             while self._parked and not (self._starved or self._blocked):
                 self._resume(self._parked.pop())
-            while self._pending and not (self._starved or self._blocked):
+            while self._pending and not (self._starved or self._blocked or self._looking):
                 self._request(*self._pending.popleft())
         except OnceqError as error:
             self._refuse(error)
@@ -220,6 +219,7 @@ class ApiConnection:
             return
         if isinstance(item, Receive) and item.wait_until_us:
             self._waits[request] = item
+        self._looking = code == _LOOK
         self._engine.submit(item)
 
     def _admit(self, request: int, item: Request) -> None:
@@ -366,12 +366,15 @@ class ApiConnection:
             self._engine.answers.built(self, request, size, self._now_us())
         if not self._gone:
             self._transport.writelines(answers.encode(request, code, result))
-            self._throttle()
+            looked = code == _LOOK and self._looking
+            self._looking &= not looked
+            (self._work if looked else self._throttle)()
 
     def _throttle(self) -> None:
         full = (
             self._blocked
             or self._starved
+            or (self._looking and bool(self._pending))
             or self._bytes > CLIENT_UNANSWERED_BYTES_MAX
             or len(self._asked) - self._receives > CLIENT_UNANSWERED_MAX
         )

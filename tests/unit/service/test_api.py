@@ -300,12 +300,12 @@ def test_nothing_comes_before_the_hello_and_it_comes_once() -> None:
 
 def test_answers_find_their_requests_in_any_order() -> None:
     talk = Talk()
-    talk.ask(2, requests.Look("status"))
     talk.ask(3, requests.PurgeQueue("q"))
     talk.ask(4, requests.Send(0, []))
     talk.ask(5, requests.OpenQueue("q", requests.Access.RECEIVE))
+    talk.ask(2, requests.Look("status"))
     assert [type(item).__name__ for item in talk.engine.items] == [
-        "Look", "PurgeQueue", "Send", "OpenQueue"]  # fmt: skip
+        "PurgeQueue", "Send", "OpenQueue", "Look"]  # fmt: skip
     talk.engine.answer(3, 17)
     talk.engine.answer(2, QueueNotFound("none"))
     talk.engine.answer(5, Opened(4, True, None, places=(7, 9)))
@@ -342,7 +342,7 @@ def test_a_wrong_request_is_answered_and_the_connection_goes_on() -> None:
 
 def test_a_number_in_use_or_zero_ends_the_connection() -> None:
     talk = Talk()
-    talk.ask(2, requests.Look("status"))
+    talk.ask(2, requests.PurgeQueue("q"))
     talk.ask(2, requests.Look("status"))
     assert talk.refused() == "malformed-packet"
     assert len(talk.engine.items) == 1
@@ -394,7 +394,7 @@ def test_many_unanswered_requests_stop_the_reading(monkeypatch: pytest.MonkeyPat
     talk = Talk()
     for request in range(2, 6):
         assert not talk.full()
-        talk.ask(request, requests.Look("status"))
+        talk.ask(request, requests.PurgeQueue("q"))
     assert talk.full()
     talk.engine.answer(4, 0)
     assert not talk.full()
