@@ -20,6 +20,7 @@ import docs_endings
 import docs_matrix
 import docs_metrics
 import docs_rules
+import docs_security
 import docs_simulator
 import docs_states
 import pictures
@@ -136,6 +137,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "simulator.md": lambda: docs_simulator.page(NOTE),
     "states.md": lambda: docs_states.page(NOTE),
+    "security-tests.md": lambda: docs_security.page(NOTE),
     "who-may-do-what.md": lambda: docs_matrix.page(NOTE),
 }
 

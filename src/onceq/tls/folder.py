@@ -74,13 +74,7 @@ def files_in(path: str) -> Files | None:
     Raises:
         ConfigurationError, AccessDenied: They cannot be used; they are named.
     """
-    name = os.path.join(path, CONFIGURATION_FILE)
-    values: dict[str, object] = {}
-    if there(name):
-        try:
-            values = tomllib.loads(read(name).decode())
-        except ValueError as error:
-            raise ConfigurationError(f"{name} is not TOML: {error}") from None
+    values = configured(path)
     certificate, key, authorities, minimum = (
         str(values.get(f"tls_{what}", ""))
         for what in ("certificate", "key", "authorities", "minimum")
@@ -88,6 +82,21 @@ def files_in(path: str) -> Files | None:
     return files_of(
         path, certificate=certificate, key=key, authorities=authorities, minimum=minimum
     )
+
+
+def configured(path: str) -> dict[str, object]:
+    """What ``onceq.toml`` of a directory says, unchecked; nothing if it is not there.
+
+    Raises:
+        ConfigurationError, AccessDenied: It cannot be read.
+    """
+    name = os.path.join(path, CONFIGURATION_FILE)
+    if not there(name):
+        return {}
+    try:
+        return tomllib.loads(read(name).decode())
+    except ValueError as error:
+        raise ConfigurationError(f"{name} is not TOML: {error}") from None
 
 
 def write(name: str, data: bytes) -> None:

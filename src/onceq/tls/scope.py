@@ -55,6 +55,10 @@ class Scope:
         names = tuple(name.casefold() for name in found["name"])
         return cls(frozenset(found["peer"]), names, tuple(found["certificate"]))
 
+    def speaks_for(self, guid: bytes) -> bool:
+        """Whether a certificate may be for a queue manager at all."""
+        return bool({ANY, guid_text(guid)} & self.peers)
+
     def why_not(self, certificate: Mapping[str, Any]) -> str:
         """Why a certificate is outside; "": it is within.
 
@@ -64,7 +68,7 @@ class Scope:
         guid, name = guid_of(certificate), name_of(certificate)
         if guid == NO_GUID:
             return "" if _within(name, self.certificates) else f"the application {name!r}"
-        if not {ANY, guid_text(guid)} & self.peers:
+        if not self.speaks_for(guid):
             return f"queue manager {guid_text(guid)}"
         said = certificate.get("subjectAltName", ())
         hosts = [value for kind, value in said if kind in _HOSTS]

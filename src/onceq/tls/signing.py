@@ -25,6 +25,7 @@ from onceq.tls import authority, folder
 from onceq.tls.contexts import Files
 from onceq.tls.identity import urn_of
 from onceq.tls.removed import HERE, TOLD, Removal, read_removed, removal_of
+from onceq.tls.scope import Scope, scopes
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -46,11 +47,13 @@ class Believed:
         authorities: Certificates, PEM, of authorities.
         removed: Members that were removed, by GUID: what authorities have signed for them before
             does not count.
+        scopes: What authorities may speak for, by fingerprint; the others speak for all.
     """
 
     known: bytes = b""
     authorities: bytes = b""
     removed: Mapping[str, Removal] = field(default_factory=dict)
+    scopes: Mapping[str, Scope] = field(default_factory=dict)
 
 
 class Signer:
@@ -107,7 +110,11 @@ def believed_in(path: str) -> Believed:
     if files is None:
         return Believed()
     removed = read_removed(folder.folder_of(path), HERE, TOLD)
-    return Believed(folder.read(files.certificate), folder.read(files.authorities), removed)
+    try:
+        limits = scopes(folder.configured(path).get("authorities", {}))
+    except ValueError as error:
+        raise ConfigurationError(f"[authorities] of {path}: {error}") from None
+    return Believed(folder.read(files.certificate), folder.read(files.authorities), removed, limits)
 
 
 def verify(signature: bytes, data: bytes, guid: bytes, made_s: int, believed: Believed) -> str:
@@ -146,7 +153,7 @@ def verify(signature: bytes, data: bytes, guid: bytes, made_s: int, believed: Be
             f"{guid_text(guid)}"
         )
     if not _knows(believed.known, key, guid):
-        _believe(chain, made_s, believed.authorities)
+        _believe(chain, made_s, _anchors(believed, guid))
         # When it was made is what it says itself: a key that is out signs for any time before.
         begins_s = int(chain[0].not_valid_before_utc.timestamp())
         removal = removal_of(believed.removed, guid, begins_s)
@@ -155,11 +162,26 @@ def verify(signature: bytes, data: bytes, guid: bytes, made_s: int, believed: Be
     return chain[0].fingerprint(hashes.SHA256()).hex()
 
 
-def _believe(chain: Sequence[x509.Certificate], made_s: int, authorities: bytes) -> None:
+def _anchors(believed: Believed, guid: bytes) -> list[x509.Certificate]:
+    """The authorities that may speak for a queue manager."""
+    from cryptography.hazmat.primitives import hashes
+
+    if not believed.authorities:
+        return []
+    found = []
+    for one in _certificates(believed.authorities, "the file of authorities"):
+        scope = believed.scopes.get(one.fingerprint(hashes.SHA256()).hex())
+        if scope is None or scope.speaks_for(guid):
+            found.append(one)
+    return found
+
+
+def _believe(
+    chain: Sequence[x509.Certificate], made_s: int, anchors: list[x509.Certificate]
+) -> None:
     """Raise AccessDenied unless one of these authorities had signed for the first of a chain."""
     from cryptography.x509 import verification
 
-    anchors = _certificates(authorities, "the file of authorities") if authorities else []
     if not anchors:
         raise AccessDenied("it was signed with a key that is not known here")
     policies = verification.ExtensionPolicy

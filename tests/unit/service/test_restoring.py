@@ -376,6 +376,31 @@ def test_the_backup_of_a_removed_member_is_put_back_only_by_who_says_so(place: P
     assert done.signed_by
 
 
+def test_an_older_backup_is_put_back_as_a_newer_one_is(place: Place) -> None:
+    """A signature says who has made it, and not that there is no newer one."""
+    with onceq.open(str(place.target)) as qm:
+        qm.send(Q, b"what came later", transactional=True)
+        assert qm.backup(str(place.root / "newer")).signed_by
+    assert place.restore().signed_by
+    with onceq.open(str(place.target)) as qm:
+        assert [one.body for one in qm.peek_many(Q)] == [b"what was there"]
+
+
+def test_a_restore_brings_the_rights_and_tokens_of_its_time(place: Place) -> None:
+    who, older = "account:games", place.root / "older"
+    with onceq.open(str(place.target)) as qm:
+        qm.create_token("billing")
+        qm.grant(who, "send", Q)
+        qm.backup(str(older))
+        qm.revoke_token("billing")
+        qm.revoke(who, "send", Q)
+        assert (qm.tokens(), [one.who for one in qm.rights() if one.who == who]) == ([], [])
+    onceq.restore(str(older), str(place.target), replace=True)
+    with onceq.open(str(place.target)) as qm:
+        assert [one.name for one in qm.tokens()] == ["billing"]
+        assert [one.rights for one in qm.rights() if one.who == who] == [("send",)]
+
+
 def test_where_nothing_tells_by_whom_it_was_signed_the_ways_out_are_named(place: Place) -> None:
     new = place.root / "new"
     with pytest.raises(UntrustedBackup, match=r"has no identity .*--trust FILE.*--unsigned"):

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from onceq.errors import AccessDenied, ConfigurationError
+from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import guid_text
 from onceq.model.time import DAY_S
 from onceq.tls import authority, folder
@@ -99,6 +100,28 @@ def test_a_member_that_was_removed_signs_nothing_any_more(tmp_path: Path) -> Non
     put_removed(str(here / folder.FOLDER), HERE, {removal.id: removal})
     again = Signer(one.identity(tmp_path / "again", ALPHA, ago_s=-DAY_S)).sign(DATA)
     assert verify(again, DATA, ALPHA, one.now_s + DAY_S, believed_in(str(here)))
+
+
+def test_a_partners_authority_signs_for_its_own_alone(tmp_path: Path) -> None:
+    """As it speaks in handshakes: by its line in ``[authorities]``."""
+    partner, here = Authority("PARTNER"), tmp_path / "here"
+    own = Authority()
+    own.identity(here, BETA, trusts=own.certificate + partner.certificate)
+    signature = Signer(partner.identity(tmp_path / "alpha", ALPHA)).sign(DATA)
+    line = authority.fingerprint(partner.certificate).hex()
+    for guid, counts in ((ALPHA, True), (BETA, False)):
+        (here / CONFIGURATION_FILE).write_text(
+            f'[authorities]\n"{line}" = ["peer:{guid_text(guid)}", "name:*"]\n'
+        )
+        believed = believed_in(str(here))
+        if counts:
+            assert verify(signature, DATA, ALPHA, partner.now_s, believed)
+        else:
+            with pytest.raises(AccessDenied, match="no authority that is believed here"):
+                verify(signature, DATA, ALPHA, partner.now_s, believed)
+    (here / CONFIGURATION_FILE).write_text("[authorities]\nx = 1\n")
+    with pytest.raises(ConfigurationError, match=r"\[authorities\]"):
+        believed_in(str(here))
 
 
 def test_another_member_does_not_sign_for_it(tmp_path: Path) -> None:
