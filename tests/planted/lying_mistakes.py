@@ -40,9 +40,11 @@ def _lied(plant: Plant, *expected: str, first: int = 0) -> Mistake:
 LYING_MISTAKES: dict[str, Mistake] = {
     "a plain host may say any GUID": _lied(
         edited(identification, "    if proven:\n", "    if False:\n"),
+        "I3", "I13",
     ),
     "a member may say any GUID": _lied(
         edited(identification, "        if guid == who.guid:\n", "        if True:\n"),
+        "I3", "I13",
     ),
     "a member answers for any name": _lied(
         edited(identification,
@@ -70,7 +72,7 @@ LYING_MISTAKES: dict[str, Mistake] = {
         edited(arrival, '    reason = "" if own and not elsewhere else _unwelcome(step, peer, run, '
                         "own=own)\n",
                '    reason = ""\n'),
-        "I3",
+        "I3", "I9", "I12",
     ),
     "a member that was removed comes in again": _lied(
         edited(standing, "        if removal is not None:\n", "        if False:\n"),
@@ -81,12 +83,9 @@ LYING_MISTAKES: dict[str, Mistake] = {
     "answers about doubts count from anybody": _lied(
         edited(trust, "        return guid in doubt.given and not peer.http\n",
                "        return True\n"),
+        "I11", "I12", "I13", "I14",
     ),
     "an act goes on from the beginning of the trail": _lied(
         edited(acts, "since, trail.head or BEGIN\n", "since, BEGIN\n"),
-    ),
-    "the end of a trail is told before it stands there": _lied(
-        edited(acts, "        )\n    )  # fmt: skip\n",
-               "        ), forced=False\n    )  # fmt: skip\n"),
     ),
 }  # fmt: skip

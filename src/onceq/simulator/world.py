@@ -174,7 +174,7 @@ class World:
     def _make_node(self) -> Node:
         node = Node(self.kernel, len(self.nodes), self._around)
         node.on_down.append(lambda: self.ledger.crashed(node))
-        if self.named:
+        if self.permissions.active:
             node.on_up.append(lambda: self.trails.look(node))
         return node
 
@@ -254,7 +254,7 @@ class World:
             if len(node.engine.manager.state.damages):
                 self.kernel.marks[marks.SET_ASIDE] += 1
             node.recovery.in_the_end(node.engine.manager)
-            if self.named:
+            if self.permissions.active:
                 self.trails.look(node)
             self.lives.in_the_end(node, node.engine.manager)
             self.siblings.noticed(node, node.engine.manager)
@@ -313,7 +313,7 @@ class World:
             apps.append(holder)
         if self.named:
             giver = App(node, self.kernel.options.think_us, self.subjects.give)
-            giver.actor = OPERATOR
+            giver.actor = OPERATOR if self.permissions.active else None
             giver.start(0)
             apps.append(giver)
         if self.pausing.active:

@@ -45,7 +45,8 @@ STRICT: Final = 0.5
 """Of these: managers prove to each other who they are."""
 NAMES: Final = {"alice": ActorKind.ACCOUNT, "bob": ActorKind.CERTIFICATE}
 OPERATOR: Final = Actor(ActorKind.ACCOUNT, "operator", free=True)
-"""Who gives rights: what this one does stands in the trail (``judge/trails.py``)."""
+"""Who gives rights where managers prove who they are: it stands in the trail
+(``judge/trails.py``)."""
 RIGHTS: Final = {"send": ("send",), "receive": ("receive",), "peek-body": ("peek-body", "receive")}
 """What is granted, and what each of them follows from."""
 
