@@ -209,10 +209,8 @@ class SignIn:
             pairs = []
         said = dict(pairs)
         state = said.get("state", "")
-        if (
-            len(said) != len(pairs)
-            or not attempt.cookie
-            or not hmac.compare_digest(state.encode(), attempt.state.encode())
+        if len(said) != len(pairs) or not hmac.compare_digest(
+            state.encode(), attempt.state.encode()
         ):
             raise NotSignedIn(403, "This sign-in was not begun in this browser.", _AGAIN)
         if attempt.until < self._desk.monotonic():
