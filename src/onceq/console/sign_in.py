@@ -166,7 +166,9 @@ class SignIn:
             self._desk.cookie, cookie, max_age=self._people.session_s, path="/", httponly=True,
             samesite="strict", secure=self._desk.secure,
         )  # fmt: skip
-        self._drop_attempt(answer)
+        answer.delete_cookie(
+            self._cookie, path="/", httponly=True, samesite="lax", secure=self._desk.secure
+        )
         return answer
 
     async def _person(self, attempt: Attempt, query: str) -> Person:
@@ -238,14 +240,9 @@ class SignIn:
         )  # fmt: skip
 
     def _refused(self, refused: NotSignedIn) -> Response:
-        answer = self._page("refused.html", refused.status, text=refused.text, cure=refused.cure,
-                            begin=BEGIN)  # fmt: skip
-        self._drop_attempt(answer)
-        return answer
-
-    def _drop_attempt(self, answer: Response) -> None:
-        answer.delete_cookie(
-            self._cookie, path="/", httponly=True, samesite="lax", secure=self._desk.secure
+        # The attempt stays: a link of somebody else's ends none that this browser has begun.
+        return self._page(
+            "refused.html", refused.status, text=refused.text, cure=refused.cure, begin=BEGIN
         )
 
     def _page(self, template: str, status: int, **values: Any) -> Response:
