@@ -27,6 +27,8 @@ BUILDERS = (
 """What builds the project and packages without a wheel, and what that needs itself."""
 CONTAINER_EXTRAS = ("speed", "http", "tls", "metrics", "console")
 """As the Containerfile installs them."""
+NOT_HERE = ("--no-emit-package", "onceq", "--no-emit-package", "httpx2-jsfetch")
+"""What a lock leaves out: the project itself, and what is for a Python inside of a browser."""
 PYTHON = "3.11.5"
 """The oldest Python for which all of the tools have a version."""
 
@@ -48,7 +50,7 @@ def compile_lock(lock: Path, extras: tuple[str, ...], more: list[str]) -> None:
     """Resolve extras of the project into a lock file; raises CalledProcessError."""
     command = [
         "uv", "pip", "compile", "--quiet", "--universal", "--python-version", PYTHON,
-        "--generate-hashes", "--no-annotate", "--no-header", "--no-emit-package", "onceq",
+        "--generate-hashes", "--no-annotate", "--no-header", *NOT_HERE,
         "--output-file", str(lock), *more, str(ROOT / "pyproject.toml"),
     ]  # fmt: skip
     for extra in extras:

@@ -171,7 +171,8 @@ def _address(path: str, url: str) -> str:
     found = urlsplit(_checked(path, "address", url))
     if found.path not in ("", "/") or found.query:
         raise ConfigurationError(f"{path}: address has no path: the console is the whole of it")
-    return f"{found.scheme}://{found.netloc.casefold()}"
+    usual = {"https": ":443", "http": ":80"}[found.scheme]  # browsers leave it out
+    return f"{found.scheme}://{found.netloc.casefold().removesuffix(usual)}"
 
 
 def _session_s(path: str, table: Mapping[str, Any]) -> int:

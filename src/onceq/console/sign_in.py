@@ -166,7 +166,9 @@ class SignIn:
             self._desk.cookie, cookie, max_age=self._people.session_s, path="/", httponly=True,
             samesite="strict", secure=self._desk.secure,
         )  # fmt: skip
-        self._drop_attempt(answer)
+        answer.delete_cookie(
+            self._cookie, path="/", httponly=True, samesite="lax", secure=self._desk.secure
+        )
         return answer
 
     async def _person(self, attempt: Attempt, query: str) -> Person:
@@ -209,10 +211,8 @@ class SignIn:
             pairs = []
         said = dict(pairs)
         state = said.get("state", "")
-        if (
-            len(said) != len(pairs)
-            or not attempt.cookie
-            or not hmac.compare_digest(state.encode(), attempt.state.encode())
+        if len(said) != len(pairs) or not hmac.compare_digest(
+            state.encode(), attempt.state.encode()
         ):
             raise NotSignedIn(403, "This sign-in was not begun in this browser.", _AGAIN)
         if attempt.until < self._desk.monotonic():
@@ -240,14 +240,9 @@ class SignIn:
         )  # fmt: skip
 
     def _refused(self, refused: NotSignedIn) -> Response:
-        answer = self._page("refused.html", refused.status, text=refused.text, cure=refused.cure,
-                            begin=BEGIN)  # fmt: skip
-        self._drop_attempt(answer)
-        return answer
-
-    def _drop_attempt(self, answer: Response) -> None:
-        answer.delete_cookie(
-            self._cookie, path="/", httponly=True, samesite="lax", secure=self._desk.secure
+        # The attempt stays: a link of somebody else's ends none that this browser has begun.
+        return self._page(
+            "refused.html", refused.status, text=refused.text, cure=refused.cure, begin=BEGIN
         )
 
     def _page(self, template: str, status: int, **values: Any) -> Response:

@@ -55,6 +55,16 @@ def test_what_it_says(folder: Path) -> None:
     assert "s3cret" not in repr(people)
 
 
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [("https://q.example:443", "q.example"), ("https://q.example:80", "q.example:80"),
+     ("http://127.0.0.1:80/", "127.0.0.1"), ("http://[::1]:8181", "[::1]:8181")],
+)  # fmt: skip
+def test_a_port_that_browsers_leave_out_is_left_out(folder: Path, address: str, name: str) -> None:
+    people = said(folder, GOOD.replace("https://Queues.example.net:8443/", address))
+    assert people.names == (name,)
+
+
 def test_little_is_needed(folder: Path) -> None:
     people = said(
         folder, '[openid]\nissuer = "http://127.0.0.1:1"\nclient_id = "x"\n[groups]\ng = "a.token"'

@@ -277,6 +277,7 @@ def test_a_description_that_lies_is_not_believed(
     refused(browser.get(BEGIN), why, 503)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/jwks", "/token"])
 def test_a_provider_that_goes_on_and_on_is_not_waited_for(
     house: House, browser: TestClient, path: str, monkeypatch: pytest.MonkeyPatch

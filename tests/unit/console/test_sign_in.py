@@ -173,10 +173,11 @@ def test_a_link_of_somebody_else_signs_nobody_in(house: House) -> None:
     with house.browser() as attacker, house.browser() as victim:
         link = begun(attacker)
         refused(victim.get(link), "not begun in this browser")
-        begun(victim)
+        own = begun(victim)
         refused(victim.get(link), "not begun in this browser")
         assert house.openid.asked["/token"] == 0
         assert not is_in(victim)
+        assert victim.get(own).status_code == 200, "and it ends no sign-in of the victim's own"
 
 
 def test_an_answer_is_taken_once(house: House, browser: TestClient) -> None:
