@@ -91,6 +91,7 @@ FILES: Final = {
     "daemon/test_kill.py": REST,
     "daemon/test_letters.py": REST,
     "daemon/test_liar.py": REST,
+    "daemon/test_liar_finds.py": REST,
     "daemon/test_reload.py": REST,
     "daemon/test_same_answers.py": REST,
     "daemon/test_shared_rights.py": REST,

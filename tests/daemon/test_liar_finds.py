@@ -27,7 +27,7 @@ Found = tuple[type[Rogue], str, bool, str]
 FINDS: list[Found] = [
     (Member, "any-member-under-any-name", True, "messages for EPSILON"),
     (PlainHost, "proven-once-believed-plainly", True, f"believes that {STRAY} is"),
-    (LocalAccount, "this-computer-posts-at-an-identity", True, "it has posted"),
+    (LocalAccount, "who-shows-nothing-is-this-computer", False, "account:games at "),
     (Tenant, "an-owner-lets-strangers-in", False, "let strangers in"),
     (WebPages, "web-pages-post", False, "it was taken"),
     (BackupWriter, "backup-unsigned-is-taken", True, "it was put back"),

@@ -8,7 +8,7 @@ from onceq.core.peers import trust
 from onceq.core.rights import judge
 from onceq.model import grant_index, identification
 from onceq.model.rights import ActorKind
-from onceq.service import doors, wires
+from onceq.service import api, doors, wires
 from onceq.tls import (
     folder,
     granting,
@@ -81,6 +81,18 @@ PLANTED = (
         "tcp-names-an-account",
         edited(identification, "shown.over is Over.SOCKET and shown.account", "shown.account"),
         "tests/unit/model/test_identification.py::test_no_account_speaks_over_tcp",
+    ),
+    Planted(
+        "who-shows-nothing-is-this-computer",
+        edited(identification, "(Proof.ACCOUNT, actor)\n    return SOMEBODY",
+               "(Proof.ACCOUNT, actor)\n    return ON_THIS_COMPUTER"),
+        "tests/unit/model/test_identification.py::test_no_account_speaks_over_tcp",
+    ),
+    Planted(
+        "looks-of-one-hold-up-all",
+        edited(api, "        self._looking = code == _LOOK\n", ""),
+        "tests/unit/service/test_api.py"
+        "::test_a_look_waits_for_the_answer_to_the_one_before",
     ),
     Planted(
         "proven-once-believed-plainly",

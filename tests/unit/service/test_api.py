@@ -12,6 +12,7 @@ import pytest
 from onceq.errors import (
     AccessDenied,
     InsufficientResources,
+    InvalidParameter,
     OperationCancelled,
     QueueNotFound,
     ReceiveTimeout,
@@ -25,6 +26,7 @@ from onceq.model.run import Buffer, Run
 from onceq.model.settings import Settings
 from onceq.model.time import Now
 from onceq.model.tokens import Token, Tokens, digest_of, text_of
+from onceq.model.views.pages import Page
 from onceq.packet.batch import Batch
 from onceq.service import api
 from onceq.service.answers import Answers
@@ -39,6 +41,9 @@ from tests.proofs import asks, hello
 
 AT_ONCE = limits.CLIENT_ANSWERS_BYTES_MAX // limits.PACKET_BYTES_MAX
 """Receives of one application that one pump may answer."""
+
+MANY_LOOKS = 3_000
+"""More than may be nested in each other."""
 
 
 class FakeEngine:
@@ -126,6 +131,11 @@ class Talk:
 
     def ask(self, number: int, request: requests.Request) -> None:
         self.api.data_received(b"".join(written(number, request)))
+
+    def ask_all(self, *items: requests.Request) -> None:
+        """All of them in one piece, numbered from 2 on."""
+        pieces = (b"".join(written(number, one)) for number, one in enumerate(items, 2))
+        self.api.data_received(b"".join(pieces))
 
     def frame(self, number: int, code: int, head: object, *data: bytes) -> None:
         self.api.data_received(b"".join(frames.frame(number, code, head, *data)))
@@ -663,3 +673,38 @@ def test_what_is_no_verb_of_a_hold_is_refused() -> None:
     ((_, _, failure),) = talk.transport.sent
     assert failure[0] == "invalid-parameter"
     assert talk.engine.items == []
+
+
+# ---- looks, one after the other (finding S10) ---------------------------------------------------
+
+
+def test_a_look_waits_for_the_answer_to_the_one_before() -> None:
+    talk = Talk()
+    talk.ask_all(*[requests.Look("queues")] * 3, requests.PurgeQueue("q"))
+    for number in (2, 3, 4):
+        assert [item.request for item in talk.engine.items] == list(range(2, number + 1))
+        assert talk.full(), "what was asked behind it waits, and nothing more is read"
+        talk.engine.answer(number, Page())
+    assert [type(item).__name__ for item in talk.engine.items] == ["Look"] * 3 + ["PurgeQueue"]
+    assert not talk.full()
+    assert [number for number, _, _ in talk.transport.sent] == [2, 3, 4]
+
+
+def test_a_look_that_is_alone_delays_nothing() -> None:
+    talk = Talk()
+    talk.ask_all(requests.PurgeQueue("q"), requests.Look("queues"))
+    assert len(talk.engine.items) == 2
+    assert not talk.full()
+    talk.engine.answer(3, InvalidParameter("no"))
+    talk.ask(4, requests.Look("queues"))
+    assert len(talk.engine.items) == 3
+
+
+def test_very_many_are_refused_one_after_the_other() -> None:
+    talk = Talk()
+    wrong = requests.Look("queues", limit=-1)
+    talk.ask_all(requests.Look("queues"), *[wrong] * MANY_LOOKS, requests.Look("queues"))
+    talk.engine.answer(2, Page())
+    failed = [code for _, code, _ in talk.transport.sent if code & FAILED]
+    assert len(failed) == MANY_LOOKS
+    assert [item.request for item in talk.engine.items] == [2, MANY_LOOKS + 3]
