@@ -188,11 +188,13 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "An application tells its token only to one that has proven to know it, in a form"
     " that is good on that connection alone; and takes no socket of an account for a "
-    "queue manager of another one's directory.": (
+    "queue manager of another one's directory, nor a directory of another account "
+    "that nobody has named.": (
         "daemon/test_impostors.py::test_who_takes_the_place_of_a_dead_one_is_told_no_token",
         "daemon/test_impostors.py::test_who_passes_on_what_is_said_does_not_come_in",
         "daemon/test_impostors.py::test_what_was_heard_on_one_connection_is_good_on_no_other",
         "daemon/test_impostors.py::test_a_socket_of_another_account_is_no_queue_manager",
+        "daemon/test_impostors.py::test_a_directory_of_another_account_is_not_taken_by_itself",
         "unit/service/test_tokens.py::test_what_is_kept_lets_nobody_in",
     ),
     "Spark keeps no secret: plans, logs, the event log, checkpoints and errors have "
