@@ -208,6 +208,8 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "daemon/test_answers_go_home.py::test_receipts_of_a_plain_host_go_to_its_own_address",
         "daemon/test_answers_go_home.py::test_a_name_that_leads_to_this_computer_is_judged_when_it_is_connected_to",
         "unit/core/peers/test_homes.py::test_no_answer_goes_to_this_computer_for_who_is_elsewhere",
+        "daemon/test_answers_go_home.py::test_acknowledgments_go_to_the_address_of_their_sender",
+        "daemon/test_answers_go_home.py::test_after_a_restart_acknowledgments_go_home_still",
     ),
     "No web page posts a message: what a browser marks, or sends without asking, is "
     "refused by its head, also on loopback.": (
