@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from os import PathLike, fspath
 
-from onceq.client.address import parse
+from onceq.client.address import meant
 from onceq.client.async_link import AsyncLink
 from onceq.client.credentials import Credentials, Tls
 from onceq.client.handing import in_thread
@@ -47,7 +47,7 @@ __all__ = [
 
 
 async def connect(
-    where: str | PathLike[str] = ".",
+    where: str | PathLike[str] | None = None,
     *,
     timeout: float = 10.0,
     token: str | None = None,
@@ -58,7 +58,7 @@ async def connect(
     shown = Credentials(token=token, token_file=token_file, tls=tls)
 
     async def again() -> AsyncLink:
-        return await AsyncLink.connect(parse(where), timeout, credentials=shown)
+        return await AsyncLink.connect(meant(where), timeout, credentials=shown)
 
     return AsyncQueueManager(await again(), again)
 

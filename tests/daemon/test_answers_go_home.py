@@ -11,6 +11,8 @@ import pytest
 
 import onceq
 from tests.daemon.http_daemon import LOCAL, WAIT_S, HttpDaemon
+from tests.daemon.process import Process
+from tests.matrix.speaker import Answering, Speaker, message
 from tests.servers import free_port
 
 pytestmark = pytest.mark.slow
@@ -109,3 +111,99 @@ def test_a_name_that_leads_to_this_computer_is_judged_when_it_is_connected_to(
         victim.settimeout(0)
         with pytest.raises(BlockingIOError):
             victim.accept()
+
+
+# ---- over MS-MQQB ------------------------------------------------------------------------------
+
+GUID = b"the plain host 1"
+ORDERS = r"OS:ALPHA\private$\q"
+
+
+class Windows:
+    """The plain host: it sends to ALPHA, and listens at its own address."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "alpha"
+        self.home = Answering(GUID, None, address=SENDER, stays=True)
+        self.home.start()
+        with onceq.open(str(self.path), name="ALPHA", create=True) as qm:
+            qm.create_queue(LOCAL)
+            qm.grant(f"address:{SENDER}", ["send"], LOCAL)
+        self.leads(self.home.where)
+        self.alpha = Process(self.path).started()
+        self.numbers = 0
+        self.session = self.begin()
+
+    def leads(self, where: str) -> None:
+        """The name of the host, and its address, lead to a place."""
+        (self.path / "onceq.toml").write_text(
+            f'listen = "127.0.0.1:0"\nplain_peers = ["{SENDER}"]\n'
+            f'[peers]\nWINHOST = "{where}"\n"{SENDER}" = "{self.home.where}"\n'
+            "[settings]\nconnect_retry_s = 0.1\norder_ack_delay_s = 0.02\n"
+        )
+
+    def begin(self) -> Speaker:
+        """A session with ALPHA."""
+        host, _, port = self.alpha.peers_at.rpartition(":")
+        made = Speaker(socket.create_connection((host, int(port)), WAIT_S, (SENDER, 0)), GUID)
+        assert made.opened()
+        return made
+
+    def send(self, admin: str) -> None:
+        """A message that wants to be acknowledged at a queue."""
+        self.numbers += 1
+        packet = message(GUID, ORDERS, message=self.numbers, admin=admin)
+        assert self.session.send(packet, recoverable=True)
+
+    def acknowledged(self) -> None:
+        """Wait until an acknowledgment has come home."""
+        while not self.home.given:
+            with onceq.connect(str(self.path)) as qm:
+                qm.status()
+
+    def close(self) -> None:
+        self.session.close()
+        self.alpha.end(signal.SIGKILL)
+        self.home.close()
+
+
+@pytest.fixture
+def windows(tmp_path: Path) -> Iterator[Windows]:
+    made = Windows(tmp_path)
+    yield made
+    made.close()
+
+
+def test_acknowledgments_go_to_the_address_of_their_sender(windows: Windows) -> None:
+    spelled = ("127.0.0.1", "127.0.0.3", "169.254.169.254")
+    for host in spelled:
+        windows.send(rf"TCP:{host}\private$\a")
+    with onceq.connect(str(windows.path)) as qm:
+        (counted,) = [n for what, n in qm.status().disbelieved.items() if "answers" in what]
+        assert counted == len(spelled)
+        assert not qm.outgoing(), "nobody is connected to for them"
+        windows.send(rf"TCP:{SENDER}\private$\a")
+        windows.acknowledged()
+        assert qm.queue(LOCAL).messages == len(spelled) + 1
+
+
+def test_after_a_restart_acknowledgments_go_home_still(windows: Windows) -> None:
+    """Where they may go stands with the message, and not in the session that has brought it."""
+    windows.leads("127.0.0.1:9")
+    with onceq.connect(str(windows.path)) as qm:
+        qm.reload()
+    windows.send(r"OS:WINHOST\private$\a")
+    windows.alpha.end(signal.SIGKILL)
+    with socket.create_server(("127.0.0.1", 0)) as victim:
+        windows.leads(f"127.0.0.1:{victim.getsockname()[1]}")
+        windows.alpha = Process(windows.path).started()
+        with onceq.connect(str(windows.path)) as qm:
+            while not (waits := qm.outgoing()) or "go home" not in waits[0].trouble:
+                pass
+            assert not windows.home.given
+            victim.settimeout(0)
+            with pytest.raises(BlockingIOError):
+                victim.accept()
+            windows.leads(windows.home.where)
+            qm.reload()
+            windows.acknowledged()

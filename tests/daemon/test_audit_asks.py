@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import onceq
+from onceq.cli import audit
 from onceq.cli.main import run
 from tests.daemon.applications import Daemon
 
@@ -37,3 +38,30 @@ def test_a_daemon_and_its_history_say_the_same(
             assert looked["looked_at"] == 1
             assert found["states"]["waiting in its queue"] == waits
     assert run(["audit", daemon.where, "--ask", daemon.where]) != 0, "nobody is there to be asked"
+
+
+def test_of_one_that_keeps_no_history_none_is_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said at once: no first file will come, nor a later one."""
+    configuration = tmp_path / "a" / "onceq.toml"
+    configuration.parent.mkdir()
+    configuration.write_text("[settings]\nhistory = true\nhistory_roll_s = 3600\n")
+    with Daemon(tmp_path / "a") as daemon, onceq.connect(daemon.where) as qm:
+        qm.create_queue("private$/q", transactional=True)
+        assert run(["audit", daemon.where, "--ask", daemon.where]) == 0
+
+    def pause(seconds: float) -> None:
+        raise AssertionError("it waits for a history")
+
+    monkeypatch.setattr(audit, "pause", pause)
+    configuration.write_text("")
+    with Daemon(tmp_path / "a") as daemon, onceq.connect(daemon.where) as qm:
+        qm.send("private$/q", b"x", transactional=True)
+        assert run(["audit", daemon.where, "--ask", daemon.where]) == 0
+        assert "was not compared: its history ends" in capsys.readouterr().out
+        for one in (tmp_path / "a" / "history").iterdir():
+            one.unlink()
+        (tmp_path / "a" / "history").rmdir()
+        assert run(["audit", daemon.where, "--ask", daemon.where]) != 0
+        assert "keeps no history (history = true in [settings]" in capsys.readouterr().err

@@ -21,7 +21,7 @@ import onceq
 from onceq import aio
 from onceq.cli.main import run
 from onceq.client import credentials
-from onceq.errors import AccessDenied, OnceqError, WrongAddress
+from onceq.errors import AccessDenied, ConfigurationError, OnceqError, WrongAddress
 from onceq.model.tokens import read
 from onceq.wire.app import frames
 from tests.daemon.applications import WAIT_S, Daemon
@@ -43,12 +43,12 @@ def token(daemon: Daemon) -> str:
         return admin.create_token("billing", grants={"": "monitor"}).token
 
 
-def by_thread(where: str, token: str) -> str:
+def by_thread(where: str | None, token: str) -> str:
     with onceq.connect(where, token=token) as qm:
         return qm.name
 
 
-def by_task(where: str, token: str) -> str:
+def by_task(where: str | None, token: str) -> str:
     async def work() -> str:
         async with await aio.connect(where, token=token) as qm:
             return qm.name
@@ -56,7 +56,7 @@ def by_task(where: str, token: str) -> str:
     return asyncio.run(work())
 
 
-Face = Callable[[str, str], str]
+Face = Callable[[str | None, str], str]
 FACES: list[Face] = [by_thread, by_task]
 
 
@@ -234,6 +234,7 @@ def test_a_directory_of_another_account_is_not_taken_by_itself(
     """To go there is not to mean it: somebody may have made it for that."""
     monkeypatch.chdir(daemon.path)
     assert run(["queue", "list"]) == 0
+    assert {face(None, "") for face in FACES} == {"ALPHA"}
     real = os.stat(".").st_uid
     if real == 0:
         os.chown(daemon.path, SOMEBODY, -1)
@@ -242,5 +243,8 @@ def test_a_directory_of_another_account_is_not_taken_by_itself(
     capsys.readouterr()
     assert run(["queue", "list"]) != 0
     assert "say --qm . if it is" in capsys.readouterr().err
+    for face in FACES:
+        with pytest.raises(ConfigurationError, match=r"say connect\('\.'\) if it is"):
+            face(None, "")
     if real == 0:
         assert run(["--qm", ".", "queue", "list"]) == 0, "it was named"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
@@ -9,7 +10,10 @@ from typing import cast
 
 import pytest
 
+import onceq
+from onceq import aio
 from onceq.cli.main import run
+from onceq.model.views.trail import ActView, TrailView
 from tests.daemon.shell import Shell, free_port, running
 
 pytestmark = pytest.mark.slow
@@ -85,6 +89,26 @@ def test_a_restore_is_told_as_one_and_an_older_store_is_not(
     with running(shell.alpha):
         shell("queue", "create", r"private$\d")
         assert "no restore says so" in shell("trail", "verify", code=1)
+
+
+def test_tasks_and_threads_are_told_the_same_end(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is the last act of the trail; the next act moves it."""
+    shell = made(tmp_path, capfd)
+
+    async def by_task() -> tuple[TrailView, list[ActView]]:
+        async with await aio.connect(str(shell.alpha)) as qm:
+            return await qm.trail_end(), await qm.trail()
+
+    with running(shell.alpha), onceq.connect(str(shell.alpha)) as qm:
+        assert qm.trail_end() == TrailView(id=qm.id)
+        for number, name in enumerate("ab", 1):
+            qm.create_queue(rf"private$\{name}")
+            end, acts = asyncio.run(by_task())
+            assert (end, acts) == (qm.trail_end(), qm.trail())
+            assert (end.id, end.number, end.digest) == (qm.id, number, acts[-1].digest)
+            assert end.digest
 
 
 def whats(shell: Shell) -> list[object]:

@@ -188,11 +188,13 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "An application tells its token only to one that has proven to know it, in a form"
     " that is good on that connection alone; and takes no socket of an account for a "
-    "queue manager of another one's directory.": (
+    "queue manager of another one's directory, nor a directory of another account "
+    "that nobody has named.": (
         "daemon/test_impostors.py::test_who_takes_the_place_of_a_dead_one_is_told_no_token",
         "daemon/test_impostors.py::test_who_passes_on_what_is_said_does_not_come_in",
         "daemon/test_impostors.py::test_what_was_heard_on_one_connection_is_good_on_no_other",
         "daemon/test_impostors.py::test_a_socket_of_another_account_is_no_queue_manager",
+        "daemon/test_impostors.py::test_a_directory_of_another_account_is_not_taken_by_itself",
         "unit/service/test_tokens.py::test_what_is_kept_lets_nobody_in",
     ),
     "Spark keeps no secret: plans, logs, the event log, checkpoints and errors have "
@@ -206,6 +208,8 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "daemon/test_answers_go_home.py::test_receipts_of_a_plain_host_go_to_its_own_address",
         "daemon/test_answers_go_home.py::test_a_name_that_leads_to_this_computer_is_judged_when_it_is_connected_to",
         "unit/core/peers/test_homes.py::test_no_answer_goes_to_this_computer_for_who_is_elsewhere",
+        "daemon/test_answers_go_home.py::test_acknowledgments_go_to_the_address_of_their_sender",
+        "daemon/test_answers_go_home.py::test_after_a_restart_acknowledgments_go_home_still",
     ),
     "No web page posts a message: what a browser marks, or sends without asking, is "
     "refused by its head, also on loopback.": (

@@ -43,10 +43,12 @@ class Asked:
     Attributes:
         name: How it was called when it was asked.
         pages: In the order of the numbers of queues, each at a place of the log of its own.
+        keeps: Whether it keeps a history now; one that does not goes on writing none.
     """
 
     name: str
     pages: Sequence[WaitingView]
+    keeps: bool = True
 
     @property
     def manager(self) -> str:
@@ -82,10 +84,27 @@ def until_told(
     Raises:
         ConfigurationError: They are not there, and it is no first file that is still to come.
     """
-    for _ in range(int(AUDIT_ASK_WAIT_S / _PAUSE_S) if asked else 0):
-        if not files.is_to_come(folders) and tell_enough(files.find(folders), asked):
+    _refuse_silent(folders, asked)
+    keeps = [one for one in asked if one.keeps]
+    for _ in range(int(AUDIT_ASK_WAIT_S / _PAUSE_S) if keeps else 0):
+        if not files.is_to_come(folders) and tell_enough(files.find(folders), keeps):
             return
         pause(_PAUSE_S)
+
+
+def _refuse_silent(folders: Sequence[str], asked: Sequence[Asked]) -> None:
+    """Raise ConfigurationError if somebody was asked whose history is neither there nor to come."""
+    silent = [one for one in asked if not one.keeps]
+    if not silent:
+        return
+    there = [folder for folder in folders if not files.is_to_come([folder])]
+    known = {history.id for history in files.find(there)} if there else set()
+    for one in silent:
+        if one.manager not in known:
+            raise ConfigurationError(
+                f"--ask {one.name}: that queue manager, {one.manager}, keeps no history (history = "
+                "true in [settings] of its onceq.toml), and none of these is of it"
+            )
 
 
 def tell_enough(histories: Sequence[files.Coverage], asked: Sequence[Asked]) -> bool:

@@ -111,7 +111,8 @@ def _asked(folders: list[str], places: Sequence[str]) -> tuple[Any, ...]:
     for place in places:
         with asking(place) as qm:
             if qm.id not in found:  # it may be named twice, in two ways
-                found[qm.id] = waiting.Asked(place, qm.waiting())
+                keeps = any(one.name == "history" and one.value for one in qm.settings())
+                found[qm.id] = waiting.Asked(place, qm.waiting(), bool(keeps))
     asked = tuple(found.values())
     waiting.until_told(folders, asked, pause)
     return asked

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 from onceq.cli import out
 from onceq.cli.parameters import Argument, Option
 from onceq.errors import ConfigurationError, InvalidParameter, OnceqError, QueueNotFound, UsageError
-from onceq.permission import account_name
 
 if TYPE_CHECKING:
     from onceq.client.asking import Asking
@@ -110,7 +109,7 @@ def where(option: str | None) -> str:
         UsageError: It is a context that there is not.
     """
     from onceq.cli import contexts
-    from onceq.client.address import is_data_directory
+    from onceq.client.address import check_whose, is_data_directory
 
     named = option or TOP.qm or os.environ.get(QM_VARIABLE)
     if named:
@@ -118,7 +117,7 @@ def where(option: str | None) -> str:
     elif name := os.environ.get(contexts.VARIABLE):
         chosen = contexts.read().get(name)
     elif is_data_directory("."):
-        check_whose(".")
+        check_whose(".", "--qm .")
         return "."
     elif (used := contexts.in_use()) is not None:
         chosen = used
@@ -129,17 +128,6 @@ def where(option: str | None) -> str:
         )
     TOP.token_file = TOP.token_file or chosen.token_file or None
     return chosen.where
-
-
-def check_whose(directory: str) -> None:
-    """A directory that nobody has named is this account's, or root's: another one may have made it
-    to be taken for a queue manager; raises ConfigurationError."""
-    owner = os.stat(directory).st_uid
-    if owner not in (0, os.geteuid()):
-        raise ConfigurationError(
-            f"this directory belongs to account {account_name(owner)}, and nothing says that its "
-            "queue manager is meant: say --qm . if it is, or go to another directory"
-        )
 
 
 def connected(option: str | None) -> QueueManager:

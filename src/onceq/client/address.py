@@ -17,7 +17,7 @@ from onceq.hidden import quote_word
 from onceq.model.data_directory import SOCKET_FILE, STORE_FILE
 from onceq.model.numbers import read_number
 from onceq.model.record import Record
-from onceq.permission import denied, there
+from onceq.permission import account_name, denied, there
 
 if TYPE_CHECKING:
     import ssl
@@ -113,6 +113,36 @@ class Address(Record, frozen=True):
     def broke_at_once(self, error: BaseException) -> ServiceNotAvailable:
         """The connection was made, and broke before a greeting."""
         return ManagerAway(f"{self} broke the connection at once ({error}){self._doubt}")
+
+
+def check_whose(directory: str, say: str) -> None:
+    """A directory that nobody has named is this account's, or root's: another one may have made it
+    to be taken for a queue manager (finding S15).
+
+    Args:
+        say: How somebody names it who means it.
+
+    Raises:
+        ConfigurationError: It belongs to another account.
+    """
+    owner = os.stat(directory).st_uid
+    if owner not in (0, os.geteuid()):
+        raise ConfigurationError(
+            f"this directory belongs to account {account_name(owner)}, and nothing says that its "
+            f"queue manager is meant: say {say} if it is, or go to another directory"
+        )
+
+
+def meant(where: str | os.PathLike[str] | None) -> Address:
+    """The address that a program has named; None: the directory where it works.
+
+    Raises:
+        ConfigurationError: See ``parse`` and ``check_whose``.
+        ServiceNotAvailable: See ``parse``.
+    """
+    if where is None:
+        check_whose(os.curdir, "connect('.')")
+    return parse(os.curdir if where is None else where)
 
 
 def parse(where: str | os.PathLike[str]) -> Address:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from os import PathLike
 
-from onceq.client.address import parse
+from onceq.client.address import meant, parse
 from onceq.client.credentials import Credentials, Tls
 from onceq.client.socket_link import SocketLink
 from onceq.client.threads.manager import QueueManager
 
 
 def connect(
-    where: str | PathLike[str] = ".",
+    where: str | PathLike[str] | None = None,
     *,
     timeout: float = 10.0,
     token: str | None = None,
@@ -22,6 +22,8 @@ def connect(
 
     Args:
         where: ``onceq://host:port``, ``tls://host:port``, ``unix:///path``, or its data directory.
+            None: the directory where the program works, which is one, and belongs to this account
+            or to root.
         timeout: Seconds for connecting.
         token: What ``onceq token create`` has printed: it says who the application is. It is proven
             over TLS, at a Unix socket and over loopback, and nowhere else. None: the environment
@@ -38,7 +40,7 @@ def connect(
         ConfigurationError: A file cannot be used, or a token would cross the network as it is.
     """
     shown = Credentials(token=token, token_file=token_file, tls=tls)
-    return QueueManager(lambda: SocketLink(parse(where), timeout, credentials=shown), again=True)
+    return QueueManager(lambda: SocketLink(meant(where), timeout, credentials=shown), again=True)
 
 
 def connect_aside(

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from onceq.cli.common import check_whose
 from onceq.client import credentials
-from onceq.client.address import Address
+from onceq.client.address import Address, check_whose
 from onceq.client.credentials import check_listener
 from onceq.errors import ConfigurationError, WrongAddress
 from onceq.sockets.binding import bound_to, listener
@@ -51,15 +50,15 @@ def test_the_account_of_the_directory_listens(
 def test_a_directory_that_nobody_has_named_is_ones_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_whose(str(tmp_path))
+    check_whose(str(tmp_path), "--qm .")
     owner = os.stat(tmp_path).st_uid
     if owner == 0:
-        check_whose("/")
+        check_whose("/", "--qm .")
         os.chown(tmp_path, SOMEBODY, -1)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: SOMEBODY)
     with pytest.raises(ConfigurationError, match=r"say --qm \. if it is"):
-        check_whose(str(tmp_path))
+        check_whose(str(tmp_path), "--qm .")
 
 
 def test_both_ends_of_a_connection_say_the_same_of_it() -> None:
