@@ -19,7 +19,7 @@ FLIGHTS ?= 0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-depth bench-breadth bench-pauses bench-peers bench-tls calls kill consumer-kill hosts liar backup two-phase bench-two-phase bank networks spark-kill spark-land spark-tables spark-cluster bench-spark docs traces dist site pictures fuzz planted conformance clean
+.PHONY: help setup check format test test-all demo sim crash bench bench-against bench-loss bench-depth bench-breadth bench-pauses bench-peers bench-tenants bench-tls calls kill consumer-kill hosts liar backup two-phase bench-two-phase bank networks spark-kill spark-land spark-tables spark-cluster bench-spark docs traces dist site pictures fuzz planted conformance clean
 
 help:
 	@echo "make test     finds bugs in minutes         make demo     the main job: FLIGHTS=n for less"
@@ -41,6 +41,7 @@ help:
 	@echo "make bench-depth    rates, memory and the longest pump at 10^3 to 10^6 messages"
 	@echo "make bench-pauses  how long the loop stands still: SECONDS=n MESSAGES=n"
 	@echo "make bench-breadth  the same with 100 to 20,000 queues, 1 to 100 destinations of a send"
+	@echo "make bench-tenants  one account beside two with very many queues and grants"
 	@echo "make bench-tls    two managers with TLS between them and without, in turn"
 	@echo "make bench-peers    beside PostgreSQL, Redis and others: ARGS=--quick"
 	@echo "make conformance  the cases, with one thing turned that must not matter: TURN=public"
@@ -105,6 +106,9 @@ bench-pauses: setup
 
 bench-breadth: setup
 	$(RUN) tools/bench_breadth.py $(ARGS)
+
+bench-tenants: setup
+	$(RUN) tools/bench_tenants.py $(ARGS)
 
 bench-tls: setup
 	$(RUN) tools/bench_tls.py $(ARGS)

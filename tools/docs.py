@@ -25,7 +25,7 @@ import docs_simulator
 import docs_states
 import pictures
 from onceq import errors
-from onceq.model import limits, resultcodes, settings
+from onceq.model import limits, resultcodes, settings, shares
 from peers import pages
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -96,8 +96,30 @@ def limits_page() -> str:
     return (
         "# Limits\n\n" + NOTE + "Nothing that comes from outside makes memory, disk or time grow "
         "past these. The unit stands in the name; without one it is a count.\n\n"
-        "| limit | value | why |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+        "| limit | value | why |\n|---|---|---|\n" + "\n".join(rows) + "\n\n" + _shares()
     )
+
+
+def _shares() -> str:
+    """The table of what one owner may have."""
+    rows = [
+        f"| {thing} | {line.whole:,} | {line.share:,} | {line.reserve:,} | {line.owner} |"
+        for thing, line in shares.TABLE.items()
+    ]
+    return (
+        "## Shares of one owner\n\n"
+        "What all applications share is counted by its owner: an account, a token, a certificate, "
+        "another queue manager. One owner has at most its share, and no more than is left for "
+        "all others: so the first one takes half of what is there at most, the next one half of "
+        "the rest, and a few together shut nobody out. The reserve is used by administrators alone "
+        "(right `administer`, and the account that runs the queue manager), who have no share "
+        "and may use what there is. Who is refused (`quota-exceeded`) is told which limit it is, "
+        "how many the owner has, and what to do.\n\n"
+        "Tokens are not in the table: only administrators make them. Nor are the subqueues for "
+        "delayed messages, of which each queue has one at most.\n\n"
+        "| thing | in all | one owner | reserve | whose it is |\n|---|---|---|---|---|\n"
+        + "\n".join(rows) + "\n"
+    )  # fmt: skip
 
 
 def _shown(value: object) -> str:

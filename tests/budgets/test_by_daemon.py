@@ -110,10 +110,10 @@ AT_ONCE_100 = Cost(
 
 
 BY_ROW_1 = Cost(
-    calls=168, pumps=2, records=2, syncs=1, writes=2, packets=0, clock=3, trips=2, frames=3
+    calls=171, pumps=2, records=2, syncs=1, writes=2, packets=0, clock=3, trips=2, frames=3
 )
 BY_ROW_100 = Cost(
-    calls=202, pumps=2, records=2, syncs=1, writes=2.05, packets=0, clock=3, trips=2, frames=3
+    calls=204.4, pumps=2, records=2, syncs=1, writes=2.05, packets=0, clock=3, trips=2, frames=3
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 from onceq.core.inputs.inputs import OwnerCame
 from onceq.errors import InsufficientResources
 from onceq.model import requests
-from onceq.model.limits import ALIKE_PATTERNS_MAX, GRANTS_MAX
+from onceq.model.limits import ALIKE_PATTERNS_MAX
 from onceq.model.patterns import ActorPattern, QueueName, queue_pattern
 from onceq.model.policy import Door, Policy
 from onceq.model.rights import OWNS, Actor, ActorKind, Right, grant_of, grant_of_row
@@ -19,7 +19,7 @@ from tests.budgets.steps import calls, longest
 from tests.unit.core.alone import Core
 from tests.unit.core.rights.somebody import create, grant
 
-FEW, MANY = 10, GRANTS_MAX
+FEW, MANY = 10, 10_000
 TENANT = Actor(ActorKind.ACCOUNT, "tenant5")
 NONE = Actor(ActorKind.ACCOUNT, "without-rights")
 Q5 = QueueName("private$\\q5")

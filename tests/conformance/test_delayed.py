@@ -13,10 +13,12 @@ from onceq.model.classes import MessageClass as C
 from onceq.model.limits import DELAY_LOOK_S, DELAY_S_MAX, SUBQUEUES_MAX
 from onceq.model.message import Acknowledge, Journal
 from onceq.model.requests import Look
+from onceq.model.shares import Thing
 from onceq.model.time import SECOND_US
 from onceq.model.xid import Xid
 from tests.conformance.clocks import START_S
 from tests.conformance.world import Node, World, Worlds, fast, item, routed
+from tests.few import few
 
 Q, PLAIN = r"private$\q", r"private$\n"
 HERE, HERE_PLAIN = r"DIRECT=OS:.\private$\q", r"DIRECT=OS:.\private$\n"
@@ -236,7 +238,7 @@ def test_a_time_that_makes_no_sense_is_refused(world: World, properties: dict[st
 def test_the_limit_of_subqueues_keeps_no_message_from_its_queue(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onceq.core.receive.subqueues.SUBQUEUES_MAX", 0)
+    few(monkeypatch, Thing.SUBQUEUES, 0)
     assert SUBQUEUES_MAX
     world["A"].once(HERE, b"1", delay=5)
     world.run(7)

@@ -23,9 +23,11 @@ from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.requests import Request
 from onceq.model.results import Outcome, Sent
+from onceq.model.shares import Thing
 from onceq.packet.batch import Batch
 from tests.conformance.applications import item
 from tests.conformance.world import Node, World
+from tests.few import few
 
 Q = "private$\\q"
 
@@ -136,7 +138,7 @@ def test_under_a_number_in_use_nothing_begins_and_nothing_is_committed(a: Node) 
 def test_where_no_more_can_begin_whatever_is_asked_of_it_says_so(
     a: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unit_of_work, "OPEN_TRANSACTIONS_MAX", 1)
+    few(monkeypatch, Thing.TRANSACTIONS, 1)
     a.begin()
     number = next(a.numbers)
     sent, refused = together(a, requests.Commit(0, (item(Q, b"4"),), then=number), held(a, number))

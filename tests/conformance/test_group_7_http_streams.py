@@ -10,6 +10,7 @@ import pytest
 from onceq.model.http import HttpNames, Mappings
 from onceq.model.message import Journal
 from onceq.model.names import parse_format_name
+from onceq.model.shares import Thing
 from onceq.packet.headers import headers
 from onceq.wire.srmp.convert import post_of
 from onceq.wire.srmp.envelope import Envelope, Msmq, write
@@ -26,6 +27,7 @@ from tests.conformance.over_http import (
     requests,
 )
 from tests.conformance.world import World, Worlds, fast
+from tests.few import few
 
 pytestmark = [
     pytest.mark.inside("daemons speak HTTP in tests/daemon/test_http.py"),
@@ -157,7 +159,7 @@ def test_strangers_cannot_use_up_the_outgoing_queues(
     a, b = world["A"], world["B"]
     a.once(Q, b"one", journal=Journal.DEADLETTER)
     world.run(3)
-    monkeypatch.setattr("onceq.core.names.resolve.OUTGOING_QUEUES_MAX", 1)
+    few(monkeypatch, Thing.OUTGOING, 1)
     kind, entity = requests(world, "A")[0]
     own, stranger = a.look("status").id.encode(), b"7" * 8 + a.look("status").id[8:].encode()
     other = entity.replace(own, stranger).replace(b"http://a/", b"http://c/")

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from onceq.core.transaction import groups
 from onceq.errors import GroupIncomplete, InsufficientResources, UnknownBranch
 from onceq.model.branch import Decision, Vote
+from onceq.model.shares import Thing
 from onceq.model.xid import Xid, anchor_xid, group_prefix, group_xid, partner_name
 from onceq.partners.recovery import Recovery, Report
 from onceq.simulator.process.points import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
+from tests.few import few
 
 Q = r"private$\q"
 UNDECIDED_S = 1_000
@@ -249,7 +250,7 @@ def test_an_anchor_is_of_the_manager_that_decides(world: World) -> None:
 
 @pytest.mark.inside("limits are not settings")
 def test_decisions_have_a_limit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "DECISIONS_MAX", 1)
+    few(monkeypatch, Thing.DECISIONS, 1)
     made = Attempt(world)
     with pytest.raises(InsufficientResources, match="recover these first"):
         made.commit()

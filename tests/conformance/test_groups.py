@@ -21,9 +21,11 @@ from onceq.errors import (
     UsageError,
 )
 from onceq.model.branch import Decision, Vote
+from onceq.model.shares import Thing
 from onceq.model.xid import Xid, group_prefix, group_xid
 from onceq.simulator.process.points import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
+from tests.few import few
 
 OUT = r"private$\out"
 FAR = r"DIRECT=OS:B\private$\far"
@@ -377,7 +379,7 @@ def test_what_is_decided_or_at_work_is_not_rolled_back(world: World) -> None:
 def test_applications_are_remembered_up_to_a_number(
     worlds: Worlds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "GROUPS_MAX", 2)
+    few(monkeypatch, Thing.GROUPS, 2)
     monkeypatch.setattr(groups, "GROUP_AGE_S", 10_000)
     world = worlds("A")
     a = world["A"]

@@ -9,10 +9,11 @@ import pytest
 import onceq
 from onceq.core.inputs.inputs import OwnerGone
 from onceq.core.step import units
-from onceq.core.transaction import unit_of_work
 from onceq.errors import InsufficientResources, TransactionOver
 from onceq.model.requests import Abort, Begin, Commit
+from onceq.model.shares import Thing
 from tests.conformance.world import World, item
+from tests.few import few
 
 T = r"private$\orders"
 
@@ -20,7 +21,7 @@ T = r"private$\orders"
 def test_the_reason_is_told_with_the_first_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unit_of_work, "OPEN_TRANSACTIONS_MAX", 1)
+    few(monkeypatch, Thing.TRANSACTIONS, 1)
     with onceq.open(tmp_path / "a", name="ALPHA", create=True) as qm:
         qm.create_queue(T, transactional=True)
         qm.send_many(T, [b"1", b"2"], transactional=True)
@@ -28,9 +29,9 @@ def test_the_reason_is_told_with_the_first_request(
             assert first.receive(T, timeout=0).body == b"1"
             second = qm.transaction()
             for _ in range(2):
-                with pytest.raises(InsufficientResources, match="open already"):
+                with pytest.raises(InsufficientResources, match="open transactions already"):
                     second.receive(T, timeout=0)
-            with pytest.raises(InsufficientResources, match="open already"):
+            with pytest.raises(InsufficientResources, match="open transactions already"):
                 second.commit()
             second.abort()
         with qm.transaction() as third:
@@ -38,7 +39,7 @@ def test_the_reason_is_told_with_the_first_request(
 
 
 def test_it_is_forgotten_with_the_transaction_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unit_of_work, "OPEN_TRANSACTIONS_MAX", 1)
+    few(monkeypatch, Thing.TRANSACTIONS, 1)
     monkeypatch.setattr(units, "REFUSED_MAX", 3)
     a = World("A")["A"]
     a.create("q")

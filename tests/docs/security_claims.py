@@ -252,6 +252,20 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "unit/console/test_sign_in.py::test_a_session_ends_by_sign_out",
         "unit/console/test_sign_in.py::test_a_session_ends_with_its_time",
     ),
+    "No account, token, certificate or queue manager uses up what all share: of queues, subqueues, "
+    "outgoing queues, grants, running jobs, queues held open, cursors, waiting receives, "
+    "transactions, branches, decisions, names of applications and streams each has a share, and "
+    "there is a reserve for administrators.": (
+        "unit/core/step/test_shares.py::test_one_fills_and_another_works",
+        "property/test_shares.py::test_what_is_counted_is_what_is_there",
+        "daemon/test_shares.py::test_one_account_fills_and_another_works",
+    ),
+    "Very many names together fill what all share, but for what is kept for administrators.": (
+        "unit/core/step/test_shares.py::test_one_fills_and_another_works",
+    ),
+    "Each new one finds half of what is left at most (shares).": (
+        "unit/core/step/test_shares.py::test_one_fills_and_another_works",
+    ),
     "Half requests do not keep others from the console.": (
         "unit/console/test_connection.py::test_those_that_have_said_nothing_whole_are_few",
         "daemon/test_console.py::test_half_requests_keep_nobody_out",
@@ -417,11 +431,8 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "unit/core/rights/test_deciders.py::test_a_branch_that_decides_for_others_is_decided_by_who_has_promised_it",
         "matrix/test_applications.py::test_at_the_socket_with_tokens",
     ),
-    "But the first who uses the name of an application, of a database that decides by"
-    " rows, or of a branch has it; each sees which branches there are; and several "
-    "names together fill what no one of them may fill alone (half of the open "
-    "transactions, branches, decisions, names of applications, queues held open, "
-    "cursors and waiting receives).": (
+    "But the first who uses the name of an application, of a database that decides by rows, or of "
+    "a branch has it; each sees which branches there are.": (
         "unit/core/rights/test_deciders.py::test_a_branch_of_another_is_seen_without_what_it_does",
     ),
     "A sender with a right can fill a queue up to its quota, and with it, and with "
@@ -433,8 +444,8 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "MSMQ's signatures and encryption of messages are not made and not checked; what "
     "a queue manager passes on for others needs the right `forward`, and is believed "
     "of whoever has it.": ("matrix/test_peers.py::test_what_becomes_of_each_packet",),
-    "`make liar` has members, plain hosts, accounts, tenants, writers of backups and web pages that "
-    "lie, against real queue managers; the simulator has members and plain hosts.": (
+    "Members, plain hosts, accounts, tenants, writers of backups and web pages lie to real queue "
+    "managers in `make liar`; members and plain hosts do in the simulator.": (
         "daemon/test_liar.py::test_nothing_is_lost_repeated_or_out_of_order_among_lies",
         "daemon/test_liar_finds.py::test_it_finds_a_mistake",
         "simulation/test_rights.py::test_worlds_in_which_members_lie",
@@ -509,9 +520,6 @@ NOT_HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "changes what passes.",
         "Every authority that an application names is believed about every address.",
         "The size, the time and the parties of traffic can be seen by whoever sees the network.",
-        "Not everything that is counted has shares.",
-        "An account that may make queues, subqueues, grants or jobs can use up the room "
-        "for these, and administrators have none in reserve.",
         "Applications that have a name can be in each other's way in external transactions.",
         "Releases are not signed.",
         "With it, a person who leaves a group, or is locked out at the provider, works on until "

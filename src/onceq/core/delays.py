@@ -44,14 +44,12 @@ from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.errors import IllegalPropertyValue, UnsupportedOperation
 from onceq.model.classes import MessageClass
-from onceq.model.delayed import delayed, trailer
+from onceq.model.delayed import DELAYED, delayed, trailer
 from onceq.model.limits import DELAY_S_MAX
 from onceq.model.requests import SendItem
 from onceq.model.time import NEVER_S, SECOND_US
 from onceq.packet.own import with_trailer
 
-DELAYED: Final = "delayed"
-"""Subqueue in which messages wait for their time."""
 REFUSED_AT_ONCE: Final = ENDED_AT_ONCE
 """Messages that are refused in one step."""
 
@@ -125,8 +123,7 @@ def place_for(step: Step, queue: Queue, due_s: int) -> tuple[Queue, int]:
         return queue, 0
     sub = queue.subs.get(DELAYED)
     if sub is None:
-        # There is at most one for each queue: the limit of subqueues, which applications make, is
-        # none for it. A commit or an arrival cannot fail here.
+        # It is not counted (``state/makers.py``): a commit or an arrival cannot fail here.
         number = step.state.next_number
         made = SubqueueMade(number=number, parent=queue.number, name=DELAYED)
         step.setup(made, forced=False)

@@ -17,6 +17,8 @@ from typing import Final
 
 from onceq.model.time import NEVER_S
 
+DELAYED: Final = "delayed"
+"""Subqueue in which messages wait for their time."""
 DELAYED_MARK: Final = b"OQdelay\0"
 _TRAILER = struct.Struct("<I8s")
 TRAILER_BYTES: Final = _TRAILER.size

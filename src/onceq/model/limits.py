@@ -70,8 +70,9 @@ ACTOR_CHARS_MAX: Final = 128
 PATTERN_CHARS_MAX: Final = 512
 """Characters of a pattern of queue names; each ``*`` of a name takes three of them."""
 
-GRANTS_MAX: Final = 10_000
-"""Grants of one queue manager; they are kept in memory, and in each checkpoint."""
+GRANTS_MAX: Final = 50_000
+"""Grants of one queue manager, without those of owners by making their queues; they are kept in
+memory, some 1.5 KB each, and in each checkpoint."""
 
 ALIKE_PATTERNS_MAX: Final = 256
 """Patterns that begin alike up to their first ``*``: a name is compared with each of them."""
@@ -101,7 +102,8 @@ TRAIL_CHARS_MAX: Final = 400
 """Characters of what an act was about: names are long."""
 
 TOKENS_MAX: Final = 10_000
-"""Tokens of one queue manager; as many as it has grants, of which each needs one to be of use."""
+"""Tokens of one queue manager, which administrators make; one fifth of its grants, because each
+needs some to be of use."""
 
 TOKEN_NAME_CHARS_MAX: Final = 64
 """Characters of the name of a token, which stands in its text."""
@@ -314,10 +316,6 @@ DECISIONS_MAX: Final = 100_000
 """Decisions remembered because partners have not carried them out."""
 GROUPS_MAX: Final = 10_000
 """Applications of which the last version of a group of branches is remembered; small entries."""
-APPLICATION_SHARE: Final = 2
-"""Of open transactions, prepared branches, decisions, names of groups, queues that are held open,
-cursors and receives that wait one account, token or certificate may have the whole divided by this;
-whoever runs the manager, all of it."""
 GROUP_AGE_S: Final = 90 * 86_400
 """Above, one that has not committed for so long (90 days) makes room for a new one."""
 GROUP_APP_CHARS_MAX: Final = 200

@@ -43,6 +43,7 @@ from onceq.model.rights import (
     grant_of_row,
     row_of_grant,
 )
+from onceq.model.shares import OwnerCounts
 
 P = TypeVar("P", ActorPattern, QueuePattern)
 
@@ -88,11 +89,13 @@ class Policy:
     """All grants of a queue manager, and what follows from them; see the module. What it iterates
     over, counts and changes are its own."""
 
-    __slots__ = ("_answers", "_grants", "_own", "_shared", "_shared_index")
+    __slots__ = ("_answers", "_grants", "_own", "_shared", "_shared_index", "given_by")
 
     def __init__(self) -> None:
         self._grants: dict[Key, Grant] = {}
         self._own = GrantIndex()
+        self.given_by = OwnerCounts()
+        """Who has given the grants, without those of owners."""
         self._shared = NO_RIGHTS
         self._shared_index = GrantIndex()
         self._answers: dict[tuple[Actor, Right, str], _Reason | None] = {}
@@ -125,14 +128,21 @@ class Policy:
 
     def _put(self, grant: Grant) -> None:
         assert not grant.of_one_queue or grant.pattern.name is not None, "it is about one queue"
+        self._uncount(self._grants.get(key_of_grant(grant)))
         self._grants[key_of_grant(grant)] = grant
+        if not grant.owner:
+            self.given_by.add(grant.by)
         self._own.add(grant)
         self._answers.clear()
 
     def _drop(self, grant: Grant) -> None:
-        del self._grants[key_of_grant(grant)]
+        self._uncount(self._grants.pop(key_of_grant(grant)))
         self._own.remove(grant)
         self._answers.clear()
+
+    def _uncount(self, grant: Grant | None) -> None:
+        if grant is not None and not grant.owner:
+            self.given_by.drop(grant.by)
 
     def revoke(self, who: ActorPattern, rights: frozenset[Right], pattern: QueuePattern) -> None:
         """Take rights away that were given by these words, or by owning the queue; others stay."""

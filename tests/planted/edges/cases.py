@@ -57,9 +57,9 @@ def _refused_sends_leave_their_lifetimes(patch: pytest.MonkeyPatch) -> None:
     """The lifetimes of a transaction are those of its first send, whether it went well or not."""
     before = send.prepared_all
 
-    def prepared_all(step: Any, items: Any, tx: Any) -> Any:
+    def prepared_all(step: Any, items: Any, tx: Any, by: Any) -> Any:
         try:
-            return before(step, items, tx)
+            return before(step, items, tx, by)
         finally:
             if tx is not None and tx.lifetimes is None:
                 p = items[0].properties

@@ -51,7 +51,7 @@ def _last_sends_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def last_sends(step, item, tx):  # type: ignore[no-untyped-def]
         try:
-            return prepared_all(step, item.items, tx)
+            return prepared_all(step, item.items, tx, "")
         except errors.Refused:
             return []
 

@@ -1,73 +1,98 @@
-"""Planted mistakes about what one application may have of the tables that all share."""
+"""Planted mistakes about what one owner may have of the things that all share."""
 
 from __future__ import annotations
 
-from onceq.core.receive import cursors, handles, receive
-from onceq.core.step import shares
+import inspect
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+from onceq.core.management import jobs, operations, rights
+from onceq.core.names import resolve
+from onceq.core.receive import cursors, handles, receive, subqueues
+from onceq.core.state import branch_table, group_table, makers, state
+from onceq.core.step import readers, units
+from onceq.core.step import shares as asked
 from onceq.core.transaction import groups, unit_of_work, xa_branch
+from onceq.core.transfer import admission
+from onceq.model import policy, shares
 from tests.planted.planted import Planted, edited
 
 TESTS = "tests/unit/core/step/test_shares.py::test_"
-FILLS = f"{TESTS}nobody_fills_a_table_alone"
+FILLS = f"{TESTS}one_fills_and_another_works"
+COUNTED = "tests/property/test_shares.py::test_what_is_counted_is_what_is_there"
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _unasked(module: ModuleType, thing: str, how: str = "check_share(step, ") -> Plant:
+    """One place that counts asks nobody."""
+    lines = inspect.getsource(module).splitlines()
+    (line,) = (one for one in lines if f"Thing.{thing}," in one and "step" in one)
+    before, _, call = line.partition(how)
+    assert call, f"{module.__name__} asks about {thing} in another way"
+    return edited(module, line, f"{before}(lambda *_, **__: '')({call}")
+
 
 PLANTED = (
-    Planted(
-        "one-application-fills-a-table",
-        edited(shares, "and sum(one == by for one in owners) < share", ""),
-        FILLS,
-    ),
-    Planted(
-        "one-application-has-all-open-transactions",
-        edited(unit_of_work, "OPEN_TRANSACTIONS_MAX // APPLICATION_SHARE and not room_for_owner(\n"
-               "        step, owner, there, by_key, OPEN_TRANSACTIONS_MAX\n    ):",
-               "OPEN_TRANSACTIONS_MAX:"),
-        FILLS,
-    ),
-    Planted(
-        "one-application-has-all-promises",
-        edited(xa_branch, "if not room_for(by, (one.by for one in table), len(table), "
-               "PREPARED_MAX):", "if len(table) >= PREPARED_MAX:"),
-        FILLS,
-    ),
-    Planted(
-        "one-application-has-all-decisions",
-        edited(xa_branch, "if not room_for(by, owners, count, DECISIONS_MAX):",
-               "if count >= DECISIONS_MAX:"),
-        FILLS,
-    ),
-    Planted(
-        "one-application-has-all-names",
-        edited(groups, "if room_for(by, (one.by for _, one in groups), len(groups), GROUPS_MAX):",
-               "if len(groups) < GROUPS_MAX:"),
-        FILLS,
-    ),
-    Planted(
-        "one-application-holds-all-queues",
-        edited(handles, "if not room_for_owner(step, item.owner, there, by_entry, HANDLES_MAX):",
-               "if len(there) >= HANDLES_MAX:"),
-        FILLS,
-    ),
-    Planted(
-        "nobody-counts-queues-that-are-held-open",
-        edited(handles, "if not room_for_owner(step, item.owner, there, by_entry, HANDLES_MAX):",
-               "if False:"),
-        FILLS,
-    ),
-    Planted(
-        "one-application-has-all-cursors",
-        edited(cursors, "if not room_for_owner(step, item.owner, there, by_entry, CURSORS_MAX):",
-               "if len(there) >= CURSORS_MAX:"),
-        FILLS,
-    ),
-    Planted(
-        "one-application-waits-everywhere",
-        edited(receive, "if not room_for_owner(step, owner, there, by_key, "
-               "WAITING_READERS_MAX):", "if len(there) >= WAITING_READERS_MAX:"),
-        FILLS,
-    ),
-    Planted(
-        "who-runs-the-manager-has-a-share",
-        edited(shares, "if not by or count < share:", "if count < share:"),
-        f"{TESTS}who_runs_the_manager_has_all_of_it",
-    ),
+    Planted("shares-nobody-has-a-share",
+            edited(shares, "if own + more > limit.share:", "if False:"), FILLS),
+    Planted("shares-a-few-owners-have-everything",
+            edited(shares, "    if own + more > left:", "    if more > left:"), FILLS),
+    Planted("shares-everybody-has-the-reserve",
+            edited(shares, "limit.whole - limit.reserve - total, 0", "limit.whole - total, 0"),
+            FILLS),
+    Planted("shares-administrators-have-no-reserve",
+            edited(asked, "administers=_administers(step, by)", "administers=not by"), FILLS),
+    Planted("shares-the-whole-has-no-end",
+            edited(shares, "if total + more > limit.whole:", "if False:"), FILLS),
+    Planted("shares-nobody-counts-queues", _unasked(operations, "QUEUES", "refusal(step, "), FILLS),
+    Planted("shares-nobody-counts-subqueues",
+            _unasked(subqueues, "SUBQUEUES", "refusal(step, "), FILLS),
+    Planted("shares-nobody-counts-outgoing-queues",
+            _unasked(resolve, "OUTGOING", "refusal(step, "), FILLS),
+    Planted("shares-nobody-counts-grants", _unasked(rights, "GRANTS"), FILLS),
+    Planted("shares-nobody-counts-jobs", _unasked(jobs, "JOBS", "refusal(step, "), FILLS),
+    Planted("shares-nobody-counts-handles", _unasked(handles, "HANDLES"), FILLS),
+    Planted("shares-nobody-counts-cursors", _unasked(cursors, "CURSORS"), FILLS),
+    Planted("shares-nobody-counts-waits", _unasked(receive, "WAITS"), FILLS),
+    Planted("shares-nobody-counts-transactions", _unasked(unit_of_work, "TRANSACTIONS"), FILLS),
+    Planted("shares-nobody-counts-branches",
+            _unasked(xa_branch, "BRANCHES", "refusal(step, "), FILLS),
+    Planted("shares-nobody-counts-decisions",
+            _unasked(xa_branch, "DECISIONS", "refusal(step, "), FILLS),
+    Planted("shares-nobody-counts-names",
+            edited(groups, "    full = refusal(step, by, Thing.GROUPS, own, count)",
+                   "    full = ''"), FILLS),
+    Planted("shares-nobody-counts-streams",
+            _unasked(admission, "STREAMS", "refusal(step, "), FILLS),
+    Planted("shares-each-connection-has-its-own",
+            edited(unit_of_work, "    by = step.who.get(owner, \"\")\n    tx = Transaction(",
+                   "    by = f\"{step.who.get(owner)} {owner}\"\n    tx = Transaction("),
+            FILLS),
+    Planted("shares-a-deleted-queue-counts",
+            edited(state, "        self.makers.gone(queue)\n", ""), COUNTED),
+    Planted("shares-a-revoked-grant-counts",
+            edited(policy, "        self._uncount(self._grants.pop(key_of_grant(grant)))\n",
+                   "        del self._grants[key_of_grant(grant)]\n"), COUNTED),
+    Planted("shares-a-grant-counts-twice",
+            edited(policy, "        self._uncount(self._grants.get(key_of_grant(grant)))\n", ""),
+            COUNTED),
+    Planted("shares-a-branch-that-is-over-counts",
+            edited(branch_table, "        self.held_by.drop(branch.by)\n", ""), COUNTED),
+    Planted("shares-a-decision-carried-out-counts",
+            edited(branch_table, "self.decided_by.drop(made.by)\n", "pass\n"), COUNTED),
+    Planted("shares-a-forgotten-name-counts",
+            edited(group_table, "            self.named_by.drop(known.by)\n", "            pass\n"),
+            COUNTED),
+    Planted("shares-a-lost-cursor-counts",
+            edited(readers, "            self.taken_away(cursor)\n",
+                   "            del self.cursors[cursor]\n"), COUNTED),
+    Planted("shares-a-prepared-branch-counts-as-open",
+            edited(xa_branch, "    step.units.closed(tx)\n", ""), COUNTED),
+    Planted("shares-an-undone-transaction-counts",
+            edited(units, "            self.open_by.drop(tx.by)\n            tx.by = None\n",
+                   "            tx.by = None\n"), COUNTED),
+    Planted("shares-makers-are-not-in-checkpoints",
+            edited(makers, "        return list(self._of.items())", "        return []"), COUNTED),
 )  # fmt: skip

@@ -33,6 +33,7 @@ from onceq.core.step.batches import Target
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.message_numbers import take_numbers
 from onceq.core.step.names import Mode
+from onceq.core.step.shares import answered
 from onceq.core.step.step import Step
 from onceq.errors import NoDirectory, OnceqError
 from onceq.model.classes import MessageClass
@@ -265,8 +266,9 @@ def _targets(step: Step, text: str, *, stranger: bool, source: bytes) -> Iterato
     for name in text.split(",")[:ANSWER_QUEUES_MAX]:
         try:
             (target,) = destinations(
-                step, name, transactional=False, stranger=stranger, answer=answer
-            )
+                step, name, transactional=False, by=answered(source), stranger=stranger,
+                answer=answer,
+            )  # fmt: skip
         except NoDirectory:
             raise
         except OnceqError as error:

@@ -20,6 +20,7 @@ from onceq.core.state.report_requests import ReportRequest
 from onceq.core.state.state import ORDER_QUEUE_NUMBER
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.message_numbers import take_numbers
+from onceq.core.step.shares import answered
 from onceq.errors import InsufficientResources
 from onceq.model.classes import MessageClass
 from onceq.model.identity import NO_GUID, guid_text
@@ -88,7 +89,7 @@ def tell_sender(
                         source=guid_text(source))  # fmt: skip
             return
         try:
-            outgoing = outgoing_for(step, name, stranger=stranger)
+            outgoing = outgoing_for(step, name, by=answered(source), stranger=stranger)
         except InsufficientResources as error:
             # The end itself stands: a commit that has begun does not fail for lack of a queue, and
             # a sender that hears nothing has the message in doubt when its time is over (EOD-42).

@@ -19,6 +19,7 @@ from onceq.core.state.queues import Queue
 from onceq.core.step.batches import CheckedBatch, Target
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.message_numbers import take_numbers
+from onceq.core.step.shares import answered
 from onceq.core.step.step import Step
 from onceq.errors import OnceqError
 from onceq.model.classes import MessageClass, class_name
@@ -39,7 +40,7 @@ def trace_queue(step: Step) -> bytes:
     name = step.settings.report_queue.upper()
     if not name.startswith("PUBLIC="):
         return b""
-    (target,) = destinations(step, step.settings.report_queue, transactional=False)
+    (target,) = destinations(step, step.settings.report_queue, transactional=False, by="")
     return target.queue.properties.instance if isinstance(target.queue, Queue) else b""
 
 
@@ -119,7 +120,8 @@ def _target(step: Step, asked: str) -> Target | None:
         if not name:
             continue
         try:
-            (target,) = destinations(step, name, transactional=False)
+            by = answered(step.identity.guid)
+            (target,) = destinations(step, name, transactional=False, by=by)
         except (OnceqError, ValueError) as error:
             step.notice("no report queue: reports dropped", name, queue=name, reason=str(error))
             continue

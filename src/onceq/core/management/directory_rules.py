@@ -50,7 +50,7 @@ from onceq.model.limits import (
     LIST_NAME_CHARS_MAX,
 )
 from onceq.model.names import FormatName, Kind, parse_any
-from onceq.model.requests import EditDirectory
+from onceq.model.requests import EditDirectory, Look
 from onceq.model.views.managers import ListView
 from onceq.model.views.pages import LISTS_AT_ONCE
 from onceq.packet.address import name_of
@@ -292,10 +292,11 @@ def one_list(step: Step, name: str) -> ListView:
     return list_view(find_list(read_directory(step, "a distribution list"), name))
 
 
-def copy_names(step: Step, text: str) -> list[str]:
+def copies(step: Step, item: Look) -> list[str]:
     """The names under which the copies of a send go, as acknowledgments repeat them."""
+    by = step.known_by(item.owner)
     found = []
-    for target in destinations(step, text, transactional=False):
+    for target in destinations(step, item.name, transactional=False, by=by):
         address, manager = address_of(step, target)
         name = name_of(address, source=step.identity.guid, manager=manager)
         (parsed,) = parse_any(name)

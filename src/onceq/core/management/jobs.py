@@ -40,6 +40,7 @@ from onceq.core.state.setups import JobEnded, JobStarted
 from onceq.core.step.acts import Deed, put
 from onceq.core.step.batches import CheckedBatch
 from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.shares import refusal
 from onceq.core.step.step import Step
 from onceq.errors import (
     AccessDenied,
@@ -52,11 +53,12 @@ from onceq.errors import (
 )
 from onceq.model.classes import MessageClass
 from onceq.model.jobs import JobAction, JobState
-from onceq.model.limits import JOB_FAILURES_MAX, JOB_TEXT_CHARS_MAX, JOBS_RUNNING_MAX
+from onceq.model.limits import JOB_FAILURES_MAX, JOB_TEXT_CHARS_MAX
 from onceq.model.numbers import read_number
 from onceq.model.requests import CancelJob, Look, StartJob
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.sending import elements_of
+from onceq.model.shares import Thing
 from onceq.model.views.jobs import JobFailure, JobView
 
 _PURGED: Final = MessageClass.NACK_QUEUE_PURGED
@@ -70,11 +72,12 @@ def start(step: Step, item: StartJob) -> None:
     """Begin a job about what stands in its queues now."""
     order, jobs = item.order, step.state.jobs
     assert order is not None, "the request was checked"
-    if len(jobs.running()) >= JOBS_RUNNING_MAX:
-        raise InsufficientResources(
-            f"{JOBS_RUNNING_MAX} jobs are running already: wait until one of them is done, or "
-            "cancel one ('onceq job list' shows them)"
-        )
+    running, by = jobs.running(), step.known_by(item.owner)
+    # There are a few at most.
+    own = sum(("" if job.free else job.who) == by for job in running)
+    full = refusal(step, by, Thing.JOBS, own, len(running))
+    if full:
+        raise InsufficientResources(full)
     sources: list[list[Any]] = []
     total = 0
     for name in item.queues:
@@ -339,7 +342,10 @@ def _prepared(
                 deed.item.check()
                 if actor is not None:
                     check_all(step, actor, sends(step, (deed.item,)))
-                checked = prepare(step, deed.item, None, transactional=deed.transactional)
+                checked = prepare(
+                    step, deed.item, None, transactional=deed.transactional,
+                    by="" if actor is None else str(actor),
+                )  # fmt: skip
             except (StorageReserve, NoDirectory):
                 raise  # it can go on later
             except OnceqError as error:

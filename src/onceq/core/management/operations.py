@@ -27,10 +27,12 @@ from onceq.core.receive.poison import policy_set, waits
 from onceq.core.receive.receive import serve_waiting
 from onceq.core.state.link_states import LinkEvent
 from onceq.core.state.position_block import AVAILABLE
+from onceq.core.state.proof_setups import MakerKnown
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.records import Change, Op, RangeChange
 from onceq.core.state.setups import Offline, Paused, QueueMade, QueueSet
 from onceq.core.state.state import queue_key_of
+from onceq.core.step.shares import refusal
 from onceq.core.step.step import Step
 from onceq.core.transfer.outgoing_queue import start_if_possible
 from onceq.errors import (
@@ -41,7 +43,6 @@ from onceq.errors import (
     UninitializedObject,
     UnsupportedFormatName,
 )
-from onceq.model.limits import QUEUES_MAX
 from onceq.model.names import Kind
 from onceq.model.queue import changed, check_supported
 from onceq.model.requests import (
@@ -51,6 +52,7 @@ from onceq.model.requests import (
     Steer,
     SteerOutgoing,
 )
+from onceq.model.shares import Thing
 
 RESERVED = ("private$\\order_queue$", "private$\\notify_queue$")
 """Queues that only queue managers use (Q-45)."""
@@ -68,8 +70,11 @@ def create(step: Step, item: CreateQueue) -> None:
     check_supported(asked)
     if not asked.private:
         read_directory(step, f"public queue {asked.name}")
-    if len(state.queues) >= QUEUES_MAX:
-        raise InsufficientResources(f"there are {QUEUES_MAX} queues already")
+    by = step.known_by(item.owner)
+    count = state.makers.counts[Thing.QUEUES].of(by)
+    full = refusal(step, by, Thing.QUEUES, count, len(state.queues))
+    if full:
+        raise InsufficientResources(full)
     properties = replace(
         asked,
         paused_since=0,
@@ -79,6 +84,8 @@ def create(step: Step, item: CreateQueue) -> None:
         instance=item.instance,
     )
     step.setup(QueueMade(properties))
+    if by:
+        step.setup(MakerKnown(properties.number, by))
     own(step, item.owner, state.queues[key])
     step.names.changed()
     register(step)

@@ -25,11 +25,11 @@ from onceq.core.rights.judge import check, granted, may
 from onceq.core.rights.places import place_of
 from onceq.core.state.queues import Queue
 from onceq.core.state.setups import RightsGiven, RightsTaken
+from onceq.core.step.shares import check as check_share
 from onceq.core.step.step import Step
 from onceq.core.transaction.unit_of_work import owner_gone
-from onceq.errors import InsufficientResources, OnceqError
+from onceq.errors import OnceqError
 from onceq.model.identity import guid_text
-from onceq.model.limits import GRANTS_MAX
 from onceq.model.patterns import ActorPattern, QueueName, QueuePattern, queue_name
 from onceq.model.policy import MANAGER
 from onceq.model.requests import ExplainRight, Look, SetRights
@@ -43,6 +43,7 @@ from onceq.model.rights import (
     words_of,
 )
 from onceq.model.shared_rights import Regrant
+from onceq.model.shares import Thing
 from onceq.model.views.rights import GrantView, RightView
 
 
@@ -52,6 +53,7 @@ def gone(step: Step, item: OwnerGone) -> None:
     step.actors.pop(item.owner, None)
     step.places.pop(item.owner, None)
     step.limited.pop(item.owner, None)
+    step.who.pop(item.owner, None)
 
 
 def set_rights(step: Step, item: SetRights) -> None:
@@ -74,10 +76,7 @@ def set_rights(step: Step, item: SetRights) -> None:
     enough = [one for one in before if not one.owner and one.queue in (0, queue)]
     if not grant.rights <= _rights(enough):
         if not any(one.queue == queue for one in enough):
-            if len(policy) >= GRANTS_MAX:
-                raise InsufficientResources(
-                    f"there are {GRANTS_MAX} grants already: use patterns, or revoke some"
-                )
+            check_share(step, step.known_by(item.owner), Thing.GRANTS, policy.given_by)
             policy.check_room(grant)
         _give(step, replace(grant, queue=queue, by=step.known_by(item.owner)))
     step.answer(item.owner, item.request, None)

@@ -21,11 +21,13 @@ from onceq.core.decision import Answer
 from onceq.core.inputs.inputs import OwnerCame
 from onceq.core.management.paging import Listing, Order
 from onceq.core.state.setups import TokenCreated, TokenRevoked
+from onceq.core.step.shares import refusal
 from onceq.core.step.step import Step, Timer
 from onceq.errors import AccessDenied, InsufficientResources, InvalidParameter
 from onceq.model.limits import TOKEN_LOOK_S, TOKENS_MAX
 from onceq.model.requests import CreateToken, Look, RevokeToken
 from onceq.model.rights import NOBODY, Actor, ActorKind, words_of
+from onceq.model.shares import Thing
 from onceq.model.time import FOR_EVER_US, SECOND_US
 from onceq.model.tokens import Token, digest_of, salt_of, text_of
 from onceq.model.views.tokens import TokenMade, TokenView
@@ -41,6 +43,13 @@ def create(step: Step, item: CreateToken) -> None:
         )
     if len(tokens) >= TOKENS_MAX:
         raise InsufficientResources(f"there are {TOKENS_MAX} tokens already: revoke some")
+    if item.given:
+        granted = step.state.policy.given_by
+        by = step.known_by(item.owner)
+        own, more = granted.of(by), len(item.given)
+        full = refusal(step, by, Thing.GRANTS, own, granted.total, more=more)
+        if full:
+            raise InsufficientResources(full)
     now_s = step.now.wall_s
     expires_s = now_s + item.age_s if item.age_s else 0
     grants = [[words_of(one.grant.rights), one.pattern] for one in item.given]

@@ -167,7 +167,7 @@ _SHOWN: Final[Mapping[str, Shown]] = dict(
         _named(looks.EOD_RECEIVE, msmq_names.receive_info),
         _paged(looks.LISTS, directory_rules.LISTS),
         _named(looks.LIST, directory_rules.one_list),
-        _named(looks.COPIES, directory_rules.copy_names),
+        (looks.COPIES.what, directory_rules.copies),
         (looks.EXPLAIN_NAME.what, name_views.explained),
         _named(looks.MANAGEMENT, msmq_names.properties),
         _own(looks.BRANCHES, branch_views.branches),

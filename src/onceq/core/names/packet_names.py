@@ -126,7 +126,9 @@ def answer_address(step: Step, text: str) -> Address:
     return Address(5, guid=name.guid)
 
 
-def lists_of(step: Step, destination: str, properties: Properties) -> MultiNames | None:
+def lists_of(
+    step: Step, destination: str, properties: Properties, by: str
+) -> MultiNames | None:  # fmt: skip
     """The lists of names that packets carry: where there are several destinations (FN-16), or
     several administration or response queues (ACK-10, FN-9).
 
@@ -149,7 +151,7 @@ def lists_of(step: Step, destination: str, properties: Properties) -> MultiNames
     if any(name.kind is Kind.DL for name in given):
         stands_for = {
             str(element).casefold(): element
-            for target in destinations(step, destination, transactional=False)
+            for target in destinations(step, destination, transactional=False, by=by)
             for element in (_list_element(step, target.name),)
         }
         whole += [stands_for[key] for key in sorted(stands_for)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from onceq.core.state.proof_setups import MakerKnown
 from onceq.core.state.queues import OutgoingQueue, Queue
 from onceq.core.state.setups import AliasJoined, OutgoingOpened, OutgoingWanted
 from onceq.core.state.state import (
@@ -20,6 +21,7 @@ from onceq.core.state.state import (
 )
 from onceq.core.step.batches import Target
 from onceq.core.step.names import Mode
+from onceq.core.step.shares import refusal
 from onceq.core.step.step import Step
 from onceq.errors import (
     InsufficientResources,
@@ -33,7 +35,6 @@ from onceq.model.hosts import means_itself
 from onceq.model.identity import NO_GUID
 from onceq.model.limits import (
     OUTGOING_NAMES_MAX,
-    OUTGOING_QUEUES_MAX,
     STRANGER_QUEUES_MAX,
 )
 from onceq.model.names import (
@@ -46,6 +47,7 @@ from onceq.model.names import (
     queue_key,
 )
 from onceq.model.sending import check_send, elements_of, in_order
+from onceq.model.shares import Thing
 
 TARGETS_MAX = 4_096
 
@@ -125,11 +127,13 @@ def local_queue(step: Step, name: FormatName) -> Queue:
 
 
 def destinations(
-    step: Step, text: str, *, transactional: bool, stranger: bool = False, answer: bool = False
-) -> tuple[Target, ...]:
+    step: Step, text: str, *, transactional: bool, by: str, stranger: bool = False,
+    answer: bool = False,
+) -> tuple[Target, ...]:  # fmt: skip
     """The destinations of a send, each once, in an order that depends on the names only (FN-13).
 
     Args:
+        by: Whose an outgoing queue is that has to be opened (``outgoing_for``).
         stranger: Only a stranger wants it, for acknowledgments.
         answer: It is for acknowledgments.
 
@@ -151,7 +155,7 @@ def destinations(
         if is_local(step, element) and not waits_elsewhere(step, element):
             target = Target(local_queue(step, element), element, element)
         else:
-            outgoing = outgoing_for(step, element, stranger=stranger, answer=answer)
+            outgoing = outgoing_for(step, element, by=by, stranger=stranger, answer=answer)
             target = Target(outgoing, outgoing.name, element)
         found.setdefault(target.queue.number, target)
     targets = tuple(found.values())
@@ -184,25 +188,28 @@ def members(step: Step, elements: tuple[FormatName, ...]) -> Sequence[FormatName
 
 
 def outgoing_for(
-    step: Step, name: FormatName, *, stranger: bool = False, answer: bool = False,
+    step: Step, name: FormatName, *, by: str, stranger: bool = False, answer: bool = False,
     homes: frozenset[str] | None = frozenset(),
 ) -> OutgoingQueue:  # fmt: skip
     """The outgoing queue of a destination, opened now if there is none (FN-4).
 
     Args:
+        by: Whose it is, if it is opened now (``Step.known_by``, ``shares.answered``).
         stranger: Only a stranger wants it: of those there are fewer, and they are forgotten sooner.
         answer: Only an answer wants it, for which another manager has asked.
         homes: Where one that is opened for answers may be connected to (``core/peers/homes.py``);
             empty: nobody has said so. None: anywhere.
 
     Raises:
-        InsufficientResources: There are too many already.
+        InsufficientResources: There are too many already, or its owner has too many.
     """
     state = step.state
     outgoing = known_outgoing(step, name)
     if outgoing is None:
-        if len(state.outgoing) >= OUTGOING_QUEUES_MAX:
-            raise InsufficientResources(f"there are {OUTGOING_QUEUES_MAX} outgoing queues already")
+        own = state.makers.counts[Thing.OUTGOING].of(by)
+        full = refusal(step, by, Thing.OUTGOING, own, len(state.outgoing))
+        if full:
+            raise InsufficientResources(full)
         if stranger and len(state.answering) >= STRANGER_QUEUES_MAX:
             raise InsufficientResources(
                 f"there are {STRANGER_QUEUES_MAX} outgoing queues for strangers already"
@@ -218,6 +225,8 @@ def outgoing_for(
             forced=False,
         )
         outgoing = state.outgoing[name.key()]
+        if by:
+            step.setup(MakerKnown(number=outgoing.number, who=by), forced=False)
         if name.kind is Kind.PRIVATE:
             step.names.by_guid.setdefault(name.guid, []).append(outgoing)
         place = _place_of(step, name)

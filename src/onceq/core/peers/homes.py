@@ -29,6 +29,7 @@ from onceq.core.peers.strangers import known
 from onceq.core.rights.judge import sender_of
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.setups import OutgoingHomes
+from onceq.core.step.shares import answered
 from onceq.core.step.step import Step
 from onceq.model.addresses import AWAY, address_of, is_near
 from onceq.model.hosts import means_itself
@@ -76,7 +77,7 @@ def expect_answer(step: Step, peer: Peer, source: bytes, name: FormatName) -> No
         return
     if outgoing is None:
         stranger = not known(step, source)
-        outgoing_for(step, name, stranger=stranger, answer=True, homes=homes)
+        outgoing_for(step, name, by=answered(source), stranger=stranger, answer=True, homes=homes)
         return
     kept = outgoing.homes
     if kept is None or (homes is not ANYWHERE and homes <= kept):

@@ -19,6 +19,7 @@ from onceq.core.state.records import PUT_EXPRESS
 from onceq.core.state.setups import ReceiptsTo
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.message_numbers import take_numbers
+from onceq.core.step.shares import answered
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources
 from onceq.model.limits import HTTP_RECEIPTS_MAX
@@ -59,8 +60,8 @@ def learn_address(
 def _way(step: Step, name: str, source: bytes) -> OutgoingQueue | None:
     try:
         return outgoing_for(
-            step, parse_format_name(f"DIRECT={name}")[0], stranger=not known(step, source),
-            answer=True,
+            step, parse_format_name(f"DIRECT={name}")[0], by=answered(source),
+            stranger=not known(step, source), answer=True,
         )  # fmt: skip
     except InsufficientResources as error:
         step.notice("no outgoing queue for receipts", name, address=name, reason=error.text)

@@ -246,7 +246,7 @@ def unknown_routers(step: Step) -> list[OutgoingQueue]:
         if not bound.guid_of(name) and name not in found:
             text = f"PRIVATE={guid_text(guid)}\\{ORDER_QUEUE_NUMBER:08x}"
             try:
-                found[name] = outgoing_for(step, parse_format_name(text)[0])
+                found[name] = outgoing_for(step, parse_format_name(text)[0], by="")
             except InsufficientResources:
                 break  # a start does not fail for that; it is asked when there is room again
     return list(found.values())

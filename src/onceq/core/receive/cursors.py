@@ -11,19 +11,18 @@ from onceq.core.receive.lookup import Place
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import AnyQueue, lookup_id, place_of
 from onceq.core.step.readers import Cursor
-from onceq.core.step.shares import by_entry, room_for_owner
+from onceq.core.step.shares import check as check_share
 from onceq.core.step.step import Step
 from onceq.errors import (
     IllegalCursorAction,
-    InsufficientResources,
     InvalidHandle,
     InvalidParameter,
     MessageAlreadyReceived,
     MessageNotFound,
     QueueDeleted,
 )
-from onceq.model.limits import CURSORS_MAX
 from onceq.model.requests import Access, CloseCursor, OpenCursor, Receive, Seek
+from onceq.model.shares import Thing
 
 
 def open_cursor(step: Step, item: OpenCursor) -> None:
@@ -35,23 +34,16 @@ def open_cursor(step: Step, item: OpenCursor) -> None:
         raise QueueDeleted("the queue was deleted meanwhile; close it")
     if held.access not in (Access.RECEIVE, Access.PEEK):
         raise InvalidHandle("a cursor needs a queue that is open for receive or peek")
-    there = step.readers.cursors
-    if not room_for_owner(step, item.owner, there, by_entry, CURSORS_MAX):
-        raise InsufficientResources(
-            f"there are {len(there)} cursors already, of at most {CURSORS_MAX}, and half of that "
-            "for one application"
-        )
-    number = step.readers.next_handle
-    step.readers.next_handle += 1
-    step.readers.cursors[number] = Cursor(item.owner, held.queue, item.handle)
-    held.cursors[number] = None
+    by = step.known_by(item.owner)
+    check_share(step, by, Thing.CURSORS, step.readers.cursors_by)
+    number = step.readers.placed(Cursor(item.owner, held.queue, item.handle, by=by))
     step.answer(item.owner, item.request, number)
 
 
 def close_cursor(step: Step, item: CloseCursor) -> None:
     """Give a cursor back."""
-    cursor = find_cursor(step, item.owner, item.cursor)
-    del step.readers.cursors[item.cursor], step.readers.handles[cursor.handle].cursors[item.cursor]
+    find_cursor(step, item.owner, item.cursor)
+    step.readers.taken_away(item.cursor)
     step.answer(item.owner, item.request, None)
 
 

@@ -8,37 +8,33 @@ from onceq.core.names.queue_kinds import kind_of
 from onceq.core.names.resolve import destinations, find_queue, find_source, one_name
 from onceq.core.receive.subqueues import ensure
 from onceq.core.state.queues import Handle, OutgoingQueue, Queue
-from onceq.core.step.shares import by_entry, room_for_owner
+from onceq.core.step.shares import check as check_share
 from onceq.core.step.step import Step
 from onceq.errors import (
-    InsufficientResources,
     InvalidHandle,
     OperationCancelled,
     QueueDeleted,
     SharingViolation,
     UnsupportedAccessMode,
 )
-from onceq.model.limits import HANDLES_MAX
 from onceq.model.names import may_receive, parse_any
 from onceq.model.requests import Access, CloseQueue, OpenQueue, Receive, RenewHold, Share
 from onceq.model.results import Opened
 from onceq.model.sending import check_send
+from onceq.model.shares import Thing
 
 _CLOSED: Final = "the queue is not open, or was closed"
 
 
 def open_queue(step: Step, item: OpenQueue) -> None:
     """Check that a queue may be used so, and hold it."""
-    there = step.readers.handles
-    if not room_for_owner(step, item.owner, there, by_entry, HANDLES_MAX):
-        raise InsufficientResources(
-            f"{len(there)} queues are held open already, of at most {HANDLES_MAX}, and half of "
-            "that for one application; close some"
-        )
+    by = step.known_by(item.owner)
+    check_share(step, by, Thing.HANDLES, step.readers.handles_by)
     if item.access is Access.SEND:
         handle, result = _open_to_send(step, item)
     else:
         handle, result = _open_to_receive(step, item)
+    handle.by = by
     step.readers.opened(handle)
     step.answer(item.owner, item.request, result)
 
@@ -54,7 +50,7 @@ def _open_to_send(step: Step, item: OpenQueue) -> tuple[Handle, Opened]:
         )
     for element in elements:
         check_send(element, transactional=False)
-    targets = destinations(step, item.name, transactional=False)
+    targets = destinations(step, item.name, transactional=False, by=step.known_by(item.owner))
     number = targets[0].queue.number if len(targets) == 1 else 0
     handle = Handle(item.owner, number, item.access, item.share, said=targets[0].said)
     local = all(isinstance(target.queue, Queue) for target in targets)
@@ -221,8 +217,6 @@ def close_handle(step: Step, number: int) -> None:
         queue.denying.pop(number, None)
         if queue.parent is not None:
             step.emptied[queue.number] = None
-    for cursor in handle.cursors:
-        del step.readers.cursors[cursor]
     for key in list(step.readers.through.get(number, ())):
         step.answer(*key, OperationCancelled("the queue was closed while the receive waited"))
         step.readers.leave(key)

@@ -36,10 +36,9 @@ from onceq.core.receive.lookup import find as find_place
 from onceq.core.receive.poison import alone
 from onceq.core.state.position_block import AVAILABLE, REMOVED
 from onceq.core.state.queues import AnyQueue, OutgoingQueue, Queue, lookup_id, place_of
-from onceq.core.step.shares import by_key, room_for_owner
+from onceq.core.step.shares import check as check_share
 from onceq.core.step.step import Step, Timer
 from onceq.errors import (
-    InsufficientResources,
     InvalidParameter,
     MessageAlreadyReceived,
     MessageNotFound,
@@ -52,10 +51,10 @@ from onceq.errors import (
 from onceq.model.limits import (
     RECEIVE_BYTES_MAX,
     RECEIVE_MESSAGES_MAX,
-    WAITING_READERS_MAX,
 )
 from onceq.model.requests import CancelReceive, Pick, Receive, Remove, Seek
 from onceq.model.run import Extent
+from onceq.model.shares import Thing
 from onceq.model.time import FOR_EVER_US
 
 PUT_OFF_US: Final = 1_000
@@ -89,24 +88,19 @@ def receive(step: Step, item: Receive) -> None:
         made = subqueues.ensure(step, item.queue, item.owner)
         assert made is not None, "only a subqueue can be missing"
         queue = made
-    step.readers.wait(queue, item)
+    step.readers.wait(queue, item, step.known_by(item.owner))
     _wake_later(step, item)
 
 
 def _check_room(step: Step, owner: int) -> None:
-    there = step.readers.waiting
-    if not room_for_owner(step, owner, there, by_key, WAITING_READERS_MAX):
-        raise InsufficientResources(
-            f"{len(there)} receives are waiting already, of at most {WAITING_READERS_MAX}, and "
-            "half of that for one application"
-        )
+    check_share(step, step.known_by(owner), Thing.WAITS, step.readers.waits_by)
 
 
 def _put_off(step: Step, item: Receive, queue: Queue) -> None:
     """So much in a queue is over that it ends in several steps: a receive waits for that, if need
     be longer than it was told to."""
     _check_room(step, item.owner)
-    step.readers.wait(queue, item)
+    step.readers.wait(queue, item, step.known_by(item.owner))
     if item.wait_until_us > step.now.mono_us:
         _wake_later(step, item)
     else:

@@ -15,12 +15,15 @@ from onceq.core.names.resolve import is_local, local_queue, one_name
 from onceq.core.rights.demands import to_hold
 from onceq.core.rights.judge import may
 from onceq.core.rights.places import place_of
+from onceq.core.state.makers import is_counted
+from onceq.core.state.proof_setups import MakerKnown
 from onceq.core.state.queues import Queue
 from onceq.core.state.setups import SubqueueDropped, SubqueueMade
+from onceq.core.step.shares import refusal
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources, InvalidParameter, QueueNotFound
-from onceq.model.limits import SUBQUEUES_MAX
 from onceq.model.names import FormatName
+from onceq.model.shares import Thing
 
 
 def ensure(step: Step, text: str, owner: int) -> Queue | None:
@@ -41,13 +44,17 @@ def ensure(step: Step, text: str, owner: int) -> Queue | None:
         raise QueueNotFound(
             f"there is no {text}: a subqueue is made when somebody opens it who may receive there"
         )
-    return of(step, parent, name.subqueue)
+    return of(step, parent, name.subqueue, owner)
 
 
-def of(step: Step, parent: Queue, sub: str) -> Queue:
-    """That subqueue of a queue, made now if there is none."""
+def of(step: Step, parent: Queue, sub: str, owner: int | None = None) -> Queue:
+    """That subqueue of a queue, made now if there is none.
+
+    Args:
+        owner: Who wants it; None: this manager itself, for whoever has made the queue.
+    """
     found = parent.subs.get(sub.casefold())
-    return make(step, parent, sub) if found is None else found
+    return make(step, parent, sub, owner) if found is None else found
 
 
 def parent_of(step: Step, name: FormatName) -> Queue:
@@ -55,14 +62,20 @@ def parent_of(step: Step, name: FormatName) -> Queue:
     return local_queue(step, replace(name, subqueue="", text=""))
 
 
-def make(step: Step, parent: Queue, name: str) -> Queue:
+def make(step: Step, parent: Queue, name: str, owner: int | None) -> Queue:
     """Make a subqueue; a restart forgets it again if nothing was moved there."""
     if parent.system or parent.parent is not None:
         raise InvalidParameter("only queues of applications have subqueues (Q-29)")
-    if len(step.state.subqueues) >= SUBQUEUES_MAX:
-        raise InsufficientResources(f"there are {SUBQUEUES_MAX} subqueues already")
+    makers = step.state.makers
+    by = makers.of(parent.number) if owner is None else step.known_by(owner)
+    own, count = makers.counts[Thing.SUBQUEUES].of(by), makers.subqueues
+    full = is_counted(name) and refusal(step, by, Thing.SUBQUEUES, own, count)
+    if full:
+        raise InsufficientResources(full)
     number = step.state.next_number
     step.setup(SubqueueMade(number=number, parent=parent.number, name=name), forced=False)
+    if by and is_counted(name):
+        step.setup(MakerKnown(number=number, who=by), forced=False)
     step.emptied[number] = None
     return step.state.subqueues[number]
 

@@ -65,12 +65,13 @@ _WRONG_KIND: Final = {
 
 
 def prepare(
-    step: Step, item: SendItem, tx: Transaction | None, *, transactional: bool
+    step: Step, item: SendItem, tx: Transaction | None, *, transactional: bool, by: str
 ) -> CheckedBatch:
     """Check one batch and find its destinations; nothing is stored yet.
 
     Args:
         tx: The transaction that it is added to; None: it is all that there is.
+        by: Who sends it (``Step.known_by``).
 
     Raises:
         OnceqError: Whatever is wrong with it; the whole batch is refused.
@@ -103,7 +104,7 @@ def prepare(
     key = (item.destination, sent_s, transactional, None if properties is PLAIN else properties)
     route = step.names.routes.get(key)
     if route is None:
-        route = _route(step, item, sent_s, transactional)
+        route = _route(step, item, sent_s, transactional, by)
         if item.destination in step.names.targets:  # or it may lead elsewhere the next time
             step.names.keep_route(key, route)
     targets, templates = route.targets, route.templates
@@ -152,16 +153,16 @@ def _deadline(sent_s: int, lifetime_s: int) -> int:
     return min(sent_s + lifetime_s, NEVER_S - 1)
 
 
-def _route(step: Step, item: SendItem, sent_s: int, transactional: bool) -> Route:
+def _route(step: Step, item: SendItem, sent_s: int, transactional: bool, by: str) -> Route:
     """Destinations, the headers for each, and deadlines; those of one second serve all batches
     with the same properties."""
     destination, properties = item.destination, item.properties
-    targets = destinations(step, destination, transactional=transactional)
+    targets = destinations(step, destination, transactional=transactional, by=by)
     for target in targets:
         queue = target.queue
         if isinstance(queue, Queue) and queue.properties.transactional != transactional:
             raise wrong_kind(targets, transactional=transactional)
-    lists = lists_of(step, destination, properties)
+    lists = lists_of(step, destination, properties, by)
     made = tuple(
         _template(step, target, properties, lists, sent_s, transactional=transactional)
         for target in targets
@@ -412,9 +413,12 @@ def _end_here(
 
 
 def prepared_all(
-    step: Step, items: Sequence[SendItem], tx: Transaction | None
+    step: Step, items: Sequence[SendItem], tx: Transaction | None, by: str
 ) -> list[CheckedBatch]:
     """Prepare several batches, all or none; on an error everything is as before.
+
+    Args:
+        by: Who sends them (``Step.known_by``).
 
     What they need in queues of this manager is promised until ``step.promise`` takes it back.
 
@@ -428,7 +432,7 @@ def prepared_all(
     made: list[CheckedBatch] = []
     try:
         for item in items:
-            p = prepare(step, item, tx, transactional=tx is not None)
+            p = prepare(step, item, tx, transactional=tx is not None, by=by)
             if tx is not None:
                 tx.bytes += p.size
                 tx.messages += len(item.bodies.lengths)

@@ -32,6 +32,7 @@ from onceq.errors import DamagedRecord
 from onceq.model.branch import Phase
 from onceq.model.record import Record
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
+from onceq.model.shares import OwnerCounts
 from onceq.model.xid import Xid, agent_of, anchored, group_of, partner_name
 
 if TYPE_CHECKING:
@@ -290,7 +291,8 @@ def decode_marks(raw: bytes) -> Marks:
 class Branches:
     """All prepared branches and all decisions of a manager."""
 
-    __slots__ = ("_attempts", "_by_number", "_by_xid", "_groups", "_space", "decisions", "rows")
+    __slots__ = ("_attempts", "_by_number", "_by_xid", "_groups", "_space", "decided_by",
+                 "decisions", "held_by", "rows")  # fmt: skip
 
     def __init__(self, space: Space) -> None:
         self._space = space
@@ -302,7 +304,10 @@ class Branches:
         """The same, by global identifier, which the branches of one attempt have in common."""
         self.rows = SeenRows()
         self.decisions: dict[bytes, Decided] = {}
-        """Commits that not all partners are known to have carried out, by global identifier."""
+        """Commits that not all partners are known to have carried out, by global identifier; only
+        ``_decide`` and ``carried_out`` change it."""
+        self.held_by, self.decided_by = OwnerCounts(), OwnerCounts()
+        """Whose the branches and the decisions are."""
 
     def __iter__(self) -> Iterator[Branch]:
         return iter(self._by_xid.values())
@@ -319,6 +324,7 @@ class Branches:
         for laid in branch.laid:
             self._space.add(laid.address, laid.size)
         self._by_xid[branch.xid] = self._by_number[branch.number] = branch
+        self.held_by.add(branch.by)
         prefix = group_of(branch.xid)
         if prefix and branch.by_hand is None:
             self._groups.setdefault(prefix, {})[branch.number] = branch
@@ -341,7 +347,7 @@ class Branches:
                 branch.sends, branch.receives, branch.bodies, branch.laid = [], [], [], []
                 branch.next_message = branch.next_transaction = 0
         if marks.gtrid:
-            self.decisions[marks.gtrid] = Decided(marks.partners, wall_s, marks.by)
+            self._decide(marks.gtrid, Decided(marks.partners, wall_s, marks.by))
 
     def decide(self, numbers: Iterable[int], at_s: int, by: str) -> None:
         """Groups are committed: what anchors among these branches stand for is decided, too."""
@@ -351,10 +357,22 @@ class Branches:
             if guid:
                 known = self.decisions.get(xid.gtrid)
                 partners = (*(known.partners if known else ()), partner_name(guid))
-                self.decisions[xid.gtrid] = Decided(partners, at_s, by)
+                self._decide(xid.gtrid, Decided(partners, at_s, by))
+
+    def _decide(self, gtrid: bytes, made: Decided) -> None:
+        self.carried_out(gtrid)
+        self.decisions[gtrid] = made
+        self.decided_by.add(made.by)
+
+    def carried_out(self, gtrid: bytes) -> None:
+        """All partners have carried out a decision."""
+        made = self.decisions.pop(gtrid, None)
+        if made is not None:
+            self.decided_by.drop(made.by)
 
     def drop(self, branch: Branch) -> None:
         """It is over."""
+        self.held_by.drop(branch.by)
         self._leave_group(branch)
         self._let_go(branch)
         del self._by_xid[branch.xid], self._by_number[branch.number]
@@ -403,7 +421,7 @@ class Branches:
         """From a checkpoint; ``data`` ends with the branches."""
         # Behind the time stands what later versions have added.
         for gtrid, partners, at_s, *more in values["decisions"]:
-            self.decisions[bytes.fromhex(gtrid)] = Decided(tuple(partners), at_s, *more)
+            self._decide(bytes.fromhex(gtrid), Decided(tuple(partners), at_s, *more))
         self.rows.load(values.get("rows", []))
         at = len(data) - sum(values["sizes"])
         for size in values["sizes"]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onceq.core.state.setups import GroupCommitted
+from onceq.model.shares import OwnerCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +44,16 @@ class Groups:
     """One entry for each application.
 
     Attributes:
+        named_by: Whose the entries are.
         pending: Numbers of the branches of the last group, in order, that are still prepared: they
             are to be committed before anything else happens.
     """
 
-    __slots__ = ("_last", "pending")
+    __slots__ = ("_last", "named_by", "pending")
 
     def __init__(self) -> None:
         self._last: dict[str, Group] = {}
+        self.named_by = OwnerCounts()
         self.pending: list[int] = []
 
     def __iter__(self) -> Iterator[tuple[str, Group]]:
@@ -65,10 +68,11 @@ class Groups:
 
     def committed(self, group: GroupCommitted, prepared: Iterable[int]) -> None:
         """A record says that a group is committed; these branches of it are still prepared."""
-        self._last.pop(group.app, None)  # The one that is used last stands last.
-        self._last[group.app] = Group(
-            group.query, group.version, group.prefix.encode(), group.at, group.target,
-            group.digest, group.by,
+        self.forget(group.app)  # The one that is used last stands last.
+        self._keep(
+            group.app,
+            Group(group.query, group.version, group.prefix.encode(), group.at, group.target,
+                  group.digest, group.by),
         )  # fmt: skip
         self.pending = list(prepared)
 
@@ -79,7 +83,13 @@ class Groups:
 
     def forget(self, app: str) -> None:
         """A record says that an application is forgotten."""
-        self._last.pop(app, None)
+        known = self._last.pop(app, None)
+        if known is not None:
+            self.named_by.drop(known.by)
+
+    def _keep(self, app: str, group: Group) -> None:
+        self._last[app] = group
+        self.named_by.add(group.by)
 
     def oldest(self) -> tuple[str, Group] | None:
         """The application that has not committed for the longest time."""
@@ -97,4 +107,4 @@ class Groups:
         """From a checkpoint."""
         # Behind the time stands what later versions have added.
         for app, query, version, prefix, at_s, *more in values:
-            self._last[app] = Group(query, version, prefix.encode(), at_s, *more)
+            self._keep(app, Group(query, version, prefix.encode(), at_s, *more))

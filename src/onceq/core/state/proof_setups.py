@@ -37,3 +37,11 @@ class AddressBound(Setup):
 
     address: str
     guid: bytes
+
+
+@_setup("made-by")
+class MakerKnown(Setup):
+    """Who has made a queue, a subqueue or an outgoing queue (``core/state/makers.py``)."""
+
+    number: int
+    who: str

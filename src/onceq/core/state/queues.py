@@ -49,7 +49,7 @@ def place_of(lookup: int) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class Handle:
-    """A queue held open (MQOpenQueue)."""
+    """A queue held open (MQOpenQueue). ``by``: whose it is, whoever its owner is by now."""
 
     owner: int
     queue: int
@@ -66,6 +66,7 @@ class Handle:
     """When (monotonic us) it ends, if it is in somebody's way and was not renewed; 0: never."""
     cursors: dict[int, None] = field(default_factory=dict)
     """Cursors that were made with it."""
+    by: str = ""
 
 
 class AnyQueue:

@@ -12,7 +12,13 @@ from onceq.core.state.in_doubt_table import Doubts
 from onceq.core.state.job_table import Job, sources_of
 from onceq.core.state.name_bindings import Binding, hand_over
 from onceq.core.state.peer_table import Reset
-from onceq.core.state.proof_setups import ActRepeated, AddressBound, HeadTold, PeerProven
+from onceq.core.state.proof_setups import (
+    ActRepeated,
+    AddressBound,
+    HeadTold,
+    MakerKnown,
+    PeerProven,
+)
 from onceq.core.state.queue_properties import journal_of
 from onceq.core.state.records import PUT_ACKS, PUT_DEADLETTER, PUT_FINAL, PUT_JOURNAL
 from onceq.core.state.report_requests import ReportRequests
@@ -62,6 +68,10 @@ def _drop_queue(state: State, setup: setups.QueueDropped) -> None:
     assert queue.journal is not None
     state.drop(queue.journal)
     state.drop(queue)
+
+
+def _maker(state: State, setup: MakerKnown) -> None:
+    state.makers.made(state.all_queues[setup.number], setup.who)
 
 
 # ---- outgoing queues ---------------------------------------------------------------------
@@ -276,6 +286,15 @@ def _group(state: State, setup: setups.GroupCommitted) -> None:
 # ---- rights ------------------------------------------------------------------------------
 
 
+def _rights_given(state: State, setup: setups.RightsGiven) -> None:
+    state.policy.grant(
+        grant_of_row(setup.who, setup.rights, setup.pattern, setup.owner, setup.queue, setup.by)
+    )
+    if setup.owner:
+        # Older versions did not note who has made a queue.
+        state.makers.owned(state.queues.get(setup.pattern), setup.queue, setup.who)
+
+
 def _shared(state: State, setup: setups.RightsShared) -> None:
     state.policy.shared = SharedRights(setup.id, setup.number, load_grants(setup.grants))
 
@@ -319,7 +338,7 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     ),
     setups.ClockBelieved: _clock_ahead,
     setups.DamageDropped: lambda state, setup: state.drop_damage(setup.number),
-    setups.DecisionCarriedOut: lambda state, setup: state.branches.decisions.pop(setup.gtrid, None),
+    setups.DecisionCarriedOut: lambda state, setup: state.branches.carried_out(setup.gtrid),
     setups.RowsFound: lambda state, setup: state.branches.rows.found(
         setup.agent, noted=setup.noted
     ),
@@ -341,6 +360,7 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.JobStarted: _job,
     setups.Left: _left,
     setups.LifeBegun: _life,
+    MakerKnown: _maker,
     setups.MayHaveLeftElsewhere: _elsewhere,
     setups.NameBound: _bound,
     setups.NameUnbound: _unbound,
@@ -364,9 +384,7 @@ _EFFECTS: dict[type[setups.Setup], Callable[[State, Any], object]] = {
     setups.ReceiptsTo: _receipts,
     setups.RefusedLate: _refused_late,
     setups.RestartedBeforeLives: _restart,
-    setups.RightsGiven: lambda state, setup: state.policy.grant(
-        grant_of_row(setup.who, setup.rights, setup.pattern, setup.owner, setup.queue, setup.by)
-    ),
+    setups.RightsGiven: _rights_given,
     setups.RightsShared: _shared,
     setups.RightsTaken: lambda state, setup: state.policy.revoke(
         ActorPattern.read(setup.who), rights_of(setup.rights), QueuePattern.read(setup.pattern)

@@ -288,6 +288,7 @@ def _long(state: State) -> list[_Member]:
         ("seen", list(state.seen.items()), _dump_seen),
         ("refused", list(state.refused), list),
         ("readings", state.readings.dump(), list),
+        ("makers", state.makers.dump(), list),
         ("rights", state.policy.dump(), list),
         ("rights_shared", dump_grants(state.policy.shared.grants), list),
         ("trail", state.trail.dump(), list),
@@ -412,6 +413,13 @@ def _restore_tables(state: State, head: dict[str, Any]) -> None:
     state.groups.load(head.get("groups", []))
     state.readings.load(head.get("readings", []))
     state.policy.load(head.get("rights", []))
+    for number, who in head.get("makers", ()):
+        state.makers.made(state.all_queues[number], who)
+    if "makers" not in head:
+        for grant in state.policy:
+            if grant.owner:
+                owned = state.queues.get(str(grant.pattern.name))
+                state.makers.owned(owned, grant.queue, str(grant.who.name))
     book, number = head.get("rights_book", ("", 0))
     shared = load_grants(head.get("rights_shared", ()))
     state.policy.shared = SharedRights(bytes.fromhex(book), number, shared)
@@ -437,6 +445,7 @@ def _restore_streams(state: State, head: dict[str, Any]) -> None:
             raw, key, stream=stream, last=last, last_access_s=access, since=since,
             passed=tuple(map(tuple, passed)), vague=vague, message=sum(message),
         )  # fmt: skip
+        state.makers.streams.add(source)
     for source, key, *reset in head["resets"]:
         state.progress[bytes.fromhex(source), key].reset = Reset(*reset)
     for source, key, stream, since, last, passed, *claimed in head["left"]:

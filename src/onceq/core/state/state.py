@@ -27,6 +27,7 @@ from onceq.core.state.in_doubt_table import DOUBTS_QUEUE, Doubt, Doubts, Memorie
 from onceq.core.state.job_table import Jobs
 from onceq.core.state.life_table import Lives
 from onceq.core.state.live_bytes import Space
+from onceq.core.state.makers import Makers, is_counted
 from onceq.core.state.name_bindings import Bindings, holders
 from onceq.core.state.numbers import Numbers
 from onceq.core.state.peer_table import ClocksAhead, Progress
@@ -145,8 +146,7 @@ class State:
         self.outcomes, self.doubts, self.memories = Outcomes(), Doubts(), Memories()
         self.branches = Branches(self.space)
         self.groups, self.readings = Groups(), Readings()
-        self.policy = Policy()
-        """Who may do what."""
+        self.policy, self.makers = Policy(), Makers()
         self.trail, self.heads, self.tokens, self.jobs = Trail(), TrailHeads(), Tokens(), Jobs()
         self.receipts, self.homes_kept = Receipts(), False
         """Where receipts of streams go that came over HTTP (HTTP-5)."""
@@ -175,10 +175,8 @@ class State:
         self.next_expiry = self.next_due = NEVER_S
         """No message expires, or is due, before that second; may be too early, never too late."""
         for number, (key, transactional) in SYSTEM_QUEUES.items():
-            properties = QueueProperties(
-                name=key, private=False, number=number, transactional=transactional
-            )
-            queue = Queue(number, self.space, properties, system=True)
+            made = QueueProperties(key, private=False, number=number, transactional=transactional)
+            queue = Queue(number, self.space, made, system=True)
             self.all_queues[number] = self.queues[key] = queue
             self.queue_numbers.add(number)
         for number, name in ((ACKS_OWED, "owed"), (DOUBTS_KEPT, "doubts"), (DAMAGED, "damaged")):
@@ -222,6 +220,7 @@ class State:
             progress = self.progress.get(key)
             if progress is None:
                 progress = self.progress[key] = Progress(advance.source, advance.key)
+                self.makers.streams.add(advance.source.hex())
                 self.first_heard.setdefault(advance.source, change.wall_s)
             self.memories.advance(
                 progress, advance.stream, advance.first, advance.last,
@@ -561,6 +560,7 @@ class State:
         queue.lanes.first = self.first_place
         self.all_queues[number] = above.subs[name.casefold()] = self.subqueues[number] = queue
         self.queue_numbers.add(number)
+        self.makers.subqueues += is_counted(name)
         self.next_number = max(self.next_number, number + 1)
         return queue
 
@@ -638,6 +638,7 @@ class State:
                 for first, count in list(lane.ranges(state, 0)):
                     lane.remove(first, count)
         del self.all_queues[queue.number]
+        self.makers.gone(queue)
         self.readings.drop(queue.number)
 
     def expires_by(self, number: int, index: int) -> None:

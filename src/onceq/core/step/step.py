@@ -62,6 +62,7 @@ class Step:
             names.
         actors, places: Owners that are not this process itself: who they are, and from where.
         limited: Those of them that may not do everything.
+        who: Names of these, as they are kept and counted.
         tokens_due_us: When connections are looked at whose tokens expire.
         position: Where the next record will begin.
         timers: Heap of (monotonic us, what, whom); whoever is woken looks whether it still holds.
@@ -97,6 +98,7 @@ class Step:
         self.names = Names(identity, addresses, routes, peers)
         self.actors: dict[int, Actor] = {}
         self.limited: dict[int, Actor] = {}
+        self.who: dict[int, str] = {}
         self.places: dict[int, str] = {}
         self.tokens_due_us = FOR_EVER_US
         self.position, self.now = 0, Now(0, 0)
@@ -242,13 +244,14 @@ class Step:
         self.actors[owner] = actor
         if actor.free:
             self.limited.pop(owner, None)
+            self.who.pop(owner, None)
         else:
             self.limited[owner] = actor
+            self.who[owner] = str(actor)
 
     def known_by(self, owner: int) -> str:
         """Who an owner is, for what is kept; "" for whoever runs the manager."""
-        actor = self.limited.get(owner)
-        return str(actor) if actor is not None else ""
+        return self.who.get(owner, "")
 
     # ---- timers -------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from onceq.core.state.records import RangeChange
 from onceq.core.step.batches import CheckedBatch
 from onceq.errors import OnceqError, TransactionOver
 from onceq.model.branch import Phase
+from onceq.model.shares import OwnerCounts
 from onceq.model.time import Now
 from onceq.model.xid import Xid
 
@@ -79,6 +80,7 @@ class Transaction:
         partners: Who is to be told of that decision.
         used_us: When (monotonic us) something happened in it last.
         idle_us: How long nothing may happen in it; 0: without end; None: as the settings say.
+        by: Whose it is while it is counted as open (``Step.known_by``); None: it is not counted.
     """
 
     owner: int
@@ -100,6 +102,7 @@ class Transaction:
     partners: tuple[str, ...] = ()
     used_us: int = 0
     idle_us: int | None = None
+    by: str | None = None
 
 
 class Units:
@@ -108,6 +111,8 @@ class Units:
     def __init__(self) -> None:
         self.transactions: dict[tuple[int, int], Transaction] = {}
         """By owner and number: those at which somebody is at work."""
+        self.open_by = OwnerCounts()
+        """Whose those are that were begun, and are neither over nor prepared."""
         self.branches: dict[Xid, Transaction] = {}
         """Transactions that are branches: at work, suspended, ended or prepared."""
         self.deciding: dict[bytes, Transaction] = {}
@@ -128,6 +133,12 @@ class Units:
         """With which attempts are marked in this life (``model/xid.py``); never told or stored."""
         self.fences = Fences()
         """Commits whose outcome was told as aborted."""
+
+    def closed(self, tx: Transaction) -> None:
+        """It is over, or prepared."""
+        if tx.by is not None:
+            self.open_by.drop(tx.by)
+            tx.by = None
 
     def all(self) -> Iterator[Transaction]:
         """Every unit of work that is not over, whether anybody is at work in it or not."""

@@ -42,7 +42,7 @@ from collections.abc import Sequence
 
 from onceq.core.state.group_table import Group
 from onceq.core.state.setups import GroupCommitted, GroupForgotten
-from onceq.core.step.shares import room_for
+from onceq.core.step.shares import refusal
 from onceq.core.step.step import Step
 from onceq.core.step.units import GroupOver, Transaction
 from onceq.core.transaction.second_phase import carry_out, undo_promised
@@ -56,8 +56,9 @@ from onceq.errors import (
     UsageError,
 )
 from onceq.model.branch import Phase
-from onceq.model.limits import APPLICATION_SHARE, DECISIONS_MAX, GROUP_AGE_S, GROUPS_MAX
+from onceq.model.limits import GROUP_AGE_S
 from onceq.model.requests import BeginAttempt, CommitGroup, ForgetGroup, RollbackGroup
+from onceq.model.shares import Thing
 from onceq.model.views.branches import GroupResult
 from onceq.model.xid import Xid, anchored, attempt_of, group_of, is_group_prefix
 
@@ -162,17 +163,13 @@ def _same(known: Group, item: CommitGroup) -> None:
 
 def _check_decisions(step: Step, item: CommitGroup) -> None:
     """Room for what it decides about branches elsewhere."""
-    made = step.state.branches.decisions
+    table = step.state.branches
     anchors = sum(bool(anchored(xid)) for xid in item.xids)
-    owners = (one.by for one in made.values())
-    # As many as an attempt may have (``PREPARED_MAX``) fit beside a share.
-    if anchors and not room_for(
-        step.known_by(item.owner), owners, len(made) + anchors - 1, DECISIONS_MAX
-    ):
-        raise InsufficientResources(
-            f"{len(made)} decisions wait for partners that have not carried them out, of at most "
-            f"{DECISIONS_MAX}, and half of that for one application (tx list): recover these first"
-        )
+    by, count = step.known_by(item.owner), len(table.decisions)
+    own = table.decided_by.of(by)
+    full = anchors and refusal(step, by, Thing.DECISIONS, own, count, more=anchors)
+    if full:
+        raise InsufficientResources(full)
 
 
 def _promised(step: Step, item: CommitGroup, xid: Xid) -> Transaction:
@@ -190,21 +187,17 @@ def _promised(step: Step, item: CommitGroup, xid: Xid) -> Transaction:
 def _make_room(step: Step, item: CommitGroup) -> None:
     """Applications are remembered up to a number; very old ones make room for new ones."""
     groups, by = step.state.groups, step.known_by(item.owner)
-    if room_for(by, (one.by for _, one in groups), len(groups), GROUPS_MAX):
+    own, count = groups.named_by.of(by), len(groups)
+    full = refusal(step, by, Thing.GROUPS, own, count)
+    if not full:
         return
-    if len(groups) < GROUPS_MAX:
-        raise InsufficientResources(
-            f"versions of {GROUPS_MAX // APPLICATION_SHARE} names are remembered for {by}: "
-            "'onceq tx groups' shows them, 'onceq tx forget-group' forgets one that is gone"
-        )
     oldest: tuple[str, Group] | None = groups.oldest()
     assert oldest is not None
     app, group = oldest
-    if step.now.wall_s - group.at_s < GROUP_AGE_S:
-        raise InsufficientResources(
-            f"versions of {GROUPS_MAX} applications are remembered, and all have committed lately; "
-            "'onceq tx groups' shows them, 'onceq tx forget-group' forgets one that is gone"
-        )
+    own -= group.by == by
+    late = step.now.wall_s - group.at_s >= GROUP_AGE_S
+    if not late or refusal(step, by, Thing.GROUPS, own, count - 1):
+        raise InsufficientResources(full)
     step.setup(GroupForgotten(app=app))
 
 

@@ -26,7 +26,7 @@ from onceq.core.state.setups import FailureTold
 from onceq.core.step.acts import Deed, noted
 from onceq.core.step.batches import CheckedBatch
 from onceq.core.step.change_builder import ChangeBuilder
-from onceq.core.step.shares import by_key, room_for_owner
+from onceq.core.step.shares import check as check_share
 from onceq.core.step.step import Step, Timer
 from onceq.core.step.units import CopiedRange, HeldRange, Transaction
 from onceq.core.transaction.branch_phases import PHASES, Verb
@@ -40,12 +40,12 @@ from onceq.errors import (
 from onceq.model.branch import Phase
 from onceq.model.classes import MessageClass
 from onceq.model.delayed import undelayed
-from onceq.model.limits import APPLICATION_SHARE, OPEN_TRANSACTIONS_MAX
 from onceq.model.requests import Abort, AskOutcome, Begin, Commit, Promise, Send
 from onceq.model.requests.transactions import AS_SET
 from onceq.model.results import Outcome, Sent
 from onceq.model.returned import MARK
 from onceq.model.rights import Right
+from onceq.model.shares import TABLE, Thing
 from onceq.model.time import SECOND_US
 from onceq.model.traced import untraced
 from onceq.model.wording import plural
@@ -75,18 +75,14 @@ def open_unit(
 ) -> Transaction:  # fmt: skip
     """A new unit of work; raises UsageError or InsufficientResources."""
     check_free(step, owner, number)
-    there = step.units.transactions
     # Every transaction comes here: what is asked below is asked here first, without a call.
-    if len(there) >= OPEN_TRANSACTIONS_MAX // APPLICATION_SHARE and not room_for_owner(
-        step, owner, there, by_key, OPEN_TRANSACTIONS_MAX
-    ):
-        raise InsufficientResources(
-            f"{len(step.units.transactions)} transactions are open already, of at most "
-            f"{OPEN_TRANSACTIONS_MAX}, and half of that for one application"
-        )
+    if step.units.open_by.total >= TABLE[Thing.TRANSACTIONS].plenty:
+        check_share(step, step.known_by(owner), Thing.TRANSACTIONS, step.units.open_by)
     now_us = step.now.mono_us
-    tx = Transaction(owner, number, step.now.wall_s, used_us=now_us, idle_us=idle_us)
+    by = step.who.get(owner, "")
+    tx = Transaction(owner, number, step.now.wall_s, used_us=now_us, idle_us=idle_us, by=by)
     step.units.transactions[owner, number] = tx
+    step.units.open_by.add(by)
     limit_us = step.settings.transaction_idle_s * SECOND_US if idle_us is None else idle_us
     if limit_us and not 0 < step.units.idle_look_us <= now_us + limit_us:
         step.units.idle_look_us = now_us + limit_us
@@ -105,11 +101,11 @@ def send(step: Step, item: Send) -> None:
     if item.transaction:
         tx = step.units.find(item.owner, item.transaction, step.now)
         before = tx.bytes
-        tx.sends += prepared_all(step, item.items, tx)
+        tx.sends += prepared_all(step, item.items, tx, step.who.get(item.owner, ""))
         step.units.open_bytes += tx.bytes - before
         step.answer(item.owner, item.request, None)
         return
-    sends = prepared_all(step, item.items, None)
+    sends = prepared_all(step, item.items, None, step.who.get(item.owner, ""))
     build = ChangeBuilder(step)
     step.units.promise(sends, -1)
     first, count = add_puts(build, sends, transaction=0)
@@ -144,6 +140,8 @@ def commit(step: Step, item: Commit) -> None:
         if sends:
             step.units.promise(sends, -1)
         del step.units.transactions[item.owner, item.transaction]
+        if tx.by is not None:  # as ``closed`` does it, without a call
+            step.units.open_by.drop(tx.by)
         receives, idle_us = tx.receives, tx.idle_us
         step.emptied.update(dict.fromkeys(tx.targets))
         if tx.gtrid:
@@ -155,9 +153,11 @@ def commit(step: Step, item: Commit) -> None:
             build.change.marks = Marks(gtrid=tx.gtrid, partners=tx.partners, reads=reads, by=by)
     elif len(item.items) == 1:
         # Nothing is promised that takes effect here and now, and all of it.
-        sends = [prepare(step, item.items[0], None, transactional=True)]
+        by = step.who.get(item.owner, "")
+        sends = [prepare(step, item.items[0], None, transactional=True, by=by)]
     else:
-        sends = prepared_all(step, item.items, Transaction(item.owner, 0, step.now.wall_s))
+        tx = Transaction(item.owner, 0, step.now.wall_s)
+        sends = prepared_all(step, item.items, tx, step.who.get(item.owner, ""))
         # Before they take effect: dead letters and acknowledgments of this change ask how full
         # queues are, and would count what was promised and what is put.
         step.units.promise(sends, -1)
@@ -196,7 +196,7 @@ def last_sends(step: Step, item: Commit | Promise, tx: Transaction) -> list[Chec
         SendFailed: It was.
     """
     try:
-        made = prepared_all(step, item.items, tx)
+        made = prepared_all(step, item.items, tx, step.who.get(item.owner, ""))
     except OnceqError:
         if tx.doomed is None:
             raise
@@ -280,6 +280,7 @@ def release(step: Step, tx: Transaction) -> None:
     """It is in no table any more, and holds no room."""
     if tx.phase is Phase.ACTIVE:
         del step.units.transactions[tx.owner, tx.number]
+    step.units.closed(tx)
     if tx.xid is not None:
         del step.units.branches[tx.xid]
     if tx.gtrid:

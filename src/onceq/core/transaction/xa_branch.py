@@ -35,7 +35,7 @@ from onceq.core.send.packets_at_prepare import store_packets
 from onceq.core.send.send import prepared_all
 from onceq.core.state.branch_table import Branch
 from onceq.core.state.setups import BranchForgotten, DecisionCarriedOut
-from onceq.core.step.shares import room_for
+from onceq.core.step.shares import refusal
 from onceq.core.step.step import Step
 from onceq.core.step.units import HeldRange, Transaction
 from onceq.core.transaction import abandoned_branches
@@ -56,7 +56,6 @@ from onceq.errors import (
     UsageError,
 )
 from onceq.model.branch import Decision, Join, Leave, Phase, Vote
-from onceq.model.limits import DECISIONS_MAX, PREPARED_MAX
 from onceq.model.requests import (
     AskDecision,
     CommitBranch,
@@ -69,6 +68,7 @@ from onceq.model.requests import (
     RollbackBranch,
     StartBranch,
 )
+from onceq.model.shares import Thing
 from onceq.model.xid import (
     Xid,
     agent_of,
@@ -217,13 +217,10 @@ def put_on_record(step: Step, tx: Transaction, by: str) -> Branch:
     """
     assert tx.xid is not None
     table = step.state.branches
-    if not room_for(by, (one.by for one in table), len(table), PREPARED_MAX):
+    full = refusal(step, by, Thing.BRANCHES, table.held_by.of(by), len(table))
+    if full:
         undo(step, tx)
-        raise RolledBack(
-            f"{len(table)} branches are prepared already and wait for their outcomes, of at most "
-            f"{PREPARED_MAX}, and half of that for one application (tx list); this one was rolled "
-            "back"
-        )
+        raise RolledBack(f"{full}; this one was rolled back")
     laid, message, transaction = store_packets(step, tx)
     branch = Branch(
         step.state.next_number, tx.xid, step.now.wall_s, list(map(note_of, tx.sends)),
@@ -232,6 +229,7 @@ def put_on_record(step: Step, tx: Transaction, by: str) -> Branch:
         decides=tx.gtrid, partners=tx.partners, by=by,
     )  # fmt: skip
     step.prepared(branch)
+    step.units.closed(tx)
     tx.phase, tx.branch, tx.used_us = Phase.PREPARED, branch.number, step.now.mono_us
     abandoned_branches.watch(step, tx)
     return branch
@@ -241,7 +239,7 @@ def _last_sends(step: Step, item: PrepareBranch, tx: Transaction) -> None:
     """What a prepare brings along; a refusal that dooms the branch is told by its vote."""
     before = tx.bytes
     try:
-        tx.sends += prepared_all(step, item.items, tx)
+        tx.sends += prepared_all(step, item.items, tx, step.known_by(item.owner))
     except OnceqError:
         if tx.doomed is None:
             raise
@@ -360,14 +358,11 @@ def enlist(step: Step, item: Enlist) -> None:
         gtrid = make_gtrid(step.identity.guid, int.from_bytes(item.drawn, "big"))
         if gtrid in step.units.deciding or gtrid in table.decisions:
             raise DuplicateBranch("the number that was drawn for this transaction is in use")
-        owners = (one.by for one in table.decisions.values())
-        by, count = step.known_by(item.owner), len(table.decisions)
-        if not room_for(by, owners, count, DECISIONS_MAX):
-            raise EnlistRefused(
-                f"{count} decisions wait for partners that have not carried them out, of at most "
-                f"{DECISIONS_MAX}, and half of that for one application (tx list): recover these "
-                "first"
-            )
+        by = step.known_by(item.owner)
+        own, count = table.decided_by.of(by), len(table.decisions)
+        full = refusal(step, by, Thing.DECISIONS, own, count)
+        if full:
+            raise EnlistRefused(full)
         step.units.deciding[gtrid] = tx
         tx.gtrid = gtrid
     if item.partner not in tx.partners:

@@ -24,6 +24,7 @@ from onceq.core.send.quota import computer_full, over_quota, queue_full
 from onceq.core.state.peer_table import Peer
 from onceq.core.state.queues import Queue
 from onceq.core.state.state import DEAD_XACT
+from onceq.core.step.shares import answered, refusal
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources, OnceqError
 from onceq.model.classes import MessageClass
@@ -33,6 +34,7 @@ from onceq.model.names import FormatName, parse_any
 from onceq.model.patterns import QueueName
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.run import Run
+from onceq.model.shares import Thing
 from onceq.model.time import NEVER_S
 from onceq.packet.arrived import ArrivedRun
 from onceq.packet.decode import message_of
@@ -56,8 +58,11 @@ def room_for(step: Step, run: ArrivedRun) -> bool:
 
 def stream_room(step: Step, source: bytes) -> bool:
     """Whether one more stream of a sender is remembered; strangers have a share of them."""
-    most = STREAMS_MAX if known(step, source) else STREAMS_MAX // STRANGERS_SHARE
-    return len(step.state.progress) < most
+    senders = step.state.makers.streams
+    if not known(step, source) and senders.total >= STREAMS_MAX // STRANGERS_SHARE:
+        return False
+    own, by = senders.of(source.hex()), answered(source)
+    return not refusal(step, by, Thing.STREAMS, own, senders.total)
 
 
 def refusal_room(step: Step, run: ArrivedRun, refusal: int) -> bool:

@@ -30,6 +30,7 @@ from onceq.core.state.records import (
     Seen,
 )
 from onceq.core.step.change_builder import ChangeBuilder
+from onceq.core.step.shares import answered
 from onceq.core.step.step import Step
 from onceq.errors import InsufficientResources
 from onceq.model.classes import MessageClass
@@ -65,7 +66,9 @@ def forward(step: Step, run: ArrivedRun, *, room: bool) -> bool:
     guid = guid_text(run.destination_manager)
     (name,) = parse_format_name(f"PRIVATE={guid}\\{run.destination.number:08x}")
     try:
-        outgoing = outgoing_for(step, name, stranger=not known(step, run.source))
+        outgoing = outgoing_for(
+            step, name, by=answered(run.source), stranger=not known(step, run.source)
+        )
     except InsufficientResources:
         return False
     keep(step, run, packets, outgoing)

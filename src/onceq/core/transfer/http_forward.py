@@ -18,6 +18,7 @@ from onceq.core.names.resolve import outgoing_for
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import OutgoingQueue
 from onceq.core.state.setups import ReceiptsTo
+from onceq.core.step.shares import answered
 from onceq.core.step.step import Step
 from onceq.core.transfer.forward import FORWARD_LANE, hopped, keep
 from onceq.errors import OnceqError
@@ -43,7 +44,9 @@ def pass_on(step: Step, session: int, run: ArrivedRun, *, room: bool) -> bool:
         step.act(Declined(session, 400, text))
         return False
     try:
-        outgoing = outgoing_for(step, parse_format_name(f"DIRECT={run.onward}")[0])
+        outgoing = outgoing_for(
+            step, parse_format_name(f"DIRECT={run.onward}")[0], by=answered(run.source)
+        )
     except OnceqError as error:
         step.act(Declined(session, 500, error.text))
         return False

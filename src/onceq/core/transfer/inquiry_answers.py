@@ -15,13 +15,13 @@ from typing import Final
 
 from onceq.core.names.packet_names import arrival_key
 from onceq.core.peers.refusals import note
-from onceq.core.peers.strangers import known
 from onceq.core.peers.trust import refused_as_future
 from onceq.core.state.queues import Peer
 from onceq.core.state.records import Advance, Change
 from onceq.core.state.setups import StreamClaimed
 from onceq.core.step.step import Step
-from onceq.model.limits import INQUIRY_STREAMS_MAX, STRANGERS_SHARE, STREAMS_MAX
+from onceq.core.transfer.admission import stream_room
+from onceq.model.limits import INQUIRY_STREAMS_MAX
 from onceq.packet.address import ON_DESTINATION, Address
 from onceq.packet.settle import Inquiry, Memory, settlement
 
@@ -64,8 +64,7 @@ def _note_gone(step: Step, peer: Peer, key: str, stream: int, live_from: int) ->
     """Nothing before a number will be sent any more, nor anything of an older stream."""
     state = step.state
     progress = state.progress.get((peer.peer, key))
-    room = STREAMS_MAX if known(step, peer.peer) else STREAMS_MAX // STRANGERS_SHARE
-    if progress is None and len(state.progress) >= room:
+    if progress is None and not stream_room(step, peer.peer):
         return
     here, last = (progress.stream, progress.last) if progress is not None else (0, 0)
     if stream > here and refused_as_future(step, peer, peer.peer, stream):

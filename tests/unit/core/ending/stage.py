@@ -37,9 +37,9 @@ STREAM: Final = 1 << 40
 LIFETIME_S: Final = 60
 
 
-def _route_unasked(step: Step, item: SendItem, sent_s: int, transactional: bool) -> Route:
+def _route_unasked(step: Step, item: SendItem, sent_s: int, transactional: bool, by: str) -> Route:
     with patch("onceq.core.send.send.Queue", type(None)):
-        return _route(step, item, sent_s, transactional)
+        return _route(step, item, sent_s, transactional, by)
 
 
 @dataclass(frozen=True)

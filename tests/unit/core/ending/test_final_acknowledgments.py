@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.core.names import resolve
 from onceq.model.message import Journal
+from onceq.model.shares import Thing
+from tests.few import few
 from tests.unit.core.ending.stage import Asked, Stage
 
 
@@ -16,6 +17,6 @@ def test_a_commit_does_not_fail_for_lack_of_an_outgoing_queue(
     stage.arrive()
     queue = stage.manager.state.queues[stage.queue]
     assert len(queue) == 1
-    monkeypatch.setattr(resolve, "OUTGOING_QUEUES_MAX", 0)
+    few(monkeypatch, Thing.OUTGOING, 0)
     stage.receive()
     assert not len(queue), "neither there, nor locked by a transaction that is over"

@@ -200,8 +200,8 @@ def test_what_was_forgotten_is_not_sent(house: House) -> None:
     assert house.sent(r"OS:WINHOST\private$\a")
     name = parse_format_name(r"DIRECT=OS:LATER\private$\a")[0]
     step = house.manager._step
-    assert outgoing_for(step, name, answer=True).homes == frozenset()
-    assert outgoing_for(step, name).homes is None, "an application has chosen it"
+    assert outgoing_for(step, name, by="", answer=True).homes == frozenset()
+    assert outgoing_for(step, name, by="").homes is None, "an application has chosen it"
 
 
 def test_answers_and_messages_for_one_computer_are_tried_again_at_one_time(house: House) -> None:

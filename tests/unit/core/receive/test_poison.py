@@ -10,11 +10,12 @@ import pytest
 from onceq.core.decision import Handed
 from onceq.core.ending.portions import ENDED_AT_ONCE
 from onceq.core.inputs.inputs import Tick
-from onceq.core.receive import subqueues
 from onceq.model import requests
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
+from onceq.model.shares import Thing
+from tests.few import few
 from tests.unit.core.alone import Core
 from tests.unit.core.effort import stays_the_same
 
@@ -27,7 +28,7 @@ def test_a_message_stays_where_there_can_be_no_subqueue_for_it(
     core = Core()
     rule = QueueProperties("q", transactional=True, poison_attempts=1, poison_then="move:poison")
     core.ask(requests.CreateQueue(properties=rule, instance=b"Q" * 16))
-    monkeypatch.setattr(subqueues, "SUBQUEUES_MAX", 0)
+    few(monkeypatch, Thing.SUBQUEUES, 0)
     item = requests.SendItem(r"DIRECT=OS:.\private$\q", Properties(), Run.of((b"a",)))
     core.ask(requests.Commit(0, (item,)))
     core.ask(requests.Begin(1))

@@ -1,112 +1,134 @@
-"""What one application may have of the tables that all share.
+"""What one owner may have of the things that all share: each line of the table, filled by one and
+used by another.
 
 Upholds: I24, I28.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from onceq.core.inputs.inputs import OwnerCame
-from onceq.core.receive import cursors, handles, receive
-from onceq.core.transaction import groups, unit_of_work, xa_branch
-from onceq.errors import EnlistRefused, InsufficientResources, OnceqError, RolledBack
+from onceq.core.inputs.inputs import OwnerCame, OwnerGone
+from onceq.errors import InsufficientResources, OnceqError
 from onceq.model import requests
-from onceq.model.results import Opened
 from onceq.model.rights import Actor, ActorKind
-from onceq.model.time import FOR_EVER_US
-from onceq.model.xid import TAG_BYTES, anchor_xid, group_prefix
-from tests.unit.core.alone import IDENTITY, Core
-from tests.unit.core.rights.somebody import ALICE, BOB, KEY, ORDERS, RUNS, attempt, core, grant
+from onceq.model.shares import RESERVE_PART, TABLE, Thing, why_not
+from onceq.model.xid import Xid
+from tests.few import few
+from tests.unit.core.rights.somebody import KEY, RUNS
+from tests.unit.core.step.fillers import ADMIN, ALICE, FILLERS, NAMES, by, fill, house
 
-MOST = 6
-PREFIX = group_prefix(IDENTITY.guid, b"a" * TAG_BYTES)
-Fill = Callable[[Core, int, int], object]
-"""Adds one more entry of an owner, with that number; its answer."""
-
-
-def _anchor(made: Core, owner: int, number: int) -> object:
-    token = bytes((owner * 10 + number,))
-    xid = anchor_xid(attempt(made, owner, PREFIX, token), bytes(16))
-    made.ask(requests.StartBranch(number, xid), owner=owner)
-    return made.ask(requests.PrepareBranch(xid, number), owner=owner)
+WHOLE = 48
+BOB = 4
 
 
-def decide(made: Core, owner: int, number: int) -> object:
-    made.ask(requests.Begin(number), owner=owner)
-    drawn = b"%d-%d" % (owner, number)
-    answer = made.ask(requests.Enlist(number, "partner", drawn=drawn), owner=owner)
-    made.ask(requests.Commit(number), owner=owner)
-    return answer
+def test_every_line_of_the_table_is_filled_here() -> None:
+    assert list(FILLERS) == list(TABLE) == list(Thing)
 
 
-def name(made: Core, owner: int, number: int) -> object:
-    asked = requests.CommitGroup(f"{owner}-{number}", "", 1, PREFIX, [])
-    return made.ask(asked, owner=owner)
+@pytest.mark.parametrize("thing", Thing, ids=lambda thing: thing.name.lower())
+def test_one_fills_and_another_works(thing: Thing, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = house()
+    few(monkeypatch, thing, WHOLE)
+    limit, had = TABLE[thing], 0
+    owners = [owner for owner in NAMES if owner not in (ALICE, ADMIN)]
+    for at, owner in enumerate(owners):
+        count, refused = fill(made, thing, owner, 10 + at * 30, WHOLE)
+        assert 1 <= count <= limit.share
+        had += count
+        if thing is not Thing.STREAMS:
+            assert str(thing) in refused.text
+            assert limit.cure in refused.text
+            assert f"{by(owner)} has {count} " in refused.text
+    assert not isinstance(FILLERS[thing](made, ALICE, 1), OnceqError), "others work"
+    assert had + 1 <= WHOLE - limit.reserve
+    if not limit.reserve:
+        return
+    count, refused = fill(made, thing, ADMIN, 140, WHOLE)
+    assert count >= limit.reserve
+    assert f"of at most {WHOLE}" in refused.text
+    assert limit.cure in refused.text
+    assert isinstance(FILLERS[thing](made, RUNS, 250), OnceqError), "it is full"
 
 
-def open_(made: Core, owner: int, number: int) -> object:
-    """The refusal of a begin is told to whatever comes next."""
-    made.ask(requests.Begin(number), owner=owner)
-    refused = made.manager._step.units.refused.get((owner, number))
-    return refused
+@pytest.mark.parametrize("thing", Thing, ids=lambda thing: thing.name.lower())
+def test_the_first_one_has_its_share(thing: Thing, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = house()
+    few(monkeypatch, thing, WHOLE * 4)
+    count, _ = fill(made, thing, BOB, 10, WHOLE * 4)
+    share = TABLE[thing].share
+    # What there was before takes from the half that is left for others.
+    there = 8 if share * 2 > (WHOLE * 4 - TABLE[thing].reserve) * 0.9 else 0
+    assert share - there <= count <= share
 
 
-def hold(made: Core, owner: int, number: int) -> object:
-    opened = requests.OpenQueue(ORDERS, requests.Access.PEEK)
-    return made.ask(opened, owner=owner)
-
-
-def point(made: Core, owner: int, number: int) -> object:
-    held = made.ask(requests.OpenQueue(ORDERS, requests.Access.PEEK), owner=owner)
-    assert isinstance(held, Opened)
-    return made.ask(requests.OpenCursor(held.handle), owner=owner)
-
-
-def wait(made: Core, owner: int, number: int) -> object:
-    asked = requests.Receive(
-        ORDERS, peek=True, pick=requests.PickBy.HEADS, wait_until_us=FOR_EVER_US
-    )
-    return made.ask(asked, owner=owner)
-
-
-@pytest.mark.parametrize(
-    ("fill", "error"),
-    [
-        (open_, InsufficientResources), (_anchor, RolledBack), (decide, EnlistRefused),
-        (name, InsufficientResources), (hold, InsufficientResources),
-        (point, InsufficientResources), (wait, InsufficientResources),
-    ],
-)  # fmt: skip
-def test_nobody_fills_a_table_alone(
-    fill: Fill, error: type[OnceqError], monkeypatch: pytest.MonkeyPatch
+def test_what_is_full_for_one_has_room_again_when_something_goes(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module, limit in (
-        (unit_of_work, "OPEN_TRANSACTIONS_MAX"), (xa_branch, "PREPARED_MAX"),
-        (xa_branch, "DECISIONS_MAX"), (groups, "GROUPS_MAX"), (cursors, "CURSORS_MAX"),
-        (receive, "WAITING_READERS_MAX"),
-    ):  # fmt: skip
-        monkeypatch.setattr(module, limit, MOST)
-    if fill is hold:
-        monkeypatch.setattr(handles, "HANDLES_MAX", MOST)
-    made = core()
-    made.step(OwnerCame(BOB, Actor(ActorKind.ACCOUNT, "bob")))
-    grant(made, "peek", KEY, who="*")
-    for number in range(1, MOST // 2 + 1):
-        assert not isinstance(fill(made, BOB, number), OnceqError)
-    assert isinstance(fill(made, BOB, MOST), error), "he has his half"
-    for number in range(1, MOST // 2):
-        assert not isinstance(fill(made, ALICE, number), OnceqError)
-    assert not isinstance(fill(made, RUNS, 1), OnceqError)
-    for owner in (ALICE, RUNS):
-        assert isinstance(fill(made, owner, 50), error), "it is full"
+    made = house()
+    few(monkeypatch, Thing.QUEUES, WHOLE)
+    count, _ = fill(made, Thing.QUEUES, BOB, 10, WHOLE)
+    assert made.ask(requests.DeleteQueue("private$\\q10"), owner=BOB) == 0
+    assert fill(made, Thing.QUEUES, BOB, 100, WHOLE)[0] == 1
+    assert made.manager.state.makers.counts[Thing.QUEUES].of(by(BOB)) == count
 
 
-def test_who_runs_the_manager_has_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "GROUPS_MAX", MOST)
-    made = core()
-    for number in range(MOST):
-        assert not isinstance(name(made, RUNS, number), OnceqError)
-    assert isinstance(name(made, RUNS, MOST), InsufficientResources)
+def test_who_is_gone_leaves_what_ends_with_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = house()
+    things = (Thing.HANDLES, Thing.CURSORS, Thing.WAITS, Thing.TRANSACTIONS)
+    for thing in things:
+        few(monkeypatch, thing, WHOLE)
+    few(monkeypatch, Thing.HANDLES, 100 * WHOLE)
+    counts = {thing: fill(made, thing, BOB, 10, WHOLE)[0] for thing in things[1:]}
+    # Another connection of the same account has no share of its own.
+    made.step(OwnerCame(9, Actor(ActorKind.ACCOUNT, "bob")))
+    monkeypatch.setitem(NAMES, 9, "bob")
+    for thing in things[1:]:
+        assert isinstance(FILLERS[thing](made, 9, 99), OnceqError), thing
+    made.step(OwnerGone(BOB))
+    for thing in things[1:]:
+        assert fill(made, thing, 9, 10, WHOLE)[0] == counts[thing]
+
+
+def test_what_was_begun_and_left_without_a_promise_counts_as_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An end leaves a branch in memory until it is prepared."""
+    made = house()
+    few(monkeypatch, Thing.TRANSACTIONS, WHOLE)
+    for number in range(1, TABLE[Thing.TRANSACTIONS].share + 1):
+        xid = Xid(7, b"%d" % number, b"b")
+        assert made.ask(requests.StartBranch(number, xid), owner=BOB) is None
+        assert made.ask(requests.EndBranch(number, xid), owner=BOB) is None
+    refused = made.ask(requests.StartBranch(99, Xid(7, b"99", b"b")), owner=BOB)
+    assert isinstance(refused, InsufficientResources)
+    assert "open transactions" in refused.text
+    made.ask(requests.PrepareBranch(xid), owner=BOB)
+    assert made.ask(requests.StartBranch(99, Xid(7, b"99", b"b")), owner=BOB) is None
+
+
+def test_a_token_brings_no_more_grants_than_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = house()
+    few(monkeypatch, Thing.GRANTS, WHOLE)
+    fill(made, Thing.GRANTS, ADMIN, 10, WHOLE)
+    asked = requests.CreateToken("t", 0, [("peek", KEY)])
+    asked.check()
+    asked.secret = bytes(16)
+    answer = made.ask(asked, owner=ADMIN)
+    assert isinstance(answer, OnceqError)
+    assert f"of at most {WHOLE}" in answer.text
+
+
+def test_the_table_leaves_administrators_something() -> None:
+    for thing, line in TABLE.items():
+        assert 0 < line.share <= (line.whole - line.reserve) // 2, thing
+        if line.reserve:
+            assert line.reserve == line.whole // RESERVE_PART
+        # Nobody who owns nothing is refused below.
+        assert not why_not(thing, "account:x", 0, line.plenty - 1, administers=False)
+        assert why_not(thing, "account:x", 0, line.whole - line.reserve, administers=False)
+        if line.reserve:
+            assert not why_not(thing, "", 0, line.whole - 1, administers=True)
+        assert why_not(thing, "", 0, line.whole, administers=True)
