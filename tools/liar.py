@@ -8,16 +8,22 @@ future, messages that must be refused, administration queues and addresses of th
 DELTA is stopped again and again, and an impostor answers under its name, in one half of the time
 with ``pin_peers``, in the other without. At the end nothing is lost, repeated or out of order
 between the honest (without ``pin_peers``: but for what the impostor was given and has
-acknowledged), memory, disk and descriptors have stayed within the bounds that are printed, and the
-log names those who lied, and nobody else.
+acknowledged), memory, disk and descriptors have stayed within the bounds that are printed, an
+administrator who looks at everything was answered in time, the trail is whole, and the log names
+those who lied, and nobody else.
 
-With ``--tls`` the honest have identities, and post over HTTPS. The liars are neighbours then, who
-have a certificate for their own GUIDs and every right, so that the same rules have to hold; whoever
-they say that they are beside that is not believed. And a stranger tells the same
-lies in each way in which one can come without the right certificate. What comes as far as the
-parser of sessions is counted before it is parsed: of strangers, not a byte.
+In the last third, and in all of it with ``--tls``, the honest have identities, and post over HTTPS.
+The liars are neighbours then, who have a certificate for their own GUIDs and every right, so that
+the same rules have to hold; whoever they say that they are beside that is not believed. And a
+stranger tells the same lies in each way in which one can come without the right certificate. What
+comes as far as the parser of sessions is counted before it is parsed: of strangers, not a byte.
 
-Watches: I1, I4, I5, I10, I24.
+At the same time rogues of other kinds lie at every door, each with a table of lies: members (where
+there are identities), plain hosts, another account of the computer, a tenant, a writer of backups,
+web pages. What each has tried, and what was refused, is printed; one of which nothing was tried
+fails the run, and so does one that was believed.
+
+Watches: I1, I4, I5, I10, I23, I24, I28.
 """
 
 from __future__ import annotations

@@ -127,6 +127,8 @@ class Rogue(threading.Thread):
             refused = lie()
         except Believed as what:
             self.failures.append(f"{self.kind}, {name}: {what}")
+        except ConnectionRefusedError as error:
+            self.failures.append(f"{self.kind}, {name}: nobody listens: {error}")
         except OSError:
             refused = True  # it was cut off
         self.tally.tried[name] += 1

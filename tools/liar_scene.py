@@ -130,6 +130,9 @@ class Scene:
             honest.start()
             self._work(seconds)
         finally:
+            for rogue in filter(Rogue.is_alive, self.rogues):
+                rogue.over.set()
+                rogue.join()
             honest.kill()
         for node in honest.nodes.values():
             outcome.parsed.add(Counts.of(node.path))
