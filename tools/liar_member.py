@@ -30,7 +30,7 @@ from onceq.tls import authority, folder, joining, removed
 from onceq.tls.contexts import Files, client_context, server_context
 from onceq.tls.invites import Code
 
-KNOWN_S_MAX = 30.0
+KNOWN_S_MAX = 120.0
 """Longest time until BETA has heard of a removal, once it was told to ask."""
 
 

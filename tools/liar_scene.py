@@ -34,7 +34,7 @@ from onceq.errors import OnceqError, ReceiveTimeout
 
 BATCH: Final = 20
 DRAIN_S_MAX: Final = 60.0
-MORE_S_MAX: Final = 60.0
+MORE_S_MAX: Final = 240.0
 """A short run goes on for so long until every lie was told."""
 LIARS: Final = 4
 ROGUES: Final[tuple[type[Rogue], ...]] = (BackupWriter, LocalAccount, PlainHost, Tenant, WebPages)

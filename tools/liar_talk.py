@@ -12,8 +12,9 @@ from onceq.packet.arrived import USER, ArrivedRun
 from onceq.wire.mqqb.session import Arrived, Session
 
 TALK_S = 0.2
-CUT_S = 15.0
-"""How long somebody waits for the end of a session that must be cut off."""
+"""How long somebody listens, once he has said what he has to say."""
+CUT_S = 30.0
+"""How long he waits for a session, or for the end of one that must be cut off."""
 ENTITY = (
     '<se:Envelope xmlns:se="http://schemas.xmlsoap.org/soap/envelope/"'
     ' xmlns="http://schemas.xmlsoap.org/srmp/"><se:Header>'
@@ -52,9 +53,10 @@ def talk(
     Args:
         packet: What is said; empty: nothing.
         initiator: Whether it was this side that has connected.
+        talk_s: How long it listens then.
     """
     heard = Heard()
-    until = time.monotonic() + talk_s
+    until = time.monotonic() + CUT_S
     session = Session(
         initiator=initiator, own_id=claims, settings=Settings(),
         now_us=time.monotonic_ns() // 1000,
@@ -64,7 +66,7 @@ def talk(
     line.settimeout(0.05)
     while time.monotonic() < until and not session.closed:
         if session.opened and not heard.said:
-            heard.said = True
+            heard.said, until = True, time.monotonic() + talk_s
             if packet:
                 now_us = time.monotonic_ns() // 1000
                 session.send(packet, count=1, recoverable=recoverable, now_us=now_us)
@@ -88,7 +90,7 @@ def talk(
     return heard
 
 
-def said_to(line: socket.socket, request: bytes, *, wait_s: float = 5.0) -> bytes:
+def said_to(line: socket.socket, request: bytes, *, wait_s: float = CUT_S) -> bytes:
     """The head of the answer to an HTTP request; empty: it was cut off without one."""
     said = b""
     with contextlib.suppress(OSError):
