@@ -4,7 +4,7 @@ A lie is counted when it was told, so that a batch in which none was told fails;
 it is seen at the liar's end of the connection, and in who has a session with a manager. What lies
 do to the messages of others is judged with those.
 
-Watches: I28 (findings S3, S4 and S8).
+Watches: I28 (finding S3, finding S4, finding S8).
 """
 
 from __future__ import annotations
