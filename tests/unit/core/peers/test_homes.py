@@ -213,7 +213,7 @@ def test_answers_and_messages_for_one_computer_are_tried_again_at_one_time(house
     assert [one.host for one in asked] == ["WINHOST", "WINHOST"]
     for one in asked:
         house.step(inputs.ConnectFailed(one.outgoing, "no answer"))
-    house.pass_time(60.0)
+    house.pass_time(60)
     again = house.connects[len(asked) :]
     assert {one.outgoing for one in again} == {one.outgoing for one in asked}
 
