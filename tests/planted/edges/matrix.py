@@ -6,19 +6,24 @@ from collections.abc import Callable
 
 import pytest
 
+from onceq.client import address
 from onceq.core.rights import demands
 from onceq.core.transaction import groups
-from onceq.core.transfer import admission, arrival
+from onceq.core.transfer import admission, arrival, sessions
 from onceq.model import grant_index, identification, requests
 from onceq.model.requests import Request
 from onceq.service import api, doors
-from tests.planted.planted import Planted, demanded, edited
+from onceq.tls import signing, standing
+from tests.planted.planted import Planted, demanded, edited, replaced
 
 MATRIX = "tests/matrix/test_"
 ROWS = f"{MATRIX}applications.py::test_at_the_socket_with_tokens"
 SINGLE = f"{MATRIX}applications.py::test_with_a_single_right"
 PACKETS = f"{MATRIX}peers.py::test_what_becomes_of_each_packet"
 STRANGERS = f"{MATRIX}peers.py::test_of_a_stranger_no_byte_is_parsed"
+ANSWERS = f"{MATRIX}answers.py::test_what_becomes_of_who_answers"
+SIGNING = "tests/unit/tls/test_signing.py::"
+IMPOSTORS = "tests/daemon/test_impostors.py::"
 SHOWN = f"{MATRIX}showing.py::test_who_somebody_is"
 
 
@@ -113,5 +118,35 @@ PLANTED = (
         "monitors-operate",
         edited(grant_index, "if right in _IMPLIED", "if one is Right.MONITOR or right in _IMPLIED"),
         ROWS,
+    ),
+    Planted(
+        "who-peeks-keeps-others-from-receiving",
+        edited(demands, "return to_hold(place) if share is Share.DENY_RECEIVE else ", "return "),
+        ROWS,
+    ),
+    Planted(
+        "removed-members-are-let-in",
+        edited(standing, "        if removal is not None:\n", "        if False:\n"),
+        STRANGERS,
+    ),
+    Planted(
+        "members-answer-under-every-name",
+        replaced(sessions, "may_not_serve", lambda *_: ""),
+        ANSWERS,
+    ),
+    Planted(
+        "removed-members-sign",
+        edited(signing, "        if removal is not None:\n", "        if False:\n"),
+        f"{SIGNING}test_a_member_that_was_removed_signs_nothing_any_more",
+    ),
+    Planted(
+        "every-authority-signs-for-everybody",
+        edited(signing, "if scope is None or scope.speaks_for(guid):", "if True:"),
+        f"{SIGNING}test_a_partners_authority_signs_for_its_own_alone",
+    ),
+    Planted(
+        "a-program-takes-the-folder-of-anybody",
+        edited(address, "    if where is None:\n", "    if False:\n"),
+        f"{IMPOSTORS}test_a_directory_of_another_account_is_not_taken_by_itself",
     ),
 )  # fmt: skip
