@@ -2,10 +2,9 @@
 
 An ``ApiConnection`` knows bytes and frames, not sockets. An application that asks faster than it
 is answered, or does not read its answers, is read no further (back-pressure), and its receives
-wait no longer but begin anew when it reads again: neither what it has asked nor what it is to be
-told gathers here without a bound; and room for messages is asked for before they are fetched,
-from a budget of all applications (``answers.py``). A look is answered before more is taken on:
-others come in between. One that is lost takes its open transactions with it. Any malformed frame
+wait no longer but begin again when it reads: requests and answers have a bound. Room for messages
+comes from a budget of all applications (``answers.py``). A look is answered before more is taken
+on: others come in between. A lost connection aborts its open transactions. A malformed frame
 ends the connection; what came whole before it stands, and nothing of it has happened.
 
 Upholds: I17 (a lost client's transactions abort), I24 (bounded memory).
@@ -361,8 +360,7 @@ class ApiConnection:
         self._waits.pop(request, None)
         if code in _RECEIVES:
             self._receives -= 1
-            given = isinstance(result, Batch) and not self._gone
-            size = len(result.run.data) if given and isinstance(result, Batch) else 0
+            size = len(result.run.data) if isinstance(result, Batch) and not self._gone else 0
             self._engine.answers.built(self, request, size, self._now_us())
         if not self._gone:
             self._transport.writelines(answers.encode(request, code, result))
