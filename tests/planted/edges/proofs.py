@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from onceq.cli import common
-from onceq.client import credentials
+from onceq.client import address, credentials
 from onceq.model import tokens as model
 from onceq.service import api, tokens
 from tests.planted.planted import Planted, edited
@@ -61,7 +60,7 @@ PLANTED = (
     ),
     Planted(
         "every-directory-is-taken-for-a-queue-manager",
-        edited(common, "if owner not in (0, os.geteuid()):", "if False:"),
+        edited(address, "if owner not in (0, os.geteuid()):", "if False:"),
         "tests/unit/sockets/test_binding.py::test_a_directory_that_nobody_has_named_is_ones_own",
     ),
 )  # fmt: skip
