@@ -77,6 +77,7 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
     "other managers need no right": _named(
         edited(admission, "    if not peer.actor.free and _no_right(",
                "    if False and _no_right("),
+        "I28", "I3", "I12", "I13",
     ),
     "other managers are always refused": _named(
         edited(admission, "    if not peer.actor.free and _no_right(",
