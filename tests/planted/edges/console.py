@@ -82,7 +82,7 @@ PLANTED = (
     ),
     Planted(
         "metrics-of-another-one",
-        edited(metrics, "pages[watched.key].page(", "next(iter(pages.values())).page("),
+        edited(metrics, "pages[watched].page(", "next(iter(pages.values())).page("),
         UNIT + "test_metrics.py::test_each_has_its_own_pages",
     ),
     Planted(

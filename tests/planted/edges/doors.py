@@ -91,7 +91,7 @@ PLANTED = (
     Planted(
         "looks-of-one-hold-up-all",
         edited(api, "        self._looking = code == _LOOK\n", ""),
-        "tests/unit/service/test_api.py"
+        "tests/unit/service/test_looks_in_turn.py"
         "::test_a_look_waits_for_the_answer_to_the_one_before",
     ),
     Planted(

@@ -111,7 +111,12 @@ PLANTED = (
     ),
     Planted(
         "a-wrong-token-is-no-token",
-        edited(api, "        if token:\n", "        if token and self._private is None:\n"),
+        edited(
+            api,
+            "            found = door.proven(challenge, proof)\n",
+            "            try:\n                found = door.proven(challenge, proof)\n"
+            "            except OnceqError:\n                return\n",
+        ),
         SHOWN,
     ),
     Planted(

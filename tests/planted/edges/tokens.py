@@ -95,21 +95,21 @@ PLANTED = (
     ),
     Planted(
         "tokens-are-taken-in-the-clear",
-        edited(door, "now.wall_s) if private else None", "now.wall_s)"),
+        edited(
+            door,
+            "        self._check_count(address)\n        token =",
+            "        private = True\n        token =",
+        ),
         API + "test_a_token_that_others_could_read_on_its_way_is_refused",
     ),
     Planted(
         "wrong-tokens-are-hashed-for-ever",
-        edited(door, "if count >= WRONG_TOKENS_AT_ONCE:", "if count > 1 << 40:"),
+        edited(door, ">= WRONG_TOKENS_AT_ONCE:", "> 1 << 40:"),
         DOOR + "test_wrong_ones_cost_only_so_much",
     ),
     Planted(
         "addresses-are-remembered-for-ever",
-        edited(
-            door,
-            "            if len(self._wrong) > TOKEN_ADDRESSES_MAX:\n",
-            "            if not self._wrong:\n",
-        ),
+        edited(door, "if len(self._wrong) > TOKEN_ADDRESSES_MAX:", "if not self._wrong:"),
         DOOR + "test_what_is_remembered_of_addresses_is_bounded",
     ),
     Planted(
@@ -134,7 +134,7 @@ PLANTED = (
     ),
     Planted(
         "what-is-left-in-tls-is-not-seen",
-        edited(tls_socket, "self._tls.pending() or self._in.pending", "False"),
+        edited(tls_socket, "self.tls.pending() or self._in.pending", "False"),
         TLS + "test_many_records_come_at_once_and_what_is_left_over_is_seen",
     ),
     Planted(
