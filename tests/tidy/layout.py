@@ -12,7 +12,7 @@ THEMES: Final = {
     "core/rights/test_deciders.py": "whose a decision is: demands, records and looks together",
     "core/rights/test_recovering.py": "recovery of the partners by an application with few rights",
     "core/state/test_old_stores.py": "bytes of records and checkpoints that must stay readable",
-    "service/test_looks_in_turn.py": "how looks share the loop with what others ask, in api and engine",
+    "service/test_looks_in_turn.py": "how looks share the loop with other work",
     "service/test_damage.py": "damage is found and told by engine, store and core together",
     "service/test_pages.py": "pages and the unit file that tell of the configuration and the log",
 }
