@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,14 @@ GUID = b"the plain host 1"
 ORDERS = r"OS:ALPHA\private$\q"
 
 
+def until(true: Callable[[], bool]) -> None:
+    """Look again and again, for as long as a busy machine may take."""
+    end = time.monotonic() + WAIT_S
+    while not true():
+        assert time.monotonic() < end, "it does not come"
+        time.sleep(0.01)
+
+
 class Windows:
     """The plain host: it sends to ALPHA, and listens at its own address."""
 
@@ -157,9 +166,7 @@ class Windows:
 
     def acknowledged(self) -> None:
         """Wait until an acknowledgment has come home."""
-        while not self.home.given:
-            with onceq.connect(str(self.path)) as qm:
-                qm.status()
+        until(lambda: bool(self.home.given))
 
     def close(self) -> None:
         self.session.close()
@@ -192,14 +199,14 @@ def test_after_a_restart_acknowledgments_go_home_still(windows: Windows) -> None
     windows.leads("127.0.0.1:9")
     with onceq.connect(str(windows.path)) as qm:
         qm.reload()
-    windows.send(r"OS:WINHOST\private$\a")
+        windows.send(r"OS:WINHOST\private$\a")
+        until(lambda: qm.queue(LOCAL).messages == 1)
     windows.alpha.end(signal.SIGKILL)
     with socket.create_server(("127.0.0.1", 0)) as victim:
         windows.leads(f"127.0.0.1:{victim.getsockname()[1]}")
         windows.alpha = Process(windows.path).started()
         with onceq.connect(str(windows.path)) as qm:
-            while not (waits := qm.outgoing()) or "go home" not in waits[0].trouble:
-                pass
+            until(lambda: any("go home" in one.trouble for one in qm.outgoing()))
             assert not windows.home.given
             victim.settimeout(0)
             with pytest.raises(BlockingIOError):
