@@ -185,7 +185,7 @@ def test_a_person_signs_in_and_out_in_a_browser(
         page.goto(f"{made.address}m/alpha/queue?queue={Q}")
         page.get_by_role("button", name="Resume").click()
         page.set_viewport_size({"width": WIDTHS[1], "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") <= WIDTHS[1]
+        page.wait_for_function(f"document.documentElement.scrollWidth <= {WIDTHS[1]}")
         page.get_by_role("button", name="Sign out").click()
         page.get_by_role("link", name="Sign in at").wait_for()
         page.goto(made.address)

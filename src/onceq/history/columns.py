@@ -90,7 +90,8 @@ COLUMNS: Final = {
     "act": ("bigint", "of `act`: its number; they rise by one, for ever"),
     "actor": ("string", "of `act`: who did it, as `account:alice`"),
     "address": ("string", "of `act`: from where: an address, or `local`, with the "
-                "process where the system tells it (`local, process 4711`)"),
+                "process where the system tells it (`local, process 4711`), and the person for "
+                "whom a console says that it was (`local for anna (17), process 4711`)"),
     "action": ("string", "of `act`: what was done, as `onceq trail` says it"),
     "about": ("string", "of `act`: to what: a queue, a name, what was granted"),
     "result": ("string", "of `act`: empty if it was done, or begun; else the code of the error"),

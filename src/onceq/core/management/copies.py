@@ -286,11 +286,11 @@ TABLE: Final = (
     ),
     ByItself(
         "rights",
-        "It judges by rights that were given.",
+        "It judges by rights that were given, and by how many queues each owner has made.",
         "Rights are " + _STAYS + ": what was revoked since holds again. Those in the directory are "
-        "read there.",
-        "The same, without those of tokens.",
-        ("policy",),
+        "read there. Who has made a queue stays, too.",
+        "The same, without rights of tokens.",
+        ("policy", "makers"),
     ),
     ByItself(
         "directory",
