@@ -125,7 +125,6 @@ def until(true: Callable[[], bool]) -> None:
     end = time.monotonic() + WAIT_S
     while not true():
         assert time.monotonic() < end, "it does not come"
-        time.sleep(0.01)
 
 
 class Windows:
@@ -166,7 +165,8 @@ class Windows:
 
     def acknowledged(self) -> None:
         """Wait until an acknowledgment has come home."""
-        until(lambda: bool(self.home.given))
+        with onceq.connect(str(self.path)) as qm:
+            until(lambda: bool(self.home.given) or not qm.status())
 
     def close(self) -> None:
         self.session.close()
