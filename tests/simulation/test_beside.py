@@ -14,6 +14,8 @@ KEPT = (
     (0x44D, 1),
     (0x305A, 0.3),
     (0x400F, 1),
+    (0x5016, 0.3),
+    (0x503B, 0.3),
 )
 """Seeds, and the sizes of their worlds."""
 

@@ -24,6 +24,7 @@ class Program:
     """At one end; see ``Node``."""
 
     ip, paused_us, life = "10.0.0.1", 0, 1
+    door = None
 
     def __init__(self, network: list[SimNetwork], name: str) -> None:
         self.network, self.name, self.index = network, name, int(name)
@@ -39,11 +40,11 @@ class Program:
     def step(self, what: str) -> None:
         """No crash."""
 
-    def connected(self, outgoing: int, end: Any, ip: str) -> int:
+    def connected(self, outgoing: int, end: Any, ip: str, shown: Any = None) -> int:
         self.ends.append(end)
         return 1
 
-    def accepted(self, end: Any, ip: str) -> int:
+    def accepted(self, end: Any, ip: str, shown: Any = None) -> int:
         return self.connected(0, end, ip)
 
     def data(self, session: int, data: bytes) -> None:
