@@ -58,10 +58,10 @@ WHOLE = ".compact"
 class FilesSide(SparkSide):
     """The query, which counts how far the sender is ahead of it."""
 
-    def __init__(self, folder: Path, driver: Driver, config: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, node: Node, driver: Driver, config: dict[str, Any]) -> None:
         self.folders = [folder / "out-0"]
         config |= {"checkpoint": str(folder / "checkpoint"), "folder": str(self.folders[0])}
-        super().__init__(folder, config | {"work": str(folder / "work")})
+        super().__init__(folder, config | {"work": str(folder / "work")}, [node])
         self._home, self._driver = folder, driver
         self.refused = 0
 
@@ -114,7 +114,7 @@ def run(
         driver = Driver(
             folder, alpha, alpha, seed, destination=IN_QUEUE, waiting_max=messages * BEHIND
         )
-        spark = FilesSide(folder, driver, {
+        spark = FilesSide(folder, alpha, driver, {
             "managers": [str(alpha.path)], "queue": IN_QUEUE, "messages": messages,
             "partitions": chance.choice((1, 3)),
         })  # fmt: skip

@@ -43,9 +43,10 @@ class SparkSide:
         self._folder = folder
         self._tokens = folder / "tokens"
         self._tokens.touch(0o600)
-        self._tokens.write_text(
-            "".join(f"{one.clients_at} {one.token}\n{one.path} {one.token}\n" for one in nodes)
-        )
+        self._tokens.write_text("".join(
+            f"{one.clients_at} {one.token}\n{one.path} {one.token}\n" if one.token
+            else f"{one.path} -\n" for one in nodes
+        ))  # fmt: skip
         self._config = config
         self._path = folder / "spark.json"
         self.change()

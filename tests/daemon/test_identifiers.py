@@ -16,6 +16,7 @@ import onceq
 from onceq import aio
 from onceq.errors import OnceqError, RolledBack
 from onceq.model.branch import Decision, Vote
+from onceq.model.data_directory import ATTEMPT_KEY_FILE
 from tests.daemon.applications import Daemon
 
 pytestmark = pytest.mark.slow
@@ -53,8 +54,8 @@ def test_an_attempt_that_was_rolled_back_is_nobody_elses(
         assert games.decision(anchor.gtrid) is Decision.ABORTED
 
 
-def test_an_attempt_ends_with_the_life_of_the_queue_manager(daemon: Daemon) -> None:
-    """What was prepared in it is committed; nothing more is prepared."""
+def test_an_attempt_goes_on_when_the_queue_manager_is_started_again(daemon: Daemon) -> None:
+    """A task of Spark begins its branch again; without the key the attempt is over."""
     with onceq.connect(daemon.where) as games:
         attempt = games.groups.attempt("games", 1)
         first = attempt.anchor(THERE)
@@ -62,9 +63,14 @@ def test_an_attempt_ends_with_the_life_of_the_queue_manager(daemon: Daemon) -> N
             work.prepare()
     daemon.kill()
     daemon.start()
+    with onceq.connect(daemon.where) as games, games.branch(attempt.branch("late")) as work:
+        assert work.prepare() is Vote.READ_ONLY
+    daemon.kill()
+    (Path(daemon.where) / ATTEMPT_KEY_FILE).unlink()
+    daemon.start()
     with onceq.connect(daemon.where) as games:
         with pytest.raises(RolledBack, match="begin another one"):
-            games.branch(attempt.branch("late"))
+            games.branch(attempt.branch("later"))
         assert not games.groups.commit("games", 1, [first]).already
 
 

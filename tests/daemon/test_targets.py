@@ -37,6 +37,7 @@ TESTED: Final = {
     "bench-loss": "tests/daemon/test_bench_loss.py",
     "bench-pauses": "tests/daemon/test_bench_pauses.py",
     "bench-peers": "tests/daemon/test_bench_peers.py",
+    "bench-tenants": "tests/daemon/test_bench_tenants.py",
     "bench-tls": "tests/daemon/test_bench_tls.py",
     "check": "tests/unit/tools/test_check.py",
     "conformance": "tests/conformance/test_turns.py",

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,11 @@ class Daemon:
             # Executors connect over TCP, and show nothing.
             self.manager.grant("nobody", "administer")
 
+    @cached_property
+    def token(self) -> str:
+        """Of somebody who may do everything, also in external transactions."""
+        return self.manager.create_token("executors", grants={"": "administer"}).token
+
     def start(self) -> None:
         """Start it and wait until it says that it is ready."""
         self.process = subprocess.Popen(
@@ -87,6 +93,15 @@ class Daemon:
         assert self.process is not None
         self.process.terminate()
         self.process.wait()
+
+
+def token_file(folder: Path, *daemons: Daemon, more: str = "") -> str:
+    """A file with the tokens that are shown over TCP, and none at sockets; its name."""
+    file = folder / "executors.tokens"
+    file.touch(0o600)
+    lines = (f"{one.address} {one.token}\n{one.path} -\n" for one in daemons)
+    file.write_text("".join(lines) + more)
+    return str(file)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import onceq
 from onceq.errors import ReceiveTimeout
 from onceq.spark.sink_rows import BODY_BYTES_MAX
+from tests.spark.conftest import token_file
 
 pytestmark = pytest.mark.spark
 
@@ -271,7 +273,8 @@ def test_what_is_wrong_is_told_before_anything_runs(spark: Any, daemon: Any, que
     assert bodies(daemon, queue) == []
 
 
-def test_a_write_through_tcp(spark: Any, daemon: Any, queue: str) -> None:
+def test_a_write_through_tcp(spark: Any, daemon: Any, queue: str, tmp_path: Path) -> None:
     made = numbered(spark, 30, 3).write.format("onceq").mode("append")
+    made = made.option("tokenFile", token_file(tmp_path, daemon))
     made.option("queueManager", f"onceq://{daemon.address}").save(queue)
     assert bodies(daemon, queue) == [str(n) for n in range(30)]

@@ -27,7 +27,7 @@ def test_every_example_of_writing_runs(
         manager.purge(rf"private$\{name}")
     other.manager.create_queue(r"private$\orders", transactional=True, exist_ok=True)
     other.manager.purge(r"private$\orders")
-    names = {"spark": spark, "HUB": daemon.address, "SPOKE": other.address}
+    names = {"spark": spark, "HUB": str(daemon.path), "SPOKE": str(other.path)}
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows").mkdir()
     row = {"id": 1, "amount": 2.5}

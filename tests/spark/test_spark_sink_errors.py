@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.spark.conftest import token_file
 
 pytestmark = pytest.mark.spark
 
@@ -60,12 +63,15 @@ def test_what_the_driver_is_told_at_the_commit_is_the_last_line(
     assert len(lines) - ours[-1] <= 3, lines[ours[-1] :]
 
 
-def test_options_are_refused_before_any_task(spark: Any, daemon: Any, queue: str) -> None:
+def test_options_are_refused_before_any_task(
+    spark: Any, daemon: Any, queue: str, tmp_path: Path
+) -> None:
     """What cannot be reached as it is written; two addresses are two queue managers."""
+    shown = token_file(tmp_path, daemon, more="127.0.0.1:1 -\n")
     for options, words in (
         ({"queue": r"127.0.0.1:2812/private$\s3"}, "names the address of a queue manager"),
         ({"queue": queue, "retryTimeout": "soon"}, "retryTimeout"),
         ({"queue": queue, "queueManager": f"{daemon.address},127.0.0.1:1"}, r"127\.0\.0\.1:1\b"),
     ):
-        given = {"queueManager": str(daemon.path), **options}
+        given = {"queueManager": str(daemon.path), "tokenFile": shown, **options}
         assert re.search(words, said(rows(spark), **given))

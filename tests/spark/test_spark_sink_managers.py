@@ -12,7 +12,7 @@ import pytest
 
 from onceq.errors import ReceiveTimeout
 from onceq.spark.source import OnceqDataSource
-from tests.spark.conftest import queue_of
+from tests.spark.conftest import queue_of, token_file
 
 pytestmark = pytest.mark.spark
 
@@ -94,12 +94,14 @@ def dying(where: str, flag: Path, pid: int) -> type[OnceqDataSource]:
 
 
 def test_a_batch_write_to_two_queue_managers(
-    spark: Any, daemon: Any, other: Any, queue: str
+    spark: Any, daemon: Any, other: Any, queue: str, tmp_path: Path
 ) -> None:
     both = f"{daemon.path},{other.address}"
+    shown = token_file(tmp_path, daemon, other)
 
     def write(rows: Any, **options: object) -> None:
         writer = rows.write.format("onceq").mode("append").option("queueManager", both)
+        writer = writer.option("tokenFile", shown)
         for name, value in options.items():
             writer = writer.option(name, value)
         writer.save()

@@ -71,6 +71,7 @@ BANS = (
     Ban(("os.open", "os.fsync", "os.fdatasync", "os.rename", "os.replace", "os.unlink", "open"),
         "touches files; store/files.py is the door",
         ("store/files.py", "store/spares.py", "service/config.py", "service/daemon.py",
+         "service/attempt_key.py",
          "service/directory.py", "service/identities.py", "service/listening.py",
          "service/mappings.py", "directory/replacing.py", "console/people.py",
          "client/", "cli/", "tls/",

@@ -31,6 +31,7 @@ from onceq.directory.contract import Directory
 from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure, WrongProcess
 from onceq.model.requests import CancelReceive, Receive, Request
 from onceq.service import descriptors, web
+from onceq.service.attempt_key import kept_entropy
 from onceq.service.clock import Clock, SystemClock
 from onceq.service.config import Configuration
 from onceq.service.directory import directory_of, manager_of
@@ -114,6 +115,7 @@ class EmbeddedHost:
             learned=self._network.learn,
             history=history_of(store, RealFiles(), configuration.settings),
             trail_export=TrailExport(RealFiles(), path, configuration.settings),
+            entropy=kept_entropy(path),
         )
         self._network.attach(self.engine)
         self._reloading = reloading(self.engine, self._network, configuration, read)

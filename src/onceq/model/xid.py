@@ -9,7 +9,7 @@ Branches that are committed as one *group* (``core/transaction/groups.py``) carr
 the manager on which they are, and ``group.`` at the front of their ``bqual``. The number in their
 ``gtrid`` is 12 hexadecimal digits that all attempts at one batch have in common, and 13 characters
 that one attempt has for itself: a token, and a mark of whom the manager has made it for. The mark
-needs a key, which the manager draws at each start and tells nobody; so another one that has read an
+needs a key, which stands beside the store and is told to nobody; so another one that has read an
 identifier begins no branch under it. (Identifiers of before have 12 digits and no mark: what was
 prepared under them is decided as ever.)
 

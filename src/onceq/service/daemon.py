@@ -20,6 +20,7 @@ from onceq.errors import OnceqError, StorageFailure
 from onceq.model.data_directory import SOCKET_FILE
 from onceq.model.requests import Request
 from onceq.service import descriptors, web
+from onceq.service.attempt_key import kept_entropy
 from onceq.service.clock import Clock, SystemClock
 from onceq.service.config import PID_FILE, PORT_FILE, Configuration
 from onceq.service.directory import directory_of, manager_of
@@ -84,6 +85,7 @@ class Daemon:
             learned=self._network.learn,
             history=history_of(store, RealFiles(), configuration.settings),
             trail_export=TrailExport(RealFiles(), path, configuration.settings),
+            entropy=kept_entropy(path),
         )
         self.engine.run_jobs = self._jobs.soon
         self._network.attach(self.engine)

@@ -130,7 +130,7 @@ class Units:
         """Bytes that open transactions will put into queues of this manager: they count towards
         the quota at send, so that a commit never fails for it (Q-21)."""
         self.key = b""
-        """With which attempts are marked in this life (``model/xid.py``); never told or stored."""
+        """With which attempts are marked (``model/xid.py``); never told, nor in a record."""
         self.fences = Fences()
         """Commits whose outcome was told as aborted."""
 

@@ -113,8 +113,8 @@ def _check_attempt(step: Step, item: StartBranch) -> None:
         return
     if not is_attempt_for(item.xid.gtrid, step.known_by(item.owner), step.units.key):
         raise RolledBack(
-            f"branch {item.xid} was not begun: its attempt is of somebody else, or of before this "
-            "queue manager was started; begin another one"
+            f"branch {item.xid} was not begun: its attempt is of somebody else, or of before the "
+            "key of this queue manager was lost; begin another one"
         )
 
 
@@ -250,7 +250,7 @@ def restore(step: Step, key: bytes) -> None:
     """After a restart: prepared branches are there as they were, with their locks.
 
     Args:
-        key: Marks the attempts of this life.
+        key: Marks attempts.
     """
     step.units.key = key
     for branch in step.state.branches:
