@@ -11,7 +11,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -45,6 +45,7 @@ from onceq.wire.app.answers import RESULTS, decode
 from onceq.wire.app.frames import ANSWER, FAILED, Code
 from onceq.wire.app.reading import ROWS, read
 from onceq.wire.app.requests import CODES, written
+from tests.proofs import asks, hello
 
 EXAMPLES = int(os.environ.get("ONCEQ_FUZZ_EXAMPLES", "300"))
 FUZZ = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 300)
@@ -248,11 +249,18 @@ def test_nobody_is_somebody_by_what_comes_before_a_name(
     world.leave()
 
 
+numbers = st.one_of(
+    st.sampled_from([0, 1, 2, -1, 7, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 63) - 1,
+                     -(1 << 63), (1 << 64) - 1, 1 << 62, 0x0700_0000_0000_0001]),
+    st.integers(-(1 << 63), (1 << 64) - 1),
+)  # fmt: skip
+
+
 @FUZZ
 @given(
     st.one_of(
         st.binary(max_size=200),
-        st.lists(st.one_of(st.binary(max_size=70), st.integers(), st.none()), max_size=4).map(
+        st.lists(st.one_of(st.binary(max_size=70), numbers, st.none()), max_size=4).map(
             msgspec.msgpack.encode
         ),
     ),
@@ -293,11 +301,6 @@ def test_a_malformed_frame_leaves_nothing_of_itself() -> None:
 
 # ---- well-typed requests with values from the edge -------------------------------------------
 
-numbers = st.one_of(
-    st.sampled_from([0, 1, 2, -1, 7, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 63) - 1,
-                     -(1 << 63), (1 << 64) - 1, 1 << 62, 0x0700_0000_0000_0001]),
-    st.integers(-(1 << 63), (1 << 64) - 1),
-)  # fmt: skip
 names = st.one_of(
     st.sampled_from([
         T, N, "", ".", "\\", r".\private$\t", r"DIRECT=OS:BETA\private$\q", f"{T},{N}",
@@ -437,6 +440,10 @@ shown = st.one_of(
 )  # fmt: skip
 
 
+BY_PROOF: Final = object()
+"""In place of what is said: the right token is proven."""
+
+
 @FUZZ
 @given(
     st.lists(st.one_of(shown, anything), min_size=1, max_size=15),
@@ -446,24 +453,32 @@ shown = st.one_of(
 def test_no_token_but_the_right_one_lets_anybody_in(
     tokens: list[Any], more: list[Any], private: bool
 ) -> None:
-    """Whatever stands in its place, and behind it: it is refused, and nothing has happened."""
+    """Whatever stands in place of its proof, and behind it: it is refused, and nothing has
+    happened. The token itself is no proof."""
     world = World()
     salt, secret = b"s" * 16, b"right" * 6 + b"!!"
     world.manager.state.tokens.put(Token("billing", salt, digest_of(salt, secret), 0))
     actors = len(world.manager._step.actors)
     before = world.store.position
-    for token in [*tokens, text_of("billing", secret)]:
+    good = text_of("billing", secret)
+    for token in [*tokens, good, BY_PROOF]:
         stranger = Transport()
         api = ApiConnection(
             world.engine, stranger, random=bytes, actor=NOBODY, private=private,
             address="10.1.1.1" if token in tokens else "10.1.1.2",
         )  # fmt: skip
-        with contextlib.suppress(OverflowError):
-            raw = msgspec.msgpack.encode([frames.VERSION, "x", token, *more])
-            size = frames.HEADER.size - 4 + len(raw)
-            api.data_received(frames.HEADER.pack(size, 1, Code.HELLO, 0, len(raw)) + raw)
+        if token is BY_PROOF:
+            api.data_received(b"".join(frames.frame(1, Code.PROVE, asks(good))))
+            known = frames.decode_head(stranger.sent.pop()[2], frames.Known)
+            proof = hello(good, known, b"")
+            api.data_received(b"".join(frames.frame(2, Code.HELLO, proof)))
+        else:
+            with contextlib.suppress(OverflowError):
+                raw = msgspec.msgpack.encode([frames.VERSION, "x", token, *more])
+                size = frames.HEADER.size - 4 + len(raw)
+                api.data_received(frames.HEADER.pack(size, 1, Code.HELLO, 0, len(raw)) + raw)
         world.pump()
-        right = private and token == text_of("billing", secret)
+        right = private and token is BY_PROOF
         assert api.greeted is right
         for request, code, head, _ in stranger.sent:
             assert (code == Code.HELLO | ANSWER) is right
