@@ -62,7 +62,7 @@ RIGHTS_MISTAKES: dict[str, Mistake] = {
     ),
     "who waits keeps his right": _named(
         edited(rights, "            look_again(step)\n", "            pass\n"),
-        first=495,
+        first=540,
     ),
     "what is taken away comes back with a checkpoint": _named(
         edited(snapshot, '("rights", state.policy.dump(), list)',
