@@ -515,6 +515,8 @@ def test_a_hold_is_ended_by_a_form_and_by_a_script(
     assert done(script, "/queue/release", queue=name)["released"] == 0
     wrong = script.post(ALPHA + "/queue/release", json={"queue": r"private$\none"})
     assert wrong.status_code == 404
+    with connect(str(alpha)) as qm:
+        qm.delete_queue(name)  # other tests count those that are there
 
 
 def test_an_outgoing_queue_is_paused_and_resumed(
