@@ -22,7 +22,7 @@ from dataclasses import replace as with_other
 from typing import Final
 
 from onceq.errors import ConfigurationError, DamagedRecord, StorageFailure, StoreExists
-from onceq.model.data_directory import CONFIGURATION_FILE, STORE_FILE
+from onceq.model.data_directory import ATTEMPT_KEY_FILE, CONFIGURATION_FILE, STORE_FILE
 from onceq.store import identification
 from onceq.store.backup import Part, check_room, copy_file, write_file
 from onceq.store.files import Files
@@ -35,7 +35,10 @@ ASIDE: Final = RESTORING + ".aside"
 MOVING: Final = RESTORING + ".moving"
 """The old store is out of the way: the store in the target is the new one."""
 
-_PART = re.compile(rf"(?:{STORE_PART}|ready-[0-9]{{1,18}}\.seg)(?:\.new)?")
+_PART = re.compile(
+    rf"(?:{STORE_PART}|ready-[0-9]{{1,18}}\.seg|{re.escape(ATTEMPT_KEY_FILE)})(?:\.new)?"
+)
+# Attempts at batches end with the life that is undone, so their key goes with its store.
 _REPLACED = re.compile(r"replaced[0-9A-Za-z-]{0,64}")
 """Names of directories that an old store moves to."""
 
