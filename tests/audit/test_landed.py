@@ -289,7 +289,7 @@ def test_what_is_no_table_is_refused(place: Path, rows: list[Row], tmp_path: Pat
     ):
         audited(place, half)
     other = landed(tmp_path / "other", [{**row, "queueManager": "GAMMA"} for row in rows])
-    with pytest.raises(ConfigurationError, match="has rows of GAMMA, and there is no history"):
+    with pytest.raises(ConfigurationError, match="rows of GAMMA, and no history here tells of it"):
         audited(place, other)
     with pytest.raises(ConfigurationError, match="--landed needs whole histories"):
         audited(place, landed(tmp_path / "t", rows), proof=str(tmp_path / "proof"))

@@ -144,8 +144,9 @@ def taken(table: Landed, events: Events, histories: Sequence[Coverage], names: N
     )  # fmt: skip
     if len(made) and not made.here.any():
         raise ConfigurationError(
-            f"{table.name} has rows of {', '.join(made.unknown)}, and there is no history of it "
-            "here: name the folder of that queue manager as well"
+            f"{table.name} has rows of {', '.join(made.unknown)}, and no history here tells of it: "
+            "name the folder of that queue manager as well; if it is named, its next file is still "
+            "to come, and --ask waits for it"
         )
     return made
 
