@@ -2,8 +2,8 @@
 
 It stands in a file beside the store, for the account of the queue manager alone, so that an attempt
 goes on when the queue manager is started again: a task of Spark whose queue manager was killed
-begins its branch again. No backup has the file. A file that is damaged is replaced, and attempts of
-before end.
+begins its branch again. No backup has the file, and a restore moves it aside with the store that it
+replaces. One that is lost or damaged is replaced, and attempts of before end.
 
 Upholds: I28 (nobody begins a branch in the attempt of another one).
 """
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from onceq.core.step.units import KEY_BYTES
+from onceq.errors import StorageFailure
 from onceq.model.data_directory import ATTEMPT_KEY_FILE
 
 
@@ -26,11 +27,18 @@ def kept_entropy(
     Args:
         folder: The data directory.
         random: Gives so many random bytes.
+
+    Returns:
+        Gives so many of them; raises StorageFailure.
     """
     path = os.path.join(folder, ATTEMPT_KEY_FILE)
 
     def entropy(size: int) -> bytes:
-        return random(size - KEY_BYTES) + (_read(path) or _made(path, random(KEY_BYTES)))
+        try:
+            key = _read(path) or _made(path, random(KEY_BYTES))
+        except OSError as error:
+            raise StorageFailure(f"{path}: {os.strerror(error.errno or 0)}") from error
+        return random(size - KEY_BYTES) + key
 
     return entropy
 

@@ -9,6 +9,7 @@ import pytest
 
 from onceq.core.peers.lives import ENTROPY_BYTES
 from onceq.core.step.units import KEY_BYTES
+from onceq.errors import StorageFailure
 from onceq.model.data_directory import ATTEMPT_KEY_FILE
 from onceq.service.attempt_key import kept_entropy
 
@@ -35,3 +36,9 @@ def test_a_damaged_one_is_replaced(tmp_path: Path, damage: bytes) -> None:
     assert len(after) == KEY_BYTES
     assert after != before
     assert [one.name for one in tmp_path.iterdir()] == [ATTEMPT_KEY_FILE]
+
+
+def test_a_disk_that_does_not_take_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / f"{ATTEMPT_KEY_FILE}.new").mkdir()
+    with pytest.raises(StorageFailure, match=ATTEMPT_KEY_FILE):
+        kept_entropy(str(tmp_path))(ENTROPY_BYTES)
