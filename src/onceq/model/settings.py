@@ -110,8 +110,8 @@ class Settings:
     xact_dead_letter: str = KEEP_REFUSED
     """Which transactional messages are kept as dead letters. asked: those that asked for it, as
     MSMQ has it. refused: also what its destination does not take (no such queue, no right, quota,
-    not transactional). always: all that fail, as MSMQ 1.0 and its XactDeadLetterAlways have it
-    (CNF-7)."""
+    not transactional), and what waits for a public queue that the directory has no more. always:
+    all that fail, as MSMQ 1.0 and its XactDeadLetterAlways have it (CNF-7)."""
     xact_delay_receive_nack_s: int = 0xFFFF_FFFF
     """How long after a message's time to be received its sender waits for the news, before it is in
     doubt (XactDelayReceiveNack); 4294967295: the smaller of the message's two lifetimes."""

@@ -40,9 +40,10 @@ class Core:
     now_us: int = 1_000_000
     asked: int = 0
     answers: dict[int, object] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
-        self.manager = Manager(IDENTITY, Settings())
+        self.manager = Manager(IDENTITY, self.settings)
         self.kept(self.manager.recover(self.now(), None, [], 0, entropy=bytes(ENTROPY_BYTES)))
 
     def now(self) -> Now:

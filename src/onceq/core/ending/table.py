@@ -141,7 +141,7 @@ _TRANSACTIONAL: Final[Mapping[tuple[Side, Ending], Fate]] = {
     (Side.TARGET, Ending.REFUSED_BY_KIND): Fate(kept=True, final=When.ALWAYS, told=_ASKED),
     (Side.ROUTER, Ending.REFUSED): _REFUSES,
     (Side.SOURCE, Ending.HANDED_OVER): Fate(journal=True, awaits=True),
-    (Side.SOURCE, Ending.NOT_DELIVERED): _LETTER,
+    (Side.SOURCE, Ending.NOT_DELIVERED): Fate(dead_letter=When.SETTING, told=_ASKED),
     (Side.SOURCE, Ending.IN_DOUBT): Fate(dead_letter=_ASKED, hidden=True),
     (Side.SOURCE, Ending.REFUSED_THERE): Fate(dead_letter=When.SETTING),
     (Side.SOURCE, Ending.RECEIVED_THERE): Fate(journal=True),
@@ -153,7 +153,7 @@ _TRANSACTIONAL: Final[Mapping[tuple[Side, Ending], Fate]] = {
     (Side.SOURCE, Ending.SETTLED_RECEIVED): Fate(journal=True),
     (Side.SOURCE, Ending.SETTLED_REFUSED): Fate(dead_letter=When.SETTING),
     (Side.SOURCE, Ending.SETTLED_NOT_RECEIVED): Fate(dead_letter=_ASKED),
-    (Side.SOURCE, Ending.SETTLED_NOT_DELIVERED): Fate(dead_letter=_ASKED, told=When.ALWAYS),
+    (Side.SOURCE, Ending.SETTLED_NOT_DELIVERED): Fate(dead_letter=When.SETTING, told=When.ALWAYS),
     (Side.SOURCE, Ending.NEVER_SETTLED): Fate(dead_letter=_ASKED, told=_ASKED),
 }
 

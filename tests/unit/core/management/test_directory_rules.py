@@ -19,6 +19,7 @@ from onceq.model.directory import Computer, PublicQueue, Snapshot
 from onceq.model.identity import guid_text
 from onceq.model.message import Journal, Properties
 from onceq.model.run import LENGTH_TYPE, Run
+from onceq.model.settings import Settings
 from tests.unit.core.alone import Core
 from tests.unit.core.effort import lines
 
@@ -36,9 +37,9 @@ def reads(core: Core, *numbers: int) -> None:
     core.step(DirectoryChanged(Snapshot([Computer("BETA", BETA)], map(queue, numbers))))
 
 
-def send(core: Core, number: int, count: int) -> None:
+def send(core: Core, number: int, count: int, wishes: Properties = ASKED) -> None:
     bodies = Run(bytes(count), array(LENGTH_TYPE, [1] * count))
-    item = requests.SendItem(f"PUBLIC={guid_text(queue(number).guid)}", ASKED, bodies=bodies)
+    item = requests.SendItem(f"PUBLIC={guid_text(queue(number).guid)}", wishes, bodies=bodies)
     core.ask(requests.Commit(0, (item,)))
 
 
@@ -67,6 +68,19 @@ def test_what_waits_for_queues_that_are_gone_ends_in_several_steps(core: Core) -
     assert steps >= 2
     assert (len(gone), len(there), gone.purging) == (0, MANY, 0)
     assert len(core.manager.state.all_queues[DEAD_XACT]) == MANY
+
+
+@pytest.mark.parametrize(("keep", "letters"), [("refused", 3), ("asked", 0)])
+def test_what_ends_so_is_kept_though_nobody_has_asked(keep: str, letters: int) -> None:
+    """Finding U1: else it would be lost in silence."""
+    core = Core(settings=Settings(xact_dead_letter=keep))
+    reads(core, 1)
+    send(core, 1, 3, Properties())
+    reads(core)
+    while core.manager.at_work:
+        core.step(Tick())
+    assert [len(one) for one in outgoing(core)] == [0]
+    assert len(core.manager.state.all_queues[DEAD_XACT]) == letters
 
 
 def test_nothing_leaves_a_queue_that_is_gone(core: Core) -> None:
