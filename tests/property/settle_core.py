@@ -89,10 +89,9 @@ class World(Core):
     """Manager A with a queue of each kind, and one for acknowledgments."""
 
     def __init__(self, settings: Settings, quotas_kb: dict[str, int] | None = None) -> None:
-        self.settings = settings
         self.quotas_kb = quotas_kb or {}
         self.streams: dict[str, int] = defaultdict(int)
-        super().__init__()
+        super().__init__(settings=settings)
 
     def __post_init__(self) -> None:
         self.manager = Manager(IDENTITY, self.settings)

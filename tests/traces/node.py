@@ -36,7 +36,7 @@ class Node(Core):
     """
 
     def __init__(self, name: str, names: Names, settings: Settings, identity: Identity) -> None:
-        self.name, self.names, self.settings, self.identity = name, names, settings, identity
+        self.name, self.names, self.identity = name, names, identity
         self.routes: dict[bytes, str] = {}
         self.sessions: dict[int, str] = {}
         self.received: dict[int, int] = {}
@@ -50,7 +50,7 @@ class Node(Core):
         self.lives = 0
         self.made_ns = 1
         self.alive = False
-        super().__init__()
+        super().__init__(settings=settings)
 
     def __post_init__(self) -> None:
         """Recovering is a command of its own."""
