@@ -15,6 +15,7 @@ from functools import lru_cache
 from onceq.core.names.resolve import outgoing_for
 from onceq.core.peers.http_receipts import address_for
 from onceq.core.peers.strangers import answer_room, known
+from onceq.core.state.queues import OutgoingQueue
 from onceq.core.state.records import PUT_FINAL, PUT_HTTP
 from onceq.core.state.report_requests import ReportRequest
 from onceq.core.state.state import ORDER_QUEUE_NUMBER
@@ -42,6 +43,12 @@ def order_queue_of(guid: bytes) -> FormatName:
 def order_queue_key(guid: bytes) -> str:
     """Its key; asked for each order acknowledgment."""
     return order_queue_of(guid).key()
+
+
+def ends_wait(order_queue: OutgoingQueue) -> bool:
+    """Whether final acknowledgments wait in an outgoing queue, or were not acknowledged yet."""
+    lane = order_queue.lanes.get(ACK_LANE)
+    return lane is not None and lane.available > 0
 
 
 def tell_end(

@@ -260,8 +260,9 @@ def _tidy(step: Step, item: SteerOutgoing, answer: int | None) -> Iterator[None]
 
     def work(some: list[OutgoingQueue]) -> None:
         nonlocal count
-        # Messages that are here may have answers to come, which go where was judged (finding S13).
-        found = [one for one in idle(step, some) if not one.homes]
+        # Messages that are here may have answers to come, which go where was judged (finding S13):
+        # also where an application has written since, so that it may be connected to anywhere.
+        found = [one for one in idle(step, some) if not one.answers]
         forget(step, found)
         count += len(found)
 

@@ -165,6 +165,7 @@ class OutgoingQueue(AnyQueue):
 
     __slots__ = (
         "also",
+        "answers",
         "base",
         "connected_s",
         "elsewhere",
@@ -219,6 +220,8 @@ class OutgoingQueue(AnyQueue):
         """It exists only to answer strangers (``core/peers/strangers.py``)."""
         self.homes: frozenset[str] | None = None
         """Addresses that it may be connected to (``core/peers/homes.py``); None: any."""
+        self.answers = False
+        """It was opened for answers: others may be due that only it knows the way of."""
         self.served_from = 0
         """Of what stands behind this counter the manager that answers now may tell."""
         self.served_before: tuple[tuple[bytes, int, int], ...] = ()

@@ -84,7 +84,7 @@ def _outgoing(state: State, setup: setups.OutgoingOpened) -> None:
     if setup.for_strangers:
         state.answers_only(outgoing)
     if setup.homes is not None:
-        outgoing.homes = frozenset(setup.homes)
+        outgoing.homes, outgoing.answers = frozenset(setup.homes), True
         state.homes_kept = True
 
 
@@ -100,8 +100,8 @@ def _elsewhere(state: State, setup: setups.MayHaveLeftElsewhere) -> None:
 
 
 def _homes(state: State, setup: setups.OutgoingHomes) -> None:
-    homes = setup.homes
-    state.outgoing_numbered(setup.number).homes = None if homes is None else frozenset(homes)
+    homes, outgoing = setup.homes, state.outgoing_numbered(setup.number)
+    outgoing.homes, outgoing.answers = None if homes is None else frozenset(homes), True
     state.homes_kept = True
 
 

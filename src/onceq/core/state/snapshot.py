@@ -245,6 +245,7 @@ def _head(state: State) -> dict[str, Any]:
         "homes": [
             [o.number, sorted(o.homes)] for o in state.outgoing.values() if o.homes is not None
         ],
+        "answers": [o.number for o in state.outgoing.values() if o.answers and o.homes is None],
         "served": [
             [o.number, o.served_from, [[g.hex(), a, b] for g, a, b in o.served_before]]
             for o in state.outgoing.values()
@@ -408,7 +409,10 @@ def _restore_tables(state: State, head: dict[str, Any]) -> None:
         state.refuse(stream, refused)
     state.homes_kept = head.get("homes_kept", False)
     for number, homes in head.get("homes", ()):
-        state.outgoing_numbered(number).homes = frozenset(homes)
+        outgoing = state.outgoing_numbered(number)
+        outgoing.homes, outgoing.answers = frozenset(homes), True
+    for number in head.get("answers", ()):
+        state.outgoing_numbered(number).answers = True
     state.receipts.load(head.get("receipts", ()))
     state.groups.load(head.get("groups", []))
     state.readings.load(head.get("readings", []))

@@ -29,7 +29,7 @@ Upholds: I9 (acknowledgments are truthful), I26 (a lost one does not stop a stre
 from __future__ import annotations
 
 from onceq.core.decision import Ready
-from onceq.core.ending.final_acknowledgments import order_queue_key
+from onceq.core.ending.final_acknowledgments import ends_wait, order_queue_key
 from onceq.core.peers.http_receipts import post_receipt
 from onceq.core.peers.refusals import note
 from onceq.core.state.queues import Progress
@@ -104,9 +104,10 @@ def emit_ack(step: Step, progress: Progress) -> None:
         post_receipt(step, progress, address)
         return
     session = progress.session
-    # What was refused is told on the same session, before it is acknowledged (``transmit.py``).
+    # What was refused is told on the same session, before it is acknowledged (``transmit.py``). If
+    # nothing is to be told, the other session may be that of a copy of the sender.
     untold = step.state.outgoing.get(order_queue_key(progress.source))
-    if untold is not None and untold.session in step.sessions.peers:
+    if untold is not None and untold.session in step.sessions.peers and ends_wait(untold):
         session = untold.session
     if session not in step.sessions.peers:
         others = step.sessions.of.get(progress.source)

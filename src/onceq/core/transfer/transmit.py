@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from onceq.core.decision import Observed, Piece, Ready, Sight, Transmit
 from onceq.core.delays import REFUSED_AT_ONCE, refuse_delayed
-from onceq.core.ending.final_acknowledgments import ACK_LANE, order_queue_key
+from onceq.core.ending.final_acknowledgments import ACK_LANE, ends_wait, order_queue_key
 from onceq.core.inputs.inputs import Room
 from onceq.core.state.position_block import AVAILABLE
 from onceq.core.state.queues import TRANSACTIONAL_LANE, OutgoingQueue, Peer
@@ -183,21 +183,18 @@ def _leaves_elsewhere(
     final ones, because of two sessions with one manager one may overtake the other. The queue of
     the final ones may have found its session only after the acknowledgment was due; if it waits for
     one, this one is there."""
-    other = step.sessions.peers.get(outgoing.session)
-    if other is None and peer.peer == key[0] and _ends_wait(outgoing) and not held(step, outgoing):
-        attach(step, outgoing, peer)
+    if not ends_wait(outgoing):
+        # Nothing can be overtaken. The other session may even be that of a copy of the sender.
         return False
+    other = step.sessions.peers.get(outgoing.session)
     if other is None:
+        if peer.peer == key[0] and not held(step, outgoing):
+            attach(step, outgoing, peer)
         return False
     del peer.acks[key]
     other.acks[key] = None
     step.act(Ready(other.session))
     return True
-
-
-def _ends_wait(outgoing: OutgoingQueue) -> bool:
-    lane = outgoing.lanes.get(ACK_LANE)
-    return lane is not None and lane.available > 0
 
 
 def _load_ends(step: Step, peer: Peer, outgoing: OutgoingQueue, load: _Load) -> bool:

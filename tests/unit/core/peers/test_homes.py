@@ -234,6 +234,25 @@ def test_an_operator_that_tidies_up_leaves_homes_alone(house: House) -> None:
     assert house.homes() == {"WINHOST": frozenset((OWN,))}
 
 
+@pytest.mark.parametrize("restarted", ["", "log", "checkpoint"])
+def test_tidying_up_leaves_a_way_of_answers_where_an_application_has_written(
+    house: House, restarted: str
+) -> None:
+    """Else the acknowledgment of a message that is received later would go nowhere."""
+    name = r"OS:WINHOST\private$\a"
+    assert house.sent(name)
+    house.ask(requests.Send(0, [item(f"DIRECT={name}")]))
+    house.ask(requests.PurgeQueue(f"DIRECT={name}"))
+    if restarted == "log":
+        house.manager = house.again()
+    elif restarted:
+        state = State(IDENTITY)
+        snapshot.restore(state, b"".join(house.manager.snapshot().encode()))
+        assert [one.answers for one in state.outgoing.values()] == [True]
+    house.ask(requests.SteerOutgoing("", requests.Steer.TIDY))
+    assert house.homes() == {"WINHOST": None}
+
+
 def test_an_application_that_sends_there_may_reach_it_anywhere(house: House) -> None:
     assert house.sent(r"OS:WINHOST\private$\a")
     assert house.sent(r"OS:WINHOST\private$\a"), "its name was found before"

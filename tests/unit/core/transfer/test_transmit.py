@@ -25,6 +25,7 @@ from onceq.packet.encode import encode_run
 from onceq.packet.templates import template
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 from tests.unit.core.effort import stays_the_same
+from tests.unit.core.rights.somebody import RUNS, create
 
 PEER = b"P" * 16
 OPENED = inputs.SessionOpened(1, PEER, "10.0.0.9", 0, True, False, b"x" * 16, 100)
@@ -203,10 +204,10 @@ class Receiver(Core):
                     runs = cut(piece, array("I", [len(piece)]))
                     self.left += [(action.session, run.kind) for run in runs]
 
-    def arrives(self, session: int) -> None:
-        """A message for a queue that is not here."""
+    def arrives(self, session: int, queue: str = "nowhere") -> None:
+        """A message for a queue; that of this name is not here."""
         made = template(
-            source=PEER, destination=Address(7, direct="OS:A\\private$\\nowhere"),
+            source=PEER, destination=Address(7, direct=f"OS:A\\private$\\{queue}"),
             destination_manager=bytes(16), admin=Address(0), properties=Properties(),
             sent_time=WALL_S, transactional=True,
         )  # fmt: skip
@@ -246,3 +247,21 @@ def test_a_refusal_that_has_lost_its_session_is_told_on_the_one_that_is_left() -
     core.step(inputs.Tick())
     core.step(inputs.Room(2, 1_000, 1 << 20))
     assert core.left[1:] == [(2, FINAL_ACK), (2, ORDER_ACK)]
+
+
+def test_what_is_not_overtaken_is_acknowledged_where_it_came_also_if_a_copy_is_connected() -> None:
+    """The session of the final acknowledgments may be that of a copy of the sender. What the sender
+    is acknowledged there it would never hear, and transmit until it expires."""
+    core = Receiver()
+    create(core, RUNS, "q", transactional=True)
+    for session in (1, 2):
+        core.step(replace(OPENED, session=session, outgoing=0))
+    core.step(Reconfigure(replace(Settings(), order_ack_messages_max=1), {}))
+    core.arrives(1)
+    core.step(inputs.Room(1, 1_000, 1 << 20))
+    assert core.left == [(1, FINAL_ACK), (1, ORDER_ACK)]
+    core.step(inputs.SessionAcked(1, 2, 1))
+    core.arrives(2, "q")
+    for session in (1, 2):
+        core.step(inputs.Room(session, 1_000, 1 << 20))
+    assert core.left[2:] == [(2, ORDER_ACK)]
