@@ -62,7 +62,9 @@ class Worked:
             return
         found = copy.received + letters + copy.waiting
         missing = copy.own + copy.more - copy.fewer - copy.perhaps_fewer - found
-        if missing > 0 and copy.own and not copy.fewer:
+        # If more were moved here than letters were taken away, a letter may have been of one of
+        # those, and the first one may have ended in silence.
+        if missing > 0 and copy.own and (not copy.fewer or copy.fewer < copy.more):
             why = copy.rejected or self.reasons.excuse(message, place)
             missing -= bool(why or (message.unit is None and place.transactional))
         if self.reasons.with_its_letter_queue(message):
