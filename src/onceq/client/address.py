@@ -80,13 +80,18 @@ class Address(Record, frozen=True):
         """TLS was not agreed on."""
         import ssl
 
-        from onceq.tls.contexts import unbelieved
+        from onceq.tls.contexts import OTHER_NAMES, unbelieved
 
         if isinstance(error, ssl.SSLCertVerificationError):
-            return WrongAddress(
-                f"{self} does not prove that it is {self.host} ({unbelieved(error)}); name the "
-                "authority that has signed its certificate: tls=, or ONCEQ_TLS_AUTHORITIES"
+            cure = (
+                "connect by a name that is in its certificate, or have this one put in: onceq tls "
+                "init --host, or onceq tls invite --host for a member"
+                if error.verify_code in OTHER_NAMES
+                else "name the authority that has signed its certificate: tls=, or "
+                "ONCEQ_TLS_AUTHORITIES"
             )
+            why = f"{self} does not prove that it is {self.host} ({unbelieved(error)})"
+            return WrongAddress(f"{why}; {cure}")
         reason = (error.reason or str(error)).replace("_", " ").lower()
         return WrongAddress(
             f"TLS with {self} did not come about ({reason}): it may speak no TLS, or may not take "

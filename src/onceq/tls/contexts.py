@@ -33,6 +33,8 @@ VERSIONS: Final = {"1.3": ssl.TLSVersion.TLSv1_3, "1.2": ssl.TLSVersion.TLSv1_2}
 TIMES: Final = frozenset((9, 10))
 """How OpenSSL's check ends when it is not the time of a certificate (X509_V_ERR_CERT_NOT_YET_VALID,
 _HAS_EXPIRED)."""
+OTHER_NAMES: Final = frozenset((62, 64))
+"""The same when it is for other names or addresses (X509_V_ERR_HOSTNAME_MISMATCH, _IP_ADDRESS_)."""
 
 
 @dataclass(frozen=True, slots=True)

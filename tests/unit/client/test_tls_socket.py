@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import pytest
 
+from onceq.client.address import parse
 from onceq.client.partly_written import PartlyWritten
 from onceq.client.tls_socket import WRITE_BYTES, TlsSocket
 from onceq.tls.contexts import APPLICATIONS, client_context
@@ -169,12 +170,15 @@ def test_what_could_not_be_written_is_told_from_what_may_have_been(pair: Pair) -
 def test_only_the_host_that_was_asked_for_is_believed(authority: Authority, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    for file, host in ((authority.file, "other.example"), (Authority(other).file, HOST)):
+    for file, host, cure in (
+        (authority.file, "other.example", "init --host"), (Authority(other).file, HOST, "name the"),
+    ):  # fmt: skip
         ours, theirs = socket.socketpair()
         server = Server(theirs, authority.server(HOST))
         shaking = begun(server.shake_hands)
-        with pytest.raises(ssl.SSLCertVerificationError):
+        with pytest.raises(ssl.SSLCertVerificationError) as refused:
             TlsSocket(ours, client_context(file), host)
+        assert cure in parse(f"tls://{host}:1802").unreachable(refused.value).text
         with pytest.raises(ssl.SSLError, match=r"(?i)alert"):
             shaking.result(WAIT_S)  # it hears why
         ours.close()
