@@ -63,8 +63,8 @@ check: setup
 	$(RUN) tools/check.py
 
 format: setup
-	$(BIN)/ruff format src tests tools demo examples docs/conf.py
-	$(BIN)/ruff check --fix src tests tools demo examples docs/conf.py
+	$(BIN)/ruff format src proof tests tools demo examples docs/conf.py
+	$(BIN)/ruff check --fix src proof tests tools demo examples docs/conf.py
 
 test: setup
 	$(RUN) tools/test.py $(ARGS)
@@ -76,7 +76,7 @@ demo: setup
 	$(RUN) -m demo $(if $(filter-out 0,$(FLIGHTS)),--flights $(FLIGHTS)) $(ARGS)
 
 sim: setup
-	$(RUN) tools/sim.py --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	$(RUN) -m proof sim --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 crash: setup
 	$(RUN) tools/crash.py --images $(IMAGES) $(ARGS)

@@ -23,12 +23,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import psycopg  # noqa: E402
-from tests.daemon.applications import Daemon  # noqa: E402
-from tests.servers import Postgres  # noqa: E402
 
 import onceq  # noqa: E402
 from onceq.cli.measure import sync_rate  # noqa: E402
 from onceq.partners.postgres_last import PostgresLast  # noqa: E402
+from tests.daemon.applications import Daemon  # noqa: E402
+from tests.servers import Postgres  # noqa: E402
 
 Q = r"private$\q"
 BODY = b"x" * 1024

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = str(Path(sys.executable).parent) + "/"
-CODE = ["src", "tests", "tools", "demo", "examples"]
+CODE = ["src", "proof", "tests", "tools", "demo", "examples"]
 CODE.append("docs/conf.py")  # not the folder: ruff would put the samples of its pages in order
 CHECKS = {
     "format": [BIN + "ruff", "format", "--check", "--quiet", *CODE],

@@ -19,11 +19,10 @@ from typing import Literal
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+import onceq  # noqa: E402
 from tests.daemon.console_browser import SCREENS, WIDTHS, open_screen, signed_in  # noqa: E402
 from tests.daemon.console_world import console, furnished  # noqa: E402
 from tests.daemon.shell import ONCEQ, running  # noqa: E402
-
-import onceq  # noqa: E402
 
 FOLDER = ROOT / "docs" / "pictures" / "console"
 

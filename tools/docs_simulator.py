@@ -6,8 +6,8 @@ import ast
 from pathlib import Path
 from typing import Final
 
-SIMULATOR: Final = Path(__file__).resolve().parent.parent / "src" / "onceq" / "simulator"
-FOLDERS: Final = ("faults", "apps", "judge", "sim", "process")
+SIMULATOR: Final = Path(__file__).resolve().parent.parent / "proof" / "sim"
+FOLDERS: Final = ("faults", "apps", "judge", "base", "process")
 """From the one that knows all others down; the import rules hold the order."""
 
 
@@ -44,7 +44,7 @@ def page(note: str) -> str:
             "| module | what it is |\n|---|---|\n" + "\n".join(rows)
         )
     return (
-        "# The simulator\n\n" + note + "What stands in `onceq.simulator`; each folder knows only "
+        "# The simulator\n\n" + note + "What stands in `proof.sim`; each folder knows only "
         "those below it on this page. [Simulate](../how-to/simulate.md) says how it is used, and "
         "what it demands.\n\n" + "\n\n".join(parts) + "\n"
     )

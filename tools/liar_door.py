@@ -107,6 +107,7 @@ def plant(name: str) -> None:
     """Have the mistake of this name (``tests/planted``); liars must find it."""
     sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
     import pytest
+
     from tests.planted.planted import all_planted
 
     all_planted()[name].plant(pytest.MonkeyPatch())

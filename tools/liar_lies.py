@@ -23,10 +23,10 @@ from onceq.model.classes import MessageClass
 from onceq.model.http import HttpNames
 from onceq.model.identity import guid_text
 from onceq.model.settings import Settings
-from onceq.simulator.faults import lies
 from onceq.wire.mqqb.session import Session
 from onceq.wire.srmp import envelope, mime
 from onceq.wire.srmp.convert import post_of
+from proof.sim.faults import lies
 
 TO_STOCK, TO_NONE, TO_PLAIN = (rf"OS:BETA\private$\{name}" for name in ("stock", "none", "plain"))
 CRY_S = 0.05

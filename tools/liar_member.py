@@ -25,10 +25,10 @@ from liar_talk import CUT_S, ENTITY, Heard, said_to, status_in, talk
 from onceq.embedded import data_directory, trusting
 from onceq.errors import AccessDenied, ManagerAway
 from onceq.model.identity import guid_bytes, guid_text
-from onceq.simulator.faults import lies
 from onceq.tls import authority, folder, joining, removed
 from onceq.tls.contexts import Files, client_context, server_context
 from onceq.tls.invites import Code
+from proof.sim.faults import lies
 
 KNOWN_S_MAX = 120.0
 """Longest time until BETA has heard of a removal, once it was told to ask."""

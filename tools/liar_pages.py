@@ -17,12 +17,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar, Final
 from urllib.parse import quote, urlsplit
 
-from tests.browser import NoBrowser, chromium
-from tests.daemon.console_browser import FLAGS
-
 from liar_honest import CLOSED, SECRET, connected
 from liar_rogue import Lie, Rogue, believed
 from liar_talk import ENTITY, said_to, status_in
+from tests.browser import NoBrowser, chromium
+from tests.daemon.console_browser import FLAGS
 
 EVIL: Final = "https://evil.example"
 PATH: Final = "/msmq/" + CLOSED.replace("\\", "/")

@@ -27,9 +27,9 @@ from liar_rogue import Believed, Lie, Rogue, believed
 from liar_talk import CUT_S, Heard, said_to, status_in, talk
 from onceq.model.http import HttpNames
 from onceq.model.identity import guid_text
-from onceq.simulator.faults import lies
 from onceq.wire.srmp import envelope, mime
 from onceq.wire.srmp.convert import post_of
+from proof.sim.faults import lies
 
 ANSWER = (
     '<se:Envelope xmlns:se="http://schemas.xmlsoap.org/soap/envelope/"'

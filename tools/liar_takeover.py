@@ -20,8 +20,8 @@ from nodes import Node
 from onceq.model.identity import guid_text
 from onceq.model.settings import Settings
 from onceq.packet.decode import decode
-from onceq.simulator.faults import lies
 from onceq.wire.mqqb.session import Arrived, Session
+from proof.sim.faults import lies
 
 AWAY_S = 1.5
 """How long DELTA is away."""

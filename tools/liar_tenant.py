@@ -10,8 +10,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, Final
 
-from tests.matrix.line import Line, unix
-
 import onceq
 from liar_honest import FIRST, KNOWN, SEALED
 from liar_rogue import Lie, Rogue, believed
@@ -21,6 +19,7 @@ from onceq.model import requests
 from onceq.model.xid import Xid, group_xid
 from onceq.wire.app import frames
 from onceq.wire.app.requests import written
+from tests.matrix.line import Line, unix
 
 OWN: Final = r"private$\tenant-"
 """What its queues begin with."""

@@ -27,12 +27,11 @@ import psycopg
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from tests.servers import Postgres, postgres  # noqa: E402
-
 import onceq  # noqa: E402
 from examples.bank.teller import ACCOUNTS, ANNOUNCED  # noqa: E402
 from onceq.client.pause import pause  # noqa: E402
 from onceq.partners.postgresql import PostgresResource  # noqa: E402
+from tests.servers import Postgres, postgres  # noqa: E402
 
 OPENING = 1_000
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}

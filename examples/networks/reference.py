@@ -12,9 +12,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tests.property.settle_core import World
-from tests.unit.core.alone import IDENTITY, WALL_S
-
 from onceq.core.inputs import inputs
 from onceq.core.manager import Manager
 from onceq.core.peers.lives import ENTROPY_BYTES
@@ -32,6 +29,8 @@ from onceq.packet.arrived import ArrivedRun, cut
 from onceq.packet.decode import set_places
 from onceq.packet.encode import encode_run
 from onceq.packet.templates import template
+from tests.property.settle_core import World
+from tests.unit.core.alone import IDENTITY, WALL_S
 
 SESSION: Final = 1
 HERE: Final = f"OS:{IDENTITY.name}"

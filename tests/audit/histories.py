@@ -9,9 +9,9 @@ from typing import Any
 from onceq.audit import command
 from onceq.audit.command import Wish
 from onceq.model.message import Acknowledge, Journal
-from onceq.simulator.sim.node import Node
-from onceq.simulator.simulate import small_world
-from onceq.simulator.world import World as Simulated
+from proof.sim.base.node import Node
+from proof.sim.simulate import small_world
+from proof.sim.world import World as Simulated
 from tests.history.worlds import History, Kept, keep, save
 
 Q, LOCAL = r"DIRECT=OS:B\private$\q", r"private$\q"

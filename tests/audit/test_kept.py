@@ -24,7 +24,7 @@ from onceq.audit.progress import StageProgress
 from onceq.audit.proof import FORMAT, LOCK, NAME
 from onceq.errors import ConfigurationError, StoreLocked
 from onceq.history.columns import Span
-from onceq.simulator.sim.disk import PowerCut
+from onceq.testing.disk import PowerCut
 from tests.audit.corruptions import corrupt
 from tests.audit.days import Days, cut, same
 from tests.audit.histories import hostile, peopled

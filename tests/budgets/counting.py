@@ -18,15 +18,15 @@ from typing import Any
 
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
-from onceq.simulator.sim.disk import SimFiles
 from onceq.store.log import LogStore
+from onceq.testing.disk import SimFiles
 from tests.budgets.daemon import Wire
 from tests.conformance import world as worlds
 from tests.conformance.clocks import HostClock
 from tests.conformance.world import Node
 
 SOURCE = str(Path(worlds.__file__).resolve().parents[2] / "src" / "onceq")
-SIMULATOR = f"{SOURCE}/simulator/"
+SIMULATED = f"{SOURCE}/testing/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Counting:
 
         calls = sum(
             count for code, count in found.items()
-            if code.co_filename.startswith(SOURCE) and not code.co_filename.startswith(SIMULATOR)
+            if code.co_filename.startswith(SOURCE) and not code.co_filename.startswith(SIMULATED)
         )  # fmt: skip
         return Cost(
             calls=calls / operations, pumps=of(Engine.pump), records=of(LogStore.append),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from onceq.service.restoring import record
-from onceq.simulator.sim.disk import SimFiles
-from onceq.simulator.sim.power import Plan
 from onceq.store.identification import read_identification, write_identification
 from onceq.store.log import LogStore
+from onceq.testing.disk import SimFiles
+from onceq.testing.power import Plan
 from tests.conformance.world import SEGMENT_BYTES, Node, World
 
 

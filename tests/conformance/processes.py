@@ -1,6 +1,6 @@
 """The same worlds made of processes: real daemons, real sockets and disks, killed by SIGKILL.
 
-Each queue manager is a process that runs the daemon's code (``onceq.simulator.process``); between
+Each queue manager is a process that runs the daemon's code (``proof.sim.process``); between
 each two of them stands a relay in this process, to which both are connected over TCP. Time goes on
 only when every process has said that it has nothing left to do, and when all that was written on
 any connection has been read. So every wait is for something that comes, and a run is the same
@@ -33,12 +33,12 @@ from onceq.model.identity import guid_text
 from onceq.model.manager_identity import Identity
 from onceq.model.requests import Request
 from onceq.model.settings import Settings
-from onceq.simulator.process.nursery import Nursery
-from onceq.simulator.process.process import SEGMENT_BYTES
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.wire.app import frames
 from onceq.wire.app.answers import decode
+from proof.sim.process.nursery import Nursery
+from proof.sim.process.process import SEGMENT_BYTES
 from tests.conformance.applications import AnswerLost, Applications
 from tests.conformance.clocks import START_S, HostClock
 from tests.conformance.connections import CHUNK_BYTES, WAIT_S, Door, End, SocketWire
@@ -181,7 +181,7 @@ class ProcessNode(Applications):
         self.world.see_to_doors()
 
     def die_at(self, point: str, count: int = 1) -> None:
-        """SIGKILL at that point (``onceq.simulator.process.points``)."""
+        """SIGKILL at that point (``onceq.testing.points``)."""
         self._order(die=point, count=count)
         self.tell()
 

@@ -6,7 +6,7 @@ import struct
 from dataclasses import replace
 
 from onceq.packet.arrived import ORDER_ACK, SETTLING
-from onceq.simulator.sim.packets import names_end
+from proof.sim.base.packets import names_end
 from tests.conformance.policies import up_to
 from tests.conformance.world import Node, World
 

@@ -27,7 +27,7 @@ from onceq.model.message import Acknowledge
 from onceq.model.results import Outcome
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.xid import TAG_BYTES, Xid, group_prefix, group_xid, xid_by_row
-from onceq.simulator.process.relay import faithful
+from onceq.testing.relay import faithful
 from tests.conformance.clocks import START_S
 from tests.conformance.copies import copy_of, dead, restored
 from tests.conformance.policies import no_messages, no_order_acks

@@ -19,9 +19,9 @@ from onceq.model.classes import TOLD_ALREADY
 from onceq.model.classes import MessageClass as C
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import Acknowledge, Delivery, Journal
-from onceq.simulator.faults import lies
-from onceq.simulator.process.relay import faithful
-from onceq.simulator.sim.comparing import differences
+from onceq.testing.relay import faithful
+from proof.sim.base.comparing import differences
+from proof.sim.faults import lies
 from tests.conformance.clocks import START_S
 from tests.conformance.copies import clone, dead, image
 from tests.conformance.foreign import STRANGER, Foreign

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onceq.model import requests
-from onceq.simulator.process.relay import faithful
 from onceq.store.check import check
+from onceq.testing.relay import faithful
 from tests.conformance.world import Node, World
 
 Q = r"DIRECT=OS:B\private$\q"

@@ -11,7 +11,7 @@ from onceq.model import requests
 from onceq.packet.arrived import ORDER_ACK, SETTLING
 from onceq.packet.batch import Batch
 from onceq.packet.settle import Inquiry, parse_settling
-from onceq.simulator.process.relay import Passing, faithful
+from onceq.testing.relay import Passing, faithful
 from tests.conformance.copies import image, put_back
 from tests.conformance.policies import no_order_acks, only, without
 from tests.conformance.world import Node, World, fast

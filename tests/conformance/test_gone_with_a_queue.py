@@ -27,7 +27,7 @@ from onceq.model.queue import QueueProperties
 from onceq.model.requests import Access
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.xid import Xid
-from onceq.simulator.process.relay import faithful
+from onceq.testing.relay import faithful
 from tests.conformance.copies import dead
 from tests.conformance.policies import no_order_acks
 from tests.conformance.world import Node, World, fast, item, lookups

@@ -18,7 +18,7 @@ from onceq.model.message import Delivery
 from onceq.model.requests import Seek
 from onceq.model.results import Outcome
 from onceq.model.run import Run
-from onceq.simulator.process import points
+from onceq.testing import points
 from tests.conformance.reading import seek
 from tests.conformance.world import AnswerLost, World, Worlds, item, lookups
 

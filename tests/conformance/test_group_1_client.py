@@ -8,7 +8,7 @@ import pytest
 
 from onceq.client.results import MessageIds
 from onceq.errors import InDoubt, NotSupported, ServiceNotAvailable, TransactionOver
-from onceq.simulator.process import points
+from onceq.testing import points
 from tests.conformance.world import World, Worlds
 
 Q = r"DIRECT=OS:B\private$\q"

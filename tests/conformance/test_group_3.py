@@ -11,8 +11,8 @@ from onceq.model.classes import MessageClass
 from onceq.model.limits import DUPLICATE_AGE_S_MAX
 from onceq.model.message import Delivery, Journal
 from onceq.packet.acks import ORDER_QUEUE_NUMBER, parse_order_ack
-from onceq.simulator.process import points
-from onceq.simulator.process.relay import Passing, faithful
+from onceq.testing import points
+from onceq.testing.relay import Passing, faithful
 from tests.conformance.policies import drop, no_order_acks, up_to
 from tests.conformance.world import World, Worlds, fast, routed
 

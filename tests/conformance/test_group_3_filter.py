@@ -9,7 +9,7 @@ import pytest
 
 from onceq.core.transfer.filter import Judgment, judge
 from onceq.core.transfer.incoming_states import Verdict
-from onceq.simulator.sim.packets import names_end
+from proof.sim.base.packets import names_end
 from tests.conformance.policies import no_order_acks
 from tests.conformance.world import World, Worlds
 

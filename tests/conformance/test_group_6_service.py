@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from onceq.errors import ReceiveTimeout
-from onceq.simulator.process import points
+from onceq.testing import points
 from tests.conformance.one_queue import HERE, Q, in_queue
 from tests.conformance.world import AnswerLost, Node, World, Worlds
 

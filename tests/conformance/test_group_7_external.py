@@ -25,7 +25,7 @@ from onceq.errors import (
 )
 from onceq.model.branch import Decision, Join, Leave, Vote
 from onceq.model.xid import Xid
-from onceq.simulator.process.points import STORE_POINTS
+from onceq.testing.points import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
 
 Q = "DIRECT=OS:B\\private$\\q"

@@ -15,9 +15,9 @@ from onceq.model import requests
 from onceq.model.identity import guid_text
 from onceq.model.views.view import plain
 from onceq.packet.acks import HOLE_MARK
-from onceq.simulator.judge.traffic import ORDER_ACK_BYTES
-from onceq.simulator.process.relay import faithful
-from onceq.simulator.sim.packets import body_of
+from onceq.testing.relay import faithful
+from proof.sim.base.packets import body_of
+from proof.sim.judge.traffic import ORDER_ACK_BYTES
 from tests.conformance.policies import messages_twice, no_order_acks, up_to
 from tests.conformance.world import Node, World, Worlds, fast
 

@@ -12,7 +12,7 @@ from onceq.model.branch import Decision, Vote
 from onceq.model.shares import Thing
 from onceq.model.xid import Xid, anchor_xid, group_prefix, group_xid, partner_name
 from onceq.partners.recovery import Recovery, Report
-from onceq.simulator.process.points import STORE_POINTS
+from onceq.testing.points import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
 from tests.few import few
 

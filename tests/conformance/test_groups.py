@@ -23,7 +23,7 @@ from onceq.errors import (
 from onceq.model.branch import Decision, Vote
 from onceq.model.shares import Thing
 from onceq.model.xid import Xid, group_prefix, group_xid
-from onceq.simulator.process.points import STORE_POINTS
+from onceq.testing.points import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
 from tests.few import few
 

@@ -24,9 +24,9 @@ from onceq.packet.settle import (
     TurnedAway,
     parse_settling,
 )
-from onceq.simulator.faults import lies
-from onceq.simulator.process.relay import Passing, faithful
-from onceq.simulator.sim.packets import names_end
+from onceq.testing.relay import Passing, faithful
+from proof.sim.base.packets import names_end
+from proof.sim.faults import lies
 from tests.conformance.clocks import START_S
 from tests.conformance.copies import dead, image, put_back
 from tests.conformance.foreign import STRANGER, Foreign

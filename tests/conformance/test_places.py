@@ -15,8 +15,8 @@ from onceq.model.message import Delivery, Journal
 from onceq.model.requests import TakeRead
 from onceq.model.views import looks
 from onceq.model.views.ranges import RangeAsked
-from onceq.simulator.sim.disk import SimFiles
-from onceq.simulator.sim.power import Plan
+from onceq.testing.disk import SimFiles
+from onceq.testing.power import Plan
 from tests.conformance.copies import image
 from tests.conformance.world import Node, World, fast
 

@@ -16,7 +16,7 @@ from onceq.model.identity import guid_text
 from onceq.model.message import Journal
 from onceq.packet.arrived import SETTLING
 from onceq.packet.settle import Inquiry, parse_settling
-from onceq.simulator.process.relay import faithful
+from onceq.testing.relay import faithful
 from onceq.wire.mqqb import internal, session
 from onceq.wire.mqqb.internal import Life
 from tests.conformance.copies import clone, dead, image, put_back

@@ -12,9 +12,9 @@ from onceq.core.peers.duplicate_identity import MORE
 from onceq.core.peers.undone_restores import CAME, SENT
 from onceq.core.state.snapshot import restore, snapshot
 from onceq.core.state.state import State
-from onceq.simulator.process.relay import faithful
-from onceq.simulator.sim.comparing import differences
-from onceq.simulator.sim.disk import SimFiles
+from onceq.testing.disk import SimFiles
+from onceq.testing.relay import faithful
+from proof.sim.base.comparing import differences
 from tests.conformance.copies import dead, image, put_back, restored
 from tests.conformance.policies import no_order_acks, settling
 from tests.conformance.world import Node, World, fast

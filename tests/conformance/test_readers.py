@@ -28,7 +28,7 @@ from onceq.model.requests import (
     TakeRead,
 )
 from onceq.model.xid import Xid
-from onceq.simulator.process.points import STORE_POINTS
+from onceq.testing.points import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast
 
 Q = r"private$\q"

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from onceq.simulator.process.relay import faithful
-from onceq.simulator.sim.packets import names_end
-from onceq.simulator.sim.power import Plan
+from onceq.testing.power import Plan
+from onceq.testing.relay import faithful
+from proof.sim.base.packets import names_end
 from tests.conformance.copies import dead, image, twin_of
 from tests.conformance.policies import settling
 from tests.conformance.stranding import LOCAL, Q, forget_all, newer, stranded

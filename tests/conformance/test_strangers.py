@@ -15,7 +15,7 @@ from onceq.model import requests
 from onceq.model.identity import guid_text
 from onceq.model.limits import ANSWERS_EACH_BYTES
 from onceq.model.message import Acknowledge, Journal
-from onceq.simulator.faults import lies
+from proof.sim.faults import lies
 from tests.conformance.clocks import START_S
 from tests.conformance.foreign import Foreign
 from tests.conformance.world import World, Worlds, fast

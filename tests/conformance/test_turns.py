@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from onceq.simulator.simulate import commit_of
+from proof.sim.simulate import commit_of
 from tests.conformance.turns import TURNS, VARIABLE
 
 ROOT = Path(__file__).parents[2]

@@ -18,8 +18,8 @@ from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import Acknowledge, Journal
 from onceq.model.requests import Claim
-from onceq.simulator.process.relay import Passing, faithful
-from onceq.simulator.sim.disk import SimFiles
+from onceq.testing.disk import SimFiles
+from onceq.testing.relay import Passing, faithful
 from tests.conformance.copies import dead, image, put_back
 from tests.conformance.policies import no_final_acks
 from tests.conformance.reading import move

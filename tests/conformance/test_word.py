@@ -18,8 +18,8 @@ from onceq.model.message import Journal
 from onceq.model.requests import AcceptClock, ForgetPeer, ResetStream
 from onceq.packet.arrived import SETTLING
 from onceq.packet.decode import set_previous
-from onceq.simulator.faults import lies
-from onceq.simulator.process.relay import faithful
+from onceq.testing.relay import faithful
+from proof.sim.faults import lies
 from tests.conformance.clocks import START_S
 from tests.conformance.foreign import STRANGER, Foreign
 from tests.conformance.policies import drop

@@ -15,10 +15,10 @@ import pytest
 
 from onceq.errors import InDoubt, ServiceNotAvailable, StorageFailure
 from onceq.model.manager_identity import Identity
-from onceq.simulator.process import points
-from onceq.simulator.process.relay import Passing, faithful
 from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
+from onceq.testing import points
+from onceq.testing.relay import Passing, faithful
 from tests.conformance.world import AnswerLost, World, Worlds, fast
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,7 +134,7 @@ def test_killed_around_what_is_said(worlds: Worlds, point: str) -> None:
 
 
 def test_one_process_by_hand(tmp_path: Path) -> None:
-    """``python -m onceq.simulator.process.process``, and the orders that it takes."""
+    """``python -m proof.sim.process.process``, and the orders that it takes."""
     data, control_at = tmp_path / "a", str(tmp_path / "control")
     LogStore.create(
         str(data), RealFiles(), store_id=b"S" * 16, identity=Identity(b"A" * 16, "A", 1).pack()
@@ -144,9 +144,9 @@ def test_one_process_by_hand(tmp_path: Path) -> None:
         control.settimeout(60)
         control.bind(control_at)
         control.listen()
-        command = [sys.executable, "-m", "onceq.simulator.process.process", "--data", str(data)]
+        command = [sys.executable, "-m", "proof.sim.process.process", "--data", str(data)]
         command += ["--control", control_at, "--wall-us", "1700000000000000"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
         ) as process:

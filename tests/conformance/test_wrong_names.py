@@ -11,7 +11,7 @@ from onceq.client.why import why
 from onceq.model.classes import MessageClass
 from onceq.model.limits import WRONG_NAMES_MAX
 from onceq.model.message import Acknowledge
-from onceq.simulator.faults import lies
+from proof.sim.faults import lies
 from tests.conformance.clocks import START_S
 from tests.conformance.copies import dead
 from tests.conformance.foreign import Foreign

@@ -29,9 +29,9 @@ from onceq.model.settings import KEEP_ASKED, Settings
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
 from onceq.service.history import History
-from onceq.simulator.process.points import PointedStore, Points
-from onceq.simulator.sim.disk import SimFiles
 from onceq.store.log import LogStore
+from onceq.testing.disk import SimFiles
+from onceq.testing.points import PointedStore, Points
 from tests.conformance.applications import AnswerLost, Applications, item
 from tests.conformance.clocks import START_S, HostClock
 from tests.conformance.link import Link, Wire
@@ -266,7 +266,7 @@ class Node(Applications):
     """The worst end that this kind of queue manager can come to."""
 
     def die_at(self, point: str, count: int = 1) -> None:
-        """SIGKILL at that point (``onceq.simulator.process.points``)."""
+        """SIGKILL at that point (``onceq.testing.points``)."""
         self.points.arm(point, count)
 
     def _reached(self) -> None:

@@ -26,8 +26,8 @@ from onceq.model.views.branches import GroupResult
 from onceq.model.xid import Xid, group_prefix, group_xid
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
-from onceq.simulator.sim.disk import PowerCut, SimFiles
 from onceq.store.log import LogStore
+from onceq.testing.disk import PowerCut, SimFiles
 
 PATH = "/store"
 APP = "pipeline"

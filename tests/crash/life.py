@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from onceq.model.log import FRAME_HEADER, frame_size
-from onceq.simulator.sim.disk import SimFiles
-from onceq.simulator.sim.power import Plan
 from onceq.store.check import check
 from onceq.store.checkpoints import PendingCheckpoint
 from onceq.store.log import LogStore
+from onceq.testing.disk import SimFiles
+from onceq.testing.power import Plan
 
 PATH = "/store"
 SEGMENT = 4096

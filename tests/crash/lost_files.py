@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onceq.errors import DamagedRecord, NewerFormat, NotAStore
-from onceq.simulator.sim.disk import SimFiles
-from onceq.simulator.sim.power import Plan
 from onceq.store.check import check
 from onceq.store.log import LogStore
+from onceq.testing.disk import SimFiles
+from onceq.testing.power import Plan
 from tests.crash.life import PATH, SEGMENT, Life
 
 REFUSED = (DamagedRecord, NewerFormat, NotAStore)

@@ -20,9 +20,9 @@ from itertools import islice
 from random import Random
 
 from onceq.errors import OnceqError
-from onceq.simulator.sim.disk import PowerCut, SimFiles
-from onceq.simulator.sim.scale import Scale, put_in
 from onceq.store.log import LogStore
+from onceq.testing.disk import PowerCut, SimFiles
+from proof.sim.base.scale import Scale, put_in
 from tests.crash import lost_files
 from tests.crash.life import PATH, SEGMENT, Life
 from tests.crash.scenarios import SCENARIOS, onward, scenario

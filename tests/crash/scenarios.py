@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from onceq.simulator.sim.disk import SimFiles
-from onceq.simulator.sim.power import Plan, Torn
+from onceq.testing.disk import SimFiles
+from onceq.testing.power import Plan, Torn
 from tests.crash.life import Life
 
 

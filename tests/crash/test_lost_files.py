@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 from onceq.errors import DamagedRecord
-from onceq.simulator.sim.disk import SimFiles
 from onceq.store.check import check
 from onceq.store.log import LogStore
+from onceq.testing.disk import SimFiles
 from tests.crash import lost_files
 from tests.crash.life import PATH, SEGMENT, Life
 from tests.crash.programme import lived, points

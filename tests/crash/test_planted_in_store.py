@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from onceq.errors import OnceqError
-from onceq.simulator.sim.disk import SimFiles
 from onceq.store import checkpoints, identification, promises, recovery, scan
 from onceq.store.framing import Framing, Sound
 from onceq.store.log import LogStore
 from onceq.store.pool import Pool
+from onceq.testing.disk import SimFiles
 from tests.crash.programme import everything
 
 Plant = Callable[[pytest.MonkeyPatch], None]

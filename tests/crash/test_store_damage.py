@@ -21,10 +21,10 @@ from onceq.errors import (
     StorageFailure,
 )
 from onceq.model.log import FRAME_HEADER, frame_size
-from onceq.simulator.sim.disk import SimFiles
 from onceq.store.check import check
 from onceq.store.log import LogStore
 from onceq.store.scan import SEGMENT_HEADER
+from onceq.testing.disk import SimFiles
 
 PATH = "/store"
 SEGMENT = 1024

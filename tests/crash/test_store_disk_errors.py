@@ -13,8 +13,8 @@ from random import Random
 import pytest
 
 from onceq.errors import NoSpace, StorageFailure, SyncFailed
-from onceq.simulator.sim.disk import SimFiles, failing
 from onceq.store.log import LogStore
+from onceq.testing.disk import SimFiles, failing
 from tests.crash.life import PATH, SEGMENT, Life
 from tests.crash.scenarios import SCENARIOS, scenario
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import pytest
 
-from onceq.simulator.simulate import commit_of
+from proof.sim.simulate import commit_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 MAKEFILE: Final = (ROOT / "Makefile").read_text()

@@ -120,7 +120,7 @@ def test_every_invariant_has_a_promise_and_watchers() -> None:
 
 def test_watchers_speak_of_what_they_watch() -> None:
     """A programme that is said to watch a promise names it in its messages or its text."""
-    homes = {"simulator": ROOT / "src" / "onceq" / "simulator", "model": ROOT / "tests" / "model"}
+    homes = {"simulator": ROOT / "proof" / "sim", "model": ROOT / "tests" / "model"}
     texts = {
         name: "\n".join(path.read_text() for path in home.rglob("*.py"))
         for name, home in homes.items()

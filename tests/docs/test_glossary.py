@@ -51,7 +51,7 @@ def stands(name: str, code: str) -> bool:
 
 
 def test_names_of_the_code_exist() -> None:
-    homes = (ROOT / "src", ROOT / "tests" / "planted")
+    homes = (ROOT / "src", ROOT / "proof", ROOT / "tests" / "planted")
     code = "\n".join(path.read_text() for home in homes for path in home.rglob("*.py"))
     missing = [
         f"{row.word}: {name}"

@@ -15,7 +15,7 @@ import pytest
 import docs_rules
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("src", "tests", "docs", "tools", "examples", "demo", "packaging")
+FOLDERS = ("src", "proof", "tests", "docs", "tools", "examples", "demo", "packaging")
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml")
 HERE = {"docs/reference/rules.md", "tools/docs_rules.py", "tests/docs/test_rules.py"}
 DOCUMENT = re.compile(r"\b(?:M[SC]-[A-Z]+|RFC \d+|PEP \d+|X/Open|SQL standard)\b")

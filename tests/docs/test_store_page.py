@@ -11,9 +11,9 @@ import struct
 import zlib
 from pathlib import Path
 
-from onceq.simulator.sim.disk import SimFiles
 from onceq.store.check import check
 from onceq.store.log import LogStore
+from onceq.testing.disk import SimFiles
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "formats" / "store.md"
 PATH = "/store"

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from onceq.errors import DamagedRecord, NewerFormat, NotAStore, StorageFailure
 from onceq.model.log import FRAME_HEADER, frame_size
-from onceq.simulator.sim.disk import SimFiles
-from onceq.simulator.sim.scale import PRODUCT, Scale, put_in
 from onceq.store import checkpoints, identification, promises
 from onceq.store.check import check
 from onceq.store.framing import Framing
 from onceq.store.log import LogStore
+from onceq.testing.disk import SimFiles
+from proof.sim.base.scale import PRODUCT, Scale, put_in
 from tests.crash.life import Life, head_for
 from tests.crash.scenarios import random_life
 

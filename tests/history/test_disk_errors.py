@@ -17,8 +17,8 @@ from onceq.errors import NoSpace, StorageFailure, SyncFailed
 from onceq.history import keeper
 from onceq.history.keeper import Keeper
 from onceq.model.settings import Settings
-from onceq.simulator.sim.disk import SimFiles
 from onceq.store.log import LogStore
+from onceq.testing.disk import SimFiles
 from tests.conformance.world import Node
 from tests.history.projections import reference, whole, without_times
 from tests.history.worlds import HISTORY, History, Kept, keep

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from onceq.model.message import Journal
-from onceq.simulator.sim.disk import PowerCut, SimFiles
+from onceq.testing.disk import PowerCut, SimFiles
 from tests.conformance.world import Node
 from tests.history.projections import SETTINGS, reference, whole
 from tests.history.worlds import History, Kept

@@ -13,8 +13,8 @@ from onceq.core.state.setups import LifeBegun
 from onceq.errors import QueueExists
 from onceq.model.settings import Settings
 from onceq.model.time import SECOND_US
-from onceq.simulator.sim.disk import PowerCut
 from onceq.store.log import LogStore
+from onceq.testing.disk import PowerCut
 from tests.conformance.clocks import START_S
 from tests.conformance.world import SEGMENT_BYTES, Node
 from tests.history.projections import SETTINGS, whole

@@ -18,8 +18,8 @@ from onceq.history.keeper import Keeper
 from onceq.model.manager_identity import Identity
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.settings import Settings
-from onceq.simulator.sim.disk import SimFiles
 from onceq.store.log import LogStore
+from onceq.testing.disk import SimFiles
 from tests.conformance.world import FAST, Node, World
 
 HISTORY = replace(FAST, history=True, history_roll_s=5)

@@ -13,7 +13,7 @@ import pytest
 from onceq.core.management import consumer_views
 from onceq.core.step import units
 from onceq.core.transaction import unit_of_work
-from onceq.simulator.apps import onlookers
+from proof.sim.apps import onlookers
 from tests.planted.mistakes import Mistake, Plant
 from tests.planted.planted import edited
 

@@ -15,7 +15,7 @@ from onceq.core.state import job_table, snapshot
 from onceq.model import letters
 from onceq.model.jobs import JobAction, JobState
 from onceq.service import job_batches
-from onceq.simulator.apps import jobs
+from proof.sim.apps import jobs
 from tests.planted.mistakes import DAMAGED, Mistake, Plant
 from tests.planted.planted import edited, replaced
 

@@ -14,9 +14,9 @@ from onceq.core.peers import duplicate_identity, trust
 from onceq.core.step import acts
 from onceq.core.transfer import arrival
 from onceq.model import identification
-from onceq.simulator.apps import subjects
-from onceq.simulator.faults import lying_members
 from onceq.tls import standing
+from proof.sim.apps import subjects
+from proof.sim.faults import lying_members
 from tests.planted.mistakes import Mistake, Plant
 from tests.planted.planted import edited
 

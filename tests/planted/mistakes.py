@@ -53,9 +53,9 @@ from onceq.packet.acks import OrderAck
 from onceq.packet.settle import Memory
 from onceq.service.engine import Engine
 from onceq.service.sessions import Sessions
-from onceq.simulator.apps.operators import Operators
-from onceq.simulator.apps.workload import Workload
 from onceq.store.log import LogStore
+from proof.sim.apps.operators import Operators
+from proof.sim.apps.workload import Workload
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

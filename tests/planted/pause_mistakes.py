@@ -15,7 +15,7 @@ from onceq.core.receive import entrance, receive
 from onceq.core.state import snapshot
 from onceq.core.state.queue_properties import dump_properties
 from onceq.model.queue import QueueProperties
-from onceq.simulator.apps import pausing
+from proof.sim.apps import pausing
 from tests.planted.mistakes import ASSERTED, Mistake, Plant
 from tests.planted.planted import edited, replaced
 

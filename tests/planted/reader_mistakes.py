@@ -18,8 +18,8 @@ from onceq.core.state.readings import Readings
 from onceq.core.step.step import Step
 from onceq.model.requests import OpenQueue, Share
 from onceq.model.results import Opened
-from onceq.simulator.apps import readers
-from onceq.simulator.faults import lives as faults
+from proof.sim.apps import readers
+from proof.sim.faults import lives as faults
 from tests.planted.mistakes import Mistake, Plant
 from tests.planted.planted import edited, replaced
 

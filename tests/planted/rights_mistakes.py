@@ -18,7 +18,7 @@ from onceq.model import patterns, policy
 from onceq.model import rights as model
 from onceq.model import tokens as token_model
 from onceq.service import naming
-from onceq.simulator.apps import subjects
+from proof.sim.apps import subjects
 from tests.planted.mistakes import Mistake, Plant
 from tests.planted.planted import edited
 

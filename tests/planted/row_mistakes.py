@@ -17,8 +17,8 @@ from onceq.partners import last_agent, last_recovery
 from onceq.partners.deciding import Made, Step, Steps, What
 from onceq.partners.driving import Calls
 from onceq.partners.last_agent import COMMITTED, Row
-from onceq.simulator.apps.last_agents import SimulatedAgent
-from onceq.simulator.apps.row_databases import RowDatabase
+from proof.sim.apps.last_agents import SimulatedAgent
+from proof.sim.apps.row_databases import RowDatabase
 from tests.planted.mistakes import Mistake
 
 ONE_OUTCOME = frozenset({"I21"})

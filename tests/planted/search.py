@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from onceq.simulator.simulate import run_seed
+from proof.sim.simulate import run_seed
 from tests.planted.planted import all_planted
 
 

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from onceq.simulator.sim import marks
-from onceq.simulator.simulate import Result, commit_of, run_seed
+from proof.sim.base import marks
+from proof.sim.simulate import Result, commit_of, run_seed
 from tests.planted.in_worlds import ALL
 from tests.planted.mistakes import named, quiet_workload
 

@@ -17,7 +17,7 @@ from random import Random
 
 import pytest
 
-from onceq.simulator.simulate import commit_of
+from proof.sim.simulate import commit_of
 from tests.planted.in_worlds import ALL
 from tests.planted.planted import SIM, all_planted
 

@@ -12,7 +12,7 @@ import pytest
 from onceq.core.receive import handles
 from onceq.core.send import send
 from onceq.packet import transaction_survey
-from onceq.simulator.apps import delaying, wholes
+from proof.sim.apps import delaying, wholes
 from tests.planted.mistakes import Mistake, Plant
 from tests.planted.planted import edited, replaced
 

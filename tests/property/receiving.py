@@ -23,7 +23,7 @@ from onceq.packet.address import DIRECT, Address
 from onceq.packet.arrived import ArrivedRun, cut
 from onceq.packet.encode import encode_run
 from onceq.packet.templates import template
-from onceq.simulator.sim.packets import names_end
+from proof.sim.base.packets import names_end
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 
 _ORDER = struct.Struct("<QII")

@@ -2,7 +2,7 @@
 
 Two managers live through random work. Of one of them every record is kept; checkpoints are made
 somewhere in between. Each must give, with the records behind it, the state that all records give
-without it: field by field (``onceq.simulator.sim.comparing``), not only where a later step would
+without it: field by field (``proof.sim.base.comparing``), not only where a later step would
 ask.
 """
 
@@ -26,9 +26,9 @@ from onceq.model.identity import TransactionId
 from onceq.model.message import Acknowledge, Journal
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.xid import TAG_BYTES, Xid, anchor_xid, group_prefix, group_xid
-from onceq.simulator.sim.comparing import differences
-from onceq.simulator.sim.recovery import BY_THE_WAY, replayed
 from onceq.store.log import LogStore
+from proof.sim.base.comparing import differences
+from proof.sim.base.recovery import BY_THE_WAY, replayed
 from tests.conformance.clocks import START_S
 from tests.conformance.policies import no_order_acks
 from tests.conformance.world import Node, World, fast, item

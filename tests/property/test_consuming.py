@@ -19,7 +19,7 @@ from onceq.client.logs import log
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import InDoubt, ServiceNotAvailable
 from onceq.model.message import Message
-from onceq.simulator.process import points
+from onceq.testing import points
 from tests.conformance.world import Node, World
 from tests.property.applications import Death, Deaths, kill, power_cut
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.simulator.faults import beside
-from onceq.simulator.sim import marks
-from onceq.simulator.simulate import describe, run_seed
+from proof.sim.base import marks
+from proof.sim.faults import beside
+from proof.sim.simulate import describe, run_seed
 
 KEPT = (
     *((seed, 0.3) for seed in range(1000, 1027)),

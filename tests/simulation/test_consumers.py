@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.simulator.apps import onlookers
-from onceq.simulator.sim import marks
-from onceq.simulator.simulate import describe, run_seed
+from proof.sim.apps import onlookers
+from proof.sim.base import marks
+from proof.sim.simulate import describe, run_seed
 
 KEPT = (*range(20), 82, 106)
 """In 106 messages of a job failed that stand at the same place of two queues."""

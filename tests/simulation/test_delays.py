@@ -10,9 +10,9 @@ import pytest
 
 from onceq.core import delays
 from onceq.core.state.due_times import DueTimes
-from onceq.simulator.apps import delaying
-from onceq.simulator.sim import marks
-from onceq.simulator.simulate import commit_of, describe, fresh, run_seed
+from proof.sim.apps import delaying
+from proof.sim.base import marks
+from proof.sim.simulate import commit_of, describe, fresh, run_seed
 
 HERE = Path(__file__).parent
 KEPT = (*range(1, 11), 0xBC53FF98, 0xE0862FBD)

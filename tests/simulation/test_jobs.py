@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.simulator.apps import jobs
-from onceq.simulator.sim import marks
-from onceq.simulator.simulate import describe, run_seed
+from proof.sim.apps import jobs
+from proof.sim.base import marks
+from proof.sim.simulate import describe, run_seed
 
 KEPT = (*range(9000000, 9000024), 9500003, 9500012, 9500031, 9500036)
 """Of the last four, three have somebody who takes messages before their turn, and one has messages

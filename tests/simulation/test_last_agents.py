@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from onceq.simulator.sim import marks
-from onceq.simulator.sim.options import draw, sized
-from onceq.simulator.simulate import small_world
-from onceq.simulator.world import World
+from proof.sim.base import marks
+from proof.sim.base.options import draw, sized
+from proof.sim.simulate import small_world
+from proof.sim.world import World
 
 SIZE = 0.6
 TRANSACTIONS = 20

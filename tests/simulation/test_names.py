@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.simulator.apps import places
-from onceq.simulator.sim import marks
-from onceq.simulator.simulate import describe, run_seed
+from proof.sim.apps import places
+from proof.sim.base import marks
+from proof.sim.simulate import describe, run_seed
 
 KEPT = (
     *range(0x5000, 0x5014),

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from onceq.simulator.sim.kernel import Kernel
-from onceq.simulator.sim.network import SimNetwork
-from onceq.simulator.sim.options import SECOND, draw
+from proof.sim.base.kernel import Kernel
+from proof.sim.base.network import SimNetwork
+from proof.sim.base.options import SECOND, draw
 
 SEEDS = range(200)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.simulator.apps import readers
-from onceq.simulator.sim import marks
-from onceq.simulator.simulate import describe, run_seed
+from proof.sim.apps import readers
+from proof.sim.base import marks
+from proof.sim.simulate import describe, run_seed
 
 KEPT = (*range(30), 130, 131, 139, 165, 220)
 """The last five reach what is rarest: one world of fifty comes there."""

@@ -6,11 +6,11 @@ from typing import Final
 
 import pytest
 
-from onceq.simulator.apps import subjects
-from onceq.simulator.faults import lying_members
-from onceq.simulator.sim import marks
-from onceq.simulator.simulate import describe, run_seed
-from onceq.simulator.world import World
+from proof.sim.apps import subjects
+from proof.sim.base import marks
+from proof.sim.faults import lying_members
+from proof.sim.simulate import describe, run_seed
+from proof.sim.world import World
 
 KEPT = (*range(1, 31), 220, 10217)
 

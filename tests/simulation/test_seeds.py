@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onceq.simulator.sim import marks
-from onceq.simulator.simulate import (
+from proof.sim.base import marks
+from proof.sim.simulate import (
     REPEATED,
     Result,
     commit_of,

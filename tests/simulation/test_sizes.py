@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from onceq.simulator.sim.options import SIZES, draw, draw_size, sized
-from onceq.simulator.simulate import describe, parsed, run_seed
-from onceq.simulator.world import World
+from proof.sim.base.options import SIZES, draw, draw_size, sized
+from proof.sim.simulate import describe, parsed, run_seed
+from proof.sim.world import World
 
 
 def test_a_batch_has_worlds_of_every_size() -> None:

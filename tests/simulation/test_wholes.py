@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.simulator.apps import delaying, wholes
-from onceq.simulator.sim import marks
-from onceq.simulator.simulate import describe, run_seed
+from proof.sim.apps import delaying, wholes
+from proof.sim.base import marks
+from proof.sim.simulate import describe, run_seed
 
 KEPT = range(20)
 

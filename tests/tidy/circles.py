@@ -15,11 +15,11 @@ Graph = Mapping[str, set[str]]
 """Modules, and those that each imports."""
 
 
-def imports(src: Path) -> Graph:
-    """Every module below a folder, and those below it that it imports."""
+def imports(src: Path, package: str = "") -> Graph:
+    """Every module below a folder, or of one package in it, and those of them that it imports."""
     paths = {
         ".".join(path.relative_to(src).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in sorted(src.rglob("*.py"))
+        for path in sorted((src / package).rglob("*.py"))
     }
     return {
         name: {found for found in _imported(path, paths) if found != name}

@@ -23,8 +23,9 @@ def homeless(root: Path, themes: Mapping[str, str] = THEMES) -> Iterator[str]:
     """Unit tests that are named after no module.
 
     ``tests/unit/store/test_log.py`` is about ``src/onceq/store/log.py``, and so may be
-    ``test_log_something.py`` beside it. ``tests/unit/tools`` is about ``tools``, a file directly
-    in ``tests/unit`` about a module of ``tests`` or of ``src/onceq``.
+    ``test_log_something.py`` beside it. ``tests/unit/tools`` is about ``tools``,
+    ``tests/unit/proof`` about ``proof``; a file directly in ``tests/unit`` is about a module of
+    ``tests`` or of ``src/onceq``.
     """
     unit = root / "tests" / "unit"
     for path in sorted(unit.rglob("test_*.py")):
@@ -32,7 +33,7 @@ def homeless(root: Path, themes: Mapping[str, str] = THEMES) -> Iterator[str]:
         if name.as_posix() in themes:
             continue
         homes = [root / "src" / "onceq" / name.parent]
-        if name.parts[0] == "tools":
+        if name.parts[0] in ("proof", "tools"):
             homes = [root / name.parent]
         elif len(name.parts) == 1:
             homes.append(root / "tests")

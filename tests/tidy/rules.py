@@ -19,6 +19,7 @@ MODULE_LINES_LONG = 700
 FUNCTION_LINES = 70
 TEST_FOLDER = "tests/"
 PRODUCT = "src/onceq/"
+SIMULATOR = "proof/sim/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,11 @@ class Ban:
         )
 
 
+_CLOCKS = (
+    "time.time", "time.time_ns", "time.monotonic", "time.monotonic_ns", "time.perf_counter",
+    "time.perf_counter_ns", "datetime.now", "datetime.utcnow", "datetime.datetime.now",
+    "datetime.datetime.utcnow",
+)  # fmt: skip
 BANS = (
     Ban(("pickle", "pickle.", "marshal", "marshal.", "shelve", "shelve."),
         "it runs what it reads; use the codecs of wire/ and core/state/records.py"),
@@ -59,15 +65,13 @@ BANS = (
     Ban(("yaml.load", "yaml.unsafe_load"), "use tomllib"),
     Ban(("xml.etree", "xml.etree.", "xml.dom", "xml.dom.", "xml.sax", "xml.sax."),
         "XML goes through wire/srmp/guard.py", ("wire/srmp/guard.py",), PRODUCT),
-    Ban(("time.time", "time.time_ns", "time.monotonic", "time.monotonic_ns", "time.perf_counter",
-         "time.perf_counter_ns", "datetime.now", "datetime.utcnow", "datetime.datetime.now",
-         "datetime.datetime.utcnow"),
-        "reads a clock; take a Clock (service/clock.py) as an argument",
+    Ban(_CLOCKS, "reads a clock; take a Clock (service/clock.py) as an argument",
         ("service/clock.py", "service/directory.py", "client/", "cli/", "otel/", "spark/",
-         "audit/command.py", "simulator/simulate.py"),
+         "audit/command.py"),
         PRODUCT),
-    Ban(("random", "random."), "random belongs into simulator/; take what you need as an argument",
-        ("simulator/", "testing/"), PRODUCT),
+    Ban(_CLOCKS, "reads a clock; a world has the time of its kernel", ("simulate.py",), SIMULATOR),
+    Ban(("random", "random."), "random belongs into proof/sim/; take what you need as an argument",
+        ("testing/",), PRODUCT),
     Ban(("os.open", "os.fsync", "os.fdatasync", "os.rename", "os.replace", "os.unlink", "open"),
         "touches files; store/files.py is the door",
         ("store/files.py", "store/spares.py", "service/config.py", "service/daemon.py",
@@ -75,12 +79,12 @@ BANS = (
          "service/directory.py", "service/identities.py", "service/listening.py",
          "service/mappings.py", "directory/replacing.py", "console/people.py",
          "client/", "cli/", "tls/",
-         "spark/", "simulator/", "testing/", "__init__.py", "aio.py"),
+         "spark/", "testing/", "__init__.py", "aio.py"),
         PRODUCT),
     Ban(("print",), "prints; only cli/ talks to people", ("cli/",), PRODUCT),
     Ban(("time.sleep",),
         "sleeps through a signal that came just before; use pause of client/pause.py",
-        ("simulator/", "testing/"), PRODUCT),
+        ("testing/",), PRODUCT),
     Ban(("time.sleep",), "sleeps; a test hands in the time, or waits for what shall happen", (),
         TEST_FOLDER),
 )  # fmt: skip
@@ -155,7 +159,7 @@ def _bans(name: str, source: Source) -> Iterator[str]:
 
 
 def _habits(name: str, text: str, source: Source) -> Iterator[str]:
-    if name.startswith((PRODUCT, "tools/")) and text.strip() and not source.said:
+    if name.startswith((PRODUCT, "proof/", "tools/")) and text.strip() and not source.said:
         yield f"{name}:1: no docstring; say what the module is for"
     for line in source.bare:
         yield f"{name}:{line}: a bare except; name what you expect"
@@ -186,23 +190,24 @@ def _headings(name: str, text: str) -> Iterator[str]:
 
 
 def orphans(root: Path) -> Iterator[str]:
-    """Modules of the product that nobody imports, apart from what is started by name."""
-    source = root / "src"
+    """Modules of product and proof that nobody imports, apart from what is started by name."""
+    bases = {"src": root / "src", "proof": root}
     modules = {
-        path.relative_to(source).with_suffix("").as_posix().replace("/", ".")
-        for path in source.rglob("*.py")
+        path.relative_to(base).with_suffix("").as_posix().replace("/", ".")
+        for folder, base in bases.items()
+        for path in (root / folder).rglob("*.py")
         if path.name not in ("__init__.py", "__main__.py")
     }
     used = set(re.findall(r"\b[\w.]+\b", (root / "pyproject.toml").read_text()))
-    for folder in ("src", "tests", "tools", "demo", "examples"):
+    for folder in ("src", "proof", "tests", "tools", "demo", "examples"):
         for path in (root / folder).rglob("*.py"):
             own = "-"
-            if folder == "src":
-                own = path.relative_to(source).with_suffix("").as_posix().replace("/", ".")
+            if folder in bases:
+                own = path.relative_to(bases[folder]).with_suffix("").as_posix().replace("/", ".")
             text = path.read_text()
             named = (name for _, name in read(text).used)
             used.update(n for n in named if n != own and not n.startswith(own + "."))
-            used.update(re.findall(r'"(onceq[\w.]+)[:"]', text))  # python -m, import_module
+            used.update(re.findall(r'"((?:onceq|proof)\.[\w.]+)[:"]', text))  # python -m
     below = {
         ".".join(parts[:n])
         for parts in (name.split(".") for name in used)

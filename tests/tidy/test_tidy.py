@@ -11,7 +11,7 @@ from tests.tidy.layout import THEMES, homeless, lenders
 from tests.tidy.rules import BANS, faults, orphans
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("src", "tests", "tools", "demo", "examples", "docs", "packaging")
+FOLDERS = ("src", "proof", "tests", "tools", "demo", "examples", "docs", "packaging")
 TOP = (
     ".ci/run", ".editorconfig", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md",
     "Makefile", "README.md", "pyproject.toml", "requirements.lock",

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 
 import nats
 from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
-from tests.programs import within_reach
 
 from peers.contract import About, Address, Link
 from peers.programs import program
 from peers.server import Measured, Served
+from tests.programs import within_reach
 
 WAIT_S = 60.0
 STREAM, SUBJECT, CONSUMER = "queue", "queue", "client"

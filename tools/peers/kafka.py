@@ -15,14 +15,14 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import OFFSET_STORED, Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.programs import CACHE, NoServer, run, within_reach
-from tests.servers import free_port
 
 from java import ensure_java
 from onceq.errors import ConfigurationError
 from peers.contract import About, Address, Link
 from peers.programs import fetching
 from peers.server import Measured, Served
+from tests.programs import CACHE, NoServer, run, within_reach
+from tests.servers import free_port
 
 VERSION = "4.4.0"
 LOG4J = "2.25.2"

@@ -6,10 +6,10 @@ import signal
 import time
 
 import psycopg
-from tests.servers import Postgres
 
 from peers.contract import About, Address, Link
 from peers.server import Measured, Served
+from tests.servers import Postgres
 
 POLL_S = 0.0005
 """Pause before an empty table is looked at again. Nobody waits while both ends take turns."""

@@ -15,12 +15,12 @@ from typing import Any
 
 import pika
 import pika.exceptions
-from tests.programs import CACHE, debian
-from tests.servers import free_port
 
 from peers.contract import About, Address, Link
 from peers.programs import fetching
 from peers.server import Measured, Served
+from tests.programs import CACHE, debian
+from tests.servers import free_port
 
 INSTALLED = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 PACKAGES = (

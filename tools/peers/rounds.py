@@ -16,14 +16,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.programs import NoServer
-
 from bench_peers_client import PeerClient
 from onceq.cli.measure import WrongMessages, sync_rate
 from peers.contract import System
 from peers.run import CLIENTS, Figures, Outcome, Scale
 from peers.server import signal_all
 from peers.systems import system
+from tests.programs import NoServer
 
 PROCESSES = 4
 """The sixteen clients are threads of so many processes."""

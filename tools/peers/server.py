@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from tests.servers import Server
-
 from peers.contract import System
+from tests.servers import Server
 
 END_S = 20.0
 LOOK_S = 0.02

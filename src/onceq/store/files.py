@@ -1,7 +1,7 @@
 """The door to the file system: the only module that opens, writes, syncs, renames or removes.
 
 Everything else gets a ``Files``; tests hand in one that lies about the disk the way real disks do
-(``onceq.simulator.sim.disk``). Errors of the operating system leave here as errors of onceq.
+(``onceq.testing.disk``). Errors of the operating system leave here as errors of onceq.
 """
 
 from __future__ import annotations

@@ -2,5 +2,6 @@
 
 ``pytest`` has the fixtures, ``managers`` one queue manager in memory, ``links`` two and a bad way
 between them, ``daemons`` one in a process of its own, ``partners`` what a partner of external
-transactions must hold. They stand on the disk and the named points of ``onceq.simulator``.
+transactions must hold. Below them are the ground and the links: ``disk`` in memory, what ``power``
+cuts leave of it, named ``points`` to crash at, and a ``relay`` in the middle of a link.
 """

@@ -20,8 +20,8 @@ from typing import Any, Final, Self, TypeVar, cast
 from onceq.model.settings import Settings
 from onceq.packet.arrived import USER
 from onceq.service.clock import SystemClock
-from onceq.simulator.process.relay import Passing, Relay, faithful
 from onceq.testing.managers import QUICK, Manager
+from onceq.testing.relay import Passing, Relay, faithful
 
 T = TypeVar("T")
 HOST: Final = "127.0.0.1"

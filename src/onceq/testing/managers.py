@@ -29,10 +29,10 @@ from onceq.model.settings import Settings
 from onceq.model.time import Now
 from onceq.service.clock import SystemClock
 from onceq.service.config import Configuration
-from onceq.simulator.process.points import CHECKPOINT_POINTS, STORE_POINTS, PointedStore, Points
-from onceq.simulator.sim.disk import SimFiles
 from onceq.store.files import Files
 from onceq.store.log import LogStore
+from onceq.testing.disk import SimFiles
+from onceq.testing.points import CHECKPOINT_POINTS, STORE_POINTS, PointedStore, Points
 
 POINTS: Final = STORE_POINTS + CHECKPOINT_POINTS
 """Where ``Manager.die_at`` can let it die."""

@@ -15,7 +15,7 @@ from onceq.core.state.state import State
 from onceq.core.step.step import Step
 from onceq.core.transfer import arrival, in_doubt, outgoing_queue, sessions, stranded
 from onceq.packet.acks import OrderAck
-from onceq.simulator.faults import beside as worlds
+from proof.sim.faults import beside as worlds
 from tests.planted.planted import SIM, Planted
 
 SENT_FIRST = (

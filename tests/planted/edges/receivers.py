@@ -12,8 +12,8 @@ from onceq.core.state.queues import Peer
 from onceq.core.step.step import Step
 from onceq.core.transfer import in_doubt, sessions, untold
 from onceq.model.limits import NOTES_MAX
-from onceq.simulator.faults import beside as worlds
-from onceq.simulator.judge import copied_queues
+from proof.sim.faults import beside as worlds
+from proof.sim.judge import copied_queues
 from tests.planted.planted import SIM, Planted, replaced
 
 CORE = "tests/unit/core/peers/test_lives.py::test_"

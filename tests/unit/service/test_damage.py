@@ -20,9 +20,9 @@ from onceq.model.views.pages import Page
 from onceq.model.xid import Xid
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine
-from onceq.simulator.sim.disk import SimFiles
 from onceq.store.log import LogStore
 from onceq.store.scan import SEGMENT_HEADER
+from onceq.testing.disk import SimFiles
 from tests.unit.service.fakes import Calls, Clock
 
 QUEUE = r".\private$\q"

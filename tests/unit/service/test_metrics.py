@@ -14,9 +14,9 @@ from onceq.model.requests import Look
 from onceq.model.views.metrics import MetricsView
 from onceq.service import committer, engine
 from onceq.service.metrics import BOUNDS_NS, NS, Histogram, Measuring
-from onceq.simulator.process.relay import faithful
 from onceq.store.log import LogStore
 from onceq.store.memory import MemoryStore
+from onceq.testing.relay import faithful
 from onceq.version import __version__
 from tests.conformance.world import World
 

@@ -19,8 +19,8 @@ from onceq.model.settings import Settings
 from onceq.model.views.trail import ActView
 from onceq.service import trail_files
 from onceq.service.trail_export import RETRY_US, TrailExport
-from onceq.simulator.sim.disk import PowerCut, SimFiles
 from onceq.store.files import RealFiles
+from onceq.testing.disk import PowerCut, SimFiles
 
 PLAIN = Settings(trail_syslog="")
 PATH = "/qm"

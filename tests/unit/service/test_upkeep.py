@@ -29,11 +29,11 @@ from onceq.service import emptying, upkeep
 from onceq.service.emptying import Emptying
 from onceq.service.engine import Engine
 from onceq.service.giving_back import GIVEN_BACK_AT_ONCE
-from onceq.simulator.sim.disk import SimFiles
 from onceq.store.contract import SegmentUse
 from onceq.store.log import LogStore
 from onceq.store.memory import MemoryStore
 from onceq.store.pool import READY_MIN
+from onceq.testing.disk import SimFiles
 from tests.unit.service.fakes import SMALL, Calls, Clock, Diary, House, write
 
 

@@ -7,10 +7,10 @@ import struct
 import zlib
 from collections.abc import Sequence
 
-from onceq.simulator.sim.disk import SimFiles
 from onceq.store import promises
 from onceq.store.checkpoints import Head, name_of
 from onceq.store.checkpoints import write as write_checkpoint
+from onceq.testing.disk import SimFiles
 
 ID = b"S" * 16
 BLOCK = 4_096

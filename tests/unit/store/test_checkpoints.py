@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from onceq.errors import DamagedRecord, NewerFormat, NoSpace
-from onceq.simulator.sim.disk import SimFiles
 from onceq.store import checkpoints
 from onceq.store.checkpoints import CHUNK, Head
+from onceq.testing.disk import SimFiles
 
 PATH = "/store"
 ID = b"S" * 16

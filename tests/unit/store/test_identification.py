@@ -8,7 +8,6 @@ import zlib
 import pytest
 
 from onceq.errors import DamagedRecord, NewerFormat, NotAStore
-from onceq.simulator.sim.disk import SimFiles
 from onceq.store.identification import (
     FORMAT,
     Closed,
@@ -18,6 +17,7 @@ from onceq.store.identification import (
     write_closed,
     write_identification,
 )
+from onceq.testing.disk import SimFiles
 
 PATH = "/store"
 WHO = Identification(b"0123456789abcdef", 1_700_000_000, b"name and guid")

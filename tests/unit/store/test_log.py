@@ -9,14 +9,14 @@ import pytest
 
 from onceq.errors import DamagedRecord, StorageFailure, StoreExists, StoreLocked
 from onceq.model.log import FRAME_HEADER, frame_size
-from onceq.simulator.sim.disk import SimFiles
-from onceq.simulator.sim.power import Plan
 from onceq.store import identification
 from onceq.store.check import check
 from onceq.store.contract import Store
 from onceq.store.log import LogStore
 from onceq.store.memory import MemoryStore
 from onceq.store.scan import SEGMENT_HEADER
+from onceq.testing.disk import SimFiles
+from onceq.testing.power import Plan
 
 PATH = "/store"
 SEGMENT = 4096

@@ -7,10 +7,10 @@ from collections import deque
 import pytest
 
 from onceq.errors import StorageFailure, SyncFailed
-from onceq.simulator.sim.disk import SimFiles, failing
 from onceq.store import pool as pool_module
 from onceq.store.pool import READY_MAX, READY_MIN, Pool, Preparing
 from onceq.store.scan import segment_header
+from onceq.testing.disk import SimFiles, failing
 
 PATH = "/store"
 ID = b"S" * 16

@@ -12,11 +12,11 @@ from onceq.model.log import (
     LARGE_RECORD_BYTES,
     frame_size,
 )
-from onceq.simulator.sim.disk import SimFiles
 from onceq.store.check import check
 from onceq.store.log import LogStore
 from onceq.store.scan import SEGMENT_HEADER
 from onceq.store.verified import AHEAD_BYTES
+from onceq.testing.disk import SimFiles
 from tests.unit.store import format_one, format_three
 
 PATH = "/store"

@@ -34,7 +34,7 @@ from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.settings import Settings
 from onceq.model.views.jobs import JobView
 from onceq.model.views.looks import JOB, JOBS, METRICS, TRAIL
-from onceq.simulator.sim.comparing import differences
+from proof.sim.base.comparing import differences
 from tests.unit.core.alone import IDENTITY, Core
 
 RUNS, ALICE, BOB = 1, 2, 3

@@ -22,7 +22,7 @@ from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.names import parse_format_name
 from onceq.model.rights import HERE, Actor, ActorKind
 from onceq.packet.arrived import cut
-from onceq.simulator.faults import lies
+from proof.sim.faults import lies
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 from tests.unit.core.rights.somebody import RUNS, create, grant, item
 

@@ -20,8 +20,8 @@ from onceq.model.settings import Settings
 from onceq.model.time import Now
 from onceq.packet.acks import order_ack
 from onceq.packet.settle import TwoLives, parse_settling, two_lives
-from onceq.simulator.faults import lies
-from onceq.simulator.sim.packet_faults import runs_of
+from proof.sim.base.packet_faults import runs_of
+from proof.sim.faults import lies
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 
 PEER = b"P" * 16

@@ -18,7 +18,7 @@ from onceq.model.shares import Thing
 from onceq.model.time import FOR_EVER_US
 from onceq.model.xid import TAG_BYTES, anchor_xid, group_prefix
 from onceq.packet.arrived import cut
-from onceq.simulator.faults import lies
+from proof.sim.faults import lies
 from tests.unit.core.alone import IDENTITY, WALL_S, Core
 from tests.unit.core.rights.somebody import KEY, ORDERS, RUNS, attempt, core, create, grant, item
 

@@ -1,0 +1,1 @@
+"""What proves onceq, apart from the product: ``python -m proof`` lists its programmes."""

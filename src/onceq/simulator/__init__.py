@@ -1,7 +1,0 @@
-"""What onceq itself is tested with: whole worlds of queue managers from seeds, and their judge.
-
-Simulated clocks, networks and disks (``sim``), what applications and operators do (``apps``), what
-goes wrong (``faults``), an independent judge (``judge``), and real processes that are killed at
-named points (``process``). ``simulate`` is programme P4; a failing seed is one line to paste. It is
-shipped, so that whoever runs onceq can repeat what its tests say, and it may change in any version.
-"""
