@@ -158,7 +158,7 @@ def test_any_queue_is_moved_and_purged(shell: Shell) -> None:
     assert "would look at 2" in shell("job", "start", "move", Q, "--dry-run")
     assert "2 messages moved" in shell("job", "start", "move", Q, "--to", "private$/other")
     shell("job", "start", "purge", "private$/other", code=2)
-    assert "nobody is there to be asked" in shell.error
+    assert "not a terminal: confirm with --yes" in shell.error
     number = shell("job", "start", "purge", "private$/other", "--yes", "--no-wait").strip()
     assert "2 messages removed" in shell("job", "follow", number)
     assert "is done" in shell("job", "cancel", number)

@@ -156,6 +156,6 @@ def test_the_desk_shows_groups_and_forgets_them(daemon: Daemon) -> None:
         assert "q9" in tx("groups")
         assert "no version is remembered" in tx("forget-group", "ap", "-y", code=2)
         assert "would be forgotten: version 5" in tx("forget-group", "app", "--dry-run")
-        assert "nobody is there to be asked" in tx("forget-group", "app", code=2)
+        assert "not a terminal: confirm with --yes" in tx("forget-group", "app", code=2)
         assert "forgotten: version 5 of app" in tx("forget-group", "app", "--yes")
         assert "nobody has committed a group" in tx("groups")

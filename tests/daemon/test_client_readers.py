@@ -59,7 +59,7 @@ def test_the_desk_shows_readers_and_forgets_them(daemon: Daemon) -> None:
     assert "--subscription 'orders'" in other
     assert "no --subscription" in other
     assert "would be forgotten: that" in spark("forget", Q, "--dry-run")
-    assert "nobody is there to be asked" in spark("forget", Q, code=2)
+    assert "not a terminal: confirm with --yes" in spark("forget", Q, code=2)
     assert f"up to {place} (a test)" in spark("forget", Q, "--subscription", "orders", "--yes")
     assert [one["reader"] for one in json.loads(spark("readers", "--json"))] == [""]
     assert "forgotten" in spark("forget", Q, "--yes")

@@ -78,7 +78,7 @@ def test_a_foreign_branch_by_hand(daemon: Daemon, tx: Tx) -> None:
         assert "its coordinator decides" in text
         assert "1 messages to" in tx("show", "7:foreign:b")
         assert "would be committed by hand" in tx("commit", "7:foreign:b", "--dry-run")
-        assert "nobody is there to be asked" in tx("commit", "7:foreign:b", code=2)
+        assert "not a terminal: confirm with --yes" in tx("commit", "7:foreign:b", code=2)
         assert qm.xa.recover() == [XID]
         assert "committed by hand" in tx("commit", "7:foreign:b", "--yes")
         assert qm.receive(Q, timeout=0).text == "m"
@@ -87,7 +87,7 @@ def test_a_foreign_branch_by_hand(daemon: Daemon, tx: Tx) -> None:
             qm.xa.rollback(XID)
         assert "only a prepared one" in tx("abort", "7:foreign:b", "--yes", code=2)
         assert "would be forgotten" in tx("forget", "7:foreign:b", "--dry-run")
-        assert "nobody is there to be asked" in tx("forget", "7:foreign:b", code=2)
+        assert "not a terminal: confirm with --yes" in tx("forget", "7:foreign:b", code=2)
         assert "forgotten" in tx("forget", "7:foreign:b", "--yes")
         assert "no transaction is open" in tx("list")
         prepared(qm)

@@ -187,8 +187,8 @@ def ratio_table(run: Run) -> str:
 # ---- all of it ---------------------------------------------------------------------------------
 
 STAR = (
-    "\\* without transactions over several messages: so many were sent, or taken, in one go, and"
-    " waited for together."
+    "\\* without transactions over several messages: that many messages are sent or taken"
+    " together, and confirmed together."
 )
 
 

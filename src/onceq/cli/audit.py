@@ -47,8 +47,8 @@ To = Annotated[
 ]  # fmt: skip
 Stuck = Annotated[
     float, Option("--stuck", metavar="S", min=0.0,
-                        help="A stream waits too long for its acknowledgment after so many "
-                        "seconds.")
+                        help="Seconds without an acknowledgment after which a stream counts "
+                        "as stuck.")
 ]  # fmt: skip
 
 

@@ -266,8 +266,8 @@ def agreed(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise UsageError(
-            "nothing was changed: nobody is there to be asked (this is no terminal); say --yes to "
-            "go on without being asked, or --dry-run to see what would happen"
+            "not a terminal: confirm with --yes, or use --dry-run to see what would happen; "
+            "nothing was changed"
         )
     import click
 

@@ -28,9 +28,7 @@ FOLDER: Final = "history"
 Row = dict[str, Any]
 
 Follow = Annotated[bool, Option("--follow", "-F", help="Go on with what comes, until Ctrl-C.")]
-Last = Annotated[
-    int, Option("--last", "-n", metavar="N", min=0, help="Begin with the last so many.")
-]
+Last = Annotated[int, Option("--last", "-n", metavar="N", min=0, help="Begin with the last N.")]
 Queue = Annotated[
     str,
     Option(

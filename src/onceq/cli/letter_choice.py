@@ -161,9 +161,11 @@ Reason = Annotated[
 ]  # fmt: skip
 Destination = Annotated[
     str,
-    Option("--destination", metavar="TEXT", show_default=False, help="A part of the name."),
+    Option("--destination", metavar="TEXT", show_default=False, help="Part of the name."),
 ]
-Label = Annotated[str, Option("--label", metavar="TEXT", show_default=False, help="A part of it.")]
+Label = Annotated[
+    str, Option("--label", metavar="TEXT", show_default=False, help="Part of the label.")
+]
 Origin = Annotated[
     str,
     Option("--origin", metavar="GUID", show_default=False, help="Sent by this manager."),
@@ -199,7 +201,7 @@ To = Annotated[
     str,
     Option("--to", metavar="NAME", show_default=False, help="Another destination for all."),
 ]
-Limit = Annotated[int, Option("--limit", "-n", metavar="N", min=1, help="At most so many.")]
+Limit = Annotated[int, Option("--limit", "-n", metavar="N", min=1, help="At most N letters.")]
 
 
 class Looked(Protocol):

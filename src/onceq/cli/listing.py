@@ -26,9 +26,7 @@ Part = Annotated[
     str,
     Option("--name", metavar="TEXT", show_default=False, help="Those with this in their names."),
 ]
-Limit = Annotated[
-    int, Option("--limit", metavar="N", min=0, help="No more than so many; 0: all of them.")
-]
+Limit = Annotated[int, Option("--limit", metavar="N", min=0, help="At most N rows; 0: all.")]
 
 
 class OfAll(Protocol[V]):

@@ -61,12 +61,12 @@ AdminQueue = Annotated[
 TimeToReachQueue = Annotated[
     int | None,
     Option(
-        "--time-to-reach-queue", metavar="SECONDS", min=0, help="Or it counts as undeliverable."
+        "--time-to-reach-queue", metavar="SECONDS", min=0, help="Until it counts as undeliverable."
     ),
 ]
 TimeToBeReceived = Annotated[
     int | None,
-    Option("--time-to-be-received", metavar="SECONDS", min=0, help="Or it is removed."),
+    Option("--time-to-be-received", metavar="SECONDS", min=0, help="Until it expires unreceived."),
 ]
 Delay = Annotated[
     str,

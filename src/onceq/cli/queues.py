@@ -95,7 +95,7 @@ def create(
     ],
     transactional: Annotated[
         bool,
-        Option("--transactional", help="For messages of transactions; settled for ever."),
+        Option("--transactional", help="Accept transactional messages only; permanent."),
     ] = False,
     label: Label = None,
     quota_kb: QuotaKb = None,
@@ -220,22 +220,22 @@ def poison(
     name: QueueName,
     attempts: Annotated[
         int,
-        Option("--attempts", metavar="N", min=1, help="So many aborts are too many."),
+        Option("--attempts", metavar="N", min=1, help="Aborts before --then applies."),
     ] = 3,
     retry_after: Annotated[
         int,
         Option(
             "--retry-after", metavar="SECONDS", min=0,
-            help="Wait so long in QUEUE;retry, then come back; 0 does not.",
+            help="Time in QUEUE;retry before it comes back; 0: none.",
         ),
     ] = 0,
     retries: Annotated[
-        int, Option("--retries", metavar="N", min=1, help="Come back so often.")
+        int, Option("--retries", metavar="N", min=1, help="Rounds in QUEUE;retry before --then.")
     ] = 1,
     then: Annotated[
         str,
         Option(
-            "--then", metavar="WHAT", help="In the end: move:SUBQUEUE, dead-letter or reject."
+            "--then", metavar="WHAT", help="Finally: move:SUBQUEUE, dead-letter or reject."
         ),
     ] = "move:poison",
     off: Annotated[
@@ -244,10 +244,10 @@ def poison(
     qm: Where = None,
     json: Json = False,
 ) -> None:  # fmt: skip
-    """Say what becomes of a message whose receives are undone again and again.
+    """Set what happens to a message whose receives are aborted again and again.
 
-    After so many aborted transactions it waits in the subqueue retry, if it is to be tried again,
-    and in the end goes to a subqueue or to the dead letters. The others keep their order.
+    After --attempts aborted transactions it waits in the subqueue retry, if it is to be tried
+    again, and finally goes to a subqueue or to the dead letters. Other messages keep their order.
     """
     with manager(qm, name=name) as connection:
         view = connection.set_poison_policy(

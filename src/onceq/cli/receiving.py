@@ -47,7 +47,7 @@ BATCH = 1_000
 """Messages of a transaction whose output goes into a file."""
 
 Count = Annotated[
-    int | None, Option("--count", "-n", metavar="N", min=1, help="So many, and no more.")
+    int | None, Option("--count", "-n", metavar="N", min=1, help="Stop after N messages.")
 ]
 BatchSize = Annotated[
     int | None,
@@ -58,7 +58,7 @@ BatchSize = Annotated[
     ),
 ]  # fmt: skip
 Timeout = Annotated[
-    float, Option("--timeout", "-t", metavar="SECONDS", min=0.0, help="Wait for the next.")
+    float, Option("--timeout", "-t", metavar="SECONDS", min=0.0, help="Seconds to wait for each.")
 ]
 Raw = Annotated[bool, Option("--raw", help="Bodies as they are, with nothing between them.")]
 Nul = Annotated[bool, Option("--nul", "-0", help="A NUL behind each body, not a newline.")]

@@ -47,7 +47,7 @@ Everywhere = Annotated[
 def grant(
     who: Who, rights: Rights, queue: Place = "", qm: Where = None, everywhere: Everywhere = False
 ) -> None:
-    """Let somebody do something from now on."""
+    """Grant rights to a user, token, certificate or peer."""
     with manager(qm) as connection:
         connection.grant(who, rights, queue, everywhere=everywhere)
         known = _is_known(connection, who, rights, queue)
@@ -60,7 +60,7 @@ def grant(
 def revoke(
     who: Who, rights: Rights, queue: Place = "", qm: Where = None, everywhere: Everywhere = False
 ) -> None:
-    """Take rights away that were given by these words.
+    """Revoke a grant; repeat the arguments of `onceq grant`.
 
     Receives that wait end if their right is gone; a transaction that is open is judged when it
     commits.

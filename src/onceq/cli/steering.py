@@ -68,7 +68,7 @@ def tidy(
     ] = False,
     yes: Yes = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
-    """Forget the outgoing queues in which nothing is and that nobody uses.
+    """Remove empty, unused outgoing queues.
 
     With --unanswered also those that hold acknowledgment messages for a stranger whose address
     has never answered. These messages are lost then. A stranger may be an honest queue manager that

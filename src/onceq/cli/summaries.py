@@ -17,8 +17,8 @@ SUMMARIES: Final = {
     ),
     "peek": "Print what is in a queue, as receive does, and leave it there.",
     "outcome": "Ask what became of a commit whose answer was lost, or of a message.",
-    "grant": "Let somebody do something from now on.",
-    "revoke": "Take rights away that were given by these words.",
+    "grant": "Grant rights to a user, token, certificate or peer.",
+    "revoke": "Revoke a grant; repeat the arguments of `onceq grant`.",
     "trail": "List who did what to the queue manager, when, from where, and with what result.",
     "trail verify": "Say whether acts of administration were removed, changed or put in.",
     "trail heads": "List what this queue manager holds of the trails of others.",
@@ -53,14 +53,14 @@ SUMMARIES: Final = {
         "Take a queue manager off the network: no session with others until 'qm connect'."
     ),
     "qm connect": "Bring a queue manager back to the network after 'qm disconnect'.",
-    "qm tidy": "Forget the outgoing queues in which nothing is and that nobody uses.",
+    "qm tidy": "Remove empty, unused outgoing queues.",
     "qm check": (
         "Read a whole store and say what is in it and what is wrong with it; changes nothing."
     ),
     "queue create": "Make a queue.",
     "queue list": "List the queues.",
     "queue set": "Change properties of a queue: all that are given, or none.",
-    "queue poison": "Say what becomes of a message whose receives are undone again and again.",
+    "queue poison": "Set what happens to a message whose receives are aborted again and again.",
     "queue show": "Show everything about one queue, and who works on it now.",
     "queue delete": "Delete a queue with its messages, subqueues and journal.",
     "queue purge": "Remove every message of a queue, or of an outgoing queue.",

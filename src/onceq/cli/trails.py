@@ -15,7 +15,7 @@ from onceq.model.trail_check import TrailCheck
 
 def trail(
     last: Annotated[
-        int, Option("--last", metavar="N", min=0, help="Only the last so many; 0: all.")
+        int, Option("--last", metavar="N", min=0, help="Only the last N; 0: all.")
     ] = 50,
     after: Annotated[
         int, Option("--after", metavar="NUMBER", min=0, help="Only those behind this one.")

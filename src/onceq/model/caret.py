@@ -50,4 +50,4 @@ class Source(Record, frozen=True):
             )
         found = _OUTSIDE.search(self.text)
         if found is not None:
-            raise self.fault(found.start(), f"{found.group()!a} stands in no name")
+            raise self.fault(found.start(), f"{found.group()!a} is not allowed in a name")

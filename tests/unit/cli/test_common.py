@@ -28,7 +28,7 @@ def test_each_can_be_tried_and_can_go_unasked() -> None:
 
 def test_who_is_not_there_has_not_agreed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
-    with pytest.raises(UsageError, match="nobody is there to be asked"):
+    with pytest.raises(UsageError, match="not a terminal: confirm with --yes"):
         common.agreed("remove it?", yes=False)
     common.agreed("remove it?", yes=True)
 

@@ -41,7 +41,7 @@ def test_from_adding_to_removing(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert "no context is in use" in said(capsys, "use", "--none")
     assert "prod is in use: tls://b:1" in said(capsys, "use", "prod")
     assert "would forget prod" in said(capsys, "remove", "prod", "--dry-run")
-    assert "nobody is there to be asked" in said(capsys, "remove", "prod", code=2)
+    assert "not a terminal: confirm with --yes" in said(capsys, "remove", "prod", code=2)
     assert contexts.read().used == "prod"
     assert "forgot prod" in said(capsys, "remove", "prod", "--yes")
     assert contexts.read() == contexts.Contexts()

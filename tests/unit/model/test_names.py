@@ -193,13 +193,13 @@ FAULTS = [
     ("DIRECT=HTTP://beta/msmq/", 24, "name of a queue is missing"),
     ("DIRECT=HTTP://beta/msmq/a/b", 25, "not allowed"),
     # Look-alikes and what terminals do not show: names are printable ASCII.
-    ("DIRECT=OS:b\\q\0", 13, "stands in no name"),
-    ("DIRECT=OS:b\\q\n", 13, "stands in no name"),
-    ("DIRECT=OS:b\\q\x7f", 13, "stands in no name"),
-    ("DIRECT=OS:b\u00e9ta\\q", 11, "'\\xe9' stands in no name"),
-    ("DIRECT=HTTP\u017f://b/msmq/q", 11, "stands in no name"),
-    ("MULTICAST=\u0662\u0663\u0664.1.1.1:1", 10, "stands in no name"),
-    ("DIRECT=OS:b\\\ud800", 12, "stands in no name"),
+    ("DIRECT=OS:b\\q\0", 13, "is not allowed in a name"),
+    ("DIRECT=OS:b\\q\n", 13, "is not allowed in a name"),
+    ("DIRECT=OS:b\\q\x7f", 13, "is not allowed in a name"),
+    ("DIRECT=OS:b\u00e9ta\\q", 11, "'\\xe9' is not allowed in a name"),
+    ("DIRECT=HTTP\u017f://b/msmq/q", 11, "is not allowed in a name"),
+    ("MULTICAST=\u0662\u0663\u0664.1.1.1:1", 10, "is not allowed in a name"),
+    ("DIRECT=OS:b\\\ud800", 12, "is not allowed in a name"),
 ]
 
 
@@ -318,7 +318,7 @@ def test_path_names_become_direct_names(text: str, meant: FormatName) -> None:
         ("system$;retry", 8, "is expected"),
         (r"system$;\system$;JOURNAL", 8, "is expected"),
         (r"system$\q", 0, "missing before system$"),
-        ("q\u00e4", 1, "stands in no name"),
+        ("q\u00e4", 1, "is not allowed in a name"),
         ("x" * (FORMAT_NAME_CHARS_MAX + 1), FORMAT_NAME_CHARS_MAX, "too many"),
     ],
 )
