@@ -291,7 +291,7 @@ class SimFiles:
         return self.image(random_plan(random, sizes, self.pending_names))
 
     def images(self, most: int = IMAGES, *, seed: int = 0) -> Iterator[SimFiles]:
-        """Disks as they may be found after a power cut now: at most so many, all different plans.
+        """Disks as they may be found after a power cut now: at most this many, all different plans.
 
         The first is that no pending write has come, but all names have.
         """

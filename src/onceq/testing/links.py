@@ -59,12 +59,12 @@ class Link:
     def bad(
         self, *, loss: float = 0.0, repeat: float = 0.0, delay_s: float = 0.0, jitter_s: float = 0.0
     ) -> None:
-        """What happens from now on to whatever passes.
+        """What happens from now on to all that passes.
 
         Args:
             loss, repeat: Shares of it that are lost, and that come twice: 0 to 1.
             delay_s: Seconds that each needs,
-            jitter_s: and up to so many more, by chance, so that one overtakes another.
+            jitter_s: and up to this much more, by chance, so that one overtakes another.
         """
         if not (0 <= loss <= 1 and 0 <= repeat <= 1 and delay_s >= 0 and jitter_s >= 0):
             raise ValueError("loss and repeat are shares from 0 to 1, delays are seconds")

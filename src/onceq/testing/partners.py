@@ -41,7 +41,7 @@ class Unsupported(Exception):
 
 
 class Bench(Protocol):
-    """A database under test. Connections are whatever its partner takes."""
+    """A database under test. Connections are what its partner takes."""
 
     @property
     def coordinator(self) -> bytes:

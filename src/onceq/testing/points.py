@@ -16,7 +16,7 @@ from onceq.store.log import LogStore
 BEFORE_APPEND: Final = "before-append"
 """Something was decided; nothing of it is written."""
 AFTER_APPEND: Final = "after-append"
-"""A record stands in memory, and nowhere else."""
+"""A record is in memory, and nowhere else."""
 BEFORE_SYNC: Final = "before-sync"
 """Records were handed to the operating system; a power cut may take them."""
 AFTER_SYNC: Final = "after-sync"

@@ -13,7 +13,7 @@ from itertools import combinations, product
 
 SECTOR = 512
 SUBSETS_OF = 8
-"""Of so many pending operations all subsets are tried, of more only some."""
+"""Up to this many pending operations, all subsets are tried, of more only some."""
 RANDOM_SUBSETS = 200
 RANDOM_CUTS = 20
 FILLS = ("", "zero", "noise", "late")

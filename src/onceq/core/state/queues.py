@@ -1,8 +1,7 @@
 """Queues with messages in them: those of this manager, and the outgoing queues for others.
 
-Both are lanes of positions with a number that records refer to. What stands in the first part of
-each class is durable and changed by ``State.apply`` only; the rest belongs to the running process
-and starts anew with it.
+Both are lanes of positions with a number that records refer to. The first part of each class is
+durable, and only ``State.apply`` changes it; the rest belongs to the running process.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def place_of(lookup: int) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class Handle:
-    """A queue held open (MQOpenQueue). ``by``: whose it is, whoever its owner is by now."""
+    """A queue held open (MQOpenQueue). ``by``: the actor that opened it."""
 
     owner: int
     queue: int
@@ -139,7 +138,7 @@ class Queue(AnyQueue):
 
     @property
     def title(self) -> str:
-        """Its name, with that of the subqueue."""
+        """Its name, with its subqueue's."""
         return f"{self.properties.name};{self.sub}" if self.sub else self.properties.name
 
     @property
@@ -260,16 +259,14 @@ class OutgoingQueue(AnyQueue):
         self.sent = 0
         self.plain_sent: dict[int, int] = {}
         self.transmitted: dict[int, int] = {}
-        """By lane: the largest counter that this process has transmitted, or an earlier one may
-        have."""
+        """By lane: the largest counter that this process, or an earlier one, may have sent."""
         self.repeated: dict[int, int] = {}
-        """By lane: what stands up to that counter, and leaves, has left before: somebody on the way
-        who refuses it does not know what became of it then."""
+        """By lane: the counter up to which messages have left before. A router that refuses one of
+        them does not know what became of it then."""
         self.purging = 0
-        """How many works that end messages of it are under way: nothing leaves before these are
-        over."""
+        """Works under way that end messages of it: nothing leaves before they are over."""
         self.tried_once: dict[int, int] = {}
-        """By lane: of what stands before this counter, whatever was to be tried once has been."""
+        """By lane: before this counter, everything that was to be tried once was tried."""
         self.pace = Pace()
         self.repair = Repair()
         self.ends = Ends()
@@ -300,8 +297,8 @@ class OutgoingQueue(AnyQueue):
 
     @property
     def bound_name(self) -> str:
-        """The name under which its manager is bound (``core/state/name_bindings.py``); "" where the
-        format name has the GUID of its manager, or nobody proves who he is."""
+        """The name under which its manager is bound (``core/state/name_bindings.py``); "" if its
+        name has the GUID of the manager, or nothing proves an identity."""
         name = self.name
         if name.kind is Kind.PUBLIC:
             return f"public:{name.guid.hex()}"

@@ -205,7 +205,7 @@ class Receiver(Core):
                     self.left += [(action.session, run.kind) for run in runs]
 
     def arrives(self, session: int, queue: str = "nowhere") -> None:
-        """A message for a queue; that of this name is not here."""
+        """A message for a queue; ``nowhere`` is not here."""
         made = template(
             source=PEER, destination=Address(7, direct=f"OS:A\\private$\\{queue}"),
             destination_manager=bytes(16), admin=Address(0), properties=Properties(),
@@ -250,8 +250,8 @@ def test_a_refusal_that_has_lost_its_session_is_told_on_the_one_that_is_left() -
 
 
 def test_what_is_not_overtaken_is_acknowledged_where_it_came_also_if_a_copy_is_connected() -> None:
-    """The session of the final acknowledgments may be that of a copy of the sender. What the sender
-    is acknowledged there it would never hear, and transmit until it expires."""
+    """The session of the final acknowledgments may belong to a copy of the sender. The sender would
+    not hear what is acknowledged there, and transmit until the message expires."""
     core = Receiver()
     create(core, RUNS, "q", transactional=True)
     for session in (1, 2):
