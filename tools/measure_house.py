@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "tests" / "tidy" / "words.toml"
 PARTS: Final = ("src", "tests", "tools", "proof", "demo", "examples")
 """Folders with Python, as far as a tree has them."""
-TEXTS: Final = (*PARTS, "docs", "packaging")
+TEXTS: Final = (*PARTS, "changes", "docs", "packaging")
 KINDS: Final = (".py", ".md", ".toml", ".txt", ".html", ".j2", ".js", ".service", ".sh", ".yaml")
 UNCOUNTED: Final = (Path(__file__).name, TABLE.name, "test_words.py", "test_measure_house.py")
 """Files that name the words because they are about them."""

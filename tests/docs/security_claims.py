@@ -15,37 +15,35 @@ from collections.abc import Mapping
 from typing import Final
 
 HELD: Final[Mapping[str, tuple[str, ...]]] = {
-    "the stranger: a port: nothing: they get no byte to the parser of the protocol "
-    "where there is TLS, and one refusal for everything": (
+    "the stranger: a port: nothing: with TLS none of their bytes reaches the parser of the "
+    "protocol, and every refusal is the same": (
         "matrix/test_peers.py::test_of_a_stranger_no_byte_is_parsed",
         "matrix/test_showing.py::test_who_somebody_is",
         "daemon/test_before_names.py::test_a_stranger_hears_the_same_whatever_certificate_he_has",
     ),
-    "the peer: another queue manager, with a certificate for its GUID, or at an "
-    "address of `plain_peers`: that it is this GUID, and answers for the names in its"
-    " certificate, or is at this address; it may send where that was granted to it, "
-    "and nothing else": (
+    "the peer: another queue manager, with a certificate for its GUID, or at an address of "
+    "`plain_peers`: that it has this GUID and the names in its certificate, or this address; it "
+    "may only send where it was granted `send`": (
         "matrix/test_peers.py::test_what_becomes_of_each_packet",
         "matrix/test_peers.py::test_a_certificate_is_for_one_guid",
         "matrix/test_peers.py::test_a_plain_host_is_nobody_else",
         "matrix/test_answers.py::test_what_becomes_of_who_answers",
     ),
-    "the application: the Unix socket, loopback, or TCP in TLS: at the socket the "
-    "account that the system names; its token, or its certificate; it may do what was"
-    " granted to it": (
+    "the application: the Unix socket, loopback, or TCP in TLS: its account at the socket, its "
+    "token, or its certificate; it may do what was granted to it": (
         "matrix/test_showing.py::test_who_somebody_is",
         "matrix/test_applications.py::test_at_the_socket_with_tokens",
         "matrix/test_applications.py::test_at_every_other_door",
     ),
-    "the operator: commands: as an application: `monitor`, `operate` and `administer`"
-    " are rights, and what they do is in the trail": (
+    "the operator: commands: like an application: `monitor`, `operate` and `administer` are "
+    "rights, and their acts are in the audit trail": (
         "matrix/test_applications.py::test_at_the_socket_with_tokens",
         "matrix/test_applications.py::test_with_a_single_right",
         "unit/core/management/test_trail.py::test_what_only_operators_may_do_is_an_act",
     ),
-    "the disk: the data directory, backups, histories: everything: who can write "
-    "there is the account of the queue manager, or root; a backup only if one who is "
-    "believed has signed it, or `--unsigned` says so": (
+    "the disk: the data directory, backups, histories: everything: only the account of the queue "
+    "manager and root can write there; a backup only if a trusted queue manager signed it, or "
+    "with `--unsigned`": (
         "unit/service/test_directory.py::test_only_its_own_user_may_look_inside",
         "unit/service/test_directory.py::test_no_queue_manager_is_where_others_may_write",
         "unit/service/test_restoring.py::test_the_backup_of_nobody_else_is_put_back",
@@ -62,8 +60,8 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "unit/service/test_doors.py::test_a_right_certificate_speaks_for_its_own_guid_alone",
         "unit/service/test_doors.py::test_a_certificate_of_an_older_tls_is_let_in_only_where_that_is_set",
     ),
-    "A queue manager that has once shown a certificate, was given one here, or has a "
-    "right of its own is believed over TLS alone.": (
+    "A queue manager that once showed a certificate, got one here, or has its own right is "
+    "accepted only over TLS.": (
         "daemon/test_other_names.py::test_a_plain_host_is_no_member",
         "unit/core/state/test_proofs.py::test_so_is_one_with_a_certificate_of_ours_or_a_right_of_its_own",
         "unit/core/state/test_proofs.py::test_one_that_has_proven_itself_is_believed_with_a_certificate_alone",
@@ -77,17 +75,16 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "matrix/test_answers.py::test_what_becomes_of_who_answers",
         "unit/core/state/test_proofs.py::test_a_member_answers_under_its_own_name_alone",
     ),
-    "Nothing that other computers reach is opened without an identity, but to the "
-    "addresses in `plain_peers` (never for applications), and for HTTPS and metrics "
-    "with a certificate of their own (`http_certificate`), at which nobody is "
-    "believed who shows nothing.": (
+    "Without an identity nothing listens for other computers, except for the addresses in "
+    "`plain_peers` (never for applications), and for HTTPS and metrics with their own certificate "
+    "(`http_certificate`), where clients without credentials are `nobody`.": (
         "daemon/test_tls.py::test_nothing_that_others_reach_is_listened_at_without_an_identity",
         "unit/service/test_doors.py::test_plain_peers_open_no_door_for_applications",
         "matrix/test_over_http.py::test_what_becomes_of_each_post",
         "unit/service/test_watching.py::test_doors_of_those_who_watch",
     ),
-    "An invitation is good once, for a limited time, for one name, and only at the "
-    "authority whose fingerprint it carries.": (
+    "An invitation is valid once, for a limited time, for one name, and only at the authority "
+    "whose fingerprint it carries.": (
         "daemon/test_tls.py::test_a_code_is_used_once_and_says_by_whom",
         "unit/tls/test_invites.py::test_an_invitation_is_good_for_its_time",
         "daemon/test_tls.py::test_what_is_wrong_with_a_code_is_told",
@@ -100,8 +97,8 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "unit/tls/test_granting.py::test_a_certificate_has_no_name_that_is_shared_or_of_somebody_else",
         "daemon/test_tls.py::test_a_guid_that_has_rights_is_not_signed_for_somebody_else",
     ),
-    "A member that was removed is out: no certificate made for it before counts, in "
-    "either direction, and it gets no other one until it is invited again.": (
+    "A removed member is refused: no earlier certificate of it counts, in either direction, and "
+    "it gets no new one until it is invited again.": (
         "daemon/test_removing.py::test_who_is_removed_gets_and_says_nothing_any_more_until_invited_again",
         "unit/tls/test_granting.py::test_a_removed_member_renews_nothing_and_comes_back_by_invitation",
         "matrix/test_peers.py::test_of_a_stranger_no_byte_is_parsed",
@@ -109,8 +106,8 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "matrix/test_over_http.py::test_what_becomes_of_each_post",
         "matrix/test_answers.py::test_what_becomes_of_who_answers",
     ),
-    "A queue manager is not run where others may write, nor in a folder of another "
-    "account: anybody who can put an `onceq.toml` there says who is believed.": (
+    "A queue manager does not run where others may write, nor in a folder of another account: "
+    "anybody who can put an `onceq.toml` there decides who is trusted.": (
         "unit/service/test_directory.py::test_no_queue_manager_is_where_others_may_write",
         "unit/service/test_directory.py::test_no_queue_manager_is_in_a_folder_of_another_account",
     ),
@@ -118,11 +115,10 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "unit/service/test_restoring.py::test_the_backup_of_nobody_else_is_put_back",
         "unit/service/test_restoring.py::test_each_field_of_the_manifest",
     ),
-    "Where it has an identity it signs the manifest; a restore takes nothing that is "
-    "not signed by somebody who is believed, nor what a removed member has signed, "
-    "unless `--trust` or `--unsigned` says so (without an identity nothing is signed,"
-    " so it must be said there), and touches no file outside its target, also when a "
-    "backup lies.": (
+    "With an identity it signs the manifest; a restore accepts nothing without a trusted "
+    "signature, and nothing that a removed member signed, unless `--trust` or `--unsigned` says "
+    "so (without an identity nothing is signed, so you must pass `--unsigned`), and touches no "
+    "file outside its target, even if a backup was forged.": (
         "unit/service/test_restoring.py::test_each_field_of_the_manifest",
         "unit/service/test_restoring.py::test_a_file_more_in_the_manifest",
         "unit/service/test_restoring.py::test_where_nothing_tells_by_whom_it_was_signed_the_ways_out_are_named",
@@ -132,9 +128,9 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "unit/tls/test_signing.py::test_a_member_that_was_removed_signs_nothing_any_more",
         "unit/tls/test_signing.py::test_a_partners_authority_signs_for_its_own_alone",
     ),
-    "What was not granted is refused, for each queue and operation, also of a "
-    "transaction that is open when a right is taken away; a promise to a coordinator "
-    "is judged once, when it is made.": (
+    "Everything that was not granted is refused, for each queue and operation, also in a "
+    "transaction that is open when a right is revoked; a promise to a coordinator is checked "
+    "once, when it is made.": (
         "unit/core/rights/test_demands.py::test_every_request_stands_in_the_table",
         "unit/core/rights/test_demands.py::test_a_commit_is_judged_at_its_time_and_undone",
         "unit/core/rights/test_demands_promises.py::test_a_right_that_is_taken_away_after_the_promise_changes_nothing",
@@ -147,15 +143,15 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "daemon/test_tokens.py::test_who_owns_a_queue_that_is_called_like_a_pattern_owns_that_one_alone",
         "matrix/test_applications.py::test_at_the_socket_with_tokens",
     ),
-    "Only administrators let those in who have proven nothing, and only those who may"
-    " receive from a queue, or operate, keep others from it.": (
+    "Only administrators admit unauthenticated clients, and only users with `receive` at a queue, "
+    "or `operate`, can open it exclusively.": (
         "unit/core/rights/test_demands_whole.py::test_who_owns_a_queue_opens_no_door",
         "unit/core/rights/test_demands_whole.py::test_who_may_only_look_keeps_nobody_from_receiving",
         "unit/core/rights/test_demands_whole.py::test_who_may_take_or_operate_does_until_he_may_not",
         "matrix/test_applications.py::test_at_the_socket_with_tokens",
     ),
-    "A decision about databases and other queue managers is of who has made it: "
-    "nobody else but an operator ends it, also after a restart.": (
+    "A decision about databases and other queue managers belongs to the user who made it: only "
+    "this user and operators can end it, also after a restart.": (
         "unit/core/rights/test_deciders.py::test_who_has_decided_says_when_it_is_told",
         "unit/core/rights/test_recovering.py::test_recovery_of_another_neither_ends_nor_forgets_it",
     ),
@@ -175,8 +171,8 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "daemon/test_before_names.py::test_an_application_that_proves_nothing_hears_the_same_whatever_there_is",
         "daemon/test_before_names.py::test_who_posts_without_a_certificate_hears_the_same_whatever_there_is",
     ),
-    "Nor does a queue manager without a right learn by refusals which queues there "
-    "are: it hears *access denied* for a name whether there is such a queue or not.": (
+    "Nor does a queue manager without a right learn from refusals which queues exist: it gets "
+    "*access denied* whether the queue exists or not.": (
         "matrix/test_peers.py::test_what_becomes_of_each_packet",
     ),
     "Tokens are 256 random bits, kept as a salted hash, and proven only over TLS, at "
@@ -197,14 +193,13 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "daemon/test_impostors.py::test_a_directory_of_another_account_is_not_taken_by_itself",
         "unit/service/test_tokens.py::test_what_is_kept_lets_nobody_in",
     ),
-    "Spark keeps no secret: plans, logs, the event log, checkpoints and errors have "
-    "the names of files alone.": (
+    "Spark keeps no secret: plans, logs, the event log, checkpoints and errors contain only names "
+    "of files.": (
         "spark/test_spark_secured.py::test_a_secret_stands_in_nothing_that_spark_keeps_or_says",
     ),
-    "Answers go home: acknowledgments and receipts that a message asks for go to the "
-    "address of its sender, or where that was granted `send` by name; never to "
-    "loopback or link-local addresses that no operator names, also when a name leads "
-    "elsewhere then.": (
+    "Answers go home: acknowledgments and receipts that a message asks for go to the address of "
+    "its sender, or where the sender was granted `send` by name; never to loopback or link-local "
+    "addresses that no operator named, even if a name resolves to another address later.": (
         "daemon/test_answers_go_home.py::test_receipts_of_a_plain_host_go_to_its_own_address",
         "daemon/test_answers_go_home.py::test_a_name_that_leads_to_this_computer_is_judged_when_it_is_connected_to",
         "unit/core/peers/test_homes.py::test_no_answer_goes_to_this_computer_for_who_is_elsewhere",
@@ -270,8 +265,8 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "unit/console/test_connection.py::test_those_that_have_said_nothing_whole_are_few",
         "daemon/test_console.py::test_half_requests_keep_nobody_out",
     ),
-    "Malformed input is refused, whatever it is: packets, requests, names, files of "
-    "the store, XML.": (
+    "Malformed input of every kind is refused: packets, requests, names, files of the store, "
+    "XML.": (
         "fuzz/test_packets.py::test_headers_and_decode",
         "fuzz/test_client_protocol.py::test_any_values_are_answered_once_and_leave_the_manager_whole",
         "fuzz/test_names.py::test_any_text_is_a_name_or_a_declared_error",
@@ -289,7 +284,7 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "unit/service/test_trail_export.py::test_syslog_is_told_each_act_and_what_it_may_have_is_marked",
         "unit/service/test_trail_export.py::test_no_act_is_missing_nor_told_twice_wherever_the_power_goes",
     ),
-    "Who does very many pushes out acts of their own, and of that kind.": (
+    "A user with very many acts pushes out only their own acts of that kind.": (
         "daemon/test_tokens.py::test_one_small_right_wipes_nothing_out_of_the_trail",
         "unit/core/management/test_trail.py::test_who_does_one_thing_very_often_pushes_out_neither_others_nor_other_kinds",
     ),
@@ -312,9 +307,8 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "docs/test_packaging.py::test_systemd_finds_the_unit_closed",
         "docs/test_packaging.py::test_no_container_may_write_or_do_more_than_it_must",
     ),
-    "Anybody who reads the disk or a backup reads the messages, and in a backup's "
-    "`onceq.toml` the passwords of `databases` (`--without-configuration` leaves it "
-    "out).": (
+    "Anybody who can read the disk or a backup can read the messages, and in the `onceq.toml` of "
+    "a backup the passwords of `databases` (`--without-configuration` leaves it out).": (
         "unit/service/test_restoring.py::test_a_backup_without_the_configuration_has_no_password",
     ),
     "The data directory is for the account of the queue manager alone (0700, with "
@@ -346,8 +340,8 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "answered under its name once, DNS can lead that name to a plain address.": (
         "matrix/test_answers.py::test_what_becomes_of_who_answers",
     ),
-    "Members hear of a removal within a minute, and not while their authority is "
-    "away: until then they believe who was removed.": (
+    "Members hear of a removal within a minute, and not while their authority is away: until then "
+    "they still trust the removed member.": (
         "docs/test_security_page.py::test_what_other_numbers_say",
         "daemon/test_removing.py::test_other_members_are_told_and_keep_what_a_restored_authority_forgets",
     ),
@@ -363,13 +357,11 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "Limit those of others.": (
         "daemon/test_removing.py::test_a_partners_authority_speaks_for_its_own_alone",
     ),
-    "Whoever has the key of one can answer for another queue manager, to applications"
-    " that show no token.": (
-        "daemon/test_impostors.py::test_who_passes_on_what_is_said_does_not_come_in",
-    ),
-    "Anybody who has read the store or a backup can answer applications as that queue"
-    " manager: what is kept of a token lets nobody in, but proves to its holder that "
-    "he is where he has it of, and who proves that is told the token.": (
+    "The key of one is enough to impersonate another queue manager to applications that show no "
+    "token.": ("daemon/test_impostors.py::test_who_passes_on_what_is_said_does_not_come_in",),
+    "Anybody who has read the store or a backup can answer applications as that queue manager: "
+    "the stored hash of a token gives no access, but it is enough to pose as the queue manager to "
+    "the token's holder, who then sends the token.": (
         "unit/model/test_tokens.py::test_who_knows_the_digest_uncovers_the_secret",
         "unit/service/test_tokens.py::test_what_is_kept_lets_nobody_in",
     ),
@@ -409,15 +401,15 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "revoked since.": (
         "unit/service/test_restoring.py::test_a_restore_brings_the_rights_and_tokens_of_its_time",
     ),
-    "Rights that stand in a directory are as they are there now; an older copy of "
-    "them is not followed by who has read a newer one.": (
+    "Rights in a directory are those of the present directory; a queue manager that read a newer "
+    "copy does not follow an older one.": (
         "unit/core/management/test_shared_rights.py::test_an_older_copy_is_not_followed",
         "daemon/test_shared_rights.py::test_an_older_copy_gives_nothing_back",
     ),
-    "Whoever can write a directory's files leads messages to other queues, and gives "
-    "himself any right at every queue manager that shares it, but for those to run a "
-    "queue manager, to pass on for others and to give rights (`administer`, "
-    "`operate`, `forward`, `set-rights`), which are never taken from there.": (
+    "Write access to a directory's files is enough to redirect messages and to grant any right at "
+    "every queue manager that shares it, except the rights to run a queue manager, to forward for "
+    "others and to grant (`administer`, `operate`, `forward`, `set-rights`), which are never read "
+    "from there.": (
         "unit/core/management/test_shared_rights.py::test_nobody_becomes_who_runs_a_queue_manager",
     ),
     "Rights that everybody on the computer could write are not read.": (
@@ -426,24 +418,24 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "How long a judgment takes does not depend on the number of grants.": (
         "budgets/test_rights.py::test_it_costs_the_same_however_many_grants_there_are",
     ),
-    "What one of them has decided, promised or committed is his, and nobody else's to end.": (
+    "What one of them decided, promised or committed belongs to it, and no other can end it.": (
         "unit/core/rights/test_deciders.py::test_who_has_decided_says_when_it_is_told",
         "unit/core/rights/test_deciders.py::test_a_branch_that_decides_for_others_is_decided_by_who_has_promised_it",
         "matrix/test_applications.py::test_at_the_socket_with_tokens",
     ),
-    "But the first who uses the name of an application, of a database that decides by rows, or of "
-    "a branch has it; each sees which branches there are.": (
+    "But the name of an application, of a database that is the last agent, or of a branch belongs "
+    "to its first user; each sees which branches exist.": (
         "unit/core/rights/test_deciders.py::test_a_branch_of_another_is_seen_without_what_it_does",
     ),
-    "A sender with a right can fill a queue up to its quota, and with it, and with "
-    "the journal copies and dead letters that he asks for, the computer's quota; and "
-    "who may receive may remove.": (
+    "A sender with a right can fill a queue up to its quota, and with messages, journal copies "
+    "and dead letters the computer's quota; and the right to receive is the right to remove.": (
         "conformance/test_group_5_quotas.py::test_case_097_the_quota_of_the_queue_is_final",
         "conformance/test_group_5_quotas.py::test_case_097_the_quota_of_the_manager_is_for_now",
     ),
-    "MSMQ's signatures and encryption of messages are not made and not checked; what "
-    "a queue manager passes on for others needs the right `forward`, and is believed "
-    "of whoever has it.": ("matrix/test_peers.py::test_what_becomes_of_each_packet",),
+    "MSMQ's signatures and encryption of messages are not made and not checked; what a queue "
+    "manager passes on for others needs the right `forward`, and with it is trusted.": (
+        "matrix/test_peers.py::test_what_becomes_of_each_packet",
+    ),
     "Members, plain hosts, accounts, tenants, writers of backups and web pages lie to real queue "
     "managers in `make liar`; members and plain hosts do in the simulator.": (
         "daemon/test_liar.py::test_nothing_is_lost_repeated_or_out_of_order_among_lies",
@@ -503,8 +495,9 @@ NOT_HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "limit: value",
     ),
     MORE: (
-        "Which tests hold which sentence is a page of its own, and others say how it works.",
-        "What was found by attacks from outside, and what of it is open, is in findings.",
+        "Which tests hold which sentence is listed on a separate page; other pages say how it "
+        "works.",
+        "What attacks from outside found, and what is still open, is in findings.",
     ),
     HEADING: (
         "People are who their provider says, for this console, now.",
@@ -519,7 +512,8 @@ NOT_HELD: Final[Mapping[str, tuple[str, ...]]] = {
         "Each computer that can use that address is that host, and one between reads and "
         "changes what passes.",
         "Every authority that an application names is believed about every address.",
-        "The size, the time and the parties of traffic can be seen by whoever sees the network.",
+        "The size, the time and the parties of traffic can be seen by anybody who can watch the "
+        "network.",
         "Applications that have a name can be in each other's way in external transactions.",
         "Releases are not signed.",
         "With it, a person who leaves a group, or is locked out at the provider, works on until "

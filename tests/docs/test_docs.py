@@ -78,21 +78,47 @@ def test_every_make_target_is_documented() -> None:
             assert target in targets, f"{page}: make {target} does not exist"
 
 
-def test_the_changelog_begins_with_the_version_of_the_code() -> None:
-    """And has no groups but those that its form has, in their order."""
+KINDS = ("Highlights", "Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
+"""Groups of the changelog, in their order."""
+
+
+def test_the_changelog_has_each_released_version() -> None:
+    """What is not released yet is in fragments."""
     text = (ROOT / "CHANGELOG.md").read_text()
     heads = re.findall(r"^## (.+)$", text, re.M)
-    match = re.fullmatch(r"\[([\d.]+)\] - (unreleased|\d{4}-\d\d-\d\d)", heads[0])
+    match = re.fullmatch(r"\[([\d.]+)\] - \d{4}-\d\d-\d\d", heads[0])
     assert match is not None, heads[0]
-    version, when = match.groups()
-    assert onceq.__version__ == (f"{version}.dev0" if when == "unreleased" else version)
-    form = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+    if onceq.__version__.endswith(".dev0"):
+        assert onceq.__version__ != f"{match[1]}.dev0", "it is released"
+    else:
+        assert (onceq.__version__, fragments()) == (match[1], [])
     for section in text.split("\n## ")[1:]:
         groups = re.findall(r"^### (.+)$", section, re.M)
-        assert groups == [group for group in form if group in groups]
+        assert groups == [group for group in KINDS if group in groups]
         assert "\n* " not in section.partition("\n### ")[0], "a line that stands in no group"
     lines = re.findall(r"^\* .+$", text, re.M)
     assert sorted(set(lines)) == sorted(lines), "a line that stands there twice"
+
+
+def fragments() -> list[Path]:
+    """The files of changes that are not released yet."""
+    ours = ("README.md", "template.md.j2")
+    return sorted(path for path in (ROOT / "changes").iterdir() if path.name not in ours)
+
+
+def test_fragments_are_as_the_changelog_needs_them() -> None:
+    kinds = {kind.lower() for kind in KINDS}
+    for path in fragments():
+        name, kind, ending = path.name.rsplit(".", 2)
+        assert name, path
+        assert (kind in kinds, ending) == (True, "md"), f"{path.name}: its kind is none of {kinds}"
+        text = path.read_text()
+        assert re.fullmatch(r"(\* \S.*\n(  \S.*\n)*)+", text), (
+            f"{path.name}: lines that begin with *"
+        )
+        assert not re.search(r"\bmake [a-z-]+`|simulator", text), f"{path.name}: not for users"
+        for target in LINK.findall(text):
+            assert (ROOT / target).exists(), f"{path.name}: {target}"
 
 
 def test_every_tool_of_the_makefile_exists() -> None:
