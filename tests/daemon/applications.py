@@ -19,6 +19,7 @@ import pytest
 
 import onceq
 from onceq import aio
+from tests import nursery
 from tests.scratch import scratch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,7 +58,7 @@ class Daemon:
             f"127.0.0.1:{0 if self._tcp is True else self._tcp}" if self._tcp else "",
         ]  # fmt: skip
         with open(self.path.parent / f"{self.path.name}.log", "a") as log:
-            self._process = subprocess.Popen(
+            self._process = nursery.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True,
                 env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
             )  # fmt: skip

@@ -17,6 +17,7 @@ from onceq.client.threads.manager import QueueManager
 from onceq.model.letters import filter_of
 from onceq.model.message import Journal
 from onceq.model.xid import Xid
+from tests import nursery
 from tests.daemon.shell import ONCEQ
 
 SCRIPT = "<script>document.title='taken'</script>"
@@ -93,7 +94,7 @@ def console(
     people = ["--openid", str(openid)] if openid else []
     error = folder / "console.log"
     with open(error, "w") as log:
-        popen = subprocess.Popen(
+        popen = nursery.Popen(
             [*ONCEQ, *shown, "console", "--port", "0", *people, *named], text=True,
             stdout=subprocess.PIPE, stderr=log, env={**os.environ, "ONCEQ_CONSOLE_TOKEN": TOKEN},
         )  # fmt: skip

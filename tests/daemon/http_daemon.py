@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import onceq
+from tests import nursery
 from tests.daemon.applications import ROOT
 
 LOCAL = r"private$\q"
@@ -30,7 +31,7 @@ class HttpDaemon:
 
     def start(self) -> None:
         with open(self.path.parent / f"{self.name}.log", "a") as log:
-            self.process = subprocess.Popen(
+            self.process = nursery.Popen(
                 [sys.executable, "-m", "onceq.service.main", "--data", str(self.path),
                  "--create", self.name],
                 stdout=subprocess.PIPE, stderr=log, text=True,

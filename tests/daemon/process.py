@@ -10,6 +10,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests import nursery
+
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 60.0
 """Longest wait for what must come; only a defect makes a test wait so long."""
@@ -23,12 +25,18 @@ class Process:
         path: Path,
         *options: str,
         program: Sequence[str] = ("-m", "onceq.service.main"),
+        start: type[subprocess.Popen[str]] = nursery.Popen,
         **environment: str,
     ) -> None:
+        """Start it.
+
+        Args:
+            start: ``subprocess.Popen`` for a fresh interpreter.
+        """
         self.path = path
         self.log = path.parent / f"{path.name}.log"
         with open(self.log, "a") as log:
-            self.popen = subprocess.Popen(
+            self.popen = start(
                 [sys.executable, *program, "--data", str(path), *options],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from onceq.cli.main import run
+from tests import nursery
 
 ONCEQ = [sys.executable, "-m", "onceq.cli.main"]
 STOCK = "DIRECT=OS:BETA/private$/stock"
@@ -29,7 +30,7 @@ def free_port() -> int:
 def running(path: Path) -> Iterator[subprocess.Popen[str]]:
     """``onceq qm run``, until the end of the block; it must then stop in order."""
     with open(path / "log.txt", "a") as log:
-        process = subprocess.Popen(
+        process = nursery.Popen(
             [*ONCEQ, "qm", "run", str(path)], stdout=subprocess.PIPE, stderr=log, text=True
         )
     assert process.stdout is not None
@@ -65,7 +66,7 @@ class Shell:
 
     def pipe(self, *arguments: str, data: bytes = b"", code: int = 0) -> bytes:
         """A process of its own with this input; returns its output."""
-        done = subprocess.run(
+        done = nursery.run(
             [*ONCEQ, "-q", str(self.alpha), *arguments], input=data, capture_output=True,
             timeout=60, check=False,
         )  # fmt: skip

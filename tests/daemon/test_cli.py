@@ -15,6 +15,7 @@ import pytest
 
 import onceq
 from onceq.cli.main import run
+from tests import nursery
 from tests.daemon.shell import ONCEQ, STOCK, Shell, running
 
 
@@ -182,7 +183,7 @@ def test_an_error_in_the_middle_says_what_was_committed(onceq_: Shell) -> None:
 def test_a_reader_that_goes_away_gives_messages_back(onceq_: Shell) -> None:
     onceq_("queue", "create", "private$/pipe", "--transactional")
     onceq_.pipe("send", "private$/pipe", data=b"x" * 999 + b"\n" + (b"y" * 999 + b"\n") * 2999)
-    process = subprocess.Popen(
+    process = nursery.Popen(
         [*ONCEQ, "-q", str(onceq_.alpha), "receive", "private$/pipe", "--batch", "500"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
@@ -225,7 +226,7 @@ def test_head_takes_what_it_shows_and_leaves_the_rest(onceq_: Shell, mode: str) 
 def test_ctrl_c_ends_a_follower_cleanly(onceq_: Shell) -> None:
     onceq_("queue", "create", "private$/follow", "--transactional")
     onceq_("send", "private$/follow", "first")
-    process = subprocess.Popen(
+    process = nursery.Popen(
         [*ONCEQ, "-q", str(onceq_.alpha), "receive", "private$/follow", "--follow"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -250,7 +251,7 @@ def test_ctrl_c_ends_a_follower_cleanly(onceq_: Shell) -> None:
 @pytest.mark.slow
 def test_ctrl_c_while_sending_says_what_was_committed(onceq_: Shell) -> None:
     onceq_("queue", "create", "private$/typed", "--transactional")
-    process = subprocess.Popen(
+    process = nursery.Popen(
         [*ONCEQ, "-q", str(onceq_.alpha), "send", "private$/typed"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
@@ -287,7 +288,7 @@ def test_why_nothing_moves_until_it_does(onceq_: Shell) -> None:
         )
         assert got == b"".join(b"item %d\n" % n for n in range(10))
         onceq_("outgoing", "resend", STOCK)
-        streams = subprocess.run(
+        streams = nursery.run(
             [*ONCEQ, "-q", str(onceq_.beta), "stream", "show", "private$/stock"],
             capture_output=True, text=True, check=True, timeout=30,
         ).stdout  # fmt: skip

@@ -13,6 +13,7 @@ import pytest
 
 import onceq
 from onceq.model.classes import MessageClass
+from tests import nursery
 from tests.daemon.process import ROOT, WAIT_S, Process
 
 pytestmark = pytest.mark.slow
@@ -49,7 +50,7 @@ def command(alpha: Process, *arguments: str, answer: str | None = None) -> tuple
     try:
         if answer is not None:
             os.write(ours, f"{answer}\n".encode())
-        done = subprocess.run(
+        done = nursery.run(
             [sys.executable, "-m", "onceq.cli.main", "-q", str(alpha.path), *arguments],
             stdin=subprocess.DEVNULL if answer is None else theirs, capture_output=True,
             text=True, timeout=WAIT_S, check=False, cwd=ROOT,

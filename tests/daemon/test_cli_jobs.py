@@ -16,6 +16,7 @@ import onceq
 from nodes import Node, free_port
 from onceq.cli import out
 from onceq.model.letters import DEAD_XACT
+from tests import nursery
 from tests.daemon.shell import ONCEQ, Shell
 
 Q = "private$/q"
@@ -67,7 +68,7 @@ def test_a_single_letter_is_returned_at_once(shell: Shell) -> None:
 def offered(*words: str) -> list[str]:
     """What the shell is told for the last word, by a process of its own."""
     told = {"_ONCEQ_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(("onceq", *words))}
-    done = subprocess.run(
+    done = nursery.run(
         ONCEQ, capture_output=True, text=True, check=True, timeout=60,
         env=os.environ | told | {"COMP_CWORD": str(len(words))},
     )  # fmt: skip
@@ -170,7 +171,7 @@ def test_when_the_manager_dies_whoever_follows_hears_that_the_job_goes_on(
 ) -> None:
     with onceq.connect(str(shell.alpha)) as qm:
         qm.open_queue(DEAD_XACT, access="receive", share="deny-receive")
-        following = subprocess.Popen(
+        following = nursery.Popen(
             [*ONCEQ, "-q", str(shell.alpha), "dead", "return"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
@@ -188,7 +189,7 @@ def test_when_the_manager_dies_whoever_follows_hears_that_the_job_goes_on(
 def test_who_follows_can_leave_and_the_job_goes_on(shell: Shell) -> None:
     with onceq.connect(str(shell.alpha)) as qm:
         held = qm.open_queue(DEAD_XACT, access="receive", share="deny-receive")
-        following = subprocess.Popen(
+        following = nursery.Popen(
             [*ONCEQ, "-q", str(shell.alpha), "dead", "return"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip

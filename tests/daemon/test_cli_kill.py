@@ -12,6 +12,7 @@ import pytest
 
 import onceq
 from nodes import Node, free_port
+from tests import nursery
 
 QUEUE = "private$/numbers"
 COUNT = 10_000
@@ -28,7 +29,7 @@ def test_the_count_is_true_when_the_daemon_is_killed(tmp_path: Path, comes_back:
         with onceq.connect(str(node.path)) as qm:
             qm.create_queue(QUEUE, transactional=True)
             with open(lines, "rb") as data:
-                sender = subprocess.Popen(
+                sender = nursery.Popen(
                     [sys.executable, "-m", "onceq.cli.main", "-q", str(node.path), "send", QUEUE,
                      "--batch", "20", "--json"],
                     stdin=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

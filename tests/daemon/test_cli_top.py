@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import onceq
+from tests import nursery
 from tests.daemon.shell import ONCEQ, running
 
 Q = "private$/busy"
@@ -17,7 +18,7 @@ Q = "private$/busy"
 
 @pytest.mark.slow
 def test_rates_through_a_restart(tmp_path: Path) -> None:
-    subprocess.run([*ONCEQ, "qm", "init", "a", "--name", "ALPHA", "--listen", ""],
+    nursery.run([*ONCEQ, "qm", "init", "a", "--name", "ALPHA", "--listen", ""],
                    cwd=tmp_path, check=True, capture_output=True)  # fmt: skip
     path = tmp_path / "a"
 
@@ -37,7 +38,7 @@ def test_rates_through_a_restart(tmp_path: Path) -> None:
         raise AssertionError("no look has seen anything move")
 
     with running(path):
-        process = subprocess.Popen(
+        process = nursery.Popen(
             [*ONCEQ, "top", "-q", str(path), "--json", "--every", "0.2"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
@@ -54,10 +55,10 @@ def test_rates_through_a_restart(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_once_ends_by_itself(tmp_path: Path) -> None:
-    subprocess.run([*ONCEQ, "qm", "init", "a", "--name", "ALPHA", "--listen", ""],
+    nursery.run([*ONCEQ, "qm", "init", "a", "--name", "ALPHA", "--listen", ""],
                    cwd=tmp_path, check=True, capture_output=True)  # fmt: skip
     with running(tmp_path / "a"):
-        done = subprocess.run(
+        done = nursery.run(
             [*ONCEQ, "top", "-q", "a", "--once", "--every", "0.1", "--all"],
             cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
         )  # fmt: skip

@@ -16,6 +16,7 @@ import pytest
 
 import onceq
 from onceq import errors
+from tests import nursery
 from tests.daemon.applications import KINDS, Blocking, Daemon, emptied, manager_with
 
 T = r"private$\orders"
@@ -249,7 +250,7 @@ WORKERS = ALONE.replace("handler)", "handler, concurrency=2, order=lambda m: 1)"
 def consumer(
     daemon: Daemon, program: str = PROGRAM
 ) -> Iterator[tuple[subprocess.Popen[str], Callable[[], str]]]:
-    process = subprocess.Popen(
+    process = nursery.Popen(
         [sys.executable, "-c", program, daemon.where, T], stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip

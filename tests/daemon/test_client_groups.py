@@ -17,6 +17,7 @@ from onceq import aio
 from onceq.errors import BodyTooLarge, GroupIncomplete, GroupOfAnotherQuery, UsageError
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.xid import Xid
+from tests import nursery
 from tests.daemon.applications import Daemon
 from tests.daemon.shell import ONCEQ
 
@@ -137,7 +138,7 @@ def test_tasks_have_groups_too(daemon: Daemon) -> None:
 
 def test_the_desk_shows_groups_and_forgets_them(daemon: Daemon) -> None:
     def tx(*arguments: str, code: int = 0) -> str:
-        done = subprocess.run(
+        done = nursery.run(
             [*ONCEQ, "-q", daemon.where, "tx", *arguments],
             capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip

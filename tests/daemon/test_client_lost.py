@@ -382,6 +382,7 @@ sys.stdin.read()
 def test_a_killed_client_gives_everything_back(daemon: Daemon) -> None:
     with onceq.connect(daemon.where) as qm:
         qm.send(T, b"mine", transactional=True)
+        # A fresh interpreter, with next to no environment.
         lost = subprocess.Popen(
             [sys.executable, "-c", LOST_CLIENT, daemon.where, T],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

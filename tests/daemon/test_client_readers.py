@@ -14,6 +14,7 @@ import pytest
 import onceq
 from onceq.client.plans import reading
 from onceq.model.requests import TakeRead
+from tests import nursery
 from tests.daemon.applications import Daemon
 from tests.daemon.shell import ONCEQ
 
@@ -40,7 +41,7 @@ def read(qm: Any, reader: str, query: str) -> int:
 
 def test_the_desk_shows_readers_and_forgets_them(daemon: Daemon) -> None:
     def spark(*arguments: str, code: int = 0) -> str:
-        done = subprocess.run(
+        done = nursery.run(
             [*ONCEQ, "-q", daemon.where, "spark", *arguments],
             capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip

@@ -44,7 +44,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def test_it_says_in_one_line_that_it_is_ready_and_where(start: Start) -> None:
-    alpha = start("alpha", "--client-listen", "127.0.0.1:0")
+    # As a user starts it: with a fresh interpreter, which imports all that it needs.
+    alpha = start("alpha", "--client-listen", "127.0.0.1:0", start=subprocess.Popen)
     found = re.fullmatch(
         r"onceq ALPHA ready: peers on (127\.0\.0\.1:\d+), "
         r"applications on (\S+/alpha/onceq\.sock) and (127\.0\.0\.1:\d+)",

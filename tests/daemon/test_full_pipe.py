@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import onceq
+from tests import nursery
 from tests.daemon.shell import ONCEQ
 from tests.daemon.two import WAIT, Q
 
@@ -40,13 +41,13 @@ def reached(path: Path, process: subprocess.Popen[bytes]) -> onceq.QueueManager:
 
 def test_standard_output_and_error_are_full_pipes(tmp_path: Path) -> None:
     path = tmp_path / "alpha"
-    subprocess.run(
+    nursery.run(
         [*ONCEQ, "qm", "init", str(path), "--name", "ALPHA", "--listen", "127.0.0.1:0"], check=True
     )
     text = (path / "onceq.toml").read_text()
     (path / "onceq.toml").write_text(f'log_level = "debug"\n{text}')
     read, write = full_pipe()
-    process = subprocess.Popen([*ONCEQ, "qm", "run", str(path)], stdout=write, stderr=write)
+    process = nursery.Popen([*ONCEQ, "qm", "run", str(path)], stdout=write, stderr=write)
     os.close(write)
     try:
         with reached(path, process) as qm:

@@ -175,6 +175,7 @@ def test_a_body_on_a_terminal_is_in_its_encoding(onceq_: Shell, encoding: str) -
     name = f"private$/seen{encoding}"
     fill(onceq_, name, f"grün → {HIDING}")
     mine, theirs = os.openpty()
+    # A fresh interpreter: the nursery has read its encoding already.
     done = subprocess.run(
         [*ONCEQ, "-q", str(onceq_.alpha), "receive", name], stdout=theirs, check=True,
         stdin=subprocess.DEVNULL, env=os.environ | {"PYTHONIOENCODING": encoding}, timeout=60,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from onceq import aio
 from onceq.errors import ConfigurationError
 from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.settings import Settings
+from tests import nursery
 from tests.daemon.process import ROOT, WAIT_S, Process
 
 pytestmark = pytest.mark.slow
@@ -97,7 +97,7 @@ def test_the_command_says_what_changed_and_what_needs_a_restart(alpha: Process) 
         FILE_TEXT.replace("127.0.0.1:0", "127.0.0.1:1").replace("info", "debug")
     )
     for first in (True, False):
-        done = subprocess.run(
+        done = nursery.run(
             [sys.executable, "-m", "onceq.cli.main", "qm", "reload", "-q", str(alpha.path)],
             cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S, check=False,
         )  # fmt: skip

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import onceq
+from tests import nursery
 from tests.daemon.crowd import Q, goes_on
 from tests.daemon.process import WAIT_S, Process
 
@@ -95,7 +96,7 @@ def test_silent_connections_take_nothing_from_the_store_and_from_applications(
 
 def test_an_application_keeps_its_own_files(tmp_path: Path) -> None:
     """A queue manager inside it takes a share only, whoever connects."""
-    program = subprocess.Popen(
+    program = nursery.Popen(
         [sys.executable, "-c", EMBEDDED, str(tmp_path / "a")],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip

@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,10 @@ def _hear(own: socket.socket, seconds: float = WAIT_S) -> str:
 def test_it_says_that_it_is_alive_only_while_it_is(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
         own.bind(str(tmp_path / "notify"))
+        # Its parent alone is told that it stands still: the nursery would be, not this process.
         process = Process(
             tmp_path / "alpha", "--create", "ALPHA", "--listen", "127.0.0.1:0",
+            start=subprocess.Popen,
             NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC=str(EVERY_US),
         ).started()  # fmt: skip
         said = [_hear(own) for _ in range(4)]

@@ -14,6 +14,7 @@ import pytest
 import onceq
 from onceq.client.why import why
 from onceq.model.settings import Settings
+from tests import nursery
 from tests.daemon.process import ROOT, WAIT_S, Process
 
 pytestmark = pytest.mark.slow
@@ -79,7 +80,7 @@ def test_a_file_is_as_large_as_it_is(alpha: Process, tmp_path: Path) -> None:
         qm.create_queue(Q, exist_ok=True)
     large = tmp_path / "large"
     large.write_bytes(bytes(5_000_000))
-    done = subprocess.run(
+    done = nursery.run(
         [sys.executable, "-m", "onceq.cli.main", "-q", str(alpha.path), "send", Q,
          "--file", str(large)],
         cwd=ROOT, capture_output=True, text=True, timeout=WAIT_S, check=False,

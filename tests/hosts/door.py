@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 
 from onceq.tls.contexts import Files, server_context
+from tests import nursery
 from tests.unit.client.tls_door import Authority, Door
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +25,7 @@ class DoorProcess:
     def __init__(self, behind: str, authority: Authority) -> None:
         command = [sys.executable, "-m", "tests.hosts.door", behind]
         command += [authority.issue("127.0.0.1"), authority.file]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        self._process = nursery.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         assert self._process.stdout is not None
         self.where = f"tls://127.0.0.1:{int(self._process.stdout.readline())}"
 

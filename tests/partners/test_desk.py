@@ -15,6 +15,7 @@ import onceq
 from onceq.errors import CommittedByHand
 from onceq.model.identity import guid_bytes
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
+from tests import nursery
 from tests.daemon.applications import Daemon
 from tests.daemon.shell import ONCEQ
 from tests.scratch import scratch
@@ -45,7 +46,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 @pytest.fixture
 def tx(daemon: Daemon) -> Tx:
     def command(*arguments: str, code: int = 0) -> str:
-        done = subprocess.run(
+        done = nursery.run(
             [*ONCEQ, "-q", daemon.where, "tx", *arguments],
             capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
@@ -140,7 +141,7 @@ def test_recovery_that_goes_on(daemon: Daemon, server: Postgres, tmp_path: Path)
     with Daemon(tmp_path / "o", name="OTHER") as other, onceq.connect(other.where) as there:
         there.create_queue(Q, transactional=True)
         prepared(there, xid)
-    with subprocess.Popen(
+    with nursery.Popen(
         [*ONCEQ, "-q", daemon.where, "tx", "recover", "--watch", "-d", where, "-d", nobody,
          "-o", other.where],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

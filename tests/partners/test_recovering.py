@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,6 +24,7 @@ from onceq.partners.mariadb import MariaResource
 from onceq.partners.postgres_last import PostgresLast
 from onceq.partners.postgresql import PostgresResource
 from onceq.partners.sqlite_last import SqliteAgent, SqliteLast
+from tests import nursery
 from tests.daemon.applications import WAIT_S, Daemon
 from tests.daemon.shell import ONCEQ
 from tests.partners.waiting import until
@@ -273,7 +273,7 @@ def lost(row: Row) -> None:
 
 def tx(daemon: Daemon, *arguments: str, code: int = 0) -> str:
     command = [*ONCEQ, "-q", daemon.where, "tx", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    done = nursery.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import onceq
+from tests import nursery
 from tests.scratch import scratch
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
@@ -70,7 +71,7 @@ class Daemon:
 
     def start(self) -> None:
         """Start it and wait until it says that it is ready."""
-        self.process = subprocess.Popen(
+        self.process = nursery.Popen(
             [sys.executable, "-m", "onceq.service.main", "--data", str(self.path),
              "--listen", "127.0.0.1:0", "--client-listen", "127.0.0.1:0", "--create", self.name],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

@@ -18,6 +18,7 @@ from onceq.spark import runtime
 from onceq.spark.audit import command, stages
 from onceq.spark.audit.stages import Stages, Stopped, Tasks, attended
 from onceq.spark.error_codes import original
+from tests import nursery
 from tests.audit.histories import peopled
 from tests.scratch import scratch
 
@@ -274,7 +275,7 @@ def test_ctrl_c_ends_it_with_130_and_one_line(
     with scratch(tmp_path_factory, "stop") as place:
         peopled(place / "true")
         (place / "tmp").mkdir()
-        process = subprocess.Popen(
+        process = nursery.Popen(
             [sys.executable, "-m", "onceq.cli.main", "spark", "audit", str(place / "true")],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
             env={**os.environ, "TMPDIR": str(place / "tmp")},

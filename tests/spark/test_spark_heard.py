@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests import nursery
 from tests.spark.conftest import Daemon
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -39,7 +40,7 @@ def until_said(process: subprocess.Popen[str], what: str) -> list[str]:
 
 
 def command(hub: Daemon, *words: Any) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return nursery.Popen(
         [sys.executable, "-m", "onceq.cli.main", "--qm", str(hub.path), "spark", *map(str, words)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
