@@ -48,7 +48,7 @@ READ_ONCE: Final = ("PYTHON", "LANG", "LC_", "LD_", "MALLOC_", "GLIBC_")
 """How names of variables begin that are read when a process starts, by Python or the C library."""
 REQUEST_BYTES_MAX: Final = 1 << 20
 IMPORTED: Final = (
-    "onceq.service.main", "onceq.cli.main", "onceq.simulator.process.process",
+    "onceq.service.main", "onceq.cli.main", "proof.sim.process.process",
 )  # fmt: skip
 WITH_ALL_BELOW: Final = ("onceq.cli", "onceq.client", "onceq.console")
 """Packages that load their modules when they are called."""
@@ -382,7 +382,7 @@ def _live(request: dict[str, Any], files: list[int], rest: list[str]) -> NoRetur
 def _main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     rest = sys.path[1:]
-    sys.path[0] = str(ROOT / "src")
+    sys.path[:1] = [str(ROOT / "src"), str(ROOT)]
     worker = socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(worker.fileno(), False)
     _import()
