@@ -97,7 +97,7 @@ def _list(
     dead: bool,
 ) -> None:
     from onceq.cli.message_map import as_map
-    from onceq.client.letter_search import letters
+    from onceq.client.threads.letters import letters
 
     now_s = int(time.time())
     found: list[Letter] = []
@@ -148,7 +148,7 @@ def _list(
 
 def _show(of: Callable[[Looked], list[str]], id: str, qm: str | None, json: bool) -> None:
     from onceq.cli.message_map import as_map
-    from onceq.client.letter_search import letters
+    from onceq.client.threads.letters import letters
 
     with asking(qm) as connection:
         queues = of(connection)
