@@ -10,10 +10,10 @@ differ, and a test to which one of them matters starts a process with ``subproce
 
 * what one of our modules does when it is imported has happened: a program that changes a module
   so that another one imports the changed name changes nothing here;
-* the seed of hashes is that of the nursery;
+* the nursery gives the seed of hashes;
 * modules are not taken down at the end, which would take longer than most commands: what is alive
   then is not deleted (``__del__``);
-* ``/proc/PID/cmdline`` is that of the nursery, which is also its parent;
+* ``/proc/PID/cmdline`` names the nursery, which is also its parent;
 * the interpreter has read its own variables (``PYTHONIOENCODING``, ``LANG``): ``Popen`` refuses
   others than those of the nursery, as it refuses options of the interpreter such as ``-O``.
 """
@@ -102,7 +102,7 @@ class _Nursery:
         self._process.wait()
 
     def leave(self) -> None:
-        """In a child of the test worker: the nursery is not that of this process."""
+        """In a child of the test worker: the nursery belongs to its parent."""
         self._ours.close()
         self._process.returncode = 0
 
@@ -246,7 +246,7 @@ def _run(
 
 
 if TYPE_CHECKING:
-    # Their face is that of subprocess, with its forms for text and for bytes.
+    # They have the interface of subprocess, with its forms for text and for bytes.
     from subprocess import Popen as Popen
     from subprocess import run as run
 else:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from onceq.client.dead_letters import CAUSES
 from onceq.client.why import why
 from onceq.core.inputs.backup import PutBack
 from onceq.core.peers import refusals
 from onceq.core.peers.undone_restores import CAME
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY
+from onceq.model.letters import CAUSES
 from onceq.model.limits import ENDS_ASKED_S
 from onceq.model.message import Acknowledge, Journal
 from onceq.model.requests import Claim

@@ -10,7 +10,7 @@ import pytest
 
 import onceq
 from onceq.cli import out
-from onceq.client.asking import Asking
+from onceq.client.threads.looking import Looking
 from onceq.errors import InvalidParameter
 from onceq.model.xid import Xid
 from tests.daemon.shell import Shell
@@ -79,10 +79,10 @@ def test_a_prepared_branch_is_named_after_its_program_has_gone(
 def test_an_older_queue_manager_is_asked_without_it(
     onceq_: Shell, qm: onceq.QueueManager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(self: Asking, queue: str) -> None:
+    def refused(self: Looking, queue: str) -> None:
         raise InvalidParameter("there is no view 'consumers'")
 
-    monkeypatch.setattr(Asking, "consumers", refused)
+    monkeypatch.setattr(Looking, "consumers", refused)
     told: Any = onceq_.json("queue", "show", Q)
     assert (told["messages"], told["consumers"]) == (4, None)
     assert "nobody waits at it" not in onceq_("queue", "show", Q)

@@ -15,6 +15,7 @@ import pytest
 import onceq
 from nodes import Node, free_port
 from onceq.cli import out
+from onceq.errors import Refused
 from onceq.model.letters import DEAD_XACT
 from tests import nursery
 from tests.daemon.shell import ONCEQ, Shell
@@ -56,13 +57,14 @@ def test_a_command_starts_a_job_and_follows_it(shell: Shell) -> None:
     assert "account:" in shell("job", "list")
 
 
-def test_a_single_letter_is_returned_at_once(shell: Shell) -> None:
+def test_a_single_letter_is_a_job_too(shell: Shell) -> None:
     (first, *_) = json.loads(shell("dead", "list", "--json"))
     assert "1 dead letter returned" in shell("dead", "return", "--id", first["id"])
     assert "1 dead letter removed" in shell(
         "dead", "purge", "--yes", "--id", json.loads(shell("dead", "list", "--json"))[0]["id"]
     )
-    assert "no jobs" in shell("job", "list")
+    listed = json.loads(shell("job", "list", "--json"))
+    assert [(one["action"], one["done"]) for one in listed] == [("return", 1), ("purge", 1)]
 
 
 def offered(*words: str) -> list[str]:
@@ -102,7 +104,7 @@ def test_several_letters_are_named_at_once_whole_or_short(
     assert offered(*where, "dead", "purge", "--id", "{") == [id.replace("\\", "/") for id in whole]
     two = ("--id", short[0], "--id", whole[1])
     assert "2 dead letters would be returned" in shell("dead", "return", *two, "--dry-run")
-    assert shell("dead", "send-as-new", *two) == "1 dead letter sent as new\n" * 2
+    assert shell("dead", "send-as-new", *two) == "2 dead letters sent as new\n"
     assert "1 dead letter removed" in shell("dead", "purge", "--yes", "--id", short[2])
     assert "2 dead letters returned" in shell("dead", "return", *two)
     assert "0 dead letters returned" in shell("dead", "return", *two)
@@ -122,7 +124,7 @@ def test_where_letters_were_going_is_said_when_they_go_elsewhere(shell: Shell) -
     assert count == 1
     assert "2 dead letters returned" in shell("dead", "return", "--to", "private$/other")
     log = (shell.alpha / "log.txt").read_text()
-    (line,) = (one for one in log.splitlines() if "elsewhere than they were going" in one)
+    _, line = (one for one in log.splitlines() if "elsewhere than they were going" in one)
     assert "to=private$/other" in line
     assert line.endswith("count=2")
 
@@ -205,3 +207,15 @@ def test_who_follows_can_leave_and_the_job_goes_on(shell: Shell) -> None:
         held.close()
         over = qm.wait_for_job(1, timeout=60)
         assert (over.state, over.done) == ("done", 3)
+
+
+def test_a_program_hears_that_the_queue_manager_cannot_go_on(shell: Shell) -> None:
+    which, letters = onceq.letters.filter_of(), onceq.letters
+    with onceq.connect(str(shell.alpha)) as qm:
+        with qm.open_queue(DEAD_XACT, access="receive", share="deny-receive"):
+            with pytest.raises(Refused, match="denies receiving"):
+                letters.give_back(qm, [DEAD_XACT], which, 0)
+            with pytest.raises(Refused, match="denies receiving"):
+                letters.discard(qm, [DEAD_XACT], which, 0)
+        assert [job.state for job in qm.jobs()] == ["cancelled", "cancelled"]
+        assert letters.give_back(qm, [DEAD_XACT], which, 0).sent == 3

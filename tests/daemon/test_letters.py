@@ -49,7 +49,7 @@ def test_where_it_died_the_senders_dead_letter_is_the_one_to_return(two: Two) ->
     assert there.second == f"at {two.alpha.id}"
     assert not found(two.alpha)[0].second
     stayed = returned(two.beta)
-    ((_, why),) = stayed.kept
+    (why,) = stayed.kept
     assert stayed.sent == 0
     assert two.alpha.id in why
     assert "--second" in why
@@ -76,7 +76,7 @@ def test_a_queue_that_is_not_for_it_is_named(two: Two) -> None:
     """A transactional message for a queue that is not transactional would die there again."""
     two.alpha.send(r"DIRECT=OS:BETA\private$\plain", b"misfit", transactional=True)
     two.beta.peek(DEAD_XACT, timeout=WAIT)
-    ((_, why),) = returned(two.beta).kept
+    (why,) = returned(two.beta).kept
     assert "--to" in why
     assert give_back(two.beta, [DEAD_XACT], ALL, 0, to=Q).sent == 1
     assert waiting(two.beta) == 1
@@ -89,7 +89,7 @@ def test_the_senders_own_dead_letter_queue_has_the_one_to_return(two: Two) -> No
     (kept,), (own,) = found(two.alpha), found(two.alpha, GRAVES)
     assert kept.second
     assert not own.second
-    ((_, why),) = returned(two.alpha).kept
+    (why,) = returned(two.alpha).kept
     assert "that its sender has named" in why
     assert returned(two.alpha, GRAVES).sent == 1
     assert waiting(two.alpha) == 1
@@ -113,7 +113,7 @@ def test_what_may_have_been_received_is_returned_only_by_force(two: Two) -> None
     (letter,) = found(two.alpha)
     assert letter.in_doubt
     assert "an operator removed it" in letter.why
-    ((_, why),) = returned(two.alpha).kept
+    (why,) = returned(two.alpha).kept
     assert "--in-doubt" in why
     assert "an operator removed it" in why
     assert waiting(two.beta) == 1, "it is there once"

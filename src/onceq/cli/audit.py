@@ -107,12 +107,15 @@ def audit(
 def _asked(folders: list[str], places: Sequence[str]) -> tuple[Any, ...]:
     """What living queue managers count, when their histories tell of it; raises
     UnsupportedOperation for an older one."""
+    from onceq.client.plans import operate
+
     waiting, found = import_module("onceq.audit.waiting"), {}
     for place in places:
         with asking(place) as qm:
             if qm.id not in found:  # it may be named twice, in two ways
                 keeps = any(one.name == "history" and one.value for one in qm.settings())
-                found[qm.id] = waiting.Asked(place, qm.waiting(), bool(keeps))
+                counted = qm._run(operate.waiting(qm._state))
+                found[qm.id] = waiting.Asked(place, counted, bool(keeps))
     asked = tuple(found.values())
     waiting.until_told(folders, asked, pause)
     return asked

@@ -21,7 +21,6 @@ from click.shell_completion import CompletionItem
 from onceq.cli import commands, out
 from onceq.cli.common import TOP
 from onceq.cli.parameters import Argument, Complete, Option, documented
-from onceq.cli.summaries import summaries
 
 HELP = {"help_option_names": ["-h", "--help"]}
 SUGGESTIONS_MAX = 3
@@ -52,13 +51,13 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Each with its summary, whole; click would load them all, and cut what they say."""
         with formatter.section("Commands"):
-            formatter.write_dl(summaries(self._group))
+            formatter.write_dl(commands.summaries(self._group))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names of commands, and options of the group; what groups of click do loads them all."""
         named = [
             CompletionItem(word, help=said)
-            for word, said in summaries(self._group)
+            for word, said in commands.summaries(self._group)
             if word.startswith(incomplete)
         ]
         return [*named, *click.Command.shell_complete(self, ctx, incomplete)]

@@ -9,7 +9,9 @@ The order is that of the help and of the reference.
 
 from __future__ import annotations
 
-from typing import Final
+import sys
+from os.path import dirname, join
+from typing import Any, Final
 
 GROUPS: Final = {
     "qm": "Queue managers: make, run, status, check, scrub, backup, restore.",
@@ -162,3 +164,25 @@ def below(group: str) -> list[str]:
     if group:
         return [path.partition(" ")[2] for path in COMMANDS if path.startswith(f"{group} ")]
     return [*(path for path in COMMANDS if path.partition(" ")[0] not in GROUPS), *GROUPS]
+
+
+def summaries(group: str) -> list[tuple[str, str]]:
+    """The words that may follow a group, "" for the top, each with what it is about."""
+    paths = [(word, f"{group} {word}".strip()) for word in below(group)]
+    return [(word, GROUPS.get(path) or _first_sentence(COMMANDS[path])) for word, path in paths]
+
+
+def _first_sentence(target: str) -> str:
+    """The first sentence of a function's docstring, from the source of its module.
+
+    A page that lists commands, or a shell that completes their names, would load every module there
+    is to read one line of it. A search in the text takes some 50 us.
+    """
+    module, _, name = target.partition(":")
+    loader: Any = sys.modules[__name__].__loader__
+    file = join(dirname(__file__), f"{module.rpartition('.')[2]}.py")
+    source = loader.get_data(file).decode()
+    doc = source.partition(f"\ndef {name}(")[2].split('"""', 2)[1]
+    words = doc.split()
+    end = next(at for at, word in enumerate(words, 1) if word.endswith("."))
+    return " ".join(words[:end])

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
@@ -14,7 +15,7 @@ from onceq.cli.parameters import Argument, Option
 from onceq.errors import ConfigurationError, InvalidParameter, OnceqError, QueueNotFound, UsageError
 
 if TYPE_CHECKING:
-    from onceq.client.asking import Asking
+    from onceq.client.threads.looking import Looking
     from onceq.client.threads.manager import QueueManager
 
 QM_VARIABLE = "ONCEQ_QM"
@@ -153,17 +154,21 @@ def manager(option: str | None, *, name: str = "") -> Iterator[QueueManager]:
 @contextmanager
 def asking(
     option: str | None, *, name: str = "", timeout: float = CONNECT_S_MAX
-) -> Iterator[Asking]:
-    """The same for a command that only looks; it loads far less, and is quick."""
-    from onceq.client.asking import Asking
+) -> Iterator[Looking]:
+    """The same for a command that only looks; it loads less, and is quick."""
+    from onceq.client.address import parse
+    from onceq.client.credentials import Credentials
+    from onceq.client.socket_link import SocketLink
+    from onceq.client.threads.looking import Looking
 
-    place = where(option)
-    with Asking(place, timeout=timeout, token_file=TOP.token_file) as qm, hinting(qm, name):
+    address, shown = parse(where(option)), Credentials(token_file=TOP.token_file)
+    connect = partial(SocketLink, address, timeout, timeout, credentials=shown)
+    with Looking(connect, again=True) as qm, hinting(qm, name):
         yield qm
 
 
 @contextmanager
-def hinting(qm: QueueManager | Asking, name: str) -> Iterator[None]:
+def hinting(qm: Looking, name: str) -> Iterator[None]:
     """Say beside "there is no such queue" which names are like it."""
     try:
         yield
@@ -180,7 +185,7 @@ def core_of(name: str) -> str:
     return folded.rpartition("\\")[2]
 
 
-def suggestions(qm: QueueManager | Asking, name: str) -> list[str]:
+def suggestions(qm: Looking, name: str) -> list[str]:
     """Names of queues and destinations like a name that does not exist, in a form for shells."""
     try:
         view = qm.status()
@@ -217,7 +222,7 @@ def complete_branch(incomplete: str) -> list[str]:
     return _complete(incomplete, lambda qm: [one.xid for one in qm.branches()])
 
 
-def _complete(incomplete: str, look: Callable[[Asking], list[str]]) -> list[str]:
+def _complete(incomplete: str, look: Callable[[Looking], list[str]]) -> list[str]:
     begun = out.name(incomplete).casefold()
     try:
         with asking(None, timeout=COMPLETION_S_MAX) as qm:

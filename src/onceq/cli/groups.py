@@ -20,8 +20,10 @@ App = Annotated[str, Argument(metavar="APP", help="As the list shows it: txnAppI
 
 def list_groups(qm: Where = None, json: Json = False) -> None:
     """List applications that commit groups of branches (Spark), and their last versions."""
+    from onceq.client.plans import batch_commit
+
     with asking(qm) as connection:
-        found = connection.group_versions()
+        found = connection._run(batch_commit.applications(connection._state))
     if dumped(found, json):
         return
     if not found:

@@ -6,7 +6,7 @@ A command that follows a job is a spectator: Ctrl-C ends the command, and the jo
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 from onceq.cli import out
@@ -179,21 +179,28 @@ def told(
     no_wait: bool,
     json: bool,
     noun: str = "message",
+    were_for: Mapping[str, int] | None = None,
 ) -> None:
     """Wait for a job, and say what it has done.
+
+    Args:
+        were_for: Destinations of the messages that were named, each with how many; said if all of
+            them went elsewhere.
 
     Raises:
         Exit: It has failed, or some of its messages have; with the code of the first error.
     """
-    if no_wait:
+    if no_wait and job.number:
         if not dumped(job, json):
             out.line(str(job.number))
             out.note(f"'onceq job follow {job.number}' says how far it is")
         return
-    job = _followed(connection, job)
-    if not dumped({**job.as_dict(), "dry_run": False, DONE[job.action].replace(" ", "_"): job.done},
-                  json):  # fmt: skip
+    job = _followed(connection, job) if job.number else job
+    known = dict(were_for or {}) if job.done == sum((were_for or {}).values()) else {}
+    if not dumped({**job.as_dict(), "dry_run": False, DONE[job.action].replace(" ", "_"): job.done,
+                   **({"were_for": known} if known else {})}, json):  # fmt: skip
         out.line(f"{plural(job.done, noun)} {DONE[job.action]}")
+        say_destinations(known)
         _stays(job)
     if job.torn:
         out.note(
@@ -208,6 +215,19 @@ def told(
         out.note(f"job {job.number} is {job.state}: {job.why}")
     if job.failed or job.state != "done":
         raise Exit(_code(job))
+
+
+def no_job(action: str) -> JobView:
+    """In place of a job where there is nothing to do, and none was started."""
+    from onceq.model.views.jobs import JobView
+
+    return JobView(action=action, state="done")
+
+
+def say_destinations(were_for: Mapping[str, int]) -> None:
+    """Print where messages were going that go elsewhere."""
+    for name, count in were_for.items():
+        out.line(f"{count} of them {'was' if count == 1 else 'were'} for {name}")
 
 
 def _followed(connection: QueueManager, job: JobView) -> JobView:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, asking, dumped
+from onceq.cli.common import Json, Where, dumped, manager
 from onceq.cli.letter_choice import (
     Copies,
     CopyId,
@@ -97,12 +97,12 @@ def _list(
     dead: bool,
 ) -> None:
     from onceq.cli.message_map import as_map
-    from onceq.client.letter_search import letters
+    from onceq.client.threads.letters import letters
 
     now_s = int(time.time())
     found: list[Letter] = []
     more = False
-    with asking(qm) as connection:
+    with manager(qm) as connection:
         for letter in letters(connection, of(connection), which, now_s):
             if len(found) == limit:
                 more = True
@@ -148,9 +148,9 @@ def _list(
 
 def _show(of: Callable[[Looked], list[str]], id: str, qm: str | None, json: bool) -> None:
     from onceq.cli.message_map import as_map
-    from onceq.client.letter_search import letters
+    from onceq.client.threads.letters import letters
 
-    with asking(qm) as connection:
+    with manager(qm) as connection:
         queues = of(connection)
         found = list(letters(connection, queues, chosen([id], ALL), int(time.time())))
     if not found:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
-from onceq.cli.jobs import NoWait, count_standing, say_held, told
+from onceq.cli.jobs import (
+    NoWait,
+    count_standing,
+    no_job,
+    say_destinations,
+    say_held,
+    told,
+)
 from onceq.cli.letter_choice import (
+    Chosen,
     Copies,
     Destination,
     Ids,
@@ -32,14 +39,13 @@ from onceq.cli.letter_choice import (
     missing,
 )
 from onceq.cli.parameters import Option
-from onceq.errors import OnceqError, UnsupportedOperation
 from onceq.model.letters import ALL, Filter, filter_of
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
+from onceq.model.record import names
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:
     from onceq.client.threads.manager import QueueManager
-    from onceq.model.views.jobs import JobView
 
 
 def return_dead(
@@ -67,8 +73,7 @@ def return_dead(
 
     Each is sent and removed in one step: it is never in two places, and never in none. It counts
     how often it was returned, and one that was returned too often stays. Bodies and properties are
-    as they were; times begin anew. Ctrl-C ends the command, and the job goes on. Letters that are
-    named by --id are returned at once.
+    as they were; times begin anew. Ctrl-C ends the command, and the job goes on.
     """
     from onceq.client.threads.letters import give_back
 
@@ -77,32 +82,33 @@ def return_dead(
         if to and (dry_run or id):
             connection.open_queue(to, access="send").close()  # one that is not there is told now
         queues = dead_queues(connection, queue)
-        job = None if dry_run or id else _started(
-            connection, "return", *queues, which=which, to=to, limit=limit,
-            returns_max=max_returns, in_doubt=in_doubt, second=second,
-        )  # fmt: skip
-        if job is not None:
-            told(connection, job, no_wait=no_wait, json=json, noun="dead letter")
-            return
-        with _counting("dead letter", "returned") as progress:
-            found = give_back(
-                connection, queues, which, int(time.time()), to=to, limit=limit,
-                returns_max=max_returns, in_doubt=in_doubt, second=second, dry_run=dry_run,
-                progress=progress,
+        if not dry_run:
+            meant, were_for = _named(connection, queues, which)
+            job = meant and connection.start_job(
+                "return", *queues, which=meant, to=to, limit=limit, returns_max=max_returns,
+                in_doubt=in_doubt, second=second,
             )  # fmt: skip
-        kept = Counter(reason for _, reason in found.kept)
-        held = count_standing(connection, queues)[1] if dry_run else 0
-    said = {"returned": found.sent, "kept": dict(kept), "more": found.more, "held": held,
-            "dry_run": dry_run}  # fmt: skip
+            told(
+                connection, job or no_job("return"), no_wait=no_wait, json=json, noun="dead letter",
+                were_for=were_for if to else None,
+            )  # fmt: skip
+            _note_missing(which)
+            return
+        found = give_back(
+            connection, queues, which, int(time.time()), to=to, limit=limit,
+            returns_max=max_returns, in_doubt=in_doubt, second=second, dry_run=True,
+        )  # fmt: skip
+        held = count_standing(connection, queues)[1]
+    said = {"returned": found.sent, "kept": found.kept, "more": found.more, "held": held,
+            "dry_run": True}  # fmt: skip
     if to:
         said["were_for"] = {out.name(name): count for name, count in found.were_for.items()}
     if dumped(said, json):
         return
-    done = "would be returned" if dry_run else "returned"
-    out.line(f"{plural(found.sent, 'dead letter')} {done}{f' to {to}' if to else ''}")
-    for name, count in found.were_for.items() if to else ():
-        out.line(f"{count} of them {'was' if count == 1 else 'were'} for {name}")
-    for why, count in sorted(kept.items()):
+    out.line(f"{plural(found.sent, 'dead letter')} would be returned{f' to {to}' if to else ''}")
+    if to:
+        say_destinations(found.were_for)
+    for why, count in sorted(found.kept.items()):
         out.line(f"{count} stay{'s' if count == 1 else ''}: {why}")
     if found.more:
         out.line(f"there are more; --limit {limit} stopped it")
@@ -110,33 +116,25 @@ def return_dead(
     _note_missing(which)
 
 
-@contextmanager
-def _counting(noun: str, done: str) -> Iterator[Callable[[int], None]]:
-    """Say how many are done where something ends in the middle; it is told each time."""
-    count = 0
+def _named(
+    connection: QueueManager, queues: list[str], which: Filter
+) -> tuple[Filter | None, dict[str, int]]:
+    """What a job is told of letters that are named, perhaps in the short form: whole identifiers;
+    None: none of them is there. And their destinations, each with how many."""
+    if not isinstance(which, Chosen):
+        return which, {}
+    from onceq.client.threads.letters import letters
 
-    def progress(now: int) -> None:
-        nonlocal count
-        count = now
-
-    try:
-        yield progress
-    except (OnceqError, KeyboardInterrupt):
-        out.note(f"{plural(count, noun)} {done} before this")
-        raise
+    found = list(letters(connection, queues, which, int(time.time())))
+    ids = " ".join(dict.fromkeys(str(one.message.id) for one in found))
+    rest = {name: getattr(which, name) for name in names(Filter)}
+    were_for = Counter(out.name(one.message.destination) for one in found)
+    return (filter_of(**(rest | {"id": ids})) if ids else None), dict(were_for)
 
 
 def _note_missing(which: Filter) -> None:
     for name in missing(which):
         out.note(f"there is no message {name} here, or a transaction holds it")
-
-
-def _started(connection: QueueManager, action: str, *queues: str, **how: Any) -> JobView | None:
-    """A job; None: the queue manager is of before there were jobs, and this command does it all."""
-    try:
-        return connection.start_job(action, *queues, **how)
-    except UnsupportedOperation:
-        return None
 
 
 def send_dead_as_new(
@@ -168,19 +166,14 @@ def send_dead_as_new(
             if not dumped({"sent_as_new": 0, "would_be": count, "dry_run": True}, json):
                 out.line(f"{plural(count, 'dead letter')} would be sent as new")
             return
-        for one in _each(connection, queues, which) if id else [which]:
-            job = connection.start_job(
-                "send-as-new", *queues, which=one, to=to, limit=limit, in_doubt=in_doubt
-            )
-            told(connection, job, no_wait=no_wait, json=json, noun="dead letter")
-
-
-def _each(connection: QueueManager, queues: list[str], which: Filter) -> list[Filter]:
-    """A filter for each of the letters that are named: a job knows one whole identifier."""
-    from onceq.client.threads.letters import letters
-
-    found = letters(connection, queues, which, int(time.time()))
-    return [filter_of(id=id) for id in dict.fromkeys(str(one.message.id) for one in found)]
+        meant, _ = _named(connection, queues, which)
+        job = meant and connection.start_job(
+            "send-as-new", *queues, which=meant, to=to, limit=limit, in_doubt=in_doubt
+        )
+        told(
+            connection, job or no_job("send-as-new"), no_wait=no_wait, json=json, noun="dead letter"
+        )
+        _note_missing(which)
 
 
 def purge_dead(
@@ -199,7 +192,6 @@ def purge_dead(
         json,
         "dead letter",
         no_wait=no_wait,
-        one=bool(id),
     )
 
 
@@ -219,16 +211,13 @@ def purge_journal(
         json,
         "copy",
         no_wait=no_wait,
-        one=bool(id),
     )
 
 
 def _purge(
     of: Callable[[Looked], list[str]], which: Filter, qm: str | None, yes: bool, dry_run: bool,
-    json: bool, noun: str, *, no_wait: bool, one: bool,
+    json: bool, noun: str, *, no_wait: bool,
 ) -> None:  # fmt: skip
-    from onceq.client.threads.letters import discard
-
     now_s = int(time.time())
     with manager(qm) as connection:
         queues = of(connection)
@@ -236,17 +225,15 @@ def _purge(
             count = _count(connection, queues, which, now_s)
             if not dry_run and count:
                 agreed(f"remove {plural(count, noun)} for good?", yes=yes)
-        job = None if dry_run or one else _started(connection, "purge", *queues, which=which)
-        if job is not None:
-            told(connection, job, no_wait=no_wait, json=json, noun=noun)
-            return
         if not dry_run:
-            with _counting(noun, "removed") as progress:
-                count = discard(connection, queues, which, now_s, progress=progress)
-    if dumped({"removed": 0 if dry_run else count, "would_be": count, "dry_run": dry_run}, json):
-        return
-    out.line(f"{plural(count, noun)} {'would be' if dry_run else ''} removed".replace("  ", " "))
-    _note_missing(which)
+            meant, _ = _named(connection, queues, which)
+            job = meant and connection.start_job("purge", *queues, which=meant)
+            told(connection, job or no_job("purge"), no_wait=no_wait, json=json, noun=noun)
+            _note_missing(which)
+            return
+    if not dumped({"removed": 0, "would_be": count, "dry_run": True}, json):
+        out.line(f"{plural(count, noun)} would be removed")
+        _note_missing(which)
 
 
 def _count(connection: QueueManager, queues: list[str], which: Filter, now_s: int) -> int:

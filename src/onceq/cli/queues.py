@@ -26,7 +26,7 @@ from onceq.model.limits import CONSUMERS_SHOWN_MAX
 from onceq.model.wording import duration, plural
 
 if TYPE_CHECKING:
-    from onceq.client.asking import Asking
+    from onceq.client.threads.looking import Looking
     from onceq.client.threads.manager import QueueManager
     from onceq.model.views.queues import ConsumerView, QueueView
 
@@ -332,7 +332,7 @@ def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
         _show_consumers(at_work)
 
 
-def _at_work(connection: Asking, name: str) -> list[ConsumerView] | None:
+def _at_work(connection: Looking, name: str) -> list[ConsumerView] | None:
     """Who works on a queue; None: the queue manager is of an older version, and does not say."""
     try:
         return connection.consumers(name)

@@ -26,9 +26,8 @@ from onceq.model.identity import MessageId
 from onceq.model.wording import duration
 
 if TYPE_CHECKING:
-    from onceq.client.asking import Asking
     from onceq.client.plans.tracking import Ending
-    from onceq.client.threads.manager import QueueManager
+    from onceq.client.threads.looking import Looking
     from onceq.model.views.managers import ClockAccepted
     from onceq.model.views.queues import StreamReset, StreamView
 
@@ -135,7 +134,7 @@ def list_streams(qm: Where = None, json: Json = False) -> None:
     )  # fmt: skip
 
 
-def _names(connection: Asking | QueueManager, found: Sequence[StreamView]) -> dict[str, str]:
+def _names(connection: Looking, found: Sequence[StreamView]) -> dict[str, str]:
     """Names of senders by GUID: what they have said themselves, else where they are reached."""
     bound: dict[str, str] = {}
     if not all(one.sender for one in found):

@@ -19,8 +19,7 @@ from onceq.model.wording import duration
 from onceq.model.xid import Xid, decider_of
 
 if TYPE_CHECKING:
-    from onceq.client.asking import Asking
-    from onceq.client.threads.manager import QueueManager
+    from onceq.client.threads.looking import Looking
     from onceq.partners.contract import Resource
 
 Databases = Annotated[
@@ -91,7 +90,7 @@ def list_transactions(database: Databases = None, qm: Where = None, json: Json =
 
 
 def gathered(
-    qm: QueueManager | Asking, resources: Sequence[Resource] = (),
+    qm: Looking, resources: Sequence[Resource] = (),
     decided: Callable[[bytes], Decision] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Everything that there is, on both sides.

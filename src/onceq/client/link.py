@@ -8,7 +8,7 @@ a manager in the same process (``onceq.embedded.link``, which the client knows b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from onceq.client.greetings import Greeting as Greeting
 from onceq.errors import AnswerOverdue, LinkLost, ServiceNotAvailable
@@ -23,9 +23,11 @@ from onceq.model.requests import (
     RollbackGroup,
 )
 from onceq.model.requests.types import check_types
-from onceq.packet.batch import Batch
 from onceq.sockets import silence
 from onceq.wire.app.answers import kind_of
+
+if TYPE_CHECKING:
+    from onceq.packet.batch import Batch
 
 
 class Request(MutableRecord):
@@ -97,6 +99,8 @@ class Request(MutableRecord):
     def missed(self, result: object) -> None:
         """The answer came too late for the one who asked."""
         if self.late is not None:
+            from onceq.packet.batch import Batch
+
             self.late(result if isinstance(result, Batch) else None)
 
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
-from onceq.client.plans import last_agent, xa
+from onceq.client.plans import last_agent, operate, xa
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
 from onceq.errors import OnceqError
@@ -58,7 +58,7 @@ class ManagerDecider:
 
     def open_decisions(self) -> Mapping[bytes, tuple[str, ...]]:
         """See Decider."""
-        views = self._manager._run(xa.decisions(self._session))
+        views = self._manager._run(operate.decisions(self._session))
         return {view.gtrid.encode(): tuple(view.partners) for view in views}
 
     def done(self, gtrid: bytes) -> None:

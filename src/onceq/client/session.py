@@ -16,13 +16,15 @@ import time
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from onceq.client.greetings import Greeting
 from onceq.client.owners import of_parent
 from onceq.errors import InvalidParameter, ServiceNotAvailable
 from onceq.model.identity import GUID_BYTES, TransactionId
-from onceq.packet.batch import Batch
+
+if TYPE_CHECKING:
+    from onceq.packet.batch import Batch
 
 DESTINATIONS_MAX = 4_096
 """Names remembered; a session that has seen more forgets them all."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onceq.client.dead_letters import Filter
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.console.given import Given
 from onceq.console.limits import JOB_WAIT_S
 from onceq.console.reading import Told, may
+from onceq.model.letters import Filter
 from onceq.model.limits import RETURNS_MAX
 from onceq.model.rights import Right
 from onceq.model.views.jobs import JobView

@@ -1,25 +1,23 @@
 """Dead letters: by reason, one by one, sent home, removed for good.
 
-They are counted by their headers. To send many home or as new, and to remove many, are jobs of the
-queue manager (``jobs.py``); one letter, and a queue manager of before there were jobs, is served by
-the client's own operations (``client/dead_letters``).
+They are counted by their headers. To send them home or as new, and to remove them, are jobs of the
+queue manager (``jobs.py``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
 
-from onceq.client.dead_letters import DEAD, DEAD_XACT, Filter, Letter, filter_of
 from onceq.client.tasks.letters import discard, give_back
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.console import jobs
 from onceq.console.given import Given
 from onceq.console.limits import LETTERS_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
 from onceq.console.reading import Told, id_of, may
-from onceq.errors import ReceiveTimeout, UnsupportedOperation
+from onceq.errors import ReceiveTimeout
 from onceq.model.classes import class_name
 from onceq.model.identity import guid_bytes
+from onceq.model.letters import DEAD, DEAD_XACT, Filter, Letter, filter_of
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
 from onceq.model.message import MessageHeaders
 from onceq.model.rights import Right
@@ -108,34 +106,27 @@ def _row(letter: Letter, body_bytes: int, age_s: int) -> Told:
     }
 
 
-async def give(qm: AsyncQueueManager, given: Given, now_s: int, *, dry_run: bool) -> Told:
-    """Send dead letters home, or say what would happen."""
-    done = await give_back(
+async def preview_return(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+    """What ``dead/return`` would do; nothing is changed."""
+    would = await give_back(
         qm, await queues_of(qm, given), which(given), now_s, to=given.text("to"),
         limit=given.number("limit", RETURN_MESSAGES_MAX, least=1, most=RETURN_MESSAGES_MAX),
         returns_max=given.number("max_returns", RETURNS_MAX, least=1),
-        in_doubt=given.flag("in_doubt"), second=given.flag("second"), dry_run=dry_run,
+        in_doubt=given.flag("in_doubt"), second=given.flag("second"), dry_run=True,
     )  # fmt: skip
-    kept = Counter(reason for _, reason in done.kept)
-    return {"returned": done.sent, "kept": dict(kept), "more": done.more, "dry_run": dry_run}
-
-
-async def preview_return(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
-    """What ``dead/return`` would do; nothing is changed."""
-    return await give(qm, given, now_s, dry_run=True)
+    return {"returned": would.sent, "kept": would.kept, "more": would.more, "dry_run": True}
 
 
 async def return_home(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
-    """Send dead letters to their destinations again, as a job; one that is named at once. Each is
-    sent and removed in one step."""
-    if not (given.flag("dry_run") or given.text("id")):
-        limit = given.number("limit", RETURN_MESSAGES_MAX, least=1, most=RETURN_MESSAGES_MAX)
-        with suppress(UnsupportedOperation):
-            made = await jobs.started(
-                qm, "return", await queues_of(qm, given), which(given), given, limit=limit
-            )
-            return jobs.told(made, "returned")
-    return await give(qm, given, now_s, dry_run=given.flag("dry_run"))
+    """Send dead letters to their destinations again, as a job. Each is sent and removed in one
+    step."""
+    if given.flag("dry_run"):
+        return await preview_return(qm, given, now_s)
+    limit = given.number("limit", RETURN_MESSAGES_MAX, least=1, most=RETURN_MESSAGES_MAX)
+    made = await jobs.started(
+        qm, "return", await queues_of(qm, given), which(given), given, limit=limit
+    )
+    return jobs.told(made, "returned")
 
 
 async def preview_new(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
@@ -162,11 +153,8 @@ async def preview_purge(qm: AsyncQueueManager, given: Given, now_s: int) -> Told
 
 
 async def purge(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
-    """Remove dead letters for good, as a job; one that is named at once."""
-    dry = given.flag("dry_run")
-    if not (dry or given.text("id")):
-        with suppress(UnsupportedOperation):
-            made = await jobs.started(qm, "purge", await queues_of(qm, given), which(given), given)
-            return jobs.told(made, "removed")
-    count = await discard(qm, await queues_of(qm, given), which(given), now_s, dry_run=dry)
-    return {"removed": count, "dry_run": dry}
+    """Remove dead letters for good, as a job."""
+    if given.flag("dry_run"):
+        return await preview_purge(qm, given, now_s)
+    made = await jobs.started(qm, "purge", await queues_of(qm, given), which(given), given)
+    return jobs.told(made, "removed")

@@ -19,7 +19,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from onceq.client.dead_letters import REASONS
 from onceq.console import branches, jobs, letters, reading, steering
 from onceq.console.api import overview
 from onceq.console.desk import Desk, session_of, status_of
@@ -32,6 +31,7 @@ from onceq.console.reading import Read, Told
 from onceq.console.show import VIEWS, body_view, environment, fitting, link
 from onceq.console.sign_in import BEGIN, SignIn
 from onceq.errors import InvalidParameter, OnceqError, ServiceNotAvailable
+from onceq.model.letters import REASONS
 from onceq.model.wording import plural
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -180,8 +180,8 @@ OPERATIONS: Final = (
     ),
     Operation(
         "/dead/return", letters.return_home,
-        "Send dead letters to their destinations again, as a job; one that is named by `id` at "
-        "once. Each is sent and removed in one step. `state` says whether the job is over.",
+        "Send dead letters to their destinations again, as a job. Each is sent and removed in one "
+        "step. `state` says whether the job is over.",
         "operate", RETURN, changes=True,
     ),
     Operation(
@@ -191,7 +191,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         "/dead/purge", letters.purge,
-        "Remove dead letters for good, as a job; one that is named by `id` at once.", "operate",
+        "Remove dead letters for good, as a job.", "operate",
         (*LETTERS, DRY_RUN), changes=True,
     ),
     Operation("/jobs", jobs.jobs, "Jobs that run, and the last that are over.", "monitor"),

@@ -1,13 +1,14 @@
 """Dead letters and journal copies as values: why each is one, which are meant, and how each is sent
 again.
 
-Nothing is asked or changed here. The client (``client/dead_letters.py``) and the queue manager's
-jobs (``service/jobs.py``) judge letters by the same words.
+Nothing is asked or changed here. The client's previews (``client/letters.py``) and the queue
+manager's jobs (``service/jobs.py``) judge letters by the same words.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final
 
 from onceq.errors import InvalidParameter
@@ -19,6 +20,7 @@ from onceq.model.classes import (
     class_name,
 )
 from onceq.model.identity import NO_GUID, MessageId, guid_bytes, guid_text
+from onceq.model.limits import IDENTIFIERS_MAX
 from onceq.model.message import NO_CORRELATION, Acknowledge, Journal, Message
 from onceq.model.record import Record
 from onceq.model.returned import marked
@@ -125,7 +127,7 @@ class Filter(Record, frozen=True):
         destination, label: A part of it, in any case of letters.
         origin: Name or GUID of the sending manager.
         older_s, younger_s: Seconds since they came here.
-        id: Message identifier as text, with / or \\ in it.
+        id: Message identifiers as text, with / or \\ in each and spaces between them.
     """
 
     reason: str = ""
@@ -147,7 +149,7 @@ class Filter(Record, frozen=True):
             and (not self.origin or message.id.source == guid_bytes(self.origin))
             and age >= self.older_s
             and (not self.younger_s or age <= self.younger_s)
-            and (not self.id or str(message.id) == self.id.replace("/", "\\"))
+            and (not self.id or str(message.id) in _identifiers(self.id))
         )
 
     def _fits_reason(self, letter: Letter) -> bool:
@@ -197,8 +199,8 @@ def filter_of(**given: Any) -> Filter:
     """A filter, checked.
 
     Raises:
-        InvalidParameter: There is no such reason or class, the origin is no GUID, or the identifier
-            is none.
+        InvalidParameter: There is no such reason or class, the origin is no GUID, or there are more
+            than IDENTIFIERS_MAX identifiers, or one is none.
     """
     made = Filter(**{name: value for name, value in given.items() if value})
     if made.reason.casefold().replace("-", " ") in REASONS:
@@ -217,13 +219,26 @@ def filter_of(**given: Any) -> Filter:
         except ValueError as error:
             raise InvalidParameter(f"an origin is the GUID of a queue manager: {error}") from None
     if made.id:
-        try:
-            made = replace(made, id=str(MessageId.parse(made.id)))
-        except ValueError:
-            raise InvalidParameter(
-                f"{made.id!r} is no identifier of a message, such as {{GUID}}/4711; lists show them"
-            ) from None
+        said = made.id.split()
+        if len(said) > IDENTIFIERS_MAX:
+            raise InvalidParameter(f"name at most {IDENTIFIERS_MAX:,} messages")
+        made = replace(made, id=" ".join(map(_identifier, said)))
     return made
+
+
+def _identifier(text: str) -> str:
+    """An identifier of a message as the queue manager writes it; raises InvalidParameter."""
+    try:
+        return str(MessageId.parse(text))
+    except ValueError:
+        raise InvalidParameter(
+            f"{text!r} is no identifier of a message, such as {{GUID}}/4711; lists show them"
+        ) from None
+
+
+@lru_cache(maxsize=16)
+def _identifiers(text: str) -> frozenset[str]:
+    return frozenset(text.replace("/", "\\").split())
 
 
 ALL: Final = Filter()

@@ -172,8 +172,11 @@ JOBS_RUNNING_MAX: Final = 16
 JOBS_KEPT_MAX: Final = 100
 """Jobs that are remembered when they are over, each in every checkpoint; the oldest go first."""
 
-JOB_QUEUES_MAX: Final = 8
-"""Queues of one job: some dead-letter queues; more are more jobs."""
+JOB_QUEUES_MAX: Final = 64
+"""Queues of one job: both dead-letter queues, and what policies have moved aside."""
+
+IDENTIFIERS_MAX: Final = 1_000
+"""Messages that a filter of letters names; a job keeps some 45 bytes for each."""
 
 JOB_FAILURES_MAX: Final = 100
 """Messages of a job that failed and are named; all of them are counted. Some 300 bytes each."""
@@ -192,8 +195,7 @@ JOB_BATCH_BYTES: Final = 1 << 20
 
 JOB_TRANSACTION_MESSAGES: Final = 512
 """Messages among which a job looks for the rest of a transaction, so that it is sent again whole
-and in one step. What is larger or stands farther apart is torn, and the job says how many messages
-were."""
+and in one step. What is larger or stands farther apart is torn, and the job counts that."""
 
 JOB_PURGE_MESSAGES: Final = 512
 """Messages that a job removes for good in one step, which are not read for it."""

@@ -71,8 +71,8 @@ PLANTED = (
     ),
     Planted(
         "a-preview-sends-letters-home",
-        edited(letters, "return await give(qm, given, now_s, dry_run=True)",
-               "return await give(qm, given, now_s, dry_run=False)"),
+        edited(letters, 'second=given.flag("second"), dry_run=True',
+               'second=given.flag("second"), dry_run=False'),
         UNIT + "test_letters.py::test_a_preview_changes_nothing",
     ),
     Planted(

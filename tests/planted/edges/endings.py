@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from onceq.client import dead_letters
 from onceq.core.ending import ending
 from onceq.core.ending.table import FATES, Ending, Fate, Side
 from onceq.core.management import directory_rules, purges
@@ -18,6 +17,7 @@ from onceq.core.state.setups import Left, Setup
 from onceq.core.step.change_builder import ChangeBuilder
 from onceq.core.step.step import Step
 from onceq.core.transfer import in_doubt, outgoing_queue, stranded, transmit
+from onceq.model.letters import Letter
 from onceq.model.limits import LEFT_AHEAD
 from tests.planted.planted import Planted, edited
 
@@ -137,7 +137,7 @@ def second_letter_not_marked(patch: pytest.MonkeyPatch) -> None:
 
 def both_letters_returned(patch: pytest.MonkeyPatch) -> None:
     """A dead letter is returned although its sender has one too."""
-    patch.setattr(dead_letters.Letter, "second", property(lambda self: ""))
+    patch.setattr(Letter, "second", property(lambda self: ""))
 
 
 def settled_and_told_to_nobody(patch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ PLANTED = (
     Planted(
         "a-letter-that-goes-home-has-lost-its-trace",
         edited(letters, "if message.traceparent else extension", "if False else extension"),
-        "tests/unit/client/test_dead_letters.py::test_a_letter_goes_home_with_its_trace",
+        "tests/unit/client/test_letters.py::test_a_letter_goes_home_with_its_trace",
     ),
     Planted(
         "a-message-is-refused-for-its-trace",

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from onceq.cli import out, queues
-from onceq.client.asking import Asking
+from onceq.client.threads.looking import Looking
 from onceq.errors import InvalidParameter
 from onceq.model.views.queues import ConsumerView
 
@@ -87,13 +87,13 @@ def test_a_list_that_is_cut_is_said_to_be(
 def test_a_queue_manager_that_does_not_know_the_look_says_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asking = object.__new__(Asking)
+    asking = object.__new__(Looking)
 
-    def consumers(self: Asking, queue: str) -> list[ConsumerView]:
+    def consumers(self: Looking, queue: str) -> list[ConsumerView]:
         if queue == "old":
             raise InvalidParameter("there is no view 'consumers'")
         return [WAITS]
 
-    monkeypatch.setattr(Asking, "consumers", consumers)
+    monkeypatch.setattr(Looking, "consumers", consumers)
     assert queues._at_work(asking, "old") is None
     assert queues._at_work(asking, "new") == [WAITS]

@@ -11,7 +11,7 @@ import pytest
 
 import onceq
 import onceq.aio
-from onceq.client.plans import xa
+from onceq.client.plans import operate
 from onceq.client.tasks.recovering import _InLoop
 from onceq.errors import ServiceNotAvailable
 from onceq.model.xid import Xid
@@ -87,13 +87,13 @@ def test_a_loop_that_has_ended_is_no_manager(tmp_path: Path) -> None:
 
     asyncio.run(work())
     with pytest.raises(ServiceNotAvailable, match="loop"):
-        found[0]._run(xa.decisions(found[0]._state))
+        found[0]._run(operate.decisions(found[0]._state))
 
 
 def test_a_plan_that_the_loop_left_undone(tmp_path: Path) -> None:
     def ask(there: _InLoop, errors: list[BaseException]) -> None:
         try:
-            there._run(xa.decisions(there._state))
+            there._run(operate.decisions(there._state))
         except ServiceNotAvailable as error:
             errors.append(error)
 

@@ -15,7 +15,6 @@ from onceq.console import jobs, letters
 from onceq.console.given import Given
 from onceq.errors import InvalidParameter
 from onceq.model.message import Journal
-from onceq.wire.app import frames
 
 pytestmark = pytest.mark.slow
 Q = r"private$\orders"
@@ -94,17 +93,13 @@ def test_what_is_sent_as_new_stays(tmp_path: Path) -> None:
     tried(tmp_path, test)
 
 
-def test_one_letter_and_an_older_queue_manager_need_no_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_letter_is_a_job_too(tmp_path: Path) -> None:
     async def test(qm: AsyncQueueManager) -> None:
-        (first, *_) = (await told(qm))["letters"]
+        first, second, _ = (await told(qm))["letters"]
         assert (await letters.return_home(qm, Given({"id": first["id"]}), 0))["returned"] == 1
-        monkeypatch.setattr(frames, "REVISION_JOBS", 99)
-        assert (await letters.return_home(qm, Given({"label": "letter 1"}), 0))["returned"] == 1
-        assert (await letters.purge(qm, Given({}), 0))["removed"] == 1
-        monkeypatch.undo()
-        assert (await jobs.jobs(qm, Given({}), 0))["jobs"] == []
+        assert (await letters.purge(qm, Given({"id": second["id"]}), 0))["removed"] == 1
+        listed = (await jobs.jobs(qm, Given({}), 0))["jobs"]
+        assert [(one["action"], one["done"]) for one in listed] == [("purge", 1), ("return", 1)]
 
     tried(tmp_path, test)
 

@@ -10,7 +10,6 @@ from typing import Final
 
 from onceq.client.greetings import check_jobs
 from onceq.client.plans.plan import Plan, ask, look
-from onceq.client.plans.receive import peek_headers
 from onceq.client.session import Session
 from onceq.errors import ReceiveTimeout, Refused, UsageError
 from onceq.model import requests
@@ -94,6 +93,9 @@ def job_destinations(session: Session, job: JobView) -> Plan[list[str]]:
 
 
 def _destination(session: Session, one: JobFailure) -> Plan[str]:
+    # Who only looks at jobs reads no messages, and does not wait until what reads them is loaded.
+    from onceq.client.plans.receive import peek_headers
+
     try:
         page = yield from peek_headers(session, one.queue, 1, after=max(one.lookup_id - 1, 0))
     except ReceiveTimeout:

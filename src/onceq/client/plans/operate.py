@@ -12,6 +12,7 @@ from onceq.client.why import why as sentence
 from onceq.errors import QueueNotFound
 from onceq.model import requests
 from onceq.model.views import looks
+from onceq.model.views.branches import BranchView, DecisionView
 from onceq.model.views.managers import (
     ClockAccepted,
     DamageView,
@@ -28,6 +29,7 @@ from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
 from onceq.model.views.pages import Page
 from onceq.model.views.queues import OutgoingView, StreamReset, StreamView
 from onceq.model.views.settings import SettingView
+from onceq.model.views.waiting import WaitingView
 
 T = TypeVar("T")
 
@@ -229,6 +231,25 @@ def transactions(session: Session) -> Plan[list[TransactionView]]:
 
 
 # ---- the directory -----------------------------------------------------------------------------
+
+
+def branches(session: Session) -> Plan[list[BranchView]]:
+    """Every branch: at work, ended, prepared, or decided by hand."""
+    return look(looks.BRANCHES)
+
+
+def decisions(session: Session) -> Plan[list[DecisionView]]:
+    """Commits that partners may not have carried out yet."""
+    return look(looks.DECISIONS)
+
+
+def waiting(session: Session) -> Plan[list[WaitingView]]:
+    """How many messages wait in each queue, and at which place of the log that is true; some queues
+    at a time."""
+    found = [(yield from look(looks.WAITING))]
+    while found[-1].more:
+        found.append((yield from look(looks.WAITING, str(found[-1].rows[-1].number))))
+    return found
 
 
 def lists(session: Session) -> Plan[list[ListView]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from onceq.client.greetings import check_pages
 from onceq.client.link import Request
@@ -11,7 +11,9 @@ from onceq.client.session import Session
 from onceq.model import requests
 from onceq.model.views.looks import Look
 from onceq.model.views.pages import Page
-from onceq.packet.batch import Batch
+
+if TYPE_CHECKING:
+    from onceq.packet.batch import Batch
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -33,7 +33,6 @@ from onceq.errors import (
 from onceq.model import requests
 from onceq.model.branch import Decision, Join, Leave, Vote
 from onceq.model.views import looks
-from onceq.model.views.branches import BranchView, DecisionView
 from onceq.model.xid import ONCEQ_FORMAT, Xid
 from onceq.partners.deciding import What
 
@@ -86,14 +85,9 @@ def recover(session: Session) -> Plan[list[Xid]]:
     """Branches that are prepared, or were decided by hand."""
     return [
         Xid.parse(view.xid)
-        for view in (yield from branches(session))
+        for view in (yield from look(looks.BRANCHES))
         if view.phase == "prepared" or view.phase.endswith("by hand")
     ]
-
-
-def branches(session: Session) -> Plan[list[BranchView]]:
-    """Every branch: at work, ended, prepared, or decided by hand."""
-    return look(looks.BRANCHES)
 
 
 UnitT = TypeVar("UnitT", bound="BranchUnit")
@@ -257,11 +251,6 @@ class Deciding:
 
 
 # ---- what this manager has decided -------------------------------------------------------------
-
-
-def decisions(session: Session) -> Plan[list[DecisionView]]:
-    """Commits that partners may not have carried out yet."""
-    return look(looks.DECISIONS)
 
 
 def decision(session: Session, gtrid: bytes) -> Plan[Decision]:

@@ -1,11 +1,13 @@
-"""Dead letters and journal copies for tasks; what is done is in ``dead_letters``."""
+"""Dead letters and journal copies for tasks; what is done is in ``client/letters``."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from onceq.client import dead_letters
-from onceq.client.dead_letters import (
+from onceq.client.letters import Peekable, Returned, Search
+from onceq.client.letters import discard as discard_letters
+from onceq.client.letters import give_back as give_letters_back
+from onceq.model.letters import (
     ALL,
     DEAD,
     DEAD_XACT,
@@ -13,31 +15,18 @@ from onceq.client.dead_letters import (
     REASONS,
     Filter,
     Letter,
-    Returned,
-    Search,
     filter_of,
 )
-from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.partners.driving import drive_in_task, in_tasks
 
 __all__ = [
-    "ALL",
-    "DEAD",
-    "DEAD_XACT",
-    "JOURNAL",
-    "REASONS",
-    "Filter",
-    "Letter",
-    "Returned",
-    "discard",
-    "filter_of",
-    "give_back",
-    "letters",
-]
+    "ALL", "DEAD", "DEAD_XACT", "JOURNAL", "REASONS", "Filter", "Letter", "Returned", "discard",
+    "filter_of", "give_back", "letters",
+]  # fmt: skip
 
 
 async def letters(
-    qm: AsyncQueueManager, queues: Sequence[str], which: Filter, now_s: int
+    qm: Peekable, queues: Sequence[str], which: Filter, now_s: int
 ) -> AsyncIterator[Letter]:
     """Look at the messages of queues that fit, page by page."""
     search = Search(queues, which, now_s)
@@ -46,5 +35,5 @@ async def letters(
             yield letter
 
 
-give_back = in_tasks(dead_letters.give_back)
-discard = in_tasks(dead_letters.discard)
+give_back = in_tasks(give_letters_back)
+discard = in_tasks(discard_letters)

@@ -106,8 +106,8 @@ class AsyncQueueManager(AsyncConsuming):
     # ---- branches -------------------------------------------------------------------------
 
     branch = work_in
-    branches = tasks(verbs.branches)
-    decisions = tasks(verbs.decisions)
+    branches = tasks(operate.branches)
+    decisions = tasks(operate.decisions)
     decision = tasks(verbs.decision)
 
     _xa = AsyncXa

@@ -1,9 +1,13 @@
-"""Dead letters and journal copies for threads; what is done is in ``dead_letters``."""
+"""Dead letters and journal copies for threads; what is done is in ``client/letters``."""
 
 from __future__ import annotations
 
-from onceq.client import dead_letters
-from onceq.client.dead_letters import (
+from collections.abc import Iterator, Sequence
+
+from onceq.client.letters import Peekable, Returned, Search
+from onceq.client.letters import discard as discard_letters
+from onceq.client.letters import give_back as give_letters_back
+from onceq.model.letters import (
     ALL,
     DEAD,
     DEAD_XACT,
@@ -11,27 +15,22 @@ from onceq.client.dead_letters import (
     REASONS,
     Filter,
     Letter,
-    Returned,
     filter_of,
 )
-from onceq.client.letter_search import letters
-from onceq.partners.driving import in_threads
+from onceq.partners.driving import drive, in_threads
 
 __all__ = [
-    "ALL",
-    "DEAD",
-    "DEAD_XACT",
-    "JOURNAL",
-    "REASONS",
-    "Filter",
-    "Letter",
-    "Returned",
-    "discard",
-    "filter_of",
-    "give_back",
-    "letters",
-]
+    "ALL", "DEAD", "DEAD_XACT", "JOURNAL", "REASONS", "Filter", "Letter", "Returned", "discard",
+    "filter_of", "give_back", "letters",
+]  # fmt: skip
 
 
-give_back = in_threads(dead_letters.give_back)
-discard = in_threads(dead_letters.discard)
+def letters(qm: Peekable, queues: Sequence[str], which: Filter, now_s: int) -> Iterator[Letter]:
+    """Look at the messages of queues that fit, page by page."""
+    search = Search(queues, which, now_s)
+    while not search.over:
+        yield from drive(search.page(qm))
+
+
+give_back = in_threads(give_letters_back)
+discard = in_threads(discard_letters)

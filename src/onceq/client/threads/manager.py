@@ -31,6 +31,7 @@ from onceq.client.reports import BackupReport, Progress
 from onceq.client.threads.branches import Groups, Xa
 from onceq.client.threads.branches import branch as work_in
 from onceq.client.threads.consuming import Consuming
+from onceq.client.threads.looking import Looking
 from onceq.client.threads.open_queue import Cursor, OpenQueue
 from onceq.client.threads.running import opening
 from onceq.client.threads.tracked import Tracked, following
@@ -39,7 +40,7 @@ from onceq.model.identity import MessageId
 from onceq.model.views.jobs import JobView
 
 
-class QueueManager(Consuming):
+class QueueManager(Consuming, Looking):
     """A queue manager. Made by ``onceq.open`` and ``onceq.connect``; close it, or use ``with``."""
 
     # ---- queues ---------------------------------------------------------------------------
@@ -49,11 +50,6 @@ class QueueManager(Consuming):
     set_poison_policy = threads(admin.set_poison_policy)
     delete_queue = threads(admin.delete_queue)
     purge = threads(admin.purge)
-    queue = threads(admin.queue)
-    queues = threads(admin.queues)
-    queue_page = threads(admin.queue_page)
-    consumers = threads(admin.consumers)
-    count_range = threads(admin.count_range)
     open_queue = opening(handles.open_queue, OpenQueue)
     cursor = opening(cursors.cursor, Cursor.opened)
 
@@ -103,8 +99,6 @@ class QueueManager(Consuming):
     # ---- branches -------------------------------------------------------------------------
 
     branch = work_in
-    branches = threads(verbs.branches)
-    decisions = threads(verbs.decisions)
     decision = threads(verbs.decision)
 
     _xa = Xa
@@ -121,43 +115,22 @@ class QueueManager(Consuming):
 
     # ---- operating it ---------------------------------------------------------------------
 
-    status = threads(operate.status)
-    metrics = threads(operate.metrics)
-    settings = threads(operate.settings)
-    outgoing = threads(operate.outgoing)
-    outgoing_page = threads(operate.outgoing_page)
-    outgoing_queue = threads(operate.outgoing_queue)
-    why = threads(operate.why)
-    streams = threads(operate.streams)
     reset_stream = threads(operate.reset_stream)
-    peers = threads(operate.peers)
     forget_peer = threads(operate.forget_peer)
     accept_clock = threads(operate.accept_clock)
     grant = threads(rights_plans.grant)
     revoke = threads(rights_plans.revoke)
-    rights = threads(rights_plans.rights)
     explain_right = threads(rights_plans.explain_right)
-    trail = threads(rights_plans.trail)
-    trail_end = threads(rights_plans.trail_end)
     create_token = threads(token_plans.create_token)
-    tokens = threads(token_plans.tokens)
     revoke_token = threads(token_plans.revoke_token)
     start_job = threads(job_plans.start_job)
-    jobs = threads(job_plans.jobs)
-    job = threads(job_plans.job)
     job_destinations = threads(job_plans.job_destinations)
     cancel_job = threads(job_plans.cancel_job)
-    eod_send_info = threads(operate.eod_send_info)
-    eod_receive_info = threads(operate.eod_receive_info)
     management = threads(operate.management)
-    transactions = threads(operate.transactions)
-    lists = threads(operate.lists)
-    list_members = threads(operate.list_members)
     create_list = threads(operate.create_list)
     add_to_list = threads(operate.add_to_list)
     remove_from_list = threads(operate.remove_from_list)
     drop_list = threads(operate.drop_list)
-    explain_name = threads(operate.explain_name)
     pause = threads(operate.pause)
     resume = threads(operate.resume)
     resend = threads(operate.resend)
@@ -167,7 +140,6 @@ class QueueManager(Consuming):
     tidy = threads(operate.tidy)
     forget_unanswered = threads(operate.forget_unanswered)
     reload = threads(operate.reload)
-    damages = threads(operate.damages)
     drop_damaged = threads(operate.drop_damaged)
     scrub = threads(operate.scrub)
     scrub_stop = threads(operate.scrub_stop)

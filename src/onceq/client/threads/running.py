@@ -4,15 +4,17 @@ or on one of theirs."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from onceq.client.link import Link
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
 from onceq.model.record import MutableRecord
-from onceq.partners.contract import AnyPartner, Partner
 from onceq.partners.driving import describe
-from onceq.partners.last_agent import LastAgent
+
+if TYPE_CHECKING:
+    from onceq.partners.contract import AnyPartner, Partner
+    from onceq.partners.last_agent import LastAgent
 
 P = ParamSpec("P")
 T = TypeVar("T")

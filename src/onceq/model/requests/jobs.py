@@ -59,7 +59,7 @@ class StartJob(_StartJob):
         action = self.action = choice(JobAction, self.action)
         if not 1 <= len(self.queues) <= JOB_QUEUES_MAX:
             raise InvalidParameter(f"a job is about 1 to {JOB_QUEUES_MAX} queues")
-        for text in (self.reason, self.destination, self.label, self.origin, self.id):
+        for text in (self.reason, self.destination, self.label, self.origin):
             if len(text) > JOB_TEXT_CHARS_MAX:
                 raise InvalidParameter(f"{quoted(text)} is longer than any message has it")
         for name in (*self.queues, self.to):
