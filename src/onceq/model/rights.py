@@ -53,7 +53,7 @@ MEANING: Final[Mapping[Right, str]] = {
     Right.RECEIVE: "take messages out, and see them",
     Right.PEEK: "see that messages are there, and their headers",
     Right.PEEK_BODY: "see what messages say",
-    Right.JOURNAL: "see and take what stands in the queue's journal",
+    Right.JOURNAL: "see and take the messages of the queue's journal",
     Right.DELETE: "delete the queue",
     Right.GET_PROPERTIES: "see how the queue is made, and how much is in it",
     Right.SET_PROPERTIES: "change how the queue is made",
