@@ -34,6 +34,6 @@ def test_the_variables_are_those_that_are_looked_at() -> None:
 def test_the_numbers_are_those_of_the_code() -> None:
     words = " ".join(PAGE.split())
     assert f"After {WRONG_TOKENS_AT_ONCE} wrong tokens" in words
-    assert f"{WRONG_TOKENS_A_S:g} a second are checked" in words
+    assert f"only {WRONG_TOKENS_A_S:g} a second are checked" in words
     assert f"mode {OPEN:04o}" in words
     assert f"{TRAIL_MAX:,} acts are kept" in words

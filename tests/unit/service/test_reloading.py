@@ -28,7 +28,7 @@ def test_settings_that_say_that_they_are_taken_at_the_start_are() -> None:
 
 
 def test_the_page_names_what_is_taken_at_the_start() -> None:
-    text = HOW_TO.read_text().split("## How it takes another configuration")[1].split("\n## ")[0]
+    text = HOW_TO.read_text().split("## How to change its configuration")[1].split("\n## ")[0]
     named = set(re.findall(r"`(\w+)`", text))
     assert (AT_START | SETTINGS_AT_START) - {"name"} <= named
 
