@@ -20,7 +20,7 @@ from onceq.errors import LinkLost, UnsupportedOperation
 from onceq.model.identity import guid_text
 from onceq.model.limits import RECEIVE_BYTES, RECEIVE_MESSAGES_MAX
 from onceq.wire.app import frames
-from onceq.wire.app.frames import FAILED, Code, failure
+from onceq.wire.app.frames import FAILED, failure
 
 if TYPE_CHECKING:
     from onceq.model.views.branches import BranchView, DecisionView, GroupView
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_LOOK, _RECEIVE = 16, 8
+"""Codes of two requests, whose classes (``model/requests``) take longer to load than to ask."""
 PAGE: Final = ("after", "limit", "sort", "only", "part")
 """Fields of ``model/requests`` ``Look`` about a page, in their order."""
 
@@ -109,11 +111,11 @@ class Asking:
             LinkLost: The connection broke.
             OnceqError: It was refused.
         """
-        head, _ = self._ask(Code.LOOK, (what, name))
+        head, _ = self._ask(_LOOK, (what, name))
         made: T = frames.decode_head(head, kind)
         return made
 
-    def _ask(self, code: Code, said: tuple[object, ...]) -> tuple[memoryview, memoryview]:
+    def _ask(self, code: int, said: tuple[object, ...]) -> tuple[memoryview, memoryview]:
         """Head and data of the answer to a request, which is given as it crosses the connection."""
         self._number += 1
         self._send(b"".join(frames.frame(self._number, code, said)))
@@ -154,7 +156,7 @@ class Asking:
 
         check_pages(self.revision)
         said = tuple(asked.get(one, 0 if one == "limit" else "") for one in PAGE)
-        head, _ = self._ask(Code.LOOK, (what, name, *said))
+        head, _ = self._ask(_LOOK, (what, name, *said))
         page: Page[T] = frames.decode_head(head, Page[kind])  # type: ignore[valid-type]
         return page
 
@@ -382,5 +384,5 @@ class Asking:
 
         count = min(max, RECEIVE_MESSAGES_MAX)
         # The fields of ``model/requests`` ``Receive``, up to where the others keep their defaults.
-        head, data = self._ask(Code.RECEIVE, (queue, 0, count, RECEIVE_BYTES, 0, True, after))
+        head, data = self._ask(_RECEIVE, (queue, 0, count, RECEIVE_BYTES, 0, True, after))
         return batch_of(head, data)

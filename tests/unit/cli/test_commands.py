@@ -24,7 +24,7 @@ FORBIDDEN = (
     "onceq.client.link", "onceq.client.plans", "onceq.client.tasks", "onceq.client.threads",
     "onceq.core", "onceq.directory", "onceq.embedded", "onceq.history", "onceq.packet",
     "onceq.partners", "onceq.public", "onceq.service", "onceq.spark", "onceq.store",
-    "onceq.model.requests", "onceq.wire.app.answers", "onceq.wire.app.requests",
+    "onceq.model.requests", "onceq.wire.app.answers", "onceq.wire.app.codec",
 )  # fmt: skip
 """What takes long to load, and is of no use to who looks once. In all, it took five times as long
 as what is needed."""

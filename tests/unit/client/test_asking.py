@@ -25,7 +25,7 @@ from onceq.errors import (
 from onceq.model import requests
 from onceq.model.views.looks import LOOKS
 from onceq.model.views.pages import Page
-from onceq.wire.app.frames import REVISION, REVISION_PAGES, Code
+from onceq.wire.app.frames import REVISION, REVISION_PAGES
 from tests.unit.client.scripted import WAIT_S, Scripted, begun
 
 OTHERWISE = {
@@ -142,7 +142,7 @@ def test_messages_are_looked_at_as_the_whole_library_does(asking: Asking, server
     request, code, asked, _ = server.read()
     session = Session(Greeting("ALPHA", bytes(16), 0))
     whole = next(peek_many(session, r"private$\q", 256, after=7))
-    assert (code, asked) == (Code.RECEIVE, whole.asked)
+    assert (code, asked) == (requests.Receive.code, whole.asked)
     server.hand(request, b"one", b"three")
     assert list(future.result(WAIT_S).run.lengths) == [3, 5]
 
@@ -208,6 +208,6 @@ def test_one_that_does_not_answer_in_time(server: Scripted) -> None:
 def test_the_answer_of_another_request_is_passed_over(asking: Asking, server: Scripted) -> None:
     future = begun(lambda: asking.queue("q"))
     request, _, _, _ = server.read()
-    server.say(request + 7, {"path": "other"}, Code.LOOK)
-    server.say(request, {"path": "q"}, Code.LOOK)
+    server.say(request + 7, {"path": "other"}, requests.Look.code)
+    server.say(request, {"path": "q"}, requests.Look.code)
     assert future.result(WAIT_S).path == "q"

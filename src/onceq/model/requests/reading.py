@@ -22,6 +22,7 @@ class TakeRead(Request):
         keep: The journal of the queue takes a copy of each, also where it does not keep others.
     """
 
+    code = 32
     queue: str
     transaction: int
     first: int
@@ -48,6 +49,7 @@ class RenewHold(Request):
         lease_ms: From now on; 0: it never ends by itself, as before the first of these requests.
     """
 
+    code = 33
     handle: int
     lease_ms: int
 
@@ -60,6 +62,7 @@ class RenewHold(Request):
 class ForgetReader(Request):
     """Forget how far a reader of a queue was. Answer: None."""
 
+    code = 34
     queue: str
     reader: str
 
