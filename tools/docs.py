@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
+import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, UnionType
+from typing import Any, get_args
+
+import msgspec
 
 import docs_cases
 import docs_cli
@@ -26,6 +31,10 @@ import docs_states
 import pictures
 from onceq import errors
 from onceq.model import limits, resultcodes, settings, shares
+from onceq.model.record import names
+from onceq.model.requests import COUNT, KINDS, Messages
+from onceq.model.requests.request import said
+from onceq.wire.app import frames
 from peers import pages
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -122,6 +131,38 @@ def _shares() -> str:
     )  # fmt: skip
 
 
+_PROTOCOL = REFERENCE / "formats" / "client-protocol.md"
+_REQUESTS = re.compile(r"(<!-- Written by `make docs`.*?-->\n).*?(\n<!-- End)", re.S)
+
+
+def protocol_page() -> str:
+    """docs/reference/formats/client-protocol.md, with the requests as their classes are."""
+    rows = [
+        f"| {code} | {kind.__name__} | {', '.join(said(kind))} | {_answer(kind.answer)} | "
+        f"{'yes' if kind.quiet else ''} |\n"
+        for code, kind in sorted(KINDS.items())
+    ]
+    top = "| code | request | head | answer | number 0 |\n|---|---|---|---|---|\n"
+    return _REQUESTS.sub(lambda at: f"{at[1]}\n{top}{''.join(rows)}{at[2]}", _PROTOCOL.read_text())
+
+
+def _answer(kind: Any) -> str:
+    """An answer of a type, as it crosses a connection."""
+    if kind is COUNT:
+        return "a number; nil"
+    if kind is Messages:
+        return f"{', '.join(names(frames.HandedHead))}; data"
+    if isinstance(kind, UnionType):
+        return "; ".join(map(_answer, get_args(kind)))
+    if issubclass(kind, Enum):
+        return " or ".join(f'"{one.value}"' for one in kind)
+    if issubclass(kind, tuple):
+        return ", ".join(kind._fields)
+    if issubclass(kind, msgspec.Struct):
+        return f"{', '.join(names(kind))} (a map)"
+    return {bytes: "bytes", object: "a map"}.get(kind, "nil")
+
+
 def _shown(value: object) -> str:
     """The default of a setting."""
     if isinstance(value, bool):
@@ -183,7 +224,7 @@ def wrapped(page: str) -> str:
 def texts() -> dict[Path, str]:
     """Everything that is written from the code, by file."""
     found = {REFERENCE / name: wrapped(make()) for name, make in PAGES.items()}
-    found |= pages.texts()
+    found |= pages.texts() | {_PROTOCOL: protocol_page()}
     return found | {pictures.PICTURES / name: dot for name, dot in docs_states.pictures().items()}
 
 

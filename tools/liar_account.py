@@ -18,7 +18,7 @@ from liar_talk import ENTITY
 from onceq.model import requests
 from onceq.tls.contexts import APPLICATIONS, PEERS
 from onceq.wire.app import frames
-from onceq.wire.app.requests import written
+from onceq.wire.app.codec import written
 from onceq.wire.mqqb.internal import Establish
 
 UID: Final = 61_099

@@ -18,7 +18,7 @@ from onceq.errors import AccessDenied, InsufficientResources, OnceqError
 from onceq.model import requests
 from onceq.model.xid import Xid, group_xid
 from onceq.wire.app import frames
-from onceq.wire.app.requests import written
+from onceq.wire.app.codec import written
 from tests.matrix.line import Line, unix
 
 OWN: Final = r"private$\tenant-"

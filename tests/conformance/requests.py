@@ -11,15 +11,14 @@ from typing import Any
 from onceq.model import requests
 from onceq.model.requests import Request
 from onceq.wire.app import frames
-from onceq.wire.app.answers import kind_of
+from onceq.wire.app.codec import written
 from onceq.wire.app.frames import Code
-from onceq.wire.app.requests import written
 
 
 def request_frame(number: int, item: Request, now_us: int) -> tuple[bytes, object]:
     """The frame in which an application asks for this, and the type of its answer."""
     said = _said(item, now_us)
-    return b"".join(written(number, said)), kind_of(said)
+    return b"".join(written(number, said)), said.answer_type()
 
 
 def _said(item: Request, now_us: int) -> Request:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 import onceq
+from onceq.model import requests
 from onceq.model.data_directory import CONFIGURATION_FILE
 from onceq.model.identity import guid_bytes, guid_text
 from onceq.model.limits import (
@@ -358,7 +359,7 @@ def test_an_application_that_proves_nothing_hears_the_same_whatever_there_is(
     assert b"access denied" in only
     for secret in (house.id, "ALPHA", "billing"):
         assert secret.encode() not in only
-    queue = b"".join(map(bytes, frames.frame(1, Code.BEGIN, frames.Hello(1))))
+    queue = b"".join(map(bytes, frames.frame(1, requests.Begin.code, frames.Hello(1))))
     assert b"a hello comes first" in heard(house.clients.inside(), queue)
     with onceq.connect(
         f"tls://{house.clients.where}", token=house.token, tls=onceq.Tls(house.files.authorities)

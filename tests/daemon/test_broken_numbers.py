@@ -12,7 +12,8 @@ import pytest
 
 import onceq
 from onceq.cli.main import run
-from tests.daemon.cutting import AFTER, BEFORE, Code, Relay
+from onceq.model.requests import DeleteQueue, PurgeQueue, Remove, StartJob, SteerOutgoing
+from tests.daemon.cutting import AFTER, BEFORE, Relay
 from tests.daemon.shell import STOCK, Shell
 from tests.partners.waiting import until
 
@@ -87,20 +88,20 @@ def die(qm: onceq.QueueManager, *queues: str) -> list[str]:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (Code.PURGE, ("queue", "purge", Q, "--yes")),
-        (Code.DELETE, ("queue", "delete", Q, "--yes")),
-        (Code.JOB, ("job", "start", "move", Q, "--to", OTHER)),
-        (Code.JOB, ("job", "start", "purge", Q, "--yes")),
-        (Code.JOB, ("dead", "return", *LETTERS)),
-        (Code.JOB, ("dead", "purge", *LETTERS, "--yes")),
-        (Code.REMOVE, ("outgoing", "remove", STOCK, "first", "--yes")),
-        (Code.PURGE, ("queue", "purge", STOCK, "--yes")),
-        (Code.STEER, ("outgoing", "pause", STOCK)),
+        (PurgeQueue.code, ("queue", "purge", Q, "--yes")),
+        (DeleteQueue.code, ("queue", "delete", Q, "--yes")),
+        (StartJob.code, ("job", "start", "move", Q, "--to", OTHER)),
+        (StartJob.code, ("job", "start", "purge", Q, "--yes")),
+        (StartJob.code, ("dead", "return", *LETTERS)),
+        (StartJob.code, ("dead", "purge", *LETTERS, "--yes")),
+        (Remove.code, ("outgoing", "remove", STOCK, "first", "--yes")),
+        (PurgeQueue.code, ("queue", "purge", STOCK, "--yes")),
+        (SteerOutgoing.code, ("outgoing", "pause", STOCK)),
     ],
     ids=lambda value: "-".join(value[:3:2]) if isinstance(value, tuple) else "",
 )
 def test_no_number_is_claimed_of_what_may_have_happened(
-    qm: onceq.QueueManager, broken: Broken, code: Code, words: tuple[str, ...], when: str
+    qm: onceq.QueueManager, broken: Broken, code: int, words: tuple[str, ...], when: str
 ) -> None:
     die(qm, Q)
     qm.send_many(Q, ["1", "2", "3"])

@@ -90,7 +90,7 @@ def test_one_that_works_loads_no_more_than_threads_need(three: Shell, command: s
     loaded = loads(three, command)
     assert "onceq.client.link" in loaded
     others = {"asyncio", "ssl", "_hashlib", "logging", "pathlib"}
-    assert not loaded & (others | {"onceq.model.settings", "onceq.wire.app.reading"})
+    assert not loaded & (others | {"onceq.model.settings"})
 
 
 def loads(shell: Shell, command: str) -> set[str]:

@@ -21,6 +21,7 @@ import pytest
 
 import onceq
 from onceq import aio, errors
+from onceq.model import requests
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.wire.app.frames import Code
@@ -88,7 +89,7 @@ def test_a_commit_in_doubt_is_settled_by_asking(
     if begun:
         assert tx.receive(T, timeout=0).body == b"there before"
     tx.send(T, b"new")
-    relay.cut(Code.COMMIT, when)
+    relay.cut(requests.Commit.code, when)
     with pytest.raises(onceq.InDoubt) as caught:
         tx.commit()
     assert caught.value.transaction == tx.id
@@ -108,7 +109,7 @@ def test_a_commit_in_doubt_is_settled_by_asking(
 def test_a_batch_in_doubt_is_settled_by_asking(
     daemon: Daemon, relay: Relay, qm: Any, when: str, outcome: str
 ) -> None:
-    relay.cut(Code.COMMIT, when)
+    relay.cut(requests.Commit.code, when)
     with pytest.raises(onceq.InDoubt) as caught:
         qm.send_many(T, [b"1", b"2"], transactional=True)
     assert qm.outcome(caught.value.transaction) == outcome
@@ -120,12 +121,12 @@ def test_a_batch_in_doubt_is_settled_by_asking(
 def test_the_with_block_says_in_doubt_too(daemon: Daemon, relay: Relay, qm: Any) -> None:
     with pytest.raises(onceq.InDoubt), qm.transaction() as tx:
         tx.send(T, b"1")
-        relay.cut(Code.COMMIT, AFTER)
+        relay.cut(requests.Commit.code, AFTER)
     assert qm.outcome(tx.id) == "committed"
     assert found(daemon) == [b"1"]
 
 
-@pytest.mark.parametrize("code", [Code.BEGIN, Code.RECEIVE, Code.COMMIT])
+@pytest.mark.parametrize("code", [requests.Begin.code, requests.Receive.code, requests.Commit.code])
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
 def test_run_does_a_transaction_once_wherever_its_connection_breaks(
     daemon: Daemon, relay: Relay, qm: Any, code: Code, when: str
@@ -143,7 +144,7 @@ def test_run_does_a_transaction_once_wherever_its_connection_breaks(
     relay.cut(code, when)
     assert qm.run(work) == b"1"
     assert not relay.armed
-    assert seen == [b"1"] * (2 if (code, when) == (Code.COMMIT, BEFORE) else 1)
+    assert seen == [b"1"] * (2 if (code, when) == (requests.Commit.code, BEFORE) else 1)
     assert found(daemon) == [b"2", b"of 1"]
 
 
@@ -248,7 +249,7 @@ def test_open_transactions_are_over_when_their_connection_is(
     for step in ("receive", "commit", "remove"):
         tx = qm.transaction()
         assert tx.receive(T, timeout=0).body == b"1"
-        relay.cut(Code.LOOK, BEFORE)
+        relay.cut(requests.Look.code, BEFORE)
         qm.status()  # Asked again on another connection.
         steps: dict[str, Callable[[], object]] = {
             "receive": partial(tx.receive, T, timeout=0),
@@ -268,7 +269,7 @@ def test_a_connection_lost_in_a_receive_of_a_transaction(
     daemon: Daemon, relay: Relay, qm: Any
 ) -> None:
     qm.send(T, b"1", transactional=True)
-    relay.cut(Code.RECEIVE, AFTER)
+    relay.cut(requests.Receive.code, AFTER)
     with pytest.raises(errors.TransactionLost, match="connection was lost"), qm.transaction() as tx:
         tx.receive(T, timeout=0)
     assert qm.receive(T, timeout=WAIT_S).abort_count == 1
@@ -279,7 +280,7 @@ def test_what_was_only_gathered_survives_a_lost_connection(
 ) -> None:
     with qm.transaction() as tx:
         tx.send(T, b"1")
-        relay.cut(Code.LOOK, BEFORE)
+        relay.cut(requests.Look.code, BEFORE)
         qm.status()
         tx.send(T, b"2")
     assert found(daemon) == [b"1", b"2"]
@@ -289,13 +290,13 @@ def test_the_error_of_the_block_is_not_hidden_by_a_lost_connection(relay: Relay,
     qm.send(T, b"1", transactional=True)
     with pytest.raises(RuntimeError, match="mine"), qm.transaction() as tx:
         tx.receive(T, timeout=0)
-        relay.cut(Code.ABORT, BEFORE)
+        relay.cut(requests.Abort.code, BEFORE)
         raise RuntimeError("mine")
 
 
 def test_a_queue_held_open_is_not_held_on_another_connection(relay: Relay, qm: Any) -> None:
     held = qm.open_queue(T)
-    relay.cut(Code.LOOK, BEFORE)
+    relay.cut(requests.Look.code, BEFORE)
     qm.status()
     with pytest.raises(errors.HandleLost):
         held.peek()
@@ -308,17 +309,20 @@ def test_a_queue_held_open_is_not_held_on_another_connection(relay: Relay, qm: A
 def test_questions_are_asked_again(relay: Relay, qm: Any) -> None:
     qm.send(T, b"1", transactional=True)
     for work in (qm.status, qm.queues, lambda: qm.peek(T)):
-        relay.cut(Code.LOOK, AFTER)
-        relay.cut(Code.RECEIVE if work not in (qm.status, qm.queues) else Code.LOOK, BEFORE)
+        relay.cut(requests.Look.code, AFTER)
+        relay.cut(
+            requests.Receive.code if work not in (qm.status, qm.queues) else requests.Look.code,
+            BEFORE,
+        )
         assert work() is not None
 
 
 def test_what_may_have_happened_is_not_asked_again(daemon: Daemon, relay: Relay, qm: Any) -> None:
-    relay.cut(Code.PURGE, AFTER)
+    relay.cut(requests.PurgeQueue.code, AFTER)
     with pytest.raises(errors.LinkLost):
         qm.purge(T)
     qm.create_queue(r"private$\plain")
-    relay.cut(Code.SEND, AFTER)
+    relay.cut(requests.Send.code, AFTER)
     with pytest.raises(errors.LinkLost):
         qm.send(r"private$\plain", b"x", delivery="express")
 

@@ -17,8 +17,8 @@ from onceq import aio, errors
 from onceq.model import requests
 from onceq.model.limits import CLIENT_RECEIVES_MAX
 from onceq.wire.app import frames
+from onceq.wire.app.codec import written
 from onceq.wire.app.frames import ANSWER, FAILED, Code
-from onceq.wire.app.requests import written
 from tests.daemon.applications import WAIT_S, Daemon
 from tests.scratch import scratch
 
@@ -328,7 +328,7 @@ class Raw:
 
 def test_nonsense_ends_only_the_connection_it_came_on(daemon: Daemon) -> None:
     with onceq.connect(daemon.where) as qm, Raw(daemon) as raw:
-        raw.send(2, Code.BEGIN, [1])
+        raw.send(2, requests.Begin.code, [1])
         raw.read()
         assert len(qm.transactions()) == 1
         raw.socket.sendall(b"\xff" * 100)
@@ -367,4 +367,4 @@ def test_too_many_receives_on_one_connection_are_refused(daemon: Daemon) -> None
         for number in range(2, CLIENT_RECEIVES_MAX + 3):
             raw.socket.sendall(b"".join(written(number, waits)))
         ((request, code, _, _),) = raw.read()
-        assert (request, code) == (CLIENT_RECEIVES_MAX + 2, Code.RECEIVE | FAILED)
+        assert (request, code) == (CLIENT_RECEIVES_MAX + 2, requests.Receive.code | FAILED)

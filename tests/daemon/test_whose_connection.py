@@ -19,8 +19,8 @@ from onceq.embedded import trusting
 from onceq.model import requests
 from onceq.tls.contexts import APPLICATIONS
 from onceq.wire.app import frames
+from onceq.wire.app.codec import written
 from onceq.wire.app.frames import Code
-from onceq.wire.app.requests import written
 from tests.daemon.process import WAIT_S, Process
 
 pytestmark = pytest.mark.slow

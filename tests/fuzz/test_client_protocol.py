@@ -27,7 +27,7 @@ from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.manager_identity import Identity
 from onceq.model.message import PLAIN
-from onceq.model.requests import SendItem
+from onceq.model.requests import COUNT, KINDS, Messages, SendItem
 from onceq.model.rights import NOBODY
 from onceq.model.run import Buffer, Run
 from onceq.model.settings import Settings
@@ -35,16 +35,14 @@ from onceq.model.time import Now
 from onceq.model.tokens import NONCE_BYTES, SECRET_BYTES, Token, digest_of, text_of
 from onceq.model.views.looks import LOOKS
 from onceq.model.views.managers import BackupHold, Reloaded
-from onceq.packet.batch import Batch
 from onceq.packet.own import own_headers
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
 from onceq.store.memory import MemoryStore
 from onceq.wire.app import frames
-from onceq.wire.app.answers import RESULTS, decode
+from onceq.wire.app.answers import decode
+from onceq.wire.app.codec import read, written
 from onceq.wire.app.frames import ANSWER, FAILED, Code
-from onceq.wire.app.reading import ROWS, read
-from onceq.wire.app.requests import CODES, written
 from tests.proofs import asks, hello
 
 EXAMPLES = int(os.environ.get("ONCEQ_FUZZ_EXAMPLES", "300"))
@@ -53,12 +51,15 @@ WALL_US = 1_700_000_000_000_000
 pytestmark = pytest.mark.slow
 T, N = r"private$\t", r"private$\n"
 
-KINDS = [*RESULTS.values(), *(look.kind for look in LOOKS.values()), Reloaded, BackupHold]
+ANSWERS = {code: kind.answer for code, kind in KINDS.items() if kind.answer is not COUNT}
+EVERY_ANSWER = [
+    COUNT,
+    *ANSWERS.values(),
+    *(look.kind for look in LOOKS.values()),
+    Reloaded,
+    BackupHold,
+]
 """Of which types answers are."""
-ONE_CLASS = {code for code, count in Counter(CODES.values()).items() if count == 1}
-BY_CODE: dict[int, object] = {
-    CODES[kind]: result for kind, result in RESULTS.items() if CODES[kind] in ONE_CLASS
-}
 
 
 class World:
@@ -151,7 +152,7 @@ class Transport:
 
     def writelines(self, pieces: Sequence[Buffer], /) -> None:
         for request, code, head, data in self.parser.feed(b"".join(pieces)):
-            decode(BY_CODE.get(code & ~(ANSWER | FAILED), object), code, head, data)
+            decode(ANSWERS.get(code & ~(ANSWER | FAILED), object), code, head, data)
             self.sent.append((request, code, bytes(head), bytes(data)))
 
     def close(self) -> None:
@@ -345,15 +346,21 @@ queues = st.dictionaries(
 runs = st.lists(st.binary(max_size=40), max_size=4).map(Run.of)
 batches = st.lists(st.tuples(names, properties, numbers, runs, st.integers(0, 5)), max_size=3)
 small = st.sampled_from([0, 1, 2, 3, -1, 1 << 40])
+identifiers = st.tuples(octets, numbers)
+xids = st.tuples(numbers, octets, octets)
 
 
 def single(code: int, *fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.tuples(*fields).map(lambda values: (code, values, ()))
 
 
-def sending(code: int, *fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def sending(
+    code: int, first: st.SearchStrategy[Any], *behind: st.SearchStrategy[Any]
+) -> st.SearchStrategy[Any]:
+    """A request whose second field is batches."""
+
     def made(drawn: tuple[Any, ...]) -> Any:
-        *values, batch = drawn
+        value, batch, *values = drawn
         items, parts = [], []
         for name, props, age, run, own in batch:
             items.append((name, props, age, len(run), own > 3))
@@ -365,32 +372,37 @@ def sending(code: int, *fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any
                     data[3] = 0x80
                 parts.append(Run(data, heads.lengths))
             parts.append(run)
-        return code, (*values, items), tuple(parts)
+        return code, (value, items, *values), tuple(parts)
 
-    return st.tuples(*fields, batches).map(made)
+    return st.tuples(first, batches, *behind).map(made)
 
 
 asking = st.one_of(
-    single(Code.OPEN, names, st.sampled_from([1, 2, 0x20, 3, -1]), st.sampled_from([0, 1, 2])),
-    single(Code.CLOSE, numbers),
-    single(Code.BEGIN, st.one_of(small, numbers)),
-    sending(Code.SEND, st.one_of(small, numbers)),
-    sending(Code.COMMIT, st.one_of(small, numbers), octets, numbers),
-    single(Code.ABORT, st.one_of(small, numbers)),
-    single(Code.RECEIVE, names, st.one_of(small, numbers), numbers, numbers,
+    single(requests.OpenQueue.code, names, st.sampled_from([1, 2, 0x20, 3, -1]),
+           st.sampled_from([0, 1, 2])),
+    single(requests.CloseQueue.code, numbers),
+    single(requests.Begin.code, st.one_of(small, numbers)),
+    sending(requests.Send.code, st.one_of(small, numbers)),
+    sending(requests.Commit.code, st.one_of(small, numbers), st.one_of(st.none(), identifiers)),
+    single(requests.Abort.code, st.one_of(small, numbers)),
+    single(requests.Receive.code, names, st.one_of(small, numbers), numbers, numbers,
            st.one_of(st.sampled_from([0, -1, 5]), numbers), st.booleans(), numbers, numbers,
            st.one_of(small, numbers)),
-    single(Code.REMOVE, names, small, numbers, numbers),
-    single(Code.CANCEL, numbers),
-    single(Code.OUTCOME, octets, numbers),
-    single(Code.CREATE, queues),
-    single(Code.DELETE, names),
-    single(Code.PURGE, names),
-    single(Code.STEER, names, st.sampled_from(["pause", "resume", "resend", "x"])),
-    single(Code.LOOK, names, names),
-    single(Code.TOKEN, st.one_of(st.sampled_from(["a", "b"]), words), numbers,
+    single(requests.Remove.code, names, small, numbers, numbers),
+    single(requests.CancelReceive.code, numbers),
+    single(requests.AskOutcome.code, identifiers),
+    single(requests.StartBranch.code, small, xids, numbers),
+    single(requests.EndBranch.code, small, xids, numbers),
+    single(requests.CommitBranch.code, xids, st.booleans(), st.booleans()),
+    single(requests.CommitGroup.code, words, words, numbers, octets, st.lists(xids, max_size=3)),
+    single(requests.CreateQueue.code, queues),
+    single(requests.DeleteQueue.code, names),
+    single(requests.PurgeQueue.code, names),
+    single(requests.SteerOutgoing.code, names, st.sampled_from(["pause", "resume", "resend", "x"])),
+    single(requests.Look.code, names, names),
+    single(requests.CreateToken.code, st.one_of(st.sampled_from(["a", "b"]), words), numbers,
            st.lists(st.tuples(words, names), max_size=3)),
-    single(Code.UNTOKEN, st.one_of(st.sampled_from(["a", "b"]), words)),
+    single(requests.RevokeToken.code, st.one_of(st.sampled_from(["a", "b"]), words)),
 )  # fmt: skip
 
 
@@ -412,7 +424,9 @@ def test_any_values_are_answered_once_and_leave_the_manager_whole(asked: list[An
 
 
 @FUZZ
-@given(st.lists(st.tuples(st.sampled_from(sorted({Code.HELLO, *ROWS})), anything), max_size=8))
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted({int(Code.HELLO), *KINDS})), anything), max_size=8)
+)
 def test_heads_of_any_shape(asked: list[tuple[int, Any]]) -> None:
     world = World()
     for code, value in asked:
@@ -495,7 +509,10 @@ def test_no_token_but_the_right_one_lets_anybody_in(
 
 @FUZZ
 @given(
-    st.sampled_from(KINDS), st.integers(0, 0x300), st.binary(max_size=100), st.binary(max_size=100)
+    st.sampled_from(EVERY_ANSWER),
+    st.integers(0, 0x300),
+    st.binary(max_size=100),
+    st.binary(max_size=100),
 )
 def test_a_client_survives_any_answer(kind: object, code: int, head: bytes, data: bytes) -> None:
     with contextlib.suppress(MalformedPacket):
@@ -506,8 +523,8 @@ def test_the_world_of_these_tests_is_a_working_one() -> None:
     world = World()
     world.ask(requests.Receive(T, 1, 5, 1 << 20))
     request, code, head, data = world.transport.sent[-1]
-    assert (request, code) == (world.number, Code.RECEIVE | ANSWER)
-    batch: Any = decode(Batch, code, memoryview(head), memoryview(data))
+    assert (request, code) == (world.number, requests.Receive.code | ANSWER)
+    batch: Any = decode(Messages, code, memoryview(head), memoryview(data))
     assert batch.bodies() == [b"1", b"22", b"333"]
     world.leave()
     with pytest.raises(MalformedPacket):

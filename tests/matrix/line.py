@@ -13,9 +13,9 @@ from onceq.errors import LinkLost, OnceqError
 from onceq.model.requests import Request
 from onceq.sockets.binding import bound_to
 from onceq.wire.app import frames
-from onceq.wire.app.answers import decode, kind_of
+from onceq.wire.app.answers import decode
+from onceq.wire.app.codec import written
 from onceq.wire.app.frames import ANSWER, FAILED, Code, failure
-from onceq.wire.app.requests import written
 from tests.proofs import asks, hello
 
 WAIT_S = 60.0
@@ -57,7 +57,7 @@ class Line:
         if not number:
             return failure(head)
         assert code & (ANSWER | FAILED)
-        return decode(kind_of(request), code, head, data)
+        return decode(request.answer_type(), code, head, data)
 
     def _frame(self) -> tuple[int, int, memoryview, memoryview]:
         while True:

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from onceq.errors import AccessDenied, OnceqError
-from onceq.model.requests import Steer, SteerOutgoing
+from onceq.model.requests import KINDS, Steer, SteerOutgoing
 from onceq.model.views.looks import LOOKS
-from onceq.wire.app.requests import CODES
 from tests.matrix.applications import NAMES, ROWS, Row
 from tests.matrix.roles import NOBODY, OVER_TCP, ROLES, SINGLE, UNNAMED, expected, may
 from tests.matrix.scene import (
@@ -47,7 +46,7 @@ def verdict(row: Row, answer: object) -> str:
 
 
 def test_every_request_look_and_order_has_a_row() -> None:
-    assert {row.kind for row in ROWS} == set(CODES)
+    assert {row.kind for row in ROWS} == set(KINDS.values())
     looks = {row.what.partition(",")[0] for row in ROWS if row.kind.__name__ == "Look"}
     assert looks == set(LOOKS)
     orders = {row.what for row in ROWS if row.kind is SteerOutgoing}

@@ -32,8 +32,8 @@ from onceq.model.run import Buffer
 from onceq.sockets import silence
 from onceq.wire.app import frames
 from onceq.wire.app.answers import decode
+from onceq.wire.app.codec import written
 from onceq.wire.app.frames import Code, failure
-from onceq.wire.app.requests import written
 
 CANCEL_S_MAX = 1.0
 """How long a cancelled receive waits for the manager to hear of it."""

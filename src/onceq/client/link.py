@@ -24,7 +24,6 @@ from onceq.model.requests import (
 )
 from onceq.model.requests.types import check_types
 from onceq.sockets import silence
-from onceq.wire.app.answers import kind_of
 
 if TYPE_CHECKING:
     from onceq.packet.batch import Batch
@@ -93,8 +92,8 @@ class Request(MutableRecord):
 
     @property
     def kind(self) -> object:
-        """Of which type its answer is (``wire/app/answers.py``)."""
-        return kind_of(self.asked)
+        """Of which type its answer is."""
+        return self.asked.answer_type()
 
     def missed(self, result: object) -> None:
         """The answer came too late for the one who asked."""

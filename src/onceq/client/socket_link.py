@@ -36,8 +36,8 @@ from onceq.model.run import Buffer
 from onceq.sockets import silence
 from onceq.wire.app import frames
 from onceq.wire.app.answers import decode
+from onceq.wire.app.codec import written
 from onceq.wire.app.frames import Code, failure
-from onceq.wire.app.requests import written
 
 READ_BYTES_MAX = 1 << 20
 PIECES_MAX = 64

@@ -72,7 +72,7 @@ class MessageId(Record, frozen=True, order=True):
         return cls(bytes(raw[:GUID_BYTES]), int.from_bytes(raw[GUID_BYTES:], "little"))
 
 
-class TransactionId(Record, frozen=True, order=True):
+class TransactionId(Record, frozen=True, order=True, array_like=True, forbid_unknown_fields=True):
     """One commit of one client session: the key for asking what became of it (I3a).
 
     Numbers rise by one with every commit that a session asks for, starting at 1.

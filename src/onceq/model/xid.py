@@ -65,7 +65,7 @@ _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 _ESCAPE = re.compile(r"%([0-9a-fA-F]{2})|([^%:])")
 
 
-class Xid(Record, frozen=True, order=True):
+class Xid(Record, frozen=True, order=True, array_like=True, forbid_unknown_fields=True):
     """One branch of one global transaction; raises InvalidParameter if it cannot be.
 
     Attributes:

@@ -38,7 +38,8 @@ from onceq.model.limits import (
 )
 from onceq.model.persons import place_for
 from onceq.model.policy import Door
-from onceq.model.requests import CancelReceive, Fetch, HoldLog, Receive, Request
+from onceq.model.requests import KINDS, CancelReceive, Fetch, HoldLog, Look, Receive, Request
+from onceq.model.requests.request import said
 from onceq.model.rights import NOBODY, Actor
 from onceq.model.run import Buffer
 from onceq.packet.batch import Batch
@@ -46,23 +47,13 @@ from onceq.service.engine import Engine
 from onceq.service.requests import admit
 from onceq.service.tokens import Challenge, actor_of, unproven
 from onceq.wire.app import answers, frames
+from onceq.wire.app.codec import read
 from onceq.wire.app.frames import ANSWER, FAILED, Code
-from onceq.wire.app.reading import read
 
-_HELLO, _LOOK, _PROVE = int(Code.HELLO), int(Code.LOOK), int(Code.PROVE)
-_RECEIVES: Final = frozenset((int(Code.RECEIVE), int(Code.FETCH)))
-_SENDS: Final = frozenset(map(int, (Code.SEND, Code.COMMIT, Code.PREPARE, Code.PROMISE)))
-_QUIET: Final = frozenset(
-    (
-        Code.BEGIN,
-        Code.ABORT,
-        Code.CLOSE,
-        Code.CANCEL,
-        Code.UNCURSOR,
-        Code.DECIDE,
-        Code.BRANCH,
-    )
-)
+_HELLO, _LOOK, _PROVE = int(Code.HELLO), Look.code, int(Code.PROVE)
+_RECEIVES: Final = frozenset((Receive.code, Fetch.code))
+_SENDS: Final = frozenset(code for code, kind in KINDS.items() if "items" in said(kind))
+_QUIET: Final = frozenset(code for code, kind in KINDS.items() if kind.quiet)
 """What may be asked with request number 0, which asks for no answer."""
 
 
@@ -425,7 +416,7 @@ class ApiConnection:
         for request in parked:
             self._answer(request, _stops())
         for request, (code, _) in list(self._asked.items()):
-            if code == Code.RECEIVE:
+            if code == Receive.code:
                 self._engine.submit(CancelReceive(request, owner=self._owner, request=0))
 
     def farewell(self) -> None:

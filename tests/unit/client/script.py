@@ -11,7 +11,6 @@ from onceq.client.link import Request
 from onceq.client.plans.plan import Plan
 from onceq.model import requests
 from onceq.model.results import Opened, Sent
-from onceq.wire.app.requests import CODES
 
 Q = r"private$\q"
 R = TypeVar("R", bound=requests.Request)
@@ -36,12 +35,12 @@ class Script:
         assert isinstance(asked, kind)
         return asked
 
-    def codes(self) -> list[str]:
-        return [CODES[type(request.asked)].name for request in self.asked]
+    def kinds(self) -> list[str]:
+        return [type(request.asked).__name__ for request in self.asked]
 
     def answer(self, request: Request) -> object:
         self.asked.append(request)
-        waiting = self.answers.get(CODES[type(request.asked)])
+        waiting = self.answers.get(request.asked.code)
         result = waiting.pop(0) if waiting else None
         if isinstance(result, BaseException):
             raise result

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from onceq.client.address import Address
+from onceq.model import requests
 from onceq.model.run import Run
 from onceq.wire.app import frames
+from onceq.wire.app.codec import read
 from onceq.wire.app.frames import ANSWER, FAILED, Code
-from onceq.wire.app.reading import read
 
 T = TypeVar("T")
 WAIT_S = 20.0
@@ -33,6 +34,10 @@ def begun(work: Callable[[], T]) -> Future[T]:
 
     threading.Thread(target=run, daemon=True).start()
     return future
+
+
+GREETING: dict[int, type] = {Code.HELLO: frames.Hello, Code.PROVE: frames.Prove}
+"""What comes before requests."""
 
 
 class Scripted:
@@ -70,7 +75,8 @@ class Scripted:
         self.accept()
         request, code, _, _ = self.read()
         assert code == Code.HELLO
-        self.write(request, code | ANSWER, frames.Welcome(1, name, id, now_s, revision=revision))
+        welcome = frames.Welcome(frames.VERSION, name, id, now_s, revision=revision)
+        self.write(request, code | ANSWER, welcome)
 
     def read(self) -> tuple[int, int, Any, bytes]:
         """The next request."""
@@ -79,7 +85,7 @@ class Scripted:
             raw = self.peer.recv(1 << 16)
             assert raw, "the client closed the connection"
             for request, code, head, data in self._parser.feed(raw):
-                kind = {Code.HELLO: frames.Hello, Code.PROVE: frames.Prove}.get(Code(code))
+                kind = GREETING.get(code)
                 decoded = frames.decode_head(head, kind) if kind else read(code, head, data)
                 self._ready.append((request, code, decoded, bytes(data)))
         return self._ready.pop(0)
@@ -89,11 +95,13 @@ class Scripted:
         assert self.peer is not None
         self.peer.sendall(b"".join(frames.frame(request, code, head, *data)))
 
-    def say(self, request: int, value: object, code: int = Code.SET) -> None:
+    def say(self, request: int, value: object, code: int = requests.SetQueue.code) -> None:
         """A plain value as the answer of a request."""
         self.write(request, code | ANSWER, value)
 
-    def fail(self, request: int, error: str, text: str = "", code: int = Code.SET) -> None:
+    def fail(
+        self, request: int, error: str, text: str = "", code: int = requests.SetQueue.code
+    ) -> None:
         """An error as the answer; request 0 ends the connection."""
         self.write(request, code | FAILED, frames.Failure(error, text))
 
@@ -103,7 +111,7 @@ class Scripted:
         numbers = array("I", [0] * count).tobytes()
         head = frames.HandedHead(count, array("Q", range(count)).tobytes(), numbers, numbers)
         pieces = frames.pack_runs([Run.of(list(bodies))])
-        self.write(request, Code.RECEIVE | ANSWER, head, *(bytes(p) for p in pieces))
+        self.write(request, requests.Receive.code | ANSWER, head, *(bytes(p) for p in pieces))
 
     def hang_up(self) -> None:
         """End the connection."""

@@ -30,8 +30,8 @@ from onceq.errors import (
     TransactionLost,
     every,
 )
+from onceq.model import requests
 from onceq.model.results import Opened, Outcome
-from onceq.wire.app.frames import Code
 from tests.unit.client.script import Q, Script
 
 T = TypeVar("T")
@@ -178,8 +178,8 @@ def test_a_number_of_tries_that_makes_no_sense(run: Run, tries: Any) -> None:
 
 def test_a_refused_send_dooms_one_try(run: Run, script: Script) -> None:
     """Whether the error of the send leaves as it is, or the commit says it."""
-    script.will(Code.OPEN, *[Opened(1, True, True)] * 9)
-    script.will(Code.COMMIT, InsufficientResources("the quota is full"), None)
+    script.will(requests.OpenQueue.code, *[Opened(1, True, True)] * 9)
+    script.will(requests.Commit.code, InsufficientResources("the quota is full"), None)
     work = Work()
     run(work)
     assert (work.calls, bodies(script)[-1]) == (2, b"2")
@@ -190,7 +190,7 @@ def test_work_may_end_its_transaction_by_itself(run: Run, script: Script) -> Non
         return tx.commit()
 
     run(commits)
-    assert script.codes().count("COMMIT") == 1
+    assert script.kinds().count("Commit") == 1
 
     def fails_later(tx: Any) -> object:
         ended = tx.commit()
@@ -205,13 +205,13 @@ def test_work_may_end_its_transaction_by_itself(run: Run, script: Script) -> Non
 
     with pytest.raises(TransactionLost):
         run(fails_later)
-    assert script.codes().count("COMMIT") == 2, "it had happened"
+    assert script.kinds().count("Commit") == 2, "it had happened"
 
 
 @pytest.mark.parametrize("became", [Outcome("committed"), Outcome("aborted"), Outcome("unknown")])
 def test_a_commit_in_doubt_is_asked_for(run: Run, script: Script, became: Outcome) -> None:
-    script.will(Code.COMMIT, LinkLost("cut"))
-    script.will(Code.OUTCOME, LinkLost("cut"), became)
+    script.will(requests.Commit.code, LinkLost("cut"))
+    script.will(requests.AskOutcome.code, LinkLost("cut"), became)
     work = Work()
     if became == "unknown":
         with pytest.raises(InDoubt) as caught:
@@ -220,12 +220,12 @@ def test_a_commit_in_doubt_is_asked_for(run: Run, script: Script, became: Outcom
     else:
         run(work)
     assert work.calls == (2 if became == "aborted" else 1)
-    assert script.codes().count("COMMIT") == work.calls
+    assert script.kinds().count("Commit") == work.calls
 
 
 def test_where_nobody_answers_the_doubt_is_told(run: Run, script: Script) -> None:
-    script.will(Code.COMMIT, LinkLost("cut"))
-    script.will(Code.OUTCOME, *[ManagerAway("away")] * 99)
+    script.will(requests.Commit.code, LinkLost("cut"))
+    script.will(requests.AskOutcome.code, *[ManagerAway("away")] * 99)
     work = Work()
     with pytest.raises(InDoubt, match="answer to the commit was lost"):
         run(work)

@@ -21,7 +21,7 @@ from onceq.errors import LinkLost, QueueNotFound, ServiceNotAvailable, UnknownVe
 from onceq.model import requests
 from onceq.model.results import Sent
 from onceq.packet.batch import Batch
-from onceq.wire.app.frames import ANSWER, Code
+from onceq.wire.app.frames import ANSWER
 from tests.unit.client.scripted import WAIT_S, Scripted
 from tests.unit.client.tls_door import Authority, Door
 
@@ -159,7 +159,7 @@ def test_lazy_requests_go_out_with_the_next(tmp_path: Path) -> None:
     async def body(link: AsyncLink, server: Scripted) -> None:
         await link.call(Request(requests.Begin(1), waits=False, lazy=True))
         task = asyncio.create_task(link.call(look()))
-        assert (await soon(server.read))[:2] == (0, Code.BEGIN)
+        assert (await soon(server.read))[:2] == (0, requests.Begin.code)
         server.say((await soon(server.read))[0], 3)
         assert await task == 3
 
@@ -174,7 +174,7 @@ def test_a_cancelled_receive_is_cancelled_there_and_its_messages_are_kept(tmp_pa
         request, _, _, _ = await soon(server.read)
         task.cancel()
         zero, code, head, _ = await soon(server.read)
-        assert (zero, code, head.waiting) == (0, Code.CANCEL, request)
+        assert (zero, code, head.waiting) == (0, requests.CancelReceive.code, request)
         assert not task.done(), "it waits until the manager has heard of it"
         server.hand(request, b"crossed")
         with pytest.raises(asyncio.CancelledError):
@@ -189,8 +189,8 @@ def test_what_goes_out_behind_a_request_is_waited_for_apart(tmp_path: Path) -> N
         second = receive()
         task = asyncio.create_task(link.call(Request(requests.Commit(1, then=2), behind=second)))
         asked, taken = await soon(server.read), await soon(server.read)
-        assert (asked[1], taken[1]) == (Code.COMMIT, Code.RECEIVE)
-        server.write(asked[0], Code.COMMIT | ANSWER, Sent(1, 0, 1))
+        assert (asked[1], taken[1]) == (requests.Commit.code, requests.Receive.code)
+        server.write(asked[0], requests.Commit.code | ANSWER, Sent(1, 0, 1))
         assert await task == Sent(1, 0, 1)
         later = asyncio.create_task(link.call(second))
         server.hand(taken[0], b"x")
@@ -222,7 +222,7 @@ def test_a_cancelled_request_cancels_the_receive_behind_it(tmp_path: Path) -> No
         taken, _, _, _ = await soon(server.read)
         task.cancel()
         zero, code, head, _ = await soon(server.read)
-        assert (zero, code, head.waiting) == (0, Code.CANCEL, taken)
+        assert (zero, code, head.waiting) == (0, requests.CancelReceive.code, taken)
         server.fail(taken, "operation-cancelled")
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -284,7 +284,7 @@ def test_a_cancelled_request_of_another_kind_is_just_forgotten(tmp_path: Path) -
         server.say(request, 1)
         other = asyncio.create_task(link.call(look("second")))
         asked = await soon(server.read)
-        assert asked[1] == Code.SET
+        assert asked[1] == requests.SetQueue.code
         server.say(asked[0], 2)
         assert await other == 2
 

@@ -17,7 +17,6 @@ from onceq.client.binding import tasks, threads
 from onceq.client.plans.plan import Plan, ask
 from onceq.client.session import Session
 from onceq.model import requests
-from onceq.wire.app.frames import Code
 from tests.unit.client.script import Script
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -55,7 +54,7 @@ class AsyncFace:
 
 
 def test_both_carry_the_operation_out(script: Script, session: Session) -> None:
-    script.will(Code.PURGE, 1, 10)
+    script.will(requests.PurgeQueue.code, 1, 10)
     assert Face(session, script).lengthen("q", by=2) == [3]
     assert asyncio.run(AsyncFace(session, script).lengthen("q")) == [11]
     assert [script.request(at, requests.PurgeQueue).name for at in (0, 1)] == ["qA", "qA"]

@@ -25,7 +25,6 @@ from onceq.model.requests import PickBy
 from onceq.model.results import Sent
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.packet.batch import Batch
-from onceq.wire.app.frames import Code
 from tests.unit.client.script import Q, Script
 from tests.unit.packet.samples import packet
 
@@ -46,10 +45,10 @@ def known(session: Session) -> Session:
 def test_it_is_sent_looked_for_behind_what_others_wait_for_and_removed(
     script: Script, known: Session
 ) -> None:
-    script.will(Code.RECEIVE, BEHIND, REPLY)
-    script.will(Code.REMOVE, 1)
+    script.will(requests.Receive.code, BEHIND, REPLY)
+    script.will(requests.Remove.code, 1)
     assert script.run(request(known, Q, b"?", transactional=False, timeout=9.5)).body == b"reply"
-    assert script.codes() == ["SEND", "RECEIVE", "RECEIVE", "REMOVE"]
+    assert script.kinds() == ["Send", "Receive", "Receive", "Remove"]
     (sent,) = script.request(0, requests.Send).items
     assert sent.values["response_queue"] == REPLIES
     assert sent.values["time_to_be_received"] == 10 + REQUEST_GRACE_S
@@ -63,7 +62,7 @@ def test_it_is_sent_looked_for_behind_what_others_wait_for_and_removed(
 
 
 def test_a_request_that_waits_for_ever_never_expires(script: Script, known: Session) -> None:
-    script.will(Code.RECEIVE, REPLY)
+    script.will(requests.Receive.code, REPLY)
     script.run(request(known, Q, b"?", transactional=False, timeout=None))
     (sent,) = script.request(0, requests.Send).items
     assert "time_to_be_received" not in sent.values
@@ -72,28 +71,28 @@ def test_a_request_that_waits_for_ever_never_expires(script: Script, known: Sess
 def test_a_reply_that_is_here_is_not_lost_with_the_connection(
     script: Script, known: Session
 ) -> None:
-    script.will(Code.RECEIVE, REPLY)
-    script.will(Code.REMOVE, LinkLost("cut"))
+    script.will(requests.Receive.code, REPLY)
+    script.will(requests.Remove.code, LinkLost("cut"))
     assert script.run(request(known, Q, b"?", transactional=False)).body == b"reply"
 
 
 def test_a_lost_connection_says_what_was_sent(script: Script, known: Session) -> None:
-    script.will(Code.RECEIVE, LinkLost("cut"))
+    script.will(requests.Receive.code, LinkLost("cut"))
     with pytest.raises(LinkLost, match=r"request .*\\1 to .* was sent"):
         script.run(request(known, Q, b"?", transactional=False))
-    script.will(Code.RECEIVE, ManagerAway("it is not back"))
+    script.will(requests.Receive.code, ManagerAway("it is not back"))
     with pytest.raises(ServiceNotAvailable, match="was sent") as raised:
         script.run(request(known, Q, b"?", transactional=False))
     assert not isinstance(raised.value, Retryable), "the request has happened"
-    script.will(Code.SEND, ServiceNotAvailable("away"))
+    script.will(requests.Send.code, ServiceNotAvailable("away"))
     with pytest.raises(ServiceNotAvailable, match=r"^away$"):
         script.run(request(known, Q, b"?", transactional=False))
 
 
 def test_what_cannot_be_seen_is_not_claimed(script: Script, known: Session) -> None:
-    script.will(Code.SEND, Sent(1, 1, 1))
-    script.will(Code.RECEIVE, *[ReceiveTimeout()] * 5)
-    script.will(Code.LOOK, *[AccessDenied("nobody has granted monitor")] * 2)
+    script.will(requests.Send.code, Sent(1, 1, 1))
+    script.will(requests.Receive.code, *[ReceiveTimeout()] * 5)
+    script.will(requests.Look.code, *[AccessDenied("nobody has granted monitor")] * 2)
     with pytest.raises(ReplyTimeout, match=r"cannot see \(nobody has granted") as caught:
         script.run(request(known, Q, b"?", transactional=False, timeout=0.0))
     assert caught.value.request == str(MessageId(known.source, 1))
@@ -104,16 +103,16 @@ def test_only_what_is_old_is_removed(script: Script) -> None:
     three = Batch(
         Run.of([packet()] * 3), array("Q", [4, 5, 6]), array("I", [1, 9, 2]), array("I", [0] * 3)
     )
-    script.will(Code.RECEIVE, three, ReceiveTimeout())
-    script.will(Code.REMOVE, 1)
+    script.will(requests.Receive.code, three, ReceiveTimeout())
+    script.will(requests.Remove.code, 1)
     script.run(remove_older(REPLIES, 3))
     taken = script.request(1, requests.Remove)
     assert (taken.first, taken.last) == (4, 4)
 
 
 def test_a_connection_that_is_lost_at_the_end_is_said(script: Script, known: Session) -> None:
-    script.will(Code.RECEIVE, *[ReceiveTimeout()] * 2)
-    script.will(Code.LOOK, LinkLost("cut"))
-    script.will(Code.RECEIVE, *[ReceiveTimeout()] * 3)
+    script.will(requests.Receive.code, *[ReceiveTimeout()] * 2)
+    script.will(requests.Look.code, LinkLost("cut"))
+    script.will(requests.Receive.code, *[ReceiveTimeout()] * 3)
     with pytest.raises(LinkLost, match=r"was sent, and then: cut"):
         script.run(request(known, Q, b"?", transactional=False, timeout=0.0))

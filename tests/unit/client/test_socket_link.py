@@ -36,7 +36,7 @@ from onceq.model.requests import SendItem
 from onceq.model.results import Sent
 from onceq.model.run import Run
 from onceq.packet.batch import Batch
-from onceq.wire.app.frames import ANSWER, Code
+from onceq.wire.app.frames import ANSWER
 from tests.unit.client.scripted import WAIT_S, Scripted, begun
 from tests.unit.client.tls_door import Authority, Door
 
@@ -225,7 +225,7 @@ def test_answers_are_read_while_another_thread_is_stuck_in_writing(
     assert second.result(WAIT_S) == 2
     request, _, _, data = server.read()
     assert len(data) == 4 + (4 << 20)
-    server.write(request, Code.SEND | ANSWER, Sent(1, 1, 0))
+    server.write(request, requests.Send.code | ANSWER, Sent(1, 1, 0))
     assert writing.result(WAIT_S) == Sent(1, 1, 0)
 
 
@@ -243,13 +243,13 @@ def test_a_request_that_waits_for_nothing_carries_number_zero(
 ) -> None:
     assert link.call(Request(requests.Abort(1), waits=False)) is None
     request, code, head, _ = server.read()
-    assert (request, code, head.transaction) == (0, Code.ABORT, 1)
+    assert (request, code, head.transaction) == (0, requests.Abort.code, 1)
 
 
 def test_a_lazy_request_goes_out_with_the_next(server: Scripted, link: SocketLink) -> None:
     link.call(Request(requests.Begin(1), waits=False, lazy=True))
     future = begun(lambda: link.call(look()))
-    assert server.read()[1] == Code.BEGIN
+    assert server.read()[1] == requests.Begin.code
     server.say(server.read()[0], None)
     assert future.result(WAIT_S) is None
 
@@ -266,8 +266,8 @@ def test_what_goes_out_behind_a_request_is_waited_for_apart(
     first, second = behind()
     future = begun(lambda: link.call(first))
     asked, taken = server.read(), server.read()
-    assert (asked[1], taken[1]) == (Code.COMMIT, Code.RECEIVE)
-    server.write(asked[0], Code.COMMIT | ANSWER, Sent(1, 0, 1))
+    assert (asked[1], taken[1]) == (requests.Commit.code, requests.Receive.code)
+    server.write(asked[0], requests.Commit.code | ANSWER, Sent(1, 0, 1))
     assert future.result(WAIT_S) == Sent(1, 0, 1)
     later = begun(lambda: link.call(second))
     server.hand(taken[0], b"x")
@@ -386,7 +386,7 @@ def test_nonsense_from_the_manager_ends_it(server: Scripted, link: SocketLink, r
 
 def test_an_answer_that_makes_no_sense_is_its_own_fault(server: Scripted, link: SocketLink) -> None:
     future = begun(lambda: link.call(receive()))
-    server.write(server.read()[0], Code.RECEIVE | ANSWER, [1, 2])
+    server.write(server.read()[0], requests.Receive.code | ANSWER, [1, 2])
     with pytest.raises(MalformedPacket):
         future.result(WAIT_S)
     assert link.alive

@@ -25,8 +25,8 @@ from onceq.service import api
 from onceq.service.api import ApiConnection
 from onceq.service.engine import Engine
 from onceq.wire.app import answers, frames
+from onceq.wire.app.codec import written
 from onceq.wire.app.frames import ANSWER, FAILED, Code
-from onceq.wire.app.requests import written
 from tests.proofs import asks, hello
 from tests.unit.service.talk import FakeEngine, FakeTransport, Talk
 
@@ -41,11 +41,11 @@ def test_a_hello_is_answered_with_who_is_there() -> None:
     ((request, code, head),) = talk.transport.sent
     assert (request, code) == (1, Code.HELLO | ANSWER)
     known = [limits.CLIENT_FRAME_BYTES_MAX, 77, frames.REVISION]
-    assert head == [1, "ALPHA", bytes(range(16)), 50, *known]
+    assert head == [frames.VERSION, "ALPHA", bytes(range(16)), 50, *known]
     assert talk.api.greeted
 
 
-@pytest.mark.parametrize("version", [0, 2, 1 << 40])
+@pytest.mark.parametrize("version", [0, 1, 1 << 40])
 def test_another_version_is_named(version: int) -> None:
     talk = Talk(greet=False)
     talk.frame(1, Code.HELLO, frames.Hello(version))
@@ -202,10 +202,10 @@ def test_answers_find_their_requests_in_any_order() -> None:
     talk.engine.answer(5, Opened(4, True, None, places=(7, 9)))
     talk.engine.answer(4, Sent(8, 2, 0))
     assert talk.transport.sent == [
-        (3, Code.PURGE | ANSWER, 17),
-        (2, Code.LOOK | FAILED, ["queue-not-found", "none"]),
-        (5, Code.OPEN | ANSWER, [4, True, None, 0, [7, 9]]),
-        (4, Code.SEND | ANSWER, [8, 2, 0]),
+        (3, requests.PurgeQueue.code | ANSWER, 17),
+        (2, requests.Look.code | FAILED, ["queue-not-found", "none"]),
+        (5, requests.OpenQueue.code | ANSWER, [4, True, None, 0, [7, 9]]),
+        (4, requests.Send.code | ANSWER, [8, 2, 0]),
     ]
 
 
@@ -216,7 +216,7 @@ def test_messages_are_handed_out_with_their_tables() -> None:
     numbers = array("I", [7, 8])
     talk.engine.answer(2, Batch(run, array("Q", [1, 2]), numbers, array("I", [0, 3])))
     ((_, code, head),) = talk.transport.sent
-    assert code == Code.RECEIVE | ANSWER
+    assert code == requests.Receive.code | ANSWER
     assert head == [2, array("Q", [1, 2]).tobytes(), numbers.tobytes(),
                     array("I", [0, 3]).tobytes(), [], 0, [], []]  # fmt: skip
 
@@ -225,7 +225,7 @@ def test_a_wrong_request_is_answered_and_the_connection_goes_on() -> None:
     talk = Talk()
     talk.ask(2, requests.OpenQueue("q", 99))  # type: ignore[arg-type]
     ((request, code, (error, _)),) = talk.transport.sent
-    assert (request, code, error) == (2, Code.OPEN | FAILED, "invalid-parameter")
+    assert (request, code, error) == (2, requests.OpenQueue.code | FAILED, "invalid-parameter")
     talk.ask(2, requests.Look("status"))
     assert len(talk.engine.items) == 1
     assert not talk.transport.closed
@@ -245,7 +245,12 @@ def test_a_number_in_use_or_zero_ends_the_connection() -> None:
 
 def test_number_zero_asks_for_no_answer() -> None:
     talk = Talk()
-    for code in (Code.BEGIN, Code.ABORT, Code.CLOSE, Code.CANCEL):
+    for code in (
+        requests.Begin.code,
+        requests.Abort.code,
+        requests.CloseQueue.code,
+        requests.CancelReceive.code,
+    ):
         talk.frame(0, code, [1])
     talk.ask(0, requests.DecisionDone(b"g"))
     assert [item.request for item in talk.engine.items] == [0, 0, 0, 0, 0]
@@ -254,14 +259,14 @@ def test_number_zero_asks_for_no_answer() -> None:
 
 def test_data_where_none_belongs_ends_the_connection() -> None:
     talk = Talk()
-    talk.frame(2, Code.ABORT, [1], b"data")
+    talk.frame(2, requests.Abort.code, [1], b"data")
     assert talk.refused() == "malformed-packet"
     assert not talk.engine.items
 
 
 def test_nothing_of_a_malformed_frame_happens_and_nothing_after_it() -> None:
     talk = Talk()
-    talk.frame(2, Code.SEND, [0, [["q", {}, 0, 2]]], b"\x01\0\0\0\x09\0\0\0a")
+    talk.frame(2, requests.Send.code, [0, [["q", {}, 0, 2]]], b"\x01\0\0\0\x09\0\0\0a")
     assert talk.refused() == "malformed-packet"
     talk.ask(3, requests.Look("status"))
     assert not talk.engine.items
@@ -334,7 +339,7 @@ def test_too_many_receives_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) 
     for request in (2, 3, 4):
         talk.receive(request)
     ((request, code, (error, _)),) = talk.transport.sent
-    assert (request, code, error) == (4, Code.RECEIVE | FAILED, "quota-exceeded")
+    assert (request, code, error) == (4, requests.Receive.code | FAILED, "quota-exceeded")
     talk.engine.answer(2, ReceiveTimeout())
     talk.receive(5)
     assert len(talk.engine.items) == 3
@@ -387,7 +392,7 @@ def test_an_answer_larger_than_a_frame_becomes_an_error(monkeypatch: pytest.Monk
     talk.ask(2, requests.Look("queues"))
     talk.engine.answer(2, ["x" * 200])
     ((_, code, (error, text)),) = talk.transport.sent
-    assert (code, error) == (Code.LOOK | FAILED, "quota-exceeded")
+    assert (code, error) == (requests.Look.code | FAILED, "quota-exceeded")
     assert "bytes" in text
 
 
@@ -464,11 +469,11 @@ def test_what_waits_for_one_that_does_not_read_begins_anew_when_it_reads() -> No
     talk.engine.answer(3, Batch(Run.of([b"meanwhile"]), *tables))
     talk.engine.answer(4, ReceiveTimeout("none"))
     assert [(request, code) for request, code, _ in talk.transport.sent] == [
-        (3, Code.RECEIVE | ANSWER), (4, Code.RECEIVE | FAILED)]  # fmt: skip
+        (3, requests.Receive.code | ANSWER), (4, requests.Receive.code | FAILED)]  # fmt: skip
     talk.api.resume_writing()
     assert talk.engine.items == first[:1]
     talk.engine.answer(2, OperationCancelled("somebody meant it"))
-    assert talk.transport.sent[-1][:2] == (2, Code.RECEIVE | FAILED)
+    assert talk.transport.sent[-1][:2] == (2, requests.Receive.code | FAILED)
 
 
 def test_reading_again_before_the_wait_was_ended() -> None:
@@ -492,7 +497,7 @@ def test_an_orderly_stop_while_an_application_does_not_read() -> None:
     talk.api.stop()
     talk.engine.answer(3, OperationCancelled("the receive was cancelled"))
     assert sorted(sent[0] for sent in talk.transport.sent) == [2, 3]
-    assert {sent[1] for sent in talk.transport.sent} == {Code.RECEIVE | FAILED}
+    assert {sent[1] for sent in talk.transport.sent} == {requests.Receive.code | FAILED}
 
 
 def test_a_hold_for_a_backup_is_for_applications_on_this_computer() -> None:
@@ -506,7 +511,7 @@ def test_a_hold_for_a_backup_is_for_applications_on_this_computer() -> None:
     far.frame(1, Code.HELLO, frames.Hello(frames.VERSION))
     far.ask(2, requests.HoldLog(requests.Grip.BEGIN))
     request, code, failure = far.transport.sent[-1]
-    assert (request, code) == (2, Code.HOLD | FAILED)
+    assert (request, code) == (2, requests.HoldLog.code | FAILED)
     assert failure[0] == "unsupported-operation"
     assert far.engine.items == []
     assert not far.transport.closed

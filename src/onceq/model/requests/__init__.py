@@ -23,6 +23,7 @@ from onceq.model.requests.messages import (
     Claim,
     CloseCursor,
     Fetch,
+    Messages,
     MoveMessage,
     OpenCursor,
     Pick,
@@ -58,6 +59,8 @@ from onceq.model.requests.reading import (
     TakeRead,
 )
 from onceq.model.requests.request import (
+    COUNT,
+    KINDS,
     Request,
 )
 from onceq.model.requests.rights import (
@@ -95,6 +98,8 @@ from onceq.model.requests.xa import (
 )
 
 __all__ = [
+    "COUNT",
+    "KINDS",
     "Abort",
     "AcceptClock",
     "Access",
@@ -128,6 +133,7 @@ __all__ = [
     "HoldLog",
     "LeaveDecision",
     "Look",
+    "Messages",
     "MoveMessage",
     "OpenCursor",
     "OpenQueue",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceq.model.requests.request import Request
+from onceq.model.views.managers import ListView
 
 
 class _EditDirectory(Request, kw_only=True):
@@ -23,6 +24,8 @@ class EditDirectory(_EditDirectory):
         guid: Of a new list, which the service draws.
     """
 
+    code = 24
+    answer = ListView
     what: str
     name: str
     members: Sequence[str] = ()

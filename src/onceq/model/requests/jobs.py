@@ -11,6 +11,7 @@ from onceq.model.letters import filter_of
 from onceq.model.limits import FORMAT_NAME_CHARS_MAX, JOB_QUEUES_MAX, JOB_TEXT_CHARS_MAX
 from onceq.model.requests.request import Request, choice, quoted
 from onceq.model.sending import elements_of
+from onceq.model.views.jobs import JobView
 
 _ACTIONS: Final = tuple(one.value for one in JobAction)
 
@@ -35,6 +36,8 @@ class StartJob(_StartJob):
         number: Of the job that was made.
     """
 
+    code = 39
+    answer = JobView
     action: JobAction | str
     queues: Sequence[str]
     to: str = ""
@@ -82,4 +85,6 @@ class CancelJob(Request):
     was over before how it had ended.
     """
 
+    code = 40
+    answer = JobView
     number: int

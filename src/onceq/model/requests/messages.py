@@ -35,6 +35,10 @@ class PickBy(IntEnum):
     """1 was a shorter record, which told less."""
 
 
+class Messages:
+    """The type of an answer that is messages; what carries them is not of the model."""
+
+
 _TOP_BYTES: Final = 4
 """Width of the number of bytes that PickBy.TOPS asks for."""
 _VALUE_BYTES: Final = {
@@ -86,6 +90,8 @@ class Receive(_Receive):
         wait_until_us: Monotonic time that follows from ``wait_ms``; 0: not at all.
     """
 
+    code = 8
+    answer = Messages
     queue: str
     transaction: int = 0
     count_max: int = 1
@@ -124,6 +130,7 @@ class Remove(Request):
         transaction: 0 removes at once and for good.
     """
 
+    code = 9
     queue: str
     transaction: int
     first: int
@@ -137,6 +144,8 @@ class Remove(Request):
 class CancelReceive(Request):
     """Stop waiting: the receive of that request number is answered with OperationCancelled."""
 
+    code = 10
+    quiet = True
     waiting: int
 
 
@@ -147,12 +156,15 @@ class OpenCursor(Request):
         handle: The queue, opened for receive or peek; the cursor ends with it.
     """
 
+    code = 18
     handle: int
 
 
 class CloseCursor(Request):
     """Give a cursor back. Answer: None."""
 
+    code = 19
+    quiet = True
     cursor: int
 
 
@@ -167,6 +179,7 @@ class MoveMessage(Request):
         handle: The target, opened for move; 0: by its name.
     """
 
+    code = 20
     queue: str
     to: str
     lookup: int
@@ -186,6 +199,7 @@ class Reject(Request):
         why: What the receiver says of it; it is kept with them, as far as they are kept.
     """
 
+    code = 21
     queue: str
     transaction: int
     lookups: Sequence[int]
@@ -205,6 +219,7 @@ class Claim(Request):
         ranges: First and last lookup identifier of each range, rising.
     """
 
+    code = 22
     queue: str
     transaction: int
     ranges: Sequence[tuple[int, int]]
@@ -222,6 +237,8 @@ class Fetch(Request):
         first, last: Lookup identifiers, both included.
     """
 
+    code = 23
+    answer = Messages
     queue: str
     transaction: int
     first: int

@@ -5,7 +5,10 @@ from __future__ import annotations
 from enum import Enum
 
 from onceq.errors import InvalidParameter
-from onceq.model.requests.request import Request, check_lookups, choice, is_text, quoted
+from onceq.model.requests.request import COUNT, Request, check_lookups, choice, is_text, quoted
+from onceq.model.views.looks import LOOKS
+from onceq.model.views.managers import BackupHold, ClockAccepted, PeerView, Reloaded
+from onceq.model.views.queues import StreamReset
 
 
 class Look(Request):
@@ -22,6 +25,7 @@ class Look(Request):
         part: Of queues and outgoing queues, those with this in their names.
     """
 
+    code = 16
     what: str
     name: str = ""
     after: str = ""
@@ -34,6 +38,11 @@ class Look(Request):
         """See Request."""
         if not 0 <= self.limit < 1 << 31:
             raise InvalidParameter(f"a page of {self.limit} is none")
+
+    def answer_type(self) -> object:
+        """That of its view."""
+        look = LOOKS.get(self.what.lower())
+        return COUNT if look is None else look.kind
 
 
 class Steer(Enum):
@@ -68,6 +77,7 @@ class SteerOutgoing(Request):
         action: As text until it is checked: capitals do not matter, nor does MSMQ's "EOD_".
     """
 
+    code = 15
     destination: str
     action: Steer | str
 
@@ -75,6 +85,12 @@ class SteerOutgoing(Request):
         """See Request."""
         if isinstance(self.action, str):
             self.action = choice(Steer, self.action.lower().removeprefix("eod_"))
+
+    def answer_type(self) -> object:
+        """A RELOAD says what changed."""
+        action = self.action
+        text = action.lower() if isinstance(action, str) else action.value
+        return Reloaded if text == Steer.RELOAD.value else COUNT
 
 
 class ResetStream(Request):
@@ -88,6 +104,8 @@ class ResetStream(Request):
         dry_run: Only say what would happen.
     """
 
+    code = 30
+    answer = StreamReset
     queue: str
     source: str
     reason: str
@@ -108,6 +126,8 @@ class ForgetPeer(Request):
         to: GUID of the queue manager that it is from now on; "": whoever answers next.
     """
 
+    code = 54
+    answer = PeerView
     name: str
     dry_run: bool = False
     to: str = ""
@@ -122,6 +142,8 @@ class AcceptClock(Request):
         dry_run: Only say what would happen.
     """
 
+    code = 55
+    answer = ClockAccepted
     source: str
     reason: str
     dry_run: bool = False
@@ -150,6 +172,7 @@ class HoldLog(Request):
         number: Which hold, as BEGIN has answered; 0 for BEGIN.
     """
 
+    code = 29
     verb: Grip
     number: int = 0
 
@@ -157,6 +180,10 @@ class HoldLog(Request):
         """See Request."""
         self.verb = choice(Grip, self.verb)
         check_lookups(self.number)
+
+    def answer_type(self) -> object:
+        """A BEGIN says what it holds."""
+        return BackupHold if self.verb is Grip.BEGIN else COUNT
 
 
 def _check_reason(reason: str) -> None:

@@ -16,6 +16,7 @@ from onceq.model.identity import guid_bytes
 from onceq.model.queue import QueueProperties, changed
 from onceq.model.record import field
 from onceq.model.requests.request import WORDS_MAX, Request, choice, is_text, quoted
+from onceq.model.results import Opened
 
 _KINDS: Final[Mapping[str, type]] = {
     "name": str,
@@ -60,6 +61,8 @@ class OpenQueue(Request):
         note: Who holds it, for those who are refused because of that.
     """
 
+    code = 2
+    answer = Opened
     name: str
     access: Access
     share: Share = Share.DENY_NONE
@@ -75,6 +78,8 @@ class OpenQueue(Request):
 class CloseQueue(Request):
     """Give a handle back. Answer: None."""
 
+    code = 3
+    quiet = True
     handle: int
 
 
@@ -94,6 +99,8 @@ class CreateQueue(_CreateQueue):
         instance: GUID of the queue, which the service draws.
     """
 
+    code = 12
+    answer = object
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -119,6 +126,8 @@ class SetQueue(Request):
         values: Names of ``QueueProperties`` with their new values; all of them or none.
     """
 
+    code = 17
+    answer = object
     name: str
     values: Mapping[str, Any]
 
@@ -130,12 +139,14 @@ class SetQueue(Request):
 class DeleteQueue(Request):
     """Delete a queue and what is in it. Answer: number of messages removed."""
 
+    code = 13
     name: str
 
 
 class PurgeQueue(Request):
     """Remove the messages of a queue (or of an outgoing queue). Answer: number removed."""
 
+    code = 14
     name: str
 
 

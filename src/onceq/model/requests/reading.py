@@ -16,12 +16,13 @@ class TakeRead(Request):
         transaction: 0 removes at once and for good.
         handle: The queue, opened so that others cannot receive: refused where that is over
             (InvalidHandle); 0: nothing is held.
-        reader: His name; "" is one, too.
-        query: Which life of him this is.
-        who: What he says of himself, for people.
+        reader: Name of the reader; "" is one, too.
+        query: Which life of the reader this is.
+        who: A note of the reader about itself, for people.
         keep: The journal of the queue takes a copy of each, also where it does not keep others.
     """
 
+    code = 32
     queue: str
     transaction: int
     first: int
@@ -48,6 +49,7 @@ class RenewHold(Request):
         lease_ms: From now on; 0: it never ends by itself, as before the first of these requests.
     """
 
+    code = 33
     handle: int
     lease_ms: int
 
@@ -60,6 +62,7 @@ class RenewHold(Request):
 class ForgetReader(Request):
     """Forget how far a reader of a queue was. Answer: None."""
 
+    code = 34
     queue: str
     reader: str
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from onceq.errors import InvalidParameter
 from onceq.model.limits import FAILURE_CHARS_MAX
@@ -12,21 +12,41 @@ from onceq.model.record import MutableRecord
 WORDS_MAX: Final = 200
 """Characters of a wrong value that an error repeats."""
 
+COUNT: Final = int | None
+"""The type of an answer that is how many, a number or a place, or only that it is done."""
+KINDS: Final[dict[int, type[Request]]] = {}
+"""Every request, by its code."""
 FAILURES_REVISION: Final = 7
 E = TypeVar("E", bound=Enum)
 
 
 class Request(MutableRecord, kw_only=True):
-    """One thing that an application asks, answered once.
+    """One thing that an application asks, answered once. A class says all of its request: what
+    crosses a connection (``wire/app/codec.py``), the check, and the type of the answer.
 
     Attributes:
+        code: Number of the request in frames. No two have the same, and none changes.
+        answer: Type of the answer.
+        quiet: It may be asked with number 0 of a frame.
         owner: The application, as the service numbers it: one for each connection (or embedded
             user), never used again while the process runs.
         request: Number that the answer repeats; 0 asks for no answer.
     """
 
+    code: ClassVar[int]
+    answer: ClassVar[object] = COUNT
+    quiet: ClassVar[bool] = False
     owner: int = 0
     request: int = 0
+
+    def __init_subclass__(cls) -> None:
+        """Enter a class with a code into KINDS."""
+        if "code" in vars(cls):
+            assert KINDS.setdefault(cls.code, cls) is cls, "two requests have one code"
+
+    def answer_type(self) -> object:
+        """The type of the answer to this one."""
+        return self.answer
 
     def check(self) -> None:
         """Refuse values that no rule has an answer for; the others take their own types.

@@ -18,6 +18,7 @@ from onceq.model.rights import (
     rights_of,
 )
 from onceq.model.shared_rights import check_shareable
+from onceq.model.views.rights import RightView
 
 _UNCHECKED: Final = Grant(ActorPattern.exactly(""), frozenset())
 """What nobody has asked for yet."""
@@ -44,6 +45,7 @@ class SetRights(_SetRights):
         guid: Of the directory's book of rights if this is its beginning, which the service draws.
     """
 
+    code = 35
     who: str
     words: Sequence[str]
     pattern: str = ""
@@ -77,6 +79,8 @@ class ExplainRight(_ExplainRight):
         queue: Name of a queue; "" for the whole queue manager.
     """
 
+    code = 36
+    answer = RightView
     who: str
     word: str
     queue: str = ""

@@ -11,6 +11,7 @@ from onceq.model.requests.request import Request
 from onceq.model.requests.rights import SetRights
 from onceq.model.rights import ActorKind
 from onceq.model.tokens import token_name
+from onceq.model.views.tokens import TokenMade
 
 
 class _CreateToken(Request, kw_only=True):
@@ -32,6 +33,8 @@ class CreateToken(_CreateToken):
         given: What the grants say.
     """
 
+    code = 37
+    answer = TokenMade
     name: str
     age_s: int = 0
     grants: Sequence[tuple[str, str]] = ()
@@ -60,6 +63,7 @@ class RevokeToken(Request):
     cut. Answer: how many those were, once durable.
     """
 
+    code = 38
     name: str
 
     def check(self) -> None:

@@ -12,6 +12,7 @@ from onceq.errors import InvalidParameter
 from onceq.model.identity import GUID_BYTES, TransactionId
 from onceq.model.requests.batch import SendItem
 from onceq.model.requests.request import Request, check_failure
+from onceq.model.results import Outcome, Sent
 
 COMMITS_MAX: Final = 1 << 62
 """Largest number of a commit."""
@@ -30,6 +31,8 @@ class Begin(Request):
             one that begins with its commit.
     """
 
+    code = 4
+    quiet = True
     transaction: int
     idle_s: int = AS_SET
 
@@ -46,6 +49,8 @@ class Send(Request):
     are durable (express ones: after they are queued).
     """
 
+    code = 5
+    answer = Sent | None
     transaction: int
     items: Sequence[SendItem]
 
@@ -70,6 +75,8 @@ class Commit(Request):
             commit in that transaction is refused if it did not.
     """
 
+    code = 6
+    answer = Sent
     transaction: int
     items: Sequence[SendItem] = ()
     id: TransactionId | None = None
@@ -94,6 +101,8 @@ class Abort(Request):
         blameless: The messages are not what failed: their abort counts stay as they are (SND-21).
     """
 
+    code = 7
+    quiet = True
     transaction: int
     why: str = ""
     blameless: bool = False
@@ -106,6 +115,8 @@ class Abort(Request):
 class AskOutcome(Request):
     """What became of a commit. Answer: ``Outcome``; from then on it cannot change (I3a)."""
 
+    code = 11
+    answer = Outcome
     id: TransactionId
 
     def check(self) -> None:

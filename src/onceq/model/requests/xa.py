@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from onceq.errors import InvalidParameter
-from onceq.model.branch import Join, Leave
+from onceq.model.branch import Decision, Join, Leave, Vote
 from onceq.model.limits import (
     GROUP_APP_CHARS_MAX,
     GROUP_NOTE_CHARS_MAX,
@@ -18,7 +18,9 @@ from onceq.model.limits import (
     PREPARED_MAX,
 )
 from onceq.model.requests.batch import SendItem
-from onceq.model.requests.request import Request
+from onceq.model.requests.request import Request, choice
+from onceq.model.results import Promised, Sent
+from onceq.model.views.branches import GroupResult, RowsView
 from onceq.model.xid import Xid, agent_of
 
 VERSION_MAX: Final = (1 << 63) - 1
@@ -28,17 +30,29 @@ VERSION_MAX: Final = (1 << 63) - 1
 class StartBranch(Request):
     """Associate a transaction number of the owner with a branch (xa_start). Answer: None."""
 
+    code = 25
+    quiet = True
     transaction: int
     xid: Xid
     how: Join = Join.NEW
+
+    def check(self) -> None:
+        """See Request."""
+        self.how = choice(Join, self.how)
 
 
 class EndBranch(Request):
     """Dissociate it (xa_end). Answer: None."""
 
+    code = 43
+    quiet = True
     transaction: int
     xid: Xid
     how: Leave = Leave.SUCCESS
+
+    def check(self) -> None:
+        """See Request."""
+        self.how = choice(Leave, self.how)
 
 
 class PrepareBranch(Request):
@@ -53,6 +67,8 @@ class PrepareBranch(Request):
         items: To be sent by it at the last.
     """
 
+    code = 27
+    answer = Vote
     xid: Xid
     transaction: int = 0
     items: Sequence[SendItem] = ()
@@ -75,6 +91,8 @@ class Promise(Request):
         items: To be sent by it at the last.
     """
 
+    code = 31
+    answer = Promised | None
     transaction: int
     xid: Xid
     items: Sequence[SendItem] = ()
@@ -95,6 +113,9 @@ class CommitBranch(Request):
         by_hand: An operator decides, not its coordinator (XTX-8).
     """
 
+    code = 44
+    answer = Sent
+    quiet = True
     xid: Xid
     one_phase: bool = False
     by_hand: bool = False
@@ -107,6 +128,8 @@ class RollbackBranch(Request):
         by_hand: An operator decides, not its coordinator (XTX-8).
     """
 
+    code = 45
+    quiet = True
     xid: Xid
     by_hand: bool = False
 
@@ -114,6 +137,8 @@ class RollbackBranch(Request):
 class ForgetBranch(Request):
     """Drop the memory of a branch that was decided by hand (xa_forget). Answer: None."""
 
+    code = 46
+    quiet = True
     xid: Xid
 
 
@@ -134,6 +159,9 @@ class Enlist(_Drawn):
         drawn: NUMBER_BYTES random bytes.
     """
 
+    code = 26
+    answer = bytes
+    quiet = True
     transaction: int
     partner: str
 
@@ -149,6 +177,9 @@ class AskDecision(Request):
     its partners of it, the answer is open: nobody else is to touch the branches.
     """
 
+    code = 47
+    answer = Decision
+    quiet = True
     gtrid: bytes
 
     def check(self) -> None:
@@ -171,6 +202,9 @@ class AskRows(Request):
             ``ROWS_ACCEPTED``: the database is taken as it is; ``ROWS_MISSING``: not all was found.
     """
 
+    code = 48
+    answer = RowsView
+    quiet = True
     agent: str
     found: int = 0
 
@@ -182,6 +216,8 @@ class AskRows(Request):
 class LeaveDecision(Request):
     """The application that decided has not reached all partners. Answer: None."""
 
+    code = 49
+    quiet = True
     gtrid: bytes
 
     def check(self) -> None:
@@ -192,6 +228,8 @@ class LeaveDecision(Request):
 class DecisionDone(Request):
     """All partners of a decision have carried it out: it may be forgotten. Answer: None."""
 
+    code = 50
+    quiet = True
     gtrid: bytes
 
     def check(self) -> None:
@@ -208,6 +246,8 @@ class BeginAttempt(_Drawn):
         drawn: TAG_BYTES random bytes.
     """
 
+    code = 28
+    answer = bytes
     prefix: bytes
 
 
@@ -227,6 +267,8 @@ class CommitGroup(Request):
             content is refused in the same way. Empty: it does not say.
     """
 
+    code = 51
+    answer = GroupResult
     app: str
     query: str
     version: int
@@ -258,6 +300,7 @@ class RollbackGroup(Request):
         final: No other attempt at it will be made: what is still at work is not to be prepared.
     """
 
+    code = 52
     prefix: bytes
     final: bool = False
 
@@ -265,6 +308,7 @@ class RollbackGroup(Request):
 class ForgetGroup(Request):
     """Forget which version an application has committed last. Answer: None."""
 
+    code = 53
     app: str
 
     def check(self) -> None:

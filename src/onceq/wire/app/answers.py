@@ -1,4 +1,4 @@
-"""Answers as frames, and back: one table says of which type the answer to each request is.
+"""Answers as frames, and back; the class of a request says of which type its answer is.
 
 A queue manager encodes what its core answers; the client library decodes it into the same class.
 So a connection to a daemon and a queue manager in the same process give equal answers. Views cross
@@ -15,19 +15,10 @@ from types import NoneType
 from typing import Final
 
 from onceq.errors import InsufficientResources, MalformedPacket, OnceqError
-from onceq.model import requests
-from onceq.model.branch import Decision, Vote
 from onceq.model.limits import CLIENT_FRAME_BYTES_MAX
-from onceq.model.requests import Grip, Request, Steer
-from onceq.model.results import Opened, Outcome, Promised, Sent
+from onceq.model.requests import Messages
+from onceq.model.results import Opened, Promised, Sent
 from onceq.model.run import Buffer
-from onceq.model.views.branches import GroupResult, RowsView
-from onceq.model.views.jobs import JobView
-from onceq.model.views.looks import LOOKS
-from onceq.model.views.managers import BackupHold, ClockAccepted, ListView, PeerView, Reloaded
-from onceq.model.views.queues import StreamReset
-from onceq.model.views.rights import RightView
-from onceq.model.views.tokens import TokenMade
 from onceq.model.views.view import plain
 from onceq.packet.batch import Batch
 from onceq.wire.app import frames
@@ -36,37 +27,6 @@ from onceq.wire.app.handed import batch_of
 
 TEXT_CHARS_MAX: Final = 2_000
 """Of an error's text in an answer."""
-
-COUNT: Final = int | None
-"""How many, a number or a place; or only that it is done."""
-RESULTS: Final[Mapping[type[Request], object]] = {
-    requests.Send: Sent | None,
-    requests.Commit: Sent,
-    requests.OpenQueue: Opened,
-    requests.Receive: Batch,
-    requests.Fetch: Batch,
-    requests.AskOutcome: Outcome,
-    requests.PrepareBranch: Vote,
-    requests.Promise: Promised | None,
-    requests.CommitBranch: Sent,
-    requests.BeginAttempt: bytes,
-    requests.CommitGroup: GroupResult,
-    requests.Enlist: bytes,
-    requests.AskDecision: Decision,
-    requests.AskRows: RowsView,
-    requests.EditDirectory: ListView,
-    requests.ResetStream: StreamReset,
-    requests.ForgetPeer: PeerView,
-    requests.AcceptClock: ClockAccepted,
-    requests.ExplainRight: RightView,
-    requests.CreateToken: TokenMade,
-    requests.StartJob: JobView,
-    requests.CancelJob: JobView,
-    requests.CreateQueue: object,
-    requests.SetQueue: object,
-}
-"""Where it is no COUNT, and the class of the request says it all. CREATE and SET repeat the queue's
-properties, which clients look up as a view."""
 
 _SIMPLE: Final = (NoneType, int, bytes, Sent, Opened, Promised)
 """What is encoded as it is."""
@@ -78,20 +38,6 @@ _FIELDS: Final[Mapping[object, int]] = {
 }
 """Answers that cross as lists, with how many fields are known of them here. The decoder refuses a
 tuple that is longer, and a queue manager of a later version may say more."""
-
-
-def kind_of(request: Request) -> object:
-    """Of which type the answer to a request is."""
-    if isinstance(request, requests.Look):
-        look = LOOKS.get(request.what.lower())
-        return COUNT if look is None else look.kind
-    if isinstance(request, requests.SteerOutgoing):
-        action = request.action
-        text = action.lower() if isinstance(action, str) else action.value
-        return Reloaded if text == Steer.RELOAD.value else COUNT
-    if isinstance(request, requests.HoldLog):
-        return BackupHold if request.verb is Grip.BEGIN else COUNT
-    return RESULTS.get(type(request), COUNT)
 
 
 # ---- to a client -------------------------------------------------------------------------------
@@ -134,14 +80,14 @@ def decode(kind: object, code: int, head: Buffer, data: memoryview) -> object:
     """The result in an answer frame; an OnceqError instance is to be raised.
 
     Args:
-        kind: Its type, as ``kind_of`` gives it.
+        kind: Its type (``Request.answer_type``).
 
     Raises:
         MalformedPacket: It makes no sense.
     """
     if code & FAILED:
         return failure(head)
-    if kind is Batch:
+    if kind is Messages:
         return batch_of(head, data)
     try:
         result: object = frames.decode_head(head, kind)

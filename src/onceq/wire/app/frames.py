@@ -6,7 +6,7 @@
 message bytes: for n messages a table of n lengths (u32), then the bytes one after another. So a
 batch crosses as one piece, and no side builds an object for each message of it. The protocol is
 described in ``docs/reference/formats/client-protocol.md``; what is asked stands in
-``wire/app/requests.py``.
+``wire/app/codec.py``.
 
 Whatever comes from outside is checked for its type and its size; anything else is a
 MalformedPacket, after which the connection is closed and nothing of the frame has happened.
@@ -28,7 +28,7 @@ from onceq.errors import MalformedPacket, OnceqError, every
 from onceq.model.limits import CLIENT_FRAME_BYTES_MAX, OUTCOME_AGE_S
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 
-VERSION: Final = 1
+VERSION: Final = 2
 REVISION_JOBS: Final = 5
 """From this one on it has jobs."""
 REVISION_SEARCHES: Final = 6
@@ -60,48 +60,10 @@ VIEW_BYTES_MIN: Final = 1 << 18
 
 
 class Code(IntEnum):
-    """What a frame asks for; answers repeat it with ANSWER or FAILED added."""
+    """What a frame is about that is no request of the core; the classes of ``model/requests`` have
+    the other codes. Answers repeat a code with ANSWER or FAILED added."""
 
     HELLO = 1
-    OPEN = 2
-    CLOSE = 3
-    BEGIN = 4
-    SEND = 5
-    COMMIT = 6
-    ABORT = 7
-    RECEIVE = 8
-    REMOVE = 9
-    CANCEL = 10
-    OUTCOME = 11
-    CREATE = 12
-    DELETE = 13
-    PURGE = 14
-    STEER = 15
-    LOOK = 16
-    SET = 17
-    CURSOR = 18
-    UNCURSOR = 19
-    MOVE = 20
-    REJECT = 21
-    CLAIM = 22
-    FETCH = 23
-    LIST = 24
-    BRANCH = 25
-    DECIDE = 26
-    PREPARE = 27
-    GROUP = 28
-    HOLD = 29
-    STREAM = 30
-    PROMISE = 31
-    TAKE = 32
-    RENEW = 33
-    FORGET = 34
-    RIGHTS = 35
-    EXPLAIN = 36
-    TOKEN = 37
-    UNTOKEN = 38
-    JOB = 39
-    UNJOB = 40
     LIFE = 41
     PROVE = 42
 

@@ -17,7 +17,6 @@ from onceq.model.limits import RECEIVE_BYTES
 from onceq.model.run import Run
 from onceq.packet.batch import Batch
 from onceq.wire.app import frames
-from onceq.wire.app.frames import Code
 from tests.unit.client.script import Q, Script
 
 ONE = Batch(Run.of([b"x"]), array("Q", [1]), array("I", [0]), array("I", [0]))
@@ -31,7 +30,7 @@ def session() -> Session:
 
 def working(script: Script, session: Session) -> Unit:
     """A unit that has received something."""
-    script.will(Code.RECEIVE, ONE)
+    script.will(requests.Receive.code, ONE)
     unit = Unit(session)
     script.run(unit.hold(Q, count=1, timeout=0.0))
     return unit
@@ -40,13 +39,13 @@ def working(script: Script, session: Session) -> Unit:
 def test_a_commit_takes_the_next_receive_along(script: Script, session: Session) -> None:
     one, two = working(script, session), Unit(session)
     script.run(one.commit(ahead=ahead(two, Q, count=3, timeout=2.0)))
-    assert script.codes() == ["BEGIN", "RECEIVE", "COMMIT"], "no begin of its own"
+    assert script.kinds() == ["Begin", "Receive", "Commit"], "no begin of its own"
     commit, behind = script.request(-1, requests.Commit), script.asked[-1].behind
     assert (commit.transaction, commit.then) == (1, 2)
     assert behind is not None
     assert behind.asked == requests.Receive(Q, 2, 3, RECEIVE_BYTES, 2_000, hold=True)
     assert (two.begun, two.number, two.over) == (True, 2, "")
-    script.will(Code.RECEIVE, ONE, ONE)
+    script.will(requests.Receive.code, ONE, ONE)
     assert script.run(two.hold(Q, count=3, timeout=2.0)) is ONE
     assert script.asked[-1] is behind, "only its answer is waited for"
     assert two.ahead is None
@@ -59,21 +58,21 @@ def test_after_a_commit_that_failed_the_next_has_not_begun(
     script: Script, session: Session, error: OnceqError
 ) -> None:
     one, two = working(script, session), Unit(session)
-    script.will(Code.COMMIT, error)
+    script.will(requests.Commit.code, error)
     with pytest.raises((TransactionOver, InDoubt)):
         script.run(one.commit(ahead=ahead(two, Q, count=1, timeout=0.0)))
     assert (two.begun, two.ahead, two.over) == (False, None, "")
-    script.will(Code.RECEIVE, ONE)
+    script.will(requests.Receive.code, ONE)
     script.run(two.hold(Q, count=1, timeout=0.0))
-    assert script.codes()[-2:] == ["BEGIN", "RECEIVE"]
+    assert script.kinds()[-2:] == ["Begin", "Receive"]
 
 
 def test_a_commit_that_is_given_up_ends_the_next(script: Script, session: Session) -> None:
     one, two = working(script, session), Unit(session)
-    script.will(Code.COMMIT, CancelledError())
+    script.will(requests.Commit.code, CancelledError())
     with pytest.raises(CancelledError):
         script.run(one.commit(ahead=ahead(two, Q, count=1, timeout=0.0)))
-    assert script.codes()[-2:] == ["COMMIT", "ABORT"]
+    assert script.kinds()[-2:] == ["Commit", "Abort"]
     assert script.request(-1, requests.Abort).transaction == 2
     assert not two.begun
 
@@ -81,7 +80,7 @@ def test_a_commit_that_is_given_up_ends_the_next(script: Script, session: Sessio
 def test_a_receive_that_is_given_up_ends_the_next(script: Script, session: Session) -> None:
     one, two = working(script, session), Unit(session)
     script.run(one.commit(ahead=ahead(two, Q, count=1, timeout=None)))
-    script.will(Code.RECEIVE, CancelledError())
+    script.will(requests.Receive.code, CancelledError())
     with pytest.raises(CancelledError):
         script.run(two.hold(Q, count=1, timeout=None))
     assert script.request(-1, requests.Abort).transaction == 2

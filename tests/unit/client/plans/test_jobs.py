@@ -11,10 +11,10 @@ import onceq
 from onceq.client.plans import jobs
 from onceq.client.session import Session
 from onceq.errors import AccessDenied, QueueNotFound
+from onceq.model import requests
 from onceq.model.letters import DEAD_XACT
 from onceq.model.message import Journal
 from onceq.model.views.jobs import JobFailure, JobView
-from onceq.wire.app.frames import Code
 from tests.unit.client.script import Script
 
 Q, FULL = r"private$\orders", r"private$\full"
@@ -50,6 +50,6 @@ def test_a_queue_that_may_not_be_seen_is_asked_once(
     script: Script, session: Session, error: onceq.OnceqError
 ) -> None:
     failures = tuple(JobFailure(DEAD_XACT, lookup) for lookup in (1, 2, 3))
-    script.will(Code.RECEIVE, error)
+    script.will(requests.Receive.code, error)
     assert script.run(jobs.job_destinations(session, JobView(failures=failures))) == [""] * 3
-    assert script.codes() == ["RECEIVE"]
+    assert script.kinds() == ["Receive"]

@@ -13,7 +13,6 @@ from onceq.model import requests
 from onceq.model.limits import RECEIVE_MESSAGES_MAX
 from onceq.model.run import Run
 from onceq.packet.batch import Batch
-from onceq.wire.app.frames import Code
 from tests.unit.client.script import Q, Script
 
 
@@ -38,7 +37,7 @@ def test_late_messages_come_first_but_not_into_transactions(
     late = Batch(Run.of([b"late"]), array("Q", [1]), none, none)
     fresh = Batch(Run.of([b"fresh"]), array("Q", [2]), none, none)
     session.keep(Q, late)
-    script.will(Code.RECEIVE, fresh, fresh, fresh)
+    script.will(requests.Receive.code, fresh, fresh, fresh)
     assert script.run(some(session, Q, count=1, timeout=0, transaction=1)) is fresh
     assert script.run(some(session, Q, count=1, timeout=0, peek=True)) is fresh
     assert script.run(some(session, Q, count=1, timeout=0)) is late

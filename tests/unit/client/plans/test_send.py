@@ -9,7 +9,6 @@ from onceq.client.plans.send import send_many
 from onceq.client.session import Session
 from onceq.errors import InDoubt, InsufficientResources, LinkLost
 from onceq.model import requests
-from onceq.wire.app.frames import Code
 from tests.unit.client.script import Q, Script
 
 
@@ -17,7 +16,7 @@ from tests.unit.client.script import Q, Script
 def test_a_batch_at_once(script: Script, session: Session, transactional: bool) -> None:
     plan = send_many(session, Q, [b"1", "2"], transactional=transactional)
     ids = script.run(plan)
-    assert script.codes() == ["COMMIT" if transactional else "SEND"]
+    assert script.kinds() == ["Commit" if transactional else "Send"]
     assert script.sent == [(Q, b"1"), (Q, b"2")]
     assert [id.number for id in ids] == [1, 2]
 
@@ -26,7 +25,7 @@ def test_a_batch_at_once(script: Script, session: Session, transactional: bool) 
 def test_a_large_batch_at_once(script: Script, session: Session) -> None:
     items = [bytes([n]) * 60 for n in range(40)]
     ids = script.run(send_many(session, Q, items, transactional=True))
-    assert script.codes().count("COMMIT") == 1
+    assert script.kinds().count("Commit") == 1
     assert script.sent == [(Q, body) for body in items]
     assert len(ids) == 40
     ids = script.run(send_many(session, Q, items, transactional=False))
@@ -39,10 +38,10 @@ def test_a_large_batch_at_once_that_is_refused_leaves_nothing(
 ) -> None:
     items = [bytes([n]) * 60 for n in range(40)]
     for refusals in ([InsufficientResources()], [None, InsufficientResources()]):
-        script.will(Code.SEND, *refusals)
+        script.will(requests.Send.code, *refusals)
         with pytest.raises(InsufficientResources):
             script.run(send_many(session, Q, items, transactional=True))
-        assert script.codes()[-1] == "ABORT"
+        assert script.kinds()[-1] == "Abort"
         assert not script.sent
         assert not script.pending
 
@@ -55,9 +54,9 @@ def test_an_empty_batch_asks_nothing(script: Script, session: Session) -> None:
 
 
 def test_a_single_message_transaction_in_doubt_has_a_name(script: Script, session: Session) -> None:
-    script.will(Code.COMMIT, LinkLost("cut"))
+    script.will(requests.Commit.code, LinkLost("cut"))
     with pytest.raises(InDoubt) as caught:
         script.run(send_many(session, Q, [b"1"], transactional=True))
-    script.will(Code.OUTCOME, "aborted")
+    script.will(requests.AskOutcome.code, "aborted")
     assert script.run(outcome(session, caught.value.transaction)) == "aborted"
     assert script.request(-1, requests.AskOutcome).id.number == 1

@@ -34,7 +34,6 @@ from onceq.model import requests
 from onceq.model.identity import TransactionId
 from onceq.model.limits import PACKET_BYTES_MAX
 from onceq.model.results import Opened
-from onceq.wire.app.frames import Code
 from tests.unit.client.script import Q, Script
 
 
@@ -43,9 +42,9 @@ def test_a_small_transaction_is_one_frame(script: Script, session: Session) -> N
     script.run(work.send(Q, [b"1"], {}))
     script.run(work.send(Q, [b"2", b"3"], {}))
     script.run(work.send("other", [b"4"], {"label": "x"}))
-    assert script.codes() == ["OPEN", "CLOSE", "OPEN", "CLOSE"]
+    assert script.kinds() == ["OpenQueue", "CloseQueue", "OpenQueue", "CloseQueue"]
     sent = script.run(work.commit())
-    assert script.codes()[4:] == ["COMMIT"]
+    assert script.kinds()[4:] == ["Commit"]
     head = script.request(-1, requests.Commit)
     assert head.transaction == 0
     assert [(i.destination, len(i.bodies), i.values) for i in head.items] == [
@@ -66,14 +65,14 @@ def test_a_commit_that_was_given_up_is_in_doubt(session: Session) -> None:
 
 
 def test_names_are_checked_once(script: Script, session: Session) -> None:
-    script.will(Code.OPEN, QueueNotFound())
+    script.will(requests.OpenQueue.code, QueueNotFound())
     work = Unit(session)
     with pytest.raises(QueueNotFound):
         script.run(work.send(Q, [b"1"], {}))
     script.run(work.send("good", [b"1"], {}))
     script.run(work.commit())
     script.run(Unit(session).send("good", [b"1"], {}))
-    assert script.codes().count("OPEN") == 2
+    assert script.kinds().count("OpenQueue") == 2
     assert script.sent == [("good", b"1")]
 
 
@@ -91,12 +90,12 @@ PEER = "PRIVATE=01234567-89ab-cdef-0123-456789abcdef"
 def test_of_another_manager_one_queue_is_asked_about(
     script: Script, session: Session, first: str, second: str
 ) -> None:
-    script.will(Code.OPEN, Opened(1, False, None))
+    script.will(requests.OpenQueue.code, Opened(1, False, None))
     work = Unit(session)
     script.run(work.send(first, [b"1"], {}))
     script.run(work.send(second, [b"2"], {}))
     script.run(work.commit())
-    assert script.codes() == ["OPEN", "CLOSE", "COMMIT"]
+    assert script.kinds() == ["OpenQueue", "CloseQueue", "Commit"]
     assert script.sent == [(first, b"1"), (second, b"2")]
 
 
@@ -116,17 +115,17 @@ def test_of_another_manager_one_queue_is_asked_about(
 def test_the_manager_is_asked_whatever_else_a_name_is(
     script: Script, session: Session, first: str, local: bool, second: str
 ) -> None:
-    script.will(Code.OPEN, Opened(1, local, None))
+    script.will(requests.OpenQueue.code, Opened(1, local, None))
     work = Unit(session)
     script.run(work.send(first, [b"1"], {}))
     script.run(work.send(second, [b"2"], {}))
-    assert script.codes() == ["OPEN", "CLOSE", "OPEN", "CLOSE"]
+    assert script.kinds() == ["OpenQueue", "CloseQueue", "OpenQueue", "CloseQueue"]
 
 
 def test_a_refused_commit_is_over_and_names_the_send(script: Script, session: Session) -> None:
     work = Unit(session)
     script.run(work.send(Q, [b"1", b"2"], {}))
-    script.will(Code.COMMIT, InsufficientResources("quota"))
+    script.will(requests.Commit.code, InsufficientResources("quota"))
     with pytest.raises(SendFailed, match=r"send to .*q was refused .*quota"):
         script.run(work.commit())
     assert "a send in it was refused" in work.over
@@ -139,7 +138,7 @@ def test_a_mistake_that_the_commit_finds_ends_it_too(script: Script, session: Se
     """The calls of these sends had succeeded, so that nobody could leave one of them out."""
     work = Unit(session)
     script.run(work.send(Q, [b"1"], {}))
-    script.will(Code.COMMIT, QueueNotFound("it was deleted"))
+    script.will(requests.Commit.code, QueueNotFound("it was deleted"))
     with pytest.raises(QueueNotFound):
         script.run(work.commit())
     with pytest.raises(TransactionOver, match="a send in it was refused"):
@@ -151,7 +150,7 @@ def test_a_refused_begin_is_no_fault_of_a_send(script: Script, session: Session)
     work = Unit(session)
     script.run(work.send(Q, [b"1"], {}))
     script.run(work.remove(requests.Remove(Q, 0, 1, 2)))
-    script.will(Code.COMMIT, InsufficientResources("16384 transactions are open already"))
+    script.will(requests.Commit.code, InsufficientResources("16384 transactions are open already"))
     with pytest.raises(InsufficientResources):
         script.run(work.commit())
     assert not work.over
@@ -167,8 +166,8 @@ def test_a_large_transaction_is_shipped_ahead(script: Script, session: Session) 
         expected.append((Q, body))
     script.run(work.commit())
     assert script.sent == expected
-    assert script.codes().count("SEND") > 2
-    begun = script.codes().index("BEGIN")
+    assert script.kinds().count("Send") > 2
+    begun = script.kinds().index("Begin")
     assert script.asked[begun].lazy
     assert script.request(-1, requests.Commit).transaction == work.number
 
@@ -191,7 +190,7 @@ def test_a_large_batch_goes_in_parts(script: Script, session: Session, batch: in
 def test_a_call_that_is_wrong_adds_nothing(script: Script, session: Session) -> None:
     work = Unit(session)
     script.run(work.send(Q, [b"1"], {}))
-    script.will(Code.SEND, None, IllegalFormatName())
+    script.will(requests.Send.code, None, IllegalFormatName())
     with pytest.raises(IllegalFormatName):
         script.run(work.send(Q, [b"x" * 2_000], {}))
     assert work.over == ""
@@ -204,7 +203,7 @@ def test_a_call_that_is_wrong_adds_nothing(script: Script, session: Session) -> 
 def test_a_call_that_is_refused_dooms_the_transaction(script: Script, session: Session) -> None:
     work = Unit(session)
     script.run(work.send(Q, [b"1"], {}))
-    script.will(Code.SEND, None, InsufficientResources("full"))
+    script.will(requests.Send.code, None, InsufficientResources("full"))
     with pytest.raises(InsufficientResources):
         script.run(work.send(Q, [b"x" * 2_000], {}))
     with pytest.raises(SendFailed, match="full"):
@@ -213,7 +212,7 @@ def test_a_call_that_is_refused_dooms_the_transaction(script: Script, session: S
         script.run(work.receive(Q, count=1, timeout=0))
     with pytest.raises(SendFailed, match="full"):
         script.run(work.commit())
-    assert script.codes()[-1] == "ABORT"
+    assert script.kinds()[-1] == "Abort"
     assert not script.sent
 
 
@@ -222,12 +221,12 @@ def test_what_was_accepted_is_never_left_out(script: Script, session: Session) -
     """An earlier send that the manager refuses when it is shipped dooms the transaction."""
     work = Unit(session)
     script.run(work.send(Q, [b"1" * 500], {}))
-    script.will(Code.SEND, InsufficientResources("quota"))
+    script.will(requests.Send.code, InsufficientResources("quota"))
     with pytest.raises(SendFailed, match="quota"):
         script.run(work.send(Q, [b"2" * 600], {}))
     with pytest.raises(SendFailed, match="quota"):
         script.run(work.commit())
-    assert script.codes()[-1] == "ABORT"
+    assert script.kinds()[-1] == "Abort"
     with pytest.raises(TransactionOver):
         script.run(work.commit())
     assert not script.sent
@@ -238,12 +237,12 @@ def test_what_was_accepted_is_never_left_out(script: Script, session: Session) -
 def test_half_a_batch_is_never_committed(script: Script, session: Session, why: OnceqError) -> None:
     work = Unit(session)
     script.run(work.send(Q, [b"known"], {}))
-    script.will(Code.SEND, None, None, why)
+    script.will(requests.Send.code, None, None, why)
     with pytest.raises(type(why)):
         script.run(work.send(Q, [b"x" * 400] * 5, {}))
     with pytest.raises(SendFailed, match="some"):
         script.run(work.commit())
-    assert script.codes()[-1] == "ABORT"
+    assert script.kinds()[-1] == "Abort"
 
 
 @pytest.mark.usefixtures("small")
@@ -253,11 +252,11 @@ def test_a_send_that_is_given_up_while_it_waits_ends_the_transaction(
     """Nobody knows whether the manager has it: a commit would send it twice, or not at all."""
     work = Unit(session)
     script.run(work.send(Q, [b"1" * 500], {}))
-    script.will(Code.SEND, KeyboardInterrupt())
+    script.will(requests.Send.code, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         script.run(work.send(Q, [b"2" * 600], {}))
     assert "given up" in work.over
-    assert script.codes()[-1] == "ABORT"
+    assert script.kinds()[-1] == "Abort"
 
 
 def test_local_faults_leave_the_transaction_usable(script: Script, session: Session) -> None:
@@ -282,7 +281,7 @@ def test_a_body_near_the_limit_is_shown_to_the_manager_at_once(
 ) -> None:
     work = Unit(session)
     script.run(work.send(Q, [b"1"], {}))
-    script.will(Code.SEND, None, BodyTooLarge())
+    script.will(requests.Send.code, None, BodyTooLarge())
     with pytest.raises(BodyTooLarge):
         script.run(work.send(Q, [bytes(PACKET_BYTES_MAX - 10)], {}))
     script.run(work.commit())
@@ -310,7 +309,7 @@ def test_a_commit_without_an_answer_is_in_doubt(
 ) -> None:
     work = Unit(session)
     script.run(work.send(Q, [b"1"], {}))
-    script.will(Code.COMMIT, error)
+    script.will(requests.Commit.code, error)
     with pytest.raises(InDoubt) as caught:
         script.run(work.commit())
     assert caught.value.transaction == str(work.id)
@@ -324,7 +323,7 @@ def test_a_commit_without_an_answer_is_in_doubt(
 def test_a_commit_that_was_never_sent_is_not_in_doubt(script: Script, session: Session) -> None:
     work = Unit(session)
     script.run(work.send(Q, [b"1"], {}))
-    script.will(Code.COMMIT, ManagerAway("gone"))
+    script.will(requests.Commit.code, ManagerAway("gone"))
     with pytest.raises(ServiceNotAvailable):
         script.run(work.commit())
     script.run(work.commit())
@@ -335,15 +334,15 @@ def test_a_begun_transaction_is_over_when_its_connection_is(
     script: Script, session: Session
 ) -> None:
     steps: list[tuple[int, Callable[[Unit], Plan[object]]]] = [
-        (Code.RECEIVE, lambda w: w.receive(Q, count=1, timeout=0)),
-        (Code.REMOVE, lambda w: w.remove(requests.Remove(Q, 0, 1, 2))),
-        (Code.COMMIT, lambda w: w.commit()),
-        (Code.OPEN, lambda w: w.send("new", [b"x"], {})),
+        (requests.Receive.code, lambda w: w.receive(Q, count=1, timeout=0)),
+        (requests.Remove.code, lambda w: w.remove(requests.Remove(Q, 0, 1, 2))),
+        (requests.Commit.code, lambda w: w.commit()),
+        (requests.OpenQueue.code, lambda w: w.send("new", [b"x"], {})),
     ]
     for code, step in steps:
         work = Unit(session)
         work.begun = True
-        error = ManagerAway("gone") if code == Code.COMMIT else LinkLost("cut")
+        error = ManagerAway("gone") if code == requests.Commit.code else LinkLost("cut")
         script.will(code, error)
         with pytest.raises(TransactionLost, match="connection was lost"):
             script.run(step(work))
@@ -379,7 +378,7 @@ def test_an_abort_never_fails(script: Script, session: Session) -> None:
     for error in (LinkLost("cut"), TransactionOver("gone"), None):
         work = Unit(session)
         work.begun = True
-        script.will(Code.ABORT, error)
+        script.will(requests.Abort.code, error)
         script.run(work.abort())
         assert work.over == "aborted"
 
@@ -387,7 +386,7 @@ def test_an_abort_never_fails(script: Script, session: Session) -> None:
 def test_an_interrupted_commit_is_in_doubt(script: Script, session: Session) -> None:
     work = Unit(session)
     script.run(work.send(Q, [b"1"], {}))
-    script.will(Code.COMMIT, KeyboardInterrupt())
+    script.will(requests.Commit.code, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         script.run(work.commit())
     assert work.over.startswith("in doubt")
@@ -397,10 +396,10 @@ def test_an_interrupted_commit_is_in_doubt(script: Script, session: Session) -> 
 def test_an_interrupted_receive_aborts(script: Script, session: Session) -> None:
     """It may have taken messages that nobody saw: a commit would remove them unseen."""
     work = Unit(session)
-    script.will(Code.RECEIVE, KeyboardInterrupt())
+    script.will(requests.Receive.code, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         script.run(work.receive(Q, count=1, timeout=None))
-    assert script.codes() == ["BEGIN", "RECEIVE", "ABORT"]
+    assert script.kinds() == ["Begin", "Receive", "Abort"]
     assert not script.asked[-1].waits
     assert script.asked[1].late is None
     with pytest.raises(TransactionOver, match="given up"):

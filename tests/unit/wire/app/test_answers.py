@@ -23,7 +23,6 @@ from onceq.model.views.queues import ConnectionView, OutgoingView, PutBackView, 
 from onceq.model.xid import Xid
 from onceq.packet.batch import Batch
 from onceq.wire.app import answers, frames
-from onceq.wire.app.requests import CODES
 
 XID = Xid(1, b"g", b"b")
 PURGE = requests.PurgeQueue("q")
@@ -32,9 +31,9 @@ OPEN = requests.OpenQueue("q", requests.Access.RECEIVE)
 
 def crossed(request: requests.Request, result: object) -> object:
     """An answer after its way to a client."""
-    code = CODES[type(request)]
-    ((_, said, raw, data),) = frames.Parser().feed(b"".join(answers.encode(3, code, result)))
-    return answers.decode(answers.kind_of(request), said, raw, data)
+    pieces = answers.encode(3, request.code, result)
+    ((_, said, raw, data),) = frames.Parser().feed(b"".join(pieces))
+    return answers.decode(request.answer_type(), said, raw, data)
 
 
 def look(what: str) -> requests.Look:
@@ -140,8 +139,8 @@ LATER = {"a field of": "a later version"}
 
 
 def head_of(request: requests.Request, result: object) -> tuple[int, list[object], memoryview]:
-    code = CODES[type(request)]
-    ((_, said, raw, data),) = frames.Parser().feed(b"".join(answers.encode(3, code, result)))
+    pieces = answers.encode(3, request.code, result)
+    ((_, said, raw, data),) = frames.Parser().feed(b"".join(pieces))
     return said, msgspec.msgpack.decode(raw), data
 
 
@@ -161,7 +160,7 @@ def test_what_a_later_version_adds_to_an_answer_is_passed_over(
 ) -> None:
     said, fields, data = head_of(asked, result)
     longer = msgspec.msgpack.encode([*fields, LATER, 3])
-    kind = answers.kind_of(asked)
+    kind = asked.answer_type()
     exact = answers.decode(kind, said, msgspec.msgpack.encode(fields), data)
     found = answers.decode(kind, said, longer, data)
     assert type(found) is type(exact) is type(result)
@@ -182,4 +181,4 @@ def test_a_list_that_is_too_short_or_no_list_is_malformed() -> None:
 
 
 def test_every_look_is_in_the_table() -> None:
-    assert answers.kind_of(look("queues")) == looks.QUEUES.kind
+    assert look("queues").answer_type() == looks.QUEUES.kind

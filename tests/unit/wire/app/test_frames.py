@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceq.errors import MalformedPacket
+from onceq.model import requests
 from onceq.model.limits import CLIENT_FRAME_BYTES_MAX
 from onceq.model.results import Sent
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.wire.app import frames
-from onceq.wire.app.frames import Code, Parser
+from onceq.wire.app.frames import Parser
 
 
 def whole(request: int, code: int, head: object, *data: bytes) -> bytes:
@@ -33,14 +34,14 @@ def cut(stream: bytes, sizes: list[int]) -> list[tuple[int, int, bytes, bytes]]:
 
 
 def test_a_frame_has_the_bytes_that_the_documentation_shows() -> None:
-    raw = whole(3, Code.ABORT, [5])
+    raw = whole(3, requests.Abort.code, [5])
     assert raw.hex(" ") == "0e 00 00 00 03 00 00 00 07 00 00 00 02 00 00 00 91 05"
 
 
 @given(st.lists(st.integers(0, 40), max_size=40), st.lists(st.binary(max_size=50), max_size=8))
 def test_it_does_not_matter_where_a_stream_is_cut(sizes: list[int], bodies: list[bytes]) -> None:
     stream = b"".join(
-        whole(number, Code.SEND, [0, []], body) for number, body in enumerate(bodies, 1)
+        whole(number, requests.Send.code, [0, []], body) for number, body in enumerate(bodies, 1)
     )
     found = cut(stream, sizes)
     assert [(request, data) for request, _, _, data in found] == list(enumerate(bodies, 1))
@@ -48,7 +49,7 @@ def test_it_does_not_matter_where_a_stream_is_cut(sizes: list[int], bodies: list
 
 def test_a_frame_under_way_says_how_much_it_lacks() -> None:
     parser = Parser()
-    raw = whole(1, Code.SEND, [0, []], b"x" * 100)
+    raw = whole(1, requests.Send.code, [0, []], b"x" * 100)
     assert parser.wanted == frames.HEADER.size
     assert parser.feed(raw[:20]) == []
     assert parser.wanted == len(raw) - 20

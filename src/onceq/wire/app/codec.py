@@ -1,0 +1,175 @@
+"""Requests in frames, and back: the classes of ``model/requests`` as bytes.
+
+A head is what an application says in a request, in the order of the class; fields at its end that
+have a default may be left out. One of a choice crosses as its value, an identifier as a list of
+its parts, and a batch as an ``ItemRow``, whose bodies stand in the frame's data.
+
+A head of wrong types is malformed, and its connection is closed. A wrong value is an error of the
+request: of ``Request.check``, or an InvalidParameter of an identifier that cannot be.
+
+Upholds: I24 (what comes from outside is checked for its type).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from operator import attrgetter
+from types import UnionType
+from typing import Any, Final, NamedTuple, cast, get_args, get_type_hints
+
+import msgspec
+
+from onceq.errors import InvalidParameter, MalformedPacket
+from onceq.model.message import PLAIN
+from onceq.model.record import defaults
+from onceq.model.requests import KINDS, Request, SendItem
+from onceq.model.requests.request import said
+from onceq.model.run import Buffer, Run
+from onceq.wire.app import frames
+
+
+class Row(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """The head of a request, or a part of it, as it crosses a connection."""
+
+
+class ItemRow(Row):
+    """A batch to send.
+
+    Attributes:
+        count: How many bodies it has in the frame's data.
+        own: As many headers of their own (``packet/own.py``) stand before them.
+    """
+
+    destination: str
+    properties: dict[str, Any]
+    age_s: int
+    count: int
+    own: bool = False
+
+
+class _Writer(NamedTuple):
+    """How a class is written: its code, its values, whether it has only one, and at which place
+    batches are (0: it has none)."""
+
+    code: int
+    values: Callable[[Request], Any]
+    alone: bool
+    items_at: int
+
+
+class _Reader(NamedTuple):
+    """How a class is read."""
+
+    kind: type[Request]
+    decode: Callable[[Buffer], Row]
+    has_items: bool
+
+
+_WRITERS: Final[dict[type[Request], _Writer]] = {
+    kind: _Writer(
+        kind.code,
+        attrgetter(*said(kind)),
+        len(said(kind)) == 1,
+        said(kind).index("items") if "items" in said(kind) else 0,
+    )
+    for kind in KINDS.values()
+}
+_READERS: Final[dict[int, _Reader]] = {}
+"""By code, made when the first request with it comes: a client reads none."""
+
+
+def written(number: int, request: Request) -> list[Buffer]:
+    """The pieces of a frame with a request.
+
+    Raises:
+        InvalidParameter: A value of it cannot be said in a frame.
+    """
+    code, values, alone, items_at = _WRITERS[type(request)]
+    head = values(request)
+    try:
+        if alone:
+            return frames.frame(number, code, (head,))
+        if not items_at or not head[items_at]:
+            return frames.frame(number, code, head)
+        items = head[items_at]
+        head = list(head)
+        head[items_at] = [
+            (one.destination, one.values, one.age_s, len(one.bodies.lengths), one.own is not None)
+            for one in items
+        ]
+        runs = [run for one in items for run in (one.own, one.bodies) if run is not None]
+        return frames.frame(number, code, head, *frames.pack_runs(runs))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidParameter(f"a value cannot be sent to a queue manager: {error}") from None
+
+
+def read(code: int, head: Buffer, data: memoryview) -> Request:
+    """The request in a frame; raises MalformedPacket, or InvalidParameter for a wrong value."""
+    kind, decode, has_items = _READERS.get(code) or _reader(code)
+    try:
+        row: Any = decode(head)
+    except frames.SENSELESS as error:
+        raise MalformedPacket(f"a frame with code {code} makes no sense: {error}") from None
+    if has_items:
+        row.items = _items(row.items, data)
+    return kind(*msgspec.structs.astuple(row))
+
+
+def row_of(kind: type[Request]) -> type[Row]:
+    """The head of a class of requests."""
+    hints, given = get_type_hints(kind), defaults(kind)
+    columns = [
+        (name, _crossing(hints[name]), *((given[name],) if name in given else ()))
+        for name in said(kind)
+    ]
+    return cast(type[Row], msgspec.defstruct(kind.__name__, columns, bases=(Row,)))
+
+
+def _crossing(hint: Any) -> Any:
+    """The type of a field before its request is checked: one of a choice is a number or a text."""
+    if hint == Sequence[SendItem]:
+        return list[ItemRow]
+    if isinstance(hint, UnionType) and str in get_args(hint):
+        return str
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return int if issubclass(hint, int) else str
+    return hint
+
+
+def _reader(code: int) -> _Reader:
+    kind = KINDS.get(code)
+    if kind is None:
+        raise MalformedPacket(f"a frame with unknown code {code}")
+    decode = msgspec.msgpack.Decoder(row_of(kind)).decode
+    return _READERS.setdefault(code, _Reader(kind, decode, "items" in said(kind)))
+
+
+def _items(rows: Sequence[ItemRow], data: memoryview) -> list[SendItem]:
+    given = iter(_split(rows, data))
+    return [_item(row, given) for row in rows]
+
+
+def _item(row: ItemRow, given: Iterator[Run]) -> SendItem:
+    own = next(given) if row.own else None
+    return SendItem(row.destination, PLAIN, next(given), row.age_s, own, row.properties)
+
+
+def _split(rows: Sequence[ItemRow], data: memoryview) -> list[Run]:
+    """The runs of several batches: of each its own headers, if it has some, and its bodies."""
+    # One batch is what nearly every frame has, and needs no cutting: 2.9 us a frame instead of 4.1.
+    if len(rows) == 1 and rows[0].count >= 0 and not rows[0].own:
+        return [frames.unpack_run(data, rows[0].count)]
+    if any(row.count < 0 for row in rows):
+        raise MalformedPacket("a batch of less than no messages")
+    counts = [count for row in rows for count in (row.count,) * (2 if row.own else 1)]
+    whole = frames.unpack_run(data, sum(counts))
+    lengths, view = whole.lengths, memoryview(whole.data)
+    runs: list[Run] = []
+    first = start = 0
+    for count in counts:
+        table = lengths[first : first + count]
+        end = start + sum(table)
+        runs.append(Run(view[start:end], table))
+        first, start = first + count, end
+    return runs
