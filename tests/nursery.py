@@ -382,7 +382,8 @@ def _live(request: dict[str, Any], files: list[int], rest: list[str]) -> NoRetur
 def _main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     rest = sys.path[1:]
-    sys.path[0] = str(ROOT / "src")
+    sys.path[:1] = [str(ROOT / "src"), str(ROOT)]
+    importlib.import_module("tests.closed_port").close_port()
     worker = socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(worker.fileno(), False)
     _import()
