@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests import tiers
+from tests.closed_port import close_port
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in its background so, and every process that a test starts would
@@ -31,6 +32,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ["LOCALDOMAIN"] = "invalid"
 """What a test calls BETA, and has not started, is nobody's name: without the machine's own search
 list no computer of a network is found under it (finding U8)."""
+close_port()
 HERE = Path(__file__).parent
 STUCK_S = 600
 """A process that is at one test for so long, fixtures included, says where and ends. The time-out

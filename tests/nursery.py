@@ -383,6 +383,7 @@ def _main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     rest = sys.path[1:]
     sys.path[:1] = [str(ROOT / "src"), str(ROOT)]
+    importlib.import_module("tests.closed_port").close_port()
     worker = socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(worker.fileno(), False)
     _import()
