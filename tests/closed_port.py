@@ -1,4 +1,4 @@
-"""Port 1801 of this computer is closed to tests, whatever listens there.
+"""Port 1801 of this computer is closed to tests, also if something listens there.
 
 It is where a queue manager is asked for under an address without a port. A test that has started
 nothing there would otherwise put its messages into the queue manager of the machine's owner.
@@ -15,7 +15,7 @@ PORT: Final = 1801
 
 
 def close_port() -> None:
-    """From now on no Python code of this process, and of its forks, connects to it."""
+    """Refuse connections to it in this process and in its forks."""
     sys.addaudithook(_refuse)
 
 

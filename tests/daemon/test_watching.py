@@ -116,7 +116,7 @@ def test_an_address_that_others_reach_needs_proof(tmp_path: Path) -> None:
     (path / CONFIGURATION_FILE).write_text('listen = "127.0.0.1:0"\nmetrics_listen = "0.0.0.0:0"\n')
     process = Process(path, "--create", "ALPHA")
     assert process.ended() == 2
-    assert "metrics_listen: 0.0.0.0:0 can be reached from other computers" in process.said
+    assert "metrics_listen: other computers can reach 0.0.0.0:0" in process.said
 
 
 def test_ready_says_how_it_is_as_json(alpha: Process) -> None:

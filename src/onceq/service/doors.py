@@ -174,8 +174,8 @@ class Doors:
             where = getattr(configuration, key)
             if where and not guarded and not is_loopback(split_address(where, 0)[0]):
                 raise ConfigurationError(
-                    f"{key}: {where} can be reached from other computers, and whoever reaches it "
-                    f"would be believed whatever he says: {SAY if key != 'client_listen' else _TLS}"
+                    f"{key}: other computers can reach {where}, and nothing would prove who "
+                    f"connects: {SAY if key != 'client_listen' else _TLS}"
                 )
 
     @property
