@@ -139,10 +139,10 @@ def protocol_page() -> str:
     """docs/reference/formats/client-protocol.md, with the requests as their classes are."""
     rows = [
         f"| {code} | {kind.__name__} | {', '.join(said(kind))} | {_answer(kind.answer)} | "
-        f"{'yes' if kind.quiet else ''} |\n"
+        f"{kind.needs.value} | {'yes' if kind.quiet else ''} |\n"
         for code, kind in sorted(KINDS.items())
     ]
-    top = "| code | request | head | answer | number 0 |\n|---|---|---|---|---|\n"
+    top = "| code | request | head | answer | needs | number 0 |\n|---|---|---|---|---|---|\n"
     return _REQUESTS.sub(lambda at: f"{at[1]}\n{top}{''.join(rows)}{at[2]}", _PROTOCOL.read_text())
 
 

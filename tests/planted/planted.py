@@ -20,6 +20,8 @@ import pytest
 
 from onceq.core.rights import demands
 from onceq.model.requests import Request
+from onceq.model.requests.request import Needs
+from onceq.model.rights import Right
 
 SIM = "sim"
 """Found by the simulator, within the seeds of ``make sim SEEDS=300``."""
@@ -47,11 +49,14 @@ def replaced(target: object, name: str, value: object) -> Callable[[pytest.Monke
     return lambda monkeypatch: monkeypatch.setattr(target, name, value)
 
 
-def demanded(
-    kind: type[Request], what: Callable[..., demands.Demands]
-) -> Callable[[pytest.MonkeyPatch], None]:
+def demanded(kind: type[Request], needs: Right | Needs) -> Callable[[pytest.MonkeyPatch], None]:
     """A mistake that is a request for which something else must be allowed."""
-    return lambda monkeypatch: monkeypatch.setitem(demands.TABLE, kind, what)
+
+    def plant(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delitem(demands.TABLE, kind, raising=False)
+        monkeypatch.setattr(kind, "needs", needs)
+
+    return plant
 
 
 def edited(module: ModuleType, old: str, new: str) -> Callable[[pytest.MonkeyPatch], None]:

@@ -7,6 +7,7 @@ from onceq.core.rights import demands, judge
 from onceq.core.state import branch_table, setup_effects
 from onceq.core.transaction import groups, last_agent, second_phase, unit_of_work, xa_branch
 from onceq.model import requests
+from onceq.model.requests.request import Needs
 from onceq.partners import last_recovery, recovery
 from tests.planted.planted import Planted, demanded, edited
 
@@ -102,7 +103,7 @@ PLANTED = (
     ),
     Planted(
         "a-suspended-branch-is-ended-by-anybody",
-        demanded(requests.EndBranch, demands._own),
+        demanded(requests.EndBranch, Needs.NOTHING),
         f"{OWNED}a_branch_that_is_suspended_is_not_ended_by_others",
     ),
     Planted(

@@ -12,6 +12,8 @@ from onceq.core.transaction import groups
 from onceq.core.transfer import admission, arrival, sessions
 from onceq.model import grant_index, identification, requests
 from onceq.model.requests import Request
+from onceq.model.requests.request import Needs
+from onceq.model.rights import Right
 from onceq.service import api, doors
 from onceq.tls import signing, standing
 from tests.planted.planted import Planted, demanded, edited, replaced
@@ -29,7 +31,7 @@ SHOWN = f"{MATRIX}showing.py::test_who_somebody_is"
 
 def _free(kind: type[Request]) -> Callable[[pytest.MonkeyPatch], None]:
     """A request that needs nothing."""
-    return demanded(kind, demands._own)
+    return demanded(kind, Needs.NOTHING)
 
 
 PLANTED = (
@@ -49,7 +51,7 @@ PLANTED = (
     ),
     Planted(
         "only-operators-have-groups-forgotten",
-        demanded(requests.ForgetGroup, demands._operates),
+        demanded(requests.ForgetGroup, Right.OPERATE),
         ROWS,
     ),
     Planted(

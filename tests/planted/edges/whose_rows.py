@@ -7,6 +7,7 @@ from onceq.core.rights import demands
 from onceq.core.state import branch_table, seen_rows
 from onceq.core.transaction import last_agent
 from onceq.model import requests
+from onceq.model.requests.request import Needs
 from onceq.partners import addresses, last_recovery, recovery, sqlite_last
 from tests.planted.planted import Planted, demanded, edited
 
@@ -17,7 +18,7 @@ ADDS = f"{TESTS}nobody_adds_to_the_rows_of_another"
 PLANTED = (
     Planted(
         "anybody-looks-for-the-rows-of-another",
-        demanded(requests.AskRows, demands._known),
+        demanded(requests.AskRows, Needs.NAME),
         f"{TESTS}who_has_no_part_in_a_database_changes_nothing_of_its_rows",
     ),
     Planted(

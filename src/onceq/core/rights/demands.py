@@ -1,7 +1,7 @@
-"""Which rights each request needs, and where: one table.
+"""Which rights each request needs, and where.
 
-What stands in the table decides. A request that does not stand there needs ``administer``: one
-that is added later is closed until somebody thinks about it. What is the owner's own (his
+The class of a request says it (``Request.needs``); here it is looked up where the request is about,
+and the rules stand of requests whose needs depend on the state. What is the owner's own (his
 transactions, handles, cursors) needs no right but to be there.
 
 A unit of work is judged when it is decided: by then everything that it has taken and will send must
@@ -14,7 +14,7 @@ outgoing queue, which has the name that came first, perhaps from somebody else.
 
 Upholds: I28.
 
-LONG: one table of all requests, and the rules that it names.
+LONG: one table of requests, and the rules that it names.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from onceq.model.patterns import ROWS, QueueName, Where, queue_name
 from onceq.model.policy import MANAGER
 from onceq.model.record import Record
 from onceq.model.requests import Access, PickBy, Request, SendItem, Share
+from onceq.model.requests.request import Needs
 from onceq.model.requests.xa import ROWS_ACCEPTED
 from onceq.model.rights import UNPROVEN, WHOLE, Right, means_unproven
 from onceq.model.views.ranges import RangeAsked
@@ -69,7 +70,23 @@ Demands = Iterable[Demand]
 def demands(step: Step, item: Request) -> Demands:
     """What a request needs; raises OnceqError for a name that is none."""
     found = TABLE.get(type(item))
-    return (_ADMINISTER,) if found is None else found(step, item)
+    return _as_said(step, item, item.needs) if found is None else found(step, item)
+
+
+def _as_said(step: Step, item: Any, needs: Right | Needs) -> Demands:
+    """What a class says of its request; of what it leaves to a rule that is not there nothing is
+    allowed but to administrators."""
+    if needs is Needs.NOTHING:
+        return ()
+    if needs is Needs.NAME:
+        return (NAMED,)
+    if needs is Needs.STATE:
+        return (_ADMINISTER,)
+    if needs in WHOLE:
+        return (Demand((needs,)),)
+    if needs is Right.RECEIVE:
+        return _takes(step, item)
+    return [_at(place, needs) for place in places(step, item.name)]
 
 
 # ---- queues ----------------------------------------------------------------------------------
@@ -154,14 +171,6 @@ def _moves(step: Step, item: requests.MoveMessage) -> Demands:
 def _creates(step: Step, item: requests.CreateQueue) -> Demands:
     assert item.properties is not None, "the request was checked"
     return (Demand((Right.CREATE,), QueueName(queue_key_of(item.properties))),)
-
-
-def _sets(step: Step, item: requests.SetQueue) -> Demands:
-    return [_at(place, Right.SET_PROPERTIES) for place in places(step, item.name)]
-
-
-def _deletes(step: Step, item: requests.DeleteQueue) -> Demands:
-    return [_at(place, Right.DELETE) for place in places(step, item.name)]
 
 
 def _at(place: Place, right: Right) -> Demand:
@@ -425,75 +434,30 @@ def _cancels_job(step: Step, item: requests.CancelJob) -> Demands:
         yield _OPERATE
 
 
-def _own(step: Step, item: Request) -> Demands:
-    """It is about what belongs to the owner: transactions, handles, cursors, outcomes."""
-    return ()
-
-
-def _known(step: Step, item: Request) -> Demands:
-    return (NAMED,)
-
-
-def _operates(step: Step, item: Request) -> Demands:
-    return (_OPERATE,)
-
-
-def _administers(step: Step, item: Request) -> Demands:
-    return (_ADMINISTER,)
-
-
 TABLE: Final[dict[type[Request], Callable[[Step, Any], Demands]]] = {
-    requests.Abort: _own,
-    requests.AcceptClock: _operates,
-    requests.AskDecision: _known,
-    requests.AskOutcome: _own,
     requests.AskRows: _looks_for_rows,
     requests.Begin: _begins,
-    requests.BeginAttempt: _known,
     requests.CancelJob: _cancels_job,
-    requests.CancelReceive: _own,
-    requests.Claim: _takes,
-    requests.CloseCursor: _own,
-    requests.CloseQueue: _own,
     requests.Commit: _commits,
     requests.CommitBranch: _decides,
     requests.CommitGroup: _decides_group,
     requests.CreateQueue: _creates,
-    requests.CreateToken: _administers,
     requests.DecisionDone: _tells,
-    requests.DeleteQueue: _deletes,
-    requests.EditDirectory: _administers,
     requests.EndBranch: _ends_branch,
-    requests.Enlist: _known,
     requests.ExplainRight: _explains,
-    requests.Fetch: _takes,
-    requests.ForgetBranch: _operates,
     requests.ForgetGroup: _of_application,
-    requests.ForgetPeer: _operates,
-    requests.ForgetReader: _takes,
-    requests.HoldLog: _operates,
     requests.LeaveDecision: _tells,
     requests.Look: _looks,
     requests.MoveMessage: _moves,
-    requests.OpenCursor: _own,
     requests.OpenQueue: _opens,
     requests.PrepareBranch: _promises,
     requests.Promise: _promises,
     requests.PurgeQueue: _purges,
     requests.Receive: _receives,
-    requests.Reject: _takes,
-    requests.Remove: _takes,
-    requests.RenewHold: _own,
-    requests.ResetStream: _operates,
-    requests.RevokeToken: _administers,
     requests.RollbackBranch: _decides,
-    requests.RollbackGroup: _known,
     requests.Send: lambda step, item: sends(step, item.items),
-    requests.SetQueue: _sets,
     requests.SetRights: _sets_rights,
     requests.StartBranch: _starts,
     requests.StartJob: _starts_job,
-    requests.SteerOutgoing: _operates,
-    requests.TakeRead: _takes,
 }
-"""What each request needs."""
+"""What a request needs whose class says ``Needs.STATE``."""

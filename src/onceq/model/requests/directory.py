@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceq.model.requests.request import Request
+from onceq.model.rights import Right
 from onceq.model.views.managers import ListView
 
 
@@ -25,6 +26,7 @@ class EditDirectory(_EditDirectory):
     """
 
     code = 24
+    needs = Right.ADMINISTER
     answer = ListView
     what: str
     name: str

@@ -9,7 +9,7 @@ from onceq.errors import InvalidParameter
 from onceq.model.jobs import JobAction, Order
 from onceq.model.letters import filter_of
 from onceq.model.limits import FORMAT_NAME_CHARS_MAX, JOB_QUEUES_MAX, JOB_TEXT_CHARS_MAX
-from onceq.model.requests.request import Request, choice, quoted
+from onceq.model.requests.request import Needs, Request, choice, quoted
 from onceq.model.sending import elements_of
 from onceq.model.views.jobs import JobView
 
@@ -37,6 +37,7 @@ class StartJob(_StartJob):
     """
 
     code = 39
+    needs = Needs.STATE
     answer = JobView
     action: JobAction | str
     queues: Sequence[str]
@@ -86,5 +87,6 @@ class CancelJob(Request):
     """
 
     code = 40
+    needs = Needs.STATE
     answer = JobView
     number: int

@@ -10,7 +10,8 @@ from onceq.errors import InvalidParameter
 from onceq.model.identity import GUID_BYTES
 from onceq.model.message import CORRELATION_BYTES
 from onceq.model.record import Record
-from onceq.model.requests.request import Request, check_failure, check_lookups, choice
+from onceq.model.requests.request import Needs, Request, check_failure, check_lookups, choice
+from onceq.model.rights import Right
 
 
 class Seek(IntEnum):
@@ -91,6 +92,7 @@ class Receive(_Receive):
     """
 
     code = 8
+    needs = Needs.STATE
     answer = Messages
     queue: str
     transaction: int = 0
@@ -131,6 +133,7 @@ class Remove(Request):
     """
 
     code = 9
+    needs = Right.RECEIVE
     queue: str
     transaction: int
     first: int
@@ -145,6 +148,7 @@ class CancelReceive(Request):
     """Stop waiting: the receive of that request number is answered with OperationCancelled."""
 
     code = 10
+    needs = Needs.NOTHING
     quiet = True
     waiting: int
 
@@ -157,6 +161,7 @@ class OpenCursor(Request):
     """
 
     code = 18
+    needs = Needs.NOTHING
     handle: int
 
 
@@ -164,6 +169,7 @@ class CloseCursor(Request):
     """Give a cursor back. Answer: None."""
 
     code = 19
+    needs = Needs.NOTHING
     quiet = True
     cursor: int
 
@@ -180,6 +186,7 @@ class MoveMessage(Request):
     """
 
     code = 20
+    needs = Needs.STATE
     queue: str
     to: str
     lookup: int
@@ -200,6 +207,7 @@ class Reject(Request):
     """
 
     code = 21
+    needs = Right.RECEIVE
     queue: str
     transaction: int
     lookups: Sequence[int]
@@ -220,6 +228,7 @@ class Claim(Request):
     """
 
     code = 22
+    needs = Right.RECEIVE
     queue: str
     transaction: int
     ranges: Sequence[tuple[int, int]]
@@ -238,6 +247,7 @@ class Fetch(Request):
     """
 
     code = 23
+    needs = Right.RECEIVE
     answer = Messages
     queue: str
     transaction: int

@@ -5,7 +5,16 @@ from __future__ import annotations
 from enum import Enum
 
 from onceq.errors import InvalidParameter
-from onceq.model.requests.request import COUNT, Request, check_lookups, choice, is_text, quoted
+from onceq.model.requests.request import (
+    COUNT,
+    Needs,
+    Request,
+    check_lookups,
+    choice,
+    is_text,
+    quoted,
+)
+from onceq.model.rights import Right
 from onceq.model.views.looks import LOOKS
 from onceq.model.views.managers import BackupHold, ClockAccepted, PeerView, Reloaded
 from onceq.model.views.queues import StreamReset
@@ -26,6 +35,7 @@ class Look(Request):
     """
 
     code = 16
+    needs = Needs.STATE
     what: str
     name: str = ""
     after: str = ""
@@ -78,6 +88,7 @@ class SteerOutgoing(Request):
     """
 
     code = 15
+    needs = Right.OPERATE
     destination: str
     action: Steer | str
 
@@ -105,6 +116,7 @@ class ResetStream(Request):
     """
 
     code = 30
+    needs = Right.OPERATE
     answer = StreamReset
     queue: str
     source: str
@@ -127,6 +139,7 @@ class ForgetPeer(Request):
     """
 
     code = 54
+    needs = Right.OPERATE
     answer = PeerView
     name: str
     dry_run: bool = False
@@ -143,6 +156,7 @@ class AcceptClock(Request):
     """
 
     code = 55
+    needs = Right.OPERATE
     answer = ClockAccepted
     source: str
     reason: str
@@ -173,6 +187,7 @@ class HoldLog(Request):
     """
 
     code = 29
+    needs = Right.OPERATE
     verb: Grip
     number: int = 0
 

@@ -15,8 +15,9 @@ from onceq.errors import (
 from onceq.model.identity import guid_bytes
 from onceq.model.queue import QueueProperties, changed
 from onceq.model.record import field
-from onceq.model.requests.request import WORDS_MAX, Request, choice, is_text, quoted
+from onceq.model.requests.request import WORDS_MAX, Needs, Request, choice, is_text, quoted
 from onceq.model.results import Opened
+from onceq.model.rights import Right
 
 _KINDS: Final[Mapping[str, type]] = {
     "name": str,
@@ -62,6 +63,7 @@ class OpenQueue(Request):
     """
 
     code = 2
+    needs = Needs.STATE
     answer = Opened
     name: str
     access: Access
@@ -79,6 +81,7 @@ class CloseQueue(Request):
     """Give a handle back. Answer: None."""
 
     code = 3
+    needs = Needs.NOTHING
     quiet = True
     handle: int
 
@@ -100,6 +103,7 @@ class CreateQueue(_CreateQueue):
     """
 
     code = 12
+    needs = Needs.STATE
     answer = object
     values: Mapping[str, Any] = field(default_factory=dict)
 
@@ -127,6 +131,7 @@ class SetQueue(Request):
     """
 
     code = 17
+    needs = Right.SET_PROPERTIES
     answer = object
     name: str
     values: Mapping[str, Any]
@@ -140,6 +145,7 @@ class DeleteQueue(Request):
     """Delete a queue and what is in it. Answer: number of messages removed."""
 
     code = 13
+    needs = Right.DELETE
     name: str
 
 
@@ -147,6 +153,7 @@ class PurgeQueue(Request):
     """Remove the messages of a queue (or of an outgoing queue). Answer: number removed."""
 
     code = 14
+    needs = Needs.STATE
     name: str
 
 

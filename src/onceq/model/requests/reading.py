@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from onceq.errors import InvalidParameter
 from onceq.model.limits import LEASE_MS_MAX, READER_CHARS_MAX
-from onceq.model.requests.request import WORDS_MAX, Request, check_lookups, is_text
+from onceq.model.requests.request import WORDS_MAX, Needs, Request, check_lookups, is_text
+from onceq.model.rights import Right
 
 
 class TakeRead(Request):
@@ -23,6 +24,7 @@ class TakeRead(Request):
     """
 
     code = 32
+    needs = Right.RECEIVE
     queue: str
     transaction: int
     first: int
@@ -50,6 +52,7 @@ class RenewHold(Request):
     """
 
     code = 33
+    needs = Needs.NOTHING
     handle: int
     lease_ms: int
 
@@ -63,6 +66,7 @@ class ForgetReader(Request):
     """Forget how far a reader of a queue was. Answer: None."""
 
     code = 34
+    needs = Right.RECEIVE
     queue: str
     reader: str
 

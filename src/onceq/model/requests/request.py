@@ -8,6 +8,7 @@ from typing import ClassVar, Final, TypeVar
 from onceq.errors import InvalidParameter
 from onceq.model.limits import FAILURE_CHARS_MAX
 from onceq.model.record import MutableRecord
+from onceq.model.rights import Right
 
 WORDS_MAX: Final = 200
 """Characters of a wrong value that an error repeats."""
@@ -20,12 +21,26 @@ FAILURES_REVISION: Final = 7
 E = TypeVar("E", bound=Enum)
 
 
+class Needs(Enum):
+    """What is needed for a request where it is not one right at one place; the values are what the
+    documentation says."""
+
+    NOTHING = "nothing"
+    NAME = "a name"
+    STATE = "by what it is about"
+    """The rule is in ``TABLE`` of ``core/rights/demands.py``."""
+
+
 class Request(MutableRecord, kw_only=True):
     """One thing that an application asks, answered once. A class says all of its request: what
-    crosses a connection (``wire/app/codec.py``), the check, and the type of the answer.
+    crosses a connection (``wire/app/codec.py``), the check, the rights that it needs, and the type
+    of the answer.
 
     Attributes:
         code: Number of the request in frames. No two have the same, and none changes.
+        needs: A right over the whole queue manager, or one at the queue that the request names
+            (``queue`` or ``name``), or else what ``Needs`` says. A class without it is for
+            administrators: it is closed until somebody thinks about it.
         answer: Type of the answer.
         quiet: It may be asked with number 0 of a frame.
         owner: The application, as the service numbers it: one for each connection (or embedded
@@ -34,6 +49,7 @@ class Request(MutableRecord, kw_only=True):
     """
 
     code: ClassVar[int]
+    needs: ClassVar[Right | Needs] = Right.ADMINISTER
     answer: ClassVar[object] = COUNT
     quiet: ClassVar[bool] = False
     owner: int = 0

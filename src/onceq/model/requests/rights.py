@@ -7,7 +7,7 @@ from typing import Final
 
 from onceq.errors import InvalidParameter
 from onceq.model.patterns import ActorPattern, queue_name
-from onceq.model.requests.request import Request
+from onceq.model.requests.request import Needs, Request
 from onceq.model.rights import (
     Grant,
     Right,
@@ -46,6 +46,7 @@ class SetRights(_SetRights):
     """
 
     code = 35
+    needs = Needs.STATE
     who: str
     words: Sequence[str]
     pattern: str = ""
@@ -80,6 +81,7 @@ class ExplainRight(_ExplainRight):
     """
 
     code = 36
+    needs = Needs.STATE
     answer = RightView
     who: str
     word: str

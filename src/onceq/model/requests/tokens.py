@@ -9,7 +9,7 @@ from onceq.model.limits import TOKEN_AGE_S_MAX, TOKEN_GRANTS_MAX
 from onceq.model.record import repr_without
 from onceq.model.requests.request import Request
 from onceq.model.requests.rights import SetRights
-from onceq.model.rights import ActorKind
+from onceq.model.rights import ActorKind, Right
 from onceq.model.tokens import token_name
 from onceq.model.views.tokens import TokenMade
 
@@ -34,6 +34,7 @@ class CreateToken(_CreateToken):
     """
 
     code = 37
+    needs = Right.ADMINISTER
     answer = TokenMade
     name: str
     age_s: int = 0
@@ -64,6 +65,7 @@ class RevokeToken(Request):
     """
 
     code = 38
+    needs = Right.ADMINISTER
     name: str
 
     def check(self) -> None:

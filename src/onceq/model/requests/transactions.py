@@ -11,7 +11,7 @@ from typing import Final
 from onceq.errors import InvalidParameter
 from onceq.model.identity import GUID_BYTES, TransactionId
 from onceq.model.requests.batch import SendItem
-from onceq.model.requests.request import Request, check_failure
+from onceq.model.requests.request import Needs, Request, check_failure
 from onceq.model.results import Outcome, Sent
 
 COMMITS_MAX: Final = 1 << 62
@@ -32,6 +32,7 @@ class Begin(Request):
     """
 
     code = 4
+    needs = Needs.STATE
     quiet = True
     transaction: int
     idle_s: int = AS_SET
@@ -50,6 +51,7 @@ class Send(Request):
     """
 
     code = 5
+    needs = Needs.STATE
     answer = Sent | None
     transaction: int
     items: Sequence[SendItem]
@@ -76,6 +78,7 @@ class Commit(Request):
     """
 
     code = 6
+    needs = Needs.STATE
     answer = Sent
     transaction: int
     items: Sequence[SendItem] = ()
@@ -102,6 +105,7 @@ class Abort(Request):
     """
 
     code = 7
+    needs = Needs.NOTHING
     quiet = True
     transaction: int
     why: str = ""
@@ -116,6 +120,7 @@ class AskOutcome(Request):
     """What became of a commit. Answer: ``Outcome``; from then on it cannot change (I3a)."""
 
     code = 11
+    needs = Needs.NOTHING
     answer = Outcome
     id: TransactionId
 

@@ -18,8 +18,9 @@ from onceq.model.limits import (
     PREPARED_MAX,
 )
 from onceq.model.requests.batch import SendItem
-from onceq.model.requests.request import Request, choice
+from onceq.model.requests.request import Needs, Request, choice
 from onceq.model.results import Promised, Sent
+from onceq.model.rights import Right
 from onceq.model.views.branches import GroupResult, RowsView
 from onceq.model.xid import Xid, agent_of
 
@@ -31,6 +32,7 @@ class StartBranch(Request):
     """Associate a transaction number of the owner with a branch (xa_start). Answer: None."""
 
     code = 25
+    needs = Needs.STATE
     quiet = True
     transaction: int
     xid: Xid
@@ -45,6 +47,7 @@ class EndBranch(Request):
     """Dissociate it (xa_end). Answer: None."""
 
     code = 43
+    needs = Needs.STATE
     quiet = True
     transaction: int
     xid: Xid
@@ -68,6 +71,7 @@ class PrepareBranch(Request):
     """
 
     code = 27
+    needs = Needs.STATE
     answer = Vote
     xid: Xid
     transaction: int = 0
@@ -92,6 +96,7 @@ class Promise(Request):
     """
 
     code = 31
+    needs = Needs.STATE
     answer = Promised | None
     transaction: int
     xid: Xid
@@ -114,6 +119,7 @@ class CommitBranch(Request):
     """
 
     code = 44
+    needs = Needs.STATE
     answer = Sent
     quiet = True
     xid: Xid
@@ -129,6 +135,7 @@ class RollbackBranch(Request):
     """
 
     code = 45
+    needs = Needs.STATE
     quiet = True
     xid: Xid
     by_hand: bool = False
@@ -138,6 +145,7 @@ class ForgetBranch(Request):
     """Drop the memory of a branch that was decided by hand (xa_forget). Answer: None."""
 
     code = 46
+    needs = Right.OPERATE
     quiet = True
     xid: Xid
 
@@ -160,6 +168,7 @@ class Enlist(_Drawn):
     """
 
     code = 26
+    needs = Needs.NAME
     answer = bytes
     quiet = True
     transaction: int
@@ -178,6 +187,7 @@ class AskDecision(Request):
     """
 
     code = 47
+    needs = Needs.NAME
     answer = Decision
     quiet = True
     gtrid: bytes
@@ -203,6 +213,7 @@ class AskRows(Request):
     """
 
     code = 48
+    needs = Needs.STATE
     answer = RowsView
     quiet = True
     agent: str
@@ -217,6 +228,7 @@ class LeaveDecision(Request):
     """The application that decided has not reached all partners. Answer: None."""
 
     code = 49
+    needs = Needs.STATE
     quiet = True
     gtrid: bytes
 
@@ -229,6 +241,7 @@ class DecisionDone(Request):
     """All partners of a decision have carried it out: it may be forgotten. Answer: None."""
 
     code = 50
+    needs = Needs.STATE
     quiet = True
     gtrid: bytes
 
@@ -247,6 +260,7 @@ class BeginAttempt(_Drawn):
     """
 
     code = 28
+    needs = Needs.NAME
     answer = bytes
     prefix: bytes
 
@@ -268,6 +282,7 @@ class CommitGroup(Request):
     """
 
     code = 51
+    needs = Needs.STATE
     answer = GroupResult
     app: str
     query: str
@@ -301,6 +316,7 @@ class RollbackGroup(Request):
     """
 
     code = 52
+    needs = Needs.NAME
     prefix: bytes
     final: bool = False
 
@@ -309,6 +325,7 @@ class ForgetGroup(Request):
     """Forget which version an application has committed last. Answer: None."""
 
     code = 53
+    needs = Needs.STATE
     app: str
 
     def check(self) -> None:
