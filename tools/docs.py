@@ -26,9 +26,13 @@ import docs_states
 import pictures
 from onceq import errors
 from onceq.model import limits, resultcodes, settings, shares
-from peers import pages
 
 ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))
+
+from proof.bench.peers import pages  # noqa: E402
+
 REFERENCE = ROOT / "docs" / "reference"
 COLUMNS = 100
 NOTE = "<!-- Written by `make docs` from the code; a test compares them. -->\n\n"

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import onceq
-from nodes import Node, free_port
 from onceq.cli import out
 from onceq.model.letters import DEAD_XACT
+from proof.nodes import Node, free_port
 from tests.daemon.shell import ONCEQ, Shell
 
 Q = "private$/q"
