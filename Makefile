@@ -79,81 +79,81 @@ sim: setup
 	$(RUN) -m proof sim --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 crash: setup
-	$(RUN) tools/crash.py --images $(IMAGES) $(ARGS)
+	$(RUN) -m proof crash --images $(IMAGES) $(ARGS)
 
 conformance: setup
-	$(RUN) tools/conformance.py $(if $(TURN),--turn $(TURN)) $(ARGS)
+	$(RUN) -m proof conformance $(if $(TURN),--turn $(TURN)) $(ARGS)
 
 planted: setup
-	$(RUN) tools/planted.py $(ARGS)
+	$(RUN) -m proof planted $(ARGS)
 
 bench: setup
-	$(RUN) tools/bench.py $(ARGS)
+	$(RUN) -m proof bench $(ARGS)
 
 bench-against: setup
-	$(RUN) tools/bench_against.py $(TREE) $(ARGS)
+	$(RUN) -m proof bench-against $(TREE) $(ARGS)
 
 bench-loss: setup
-	$(RUN) tools/bench_loss.py $(ARGS)
+	$(RUN) -m proof bench-loss $(ARGS)
 
 bench-depth: setup
-	$(RUN) tools/bench_depth.py $(ARGS)
+	$(RUN) -m proof bench-depth $(ARGS)
 
 bench-pauses: SECONDS = 60
 bench-pauses: MESSAGES = 1000000
 bench-pauses: setup
-	$(RUN) tools/bench_pauses.py --seconds $(SECONDS) --messages $(MESSAGES) $(ARGS)
+	$(RUN) -m proof bench-pauses --seconds $(SECONDS) --messages $(MESSAGES) $(ARGS)
 
 bench-breadth: setup
-	$(RUN) tools/bench_breadth.py $(ARGS)
+	$(RUN) -m proof bench-breadth $(ARGS)
 
 bench-tenants: setup
-	$(RUN) tools/bench_tenants.py $(ARGS)
+	$(RUN) -m proof bench-tenants $(ARGS)
 
 bench-tls: setup
-	$(RUN) tools/bench_tls.py $(ARGS)
+	$(RUN) -m proof bench-tls $(ARGS)
 
 bench-peers: setup
-	$(RUN) tools/bench_peers.py $(ARGS)
+	$(RUN) -m proof bench-peers $(ARGS)
 
 calls: setup
-	$(RUN) tools/calls.py $(ARGS)
+	$(RUN) -m proof calls $(ARGS)
 
 kill: setup
-	$(RUN) tools/kill.py --kills $(KILLS) $(ARGS)
+	$(RUN) -m proof kill --kills $(KILLS) $(ARGS)
 
 consumer-kill: setup
-	$(RUN) tools/consumer_kill.py --kills $(KILLS) $(ARGS)
+	$(RUN) -m proof consumer-kill --kills $(KILLS) $(ARGS)
 
 hosts: setup
-	$(RUN) tools/hosts.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	$(RUN) -m proof hosts --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 backup: setup
-	$(RUN) tools/backup.py --messages $(MESSAGES) $(ARGS)
+	$(RUN) -m proof backup --messages $(MESSAGES) $(ARGS)
 
 liar: setup
-	$(RUN) tools/liar.py --seconds $(SECONDS) $(ARGS)
+	$(RUN) -m proof liar --seconds $(SECONDS) $(ARGS)
 
 spark-kill: setup
-	$(RUN) tools/spark_kill.py --kills $(KILLS) $(ARGS)
+	$(RUN) -m proof spark-kill --kills $(KILLS) $(ARGS)
 
 spark-land: setup
-	$(RUN) tools/spark_land.py --kills $(KILLS) $(ARGS)
+	$(RUN) -m proof spark-land --kills $(KILLS) $(ARGS)
 
 spark-tables: setup
-	$(RUN) tools/spark_tables.py $(ARGS)
+	$(RUN) -m proof spark-tables $(ARGS)
 
 spark-cluster: setup
 	$(RUN) -m pytest tests/spark/test_spark_cluster.py $(ARGS)
 
 bench-spark: setup
-	$(RUN) tools/bench_spark.py $(ARGS)
+	$(RUN) -m proof bench-spark $(ARGS)
 
 fuzz: setup
 	HYPOTHESIS_PROFILE=fuzz $(RUN) -m pytest tests/fuzz -q $(if $(TARGET),-k $(TARGET)) $(ARGS)
 
 bench-two-phase: setup
-	$(RUN) tools/bench_two_phase.py $(ARGS)
+	$(RUN) -m proof bench-two-phase $(ARGS)
 
 bank: setup
 	$(RUN) -m examples.bank $(ARGS)
@@ -162,7 +162,7 @@ networks: setup
 	$(RUN) -m examples.networks
 
 two-phase: setup
-	$(RUN) tools/two_phase.py --cases $(CASES) $(ARGS)
+	$(RUN) -m proof two-phase --cases $(CASES) $(ARGS)
 
 docs: setup
 	$(RUN) tools/docs.py --write

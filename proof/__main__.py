@@ -10,5 +10,6 @@ if __name__ == "__main__":
     try:
         sys.exit(run_programme(sys.argv[1:]))
     except KeyboardInterrupt:
-        sys.stderr.write("\nstopped\n")
+        if "--json" not in sys.argv:  # who asked for it is a program
+            sys.stderr.write("\nstopped\n")
         sys.exit(130)

@@ -31,7 +31,7 @@ PACKAGES = ("onceq", "pyspark_onceq")
 IN_SOURCE = (
     "CHANGELOG.md", "LICENSE", "Makefile", "README.md", "docs/hacking.md", "pyproject.toml",
     "packaging/build.lock", "requirements.lock", "src/onceq/py.typed", "tests/conftest.py",
-    "tools/dist.py",
+    "proof/__main__.py", "tools/dist.py",
 )  # fmt: skip
 """Some files of each kind that a source package must have: who unpacks it can run the tests."""
 LIMIT_S = 600

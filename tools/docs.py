@@ -35,9 +35,13 @@ from onceq.model.record import names
 from onceq.model.requests import COUNT, KINDS, Messages
 from onceq.model.requests.request import said
 from onceq.wire.app import frames
-from peers import pages
 
 ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))
+
+from proof.bench.peers import pages  # noqa: E402
+
 REFERENCE = ROOT / "docs" / "reference"
 COLUMNS = 100
 NOTE = "<!-- Written by `make docs` from the code; a test compares them. -->\n\n"

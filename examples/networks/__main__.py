@@ -26,11 +26,10 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT), str(ROOT / "tools")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 import onceq  # noqa: E402
 from examples.networks.reference import Reference  # noqa: E402
-from nodes import Node, free_port  # noqa: E402
 from onceq.client.pause import pause  # noqa: E402
 from onceq.spark import carried  # noqa: E402
 from onceq.spark.operators import (  # noqa: E402
@@ -45,6 +44,7 @@ from onceq.spark.operators import (  # noqa: E402
 )
 from onceq.spark.operators.columns import PROVIDER, ROCKSDB  # noqa: E402
 from onceq.spark.runtime import QUICK, quiet_session  # noqa: E402
+from proof.nodes import Node, free_port  # noqa: E402
 
 OUTBOX, ACKS, TOLD = r"private$\outbox", r"private$\acks", r"private$\told"
 QUEUES: Final = {r"private$\orders": True, r"private$\audit": True, r"private$\notes": False}

@@ -165,7 +165,7 @@ def _run(point: Point, most: int, tally: Tally, seed: int) -> None:
         except (AssertionError, OnceqError) as error:
             raise Broken(
                 f"{point.scenario}, {point.way} before operation {point.stop}, image {number}: "
-                f"{error!r}\n  python tools/crash.py {point.arguments(most, seed)}"
+                f"{error!r}\n  python -m proof crash {point.arguments(most, seed)}"
             ) from error
 
 
@@ -180,7 +180,7 @@ def _lost(life: Life, point: Point, tally: Tally, most: int) -> None:
         except (AssertionError, OnceqError) as error:
             raise Broken(
                 f"{point.scenario}, {file} {how} before operation {point.stop}: {error!r}\n"
-                f"  python tools/crash.py {point.arguments(most, 0)}"
+                f"  python -m proof crash {point.arguments(most, 0)}"
             ) from error
 
 

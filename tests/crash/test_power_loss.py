@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import power_loss
+from proof.torture import power_loss
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import crash
+from proof.torture import crash
 from tests.crash.programme import Point, Tally, everything, later_points, points, run
 from tests.crash.scenarios import SCENARIOS
 

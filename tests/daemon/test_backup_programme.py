@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import backup
-from backup_judge import Passage
+from proof.torture import backup
+from proof.torture.backup_judge import Passage
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,8 +29,8 @@ def test_what_is_committed_after_a_restore_arrives_once_and_in_order(tmp_path: P
 @pytest.mark.slow
 def test_the_command_says_how_it_is_used() -> None:
     done = subprocess.run(
-        [sys.executable, "tools/backup.py", "--help"], cwd=ROOT, capture_output=True, text=True,
-        check=True,
+        [sys.executable, "-m", "proof", "backup", "--help"], cwd=ROOT, capture_output=True,
+        text=True, check=True,
     )  # fmt: skip
     assert "--messages" in done.stdout
 

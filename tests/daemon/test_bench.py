@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-import bench
-import bench_against
 import onceq
-from bench_cases import QUEUE, check_senders
-from bench_client import SENDER_SHIFT
 from onceq.cli.measure import WrongMessages
+from proof.bench import against as bench_against
+from proof.bench import bench
+from proof.bench.cases import QUEUE, check_senders
+from proof.bench.client import SENDER_SHIFT
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,7 +29,7 @@ def test_a_smoke_run_measures_everything() -> None:
 
 def _smoke(folder: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "tools/bench.py", "--quick", "--json", "--folder", str(folder)],
+        [sys.executable, "-m", "proof", "bench", "--quick", "--json", "--folder", str(folder)],
         cwd=ROOT, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

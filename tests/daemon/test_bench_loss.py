@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import bench_loss
+from proof.bench import loss as bench_loss
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.slow
 def test_a_smoke_run_counts_what_was_lost_and_sent_again() -> None:
     done = subprocess.run(
-        [sys.executable, "tools/bench_loss.py", "--messages", "2000", "--rounds", "1", "--one-in",
-         "200", "--json"],
+        [sys.executable, "-m", "proof", "bench-loss", "--messages", "2000", "--rounds", "1",
+         "--one-in", "200", "--json"],
         cwd=ROOT, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import bench_pauses
+from proof.bench import pauses as bench_pauses
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.slow
 def test_a_smoke_run_notes_what_has_happened() -> None:
     done = subprocess.run(
-        [sys.executable, "tools/bench_pauses.py", "--messages", "4000", "--queues", "16",
+        [sys.executable, "-m", "proof", "bench-pauses", "--messages", "4000", "--queues", "16",
          "--seconds", "3", "--json"],
         cwd=ROOT, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip

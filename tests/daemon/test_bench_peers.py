@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from peers.run import QUICK
-from peers.systems import SYSTEMS
+from proof.bench.peers.run import QUICK
+from proof.bench.peers.systems import SYSTEMS
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "tools/bench_peers.py", "--quick", "--no-fetch"]
+COMMAND = [sys.executable, "-m", "proof", "bench-peers", "--quick", "--no-fetch"]
 
 
 @pytest.fixture

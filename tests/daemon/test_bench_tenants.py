@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench_tenants import ASKED, BESIDE
+from proof.bench.tenants import ASKED, BESIDE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,7 +21,7 @@ def test_a_smoke_run_measures_a_third_one_beside_two_that_ask() -> None:
     with tempfile.TemporaryDirectory(prefix="onceq-") as folder:
         done = subprocess.run(
             [
-                sys.executable, "tools/bench_tenants.py", "--count", "20", "--commits", "5",
+                sys.executable, "-m", "proof", "bench-tenants", "--count", "20", "--commits", "5",
                 "--slices", "4", "--pause", "0.001", "--json", "--folder", folder,
             ],
             cwd=ROOT, capture_output=True, text=True, timeout=240, check=False,

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import bench_tls
 import onceq
-from bench_cases import QUICK, benching
-from bench_tls import PLAIN, TLS, Case, Row
+from proof.bench import tls as bench_tls
+from proof.bench.cases import QUICK, benching
+from proof.bench.tls import PLAIN, TLS, Case, Row
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,7 +24,7 @@ def test_a_smoke_run_measures_everything_and_misses_nothing_by_its_exit_code() -
     # Not tmp_path: with a long test name the sockets in it would have too long a path.
     with tempfile.TemporaryDirectory(prefix="onceq-") as folder:
         done = subprocess.run(
-            [sys.executable, "tools/bench_tls.py", "--quick", "--json", "--folder", folder],
+            [sys.executable, "-m", "proof", "bench-tls", "--quick", "--json", "--folder", folder],
             cwd=ROOT, capture_output=True, text=True, timeout=240, check=False,
         )  # fmt: skip
         assert list(Path(folder).iterdir()) == []

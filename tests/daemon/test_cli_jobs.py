@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import onceq
-from nodes import Node, free_port
 from onceq.cli import out
 from onceq.errors import Refused
 from onceq.model.letters import DEAD_XACT
+from proof.nodes import Node, free_port
 from tests import nursery
 from tests.daemon.shell import ONCEQ, Shell
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import onceq
-from nodes import Node, free_port
+from proof.nodes import Node, free_port
 from tests import nursery
 
 QUEUE = "private$/numbers"

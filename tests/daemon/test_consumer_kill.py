@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer_kill import KEYS, KINDS, deaths, judged
+from proof.torture.consumer_kill import KEYS, KINDS, deaths, judged
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_nothing_is_lost_or_done_twice_through_deaths() -> None:
     """I3a, I4, I5, I17, in small; ``make consumer-kill`` is the same at random times, with more."""
     done = subprocess.run(
-        [sys.executable, "tools/consumer_kill.py", "--kills", "4", "--deaths", "calls"], cwd=ROOT,
-        capture_output=True, text=True, check=False,
+        [sys.executable, "-m", "proof", "consumer-kill", "--kills", "4", "--deaths", "calls"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.findall(

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import onceq
-from nodes import Node, free_port
 from onceq.client.pause import pause
 from onceq.errors import OnceqError, ReceiveTimeout
 from onceq.model.letters import DEAD_XACT
 from onceq.model.message import Journal
 from onceq.model.views.jobs import JobView
+from proof.nodes import Node, free_port
 
 Q = r"private$\q"
 LETTERS = 3000

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import kill
-import nodes
-from kill_judge import History, Judge
+from proof import nodes
+from proof.torture import kill
+from proof.torture.kill_judge import History, Judge
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,7 +42,7 @@ def test_no_daemon_is_left_when_it_cannot_start(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_command_says_how_it_is_used() -> None:
     done = subprocess.run(
-        [sys.executable, "tools/kill.py", "--help"], cwd=ROOT, capture_output=True, text=True,
+        [sys.executable, "-m", "proof", "kill", "--help"], cwd=ROOT, capture_output=True, text=True,
         check=True,
     )  # fmt: skip
     assert "--kills" in done.stdout

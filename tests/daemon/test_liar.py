@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import liar
-from liar_scene import MEMBERS, ROGUES
+from proof.torture.liar import liar
+from proof.torture.liar.scene import MEMBERS, ROGUES
 
 WAYS = 5
 """In which a stranger can come to a door that wants a certificate."""

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-import liar
-from liar_account import LocalAccount
-from liar_backup import BackupWriter
-from liar_door import PLANTED
-from liar_honest import STRAY
-from liar_member import Member
-from liar_pages import WebPages
-from liar_plain import PlainHost
-from liar_rogue import Rogue
-from liar_tenant import Tenant
+from proof.torture.liar import liar
+from proof.torture.liar.account import LocalAccount
+from proof.torture.liar.backup import BackupWriter
+from proof.torture.liar.door import PLANTED
+from proof.torture.liar.honest import STRAY
+from proof.torture.liar.member import Member
+from proof.torture.liar.pages import WebPages
+from proof.torture.liar.plain import PlainHost
+from proof.torture.liar.rogue import Rogue
+from proof.torture.liar.tenant import Tenant
 from tests.planted.planted import all_planted
 
 pytestmark = pytest.mark.slow

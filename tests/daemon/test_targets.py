@@ -67,7 +67,7 @@ NOT_RUN: Final = {
     "format": "changes files of the checkout",
     "clean": "removes the environment of this run",
     "spark-tables": "downloads another Spark",
-    "bench-spark": "takes minutes for any number of rows; tests/unit/tools has its verdicts",
+    "bench-spark": "takes minutes for any number of rows; tests/unit/proof has its verdicts",
     "bench-two-phase": "needs PostgreSQL; its transactions are those of tests/partners",
 }
 """Why a target is not run by a test."""

@@ -131,7 +131,7 @@ HELD: Final[Mapping[str, tuple[str, ...]]] = {
     "Everything that was not granted is refused, for each queue and operation, also in a "
     "transaction that is open when a right is revoked; a promise to a coordinator is checked "
     "once, when it is made.": (
-        "unit/core/rights/test_demands.py::test_every_request_stands_in_the_table",
+        "unit/core/rights/test_demands.py::test_every_request_says_what_it_needs",
         "unit/core/rights/test_demands.py::test_a_commit_is_judged_at_its_time_and_undone",
         "unit/core/rights/test_demands_promises.py::test_a_right_that_is_taken_away_after_the_promise_changes_nothing",
         "matrix/test_applications.py::test_at_the_socket_with_tokens",

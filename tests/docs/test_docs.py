@@ -19,6 +19,7 @@ from onceq import errors
 from onceq.directory import file, rights_file
 from onceq.store import checkpoints, identification, manifest
 from onceq.wire.app import frames
+from proof.programmes import PROGRAMMES
 
 ROOT = Path(__file__).resolve().parents[2]
 TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -122,8 +123,12 @@ def test_fragments_are_as_the_changelog_needs_them() -> None:
 
 
 def test_every_tool_of_the_makefile_exists() -> None:
-    for name in re.findall(r"tools/\w+\.py", (ROOT / "Makefile").read_text()):
+    makefile = (ROOT / "Makefile").read_text()
+    for name in re.findall(r"tools/\w+\.py", makefile):
         assert (ROOT / name).exists(), name
+    programmes = re.findall(r"-m proof ([\w-]+)", makefile)
+    assert "sim" in programmes
+    assert set(programmes) <= set(PROGRAMMES)
 
 
 def guarantees() -> dict[str, tuple[str, str]]:

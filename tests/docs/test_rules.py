@@ -182,7 +182,7 @@ def test_pages_that_are_named_exist() -> None:
     missing = {
         f"{name}: {page}"
         for name, text in texts().items()
-        if name.startswith(("src/", "tools/"))
+        if name.startswith(("src/", "proof/", "tools/"))
         for page in re.findall(r"(?<![\w./{}*-])(?:[\w-]+/)*([\w-]+\.md)\b", text)
         if page not in pages
     }

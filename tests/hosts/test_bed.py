@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-import hosts
-from hosts_judge import judged
-from hosts_ledger import DEEDS, FACES, OF_FACE, PLACES, draw
-from hosts_program import Program
+from proof.torture.hosts import hosts
+from proof.torture.hosts.judge import judged
+from proof.torture.hosts.ledger import DEEDS, FACES, OF_FACE, PLACES, draw
+from proof.torture.hosts.program import Program
 
 PROGRAMS = 14
 

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 import onceq
-from hosts_deeds import AtLine, Broken
 from onceq.client.stopping import StopEvent
 from onceq.errors import CallInCall, OnceqError, ReceiveTimeout, ServiceNotAvailable
+from proof.torture.hosts.deeds import AtLine, Broken
 from tests.daemon.applications import Daemon
 from tests.scratch import scratch
 

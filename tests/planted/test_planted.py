@@ -61,7 +61,7 @@ def test_no_two_have_one_name() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHOSEN)
 def test_it_is_found(name: str) -> None:
-    command = [sys.executable, "tools/planted.py", "-k", f"^{re.escape(name)}$"]
+    command = [sys.executable, "-m", "proof", "planted", "-k", f"^{re.escape(name)}$"]
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
     ended = subprocess.run(
         command, cwd=ROOT, env=env, capture_output=True, text=True, check=False,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import spark_kill
-import spark_side
+from proof.torture.spark import kill as spark_kill
+from proof.torture.spark import side as spark_side
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import spark_land
+from proof.torture.spark import land as spark_land
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

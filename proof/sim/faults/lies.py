@@ -1,7 +1,7 @@
 """Well-formed packets that say what is not so: for a peer that lies, in tests and in ``make liar``.
 
 Nothing here is malformed; what is wrong is who says it. Used by the simulator, by the foreign peer
-of the conformance tests, and by ``tools/liar.py``.
+of the conformance tests, and by ``make liar``.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def _a_plan_stays_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_changed_body_is_a_row_as_well(patch: pytest.MonkeyPatch) -> None:
-    from spark_land_judge import Found
+    from proof.torture.spark.land_judge import Found
 
     patch.setattr(Found, "_landed", lambda self, number, said: number)
 
@@ -134,7 +134,7 @@ PLANTED = (
     ),
     Planted(
         "judge-without-bodies", _a_changed_body_is_a_row_as_well,
-        "tests/unit/tools/test_spark_land.py::test_what_is_wrong_is_found",
+        "tests/unit/proof/torture/spark/test_land.py::test_what_is_wrong_is_found",
     ),
     Planted(
         "half-a-report", _a_report_is_written_in_its_place,

@@ -1,0 +1,1 @@
+"""What onceq costs, measured: beside the disk, another tree, itself in another case, and others."""

@@ -1,0 +1,1 @@
+"""Rows a second of the Spark source, sink and operators: ``make bench-spark``."""

@@ -1,0 +1,1 @@
+"""Programmes that kill, cut, lie to and wear out real processes, and judge what is left."""

@@ -1,0 +1,1 @@
+"""Programs to which everything is done that hosts do to programs: ``make hosts``."""

@@ -1,0 +1,1 @@
+"""Daemons at work among peers, members and neighbours that lie: ``make liar``."""

@@ -1,0 +1,1 @@
+"""Spark queries and landings that are killed: ``make spark-kill``, ``make spark-land``."""
