@@ -9,18 +9,16 @@ each time, however slow the machine is.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
-import os
 import selectors
 import shutil
-import signal
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +35,8 @@ from onceq.store.files import RealFiles
 from onceq.store.log import LogStore
 from onceq.wire.app import frames
 from onceq.wire.app.answers import decode
-from proof.sim.process.nursery import Nursery
 from proof.sim.process.process import SEGMENT_BYTES
+from tests import nursery
 from tests.conformance.applications import AnswerLost, Applications
 from tests.conformance.clocks import START_S, HostClock
 from tests.conformance.connections import CHUNK_BYTES, WAIT_S, Door, End, SocketWire
@@ -49,14 +47,6 @@ from tests.conformance.world import FAST, World
 ROUNDS_MAX = 10_000
 """Looks at processes that find no rest at one moment of the clock."""
 ANSWER_S_MAX = 10 * 86_400
-
-
-@cache
-def nursery() -> Nursery:
-    """Of this run of tests; it ends with it."""
-    made = Nursery()
-    atexit.register(made.close)
-    return made
 
 
 class ProcessNode(Applications):
@@ -76,7 +66,7 @@ class ProcessNode(Applications):
         self._kinds: dict[int, object] = {}
         """Of what is asked: the type of its answer."""
         self.ends: dict[tuple[int, int], End] = {}
-        self.process: int | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self.peers_at = ""
         self.restless = True
         """Whether it may have something to do."""
@@ -94,8 +84,14 @@ class ProcessNode(Applications):
         world = self.world
         self._configure()
         self.clock.boot()
-        now, log = self.clock.read(), f"{self.path}.log"
-        self.process = nursery().start(str(self.path), world.control_at, now, log)
+        now = self.clock.read()
+        command = [sys.executable, "-m", "onceq.simulator.process.process"]
+        command += ["--data", str(self.path), "--control", world.control_at]
+        command += ["--wall-us", str(now.wall_us), "--mono-us", str(now.mono_us)]
+        with open(f"{self.path}.log", "ab") as log:
+            self.process = nursery.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
         self._control, _ = world.control.accept()
         self._control.settimeout(WAIT_S)
         self._lines = b""
@@ -154,7 +150,7 @@ class ProcessNode(Applications):
     def kill(self) -> None:
         """SIGKILL: what was written is still there."""
         if self.process is not None:
-            os.kill(self.process, signal.SIGKILL)
+            self.process.kill()
             self._buried()
 
     def see_its_end(self) -> None:
@@ -170,7 +166,7 @@ class ProcessNode(Applications):
     def _buried(self) -> None:
         """It is dead: everybody hears of it."""
         assert self.process is not None
-        self.exit_code = nursery().ended(self.process)
+        self.exit_code = self.process.wait()
         self.process = None
         self._control.close()
         self.world.unwatch(self.application)

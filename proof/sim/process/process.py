@@ -119,21 +119,16 @@ class Held:
         self._say(idle=asked, due=due, wires=wires)
 
 
-def serve(path: str, control: str, now: Now, log: str = "") -> None:
+def serve(path: str, control: str, now: Now) -> None:
     """Run the queue manager of a directory.
 
     Args:
         control: Unix socket of whoever holds the clock.
         now: What the clocks show when it starts.
-        log: File for what it says; "" for standard error.
 
     Raises:
         OnceqError: It cannot start, or had to stop.
     """
-    if log:
-        file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        for stream in (1, 2):
-            os.dup2(file, stream)
     configuration = config.load(path)
     logs.set_up(configuration.log_level, form=configuration.log_format)
     held = Held(control, now)
