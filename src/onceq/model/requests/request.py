@@ -12,7 +12,6 @@ from onceq.model.record import MutableRecord
 WORDS_MAX: Final = 200
 """Characters of a wrong value that an error repeats."""
 
-FAILURES_REVISION: Final = 7
 E = TypeVar("E", bound=Enum)
 
 
@@ -65,14 +64,8 @@ def check_failure(why: str) -> None:
         )
 
 
-def kept_failure(why: str, revision: int) -> str:
-    """What is kept of what a receiver says, which may be anything.
-
-    Args:
-        revision: Of the queue manager: one of before FAILURES_REVISION keeps nothing of it.
-    """
-    if revision < FAILURES_REVISION:
-        return ""
+def kept_failure(why: str) -> str:
+    """What is kept of what a receiver says, which may be anything."""
     return why[:FAILURE_CHARS_MAX].encode("utf-8", "replace").decode()
 
 
