@@ -12,7 +12,6 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from onceq.client.threads.manager import QueueManager
-from onceq.wire.app import frames
 from tests.budgets.counting import Cost, Counting, counted
 from tests.budgets.daemon import client
 from tests.budgets.last_agent import Decides, without_recovery
@@ -164,8 +163,3 @@ def test_an_operation_of_a_client_keeps_to_its_budget(
     monkeypatch: pytest.MonkeyPatch, work: Work, messages: int, budget: Cost
 ) -> None:
     assert cost(monkeypatch, work, messages).over(budget) == []
-
-
-def test_a_daemon_that_knows_less_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "REVISION", 0)
-    assert (cost(monkeypatch, loop, 1).trips, cost(monkeypatch, receive, 1).trips) == (2, 2)

@@ -85,7 +85,7 @@ class ProcessNode(Applications):
         self._configure()
         self.clock.boot()
         now = self.clock.read()
-        command = [sys.executable, "-m", "onceq.simulator.process.process"]
+        command = [sys.executable, "-m", "proof.sim.process.process"]
         command += ["--data", str(self.path), "--control", world.control_at]
         command += ["--wall-us", str(now.wall_us), "--mono-us", str(now.mono_us)]
         with open(f"{self.path}.log", "ab") as log:

@@ -12,7 +12,6 @@ from onceq.model import requests
 from onceq.model.requests import Request, Seek
 from onceq.packet.batch import Batch
 from onceq.service.requests import admit
-from onceq.wire.app import frames
 from tests.conformance.applications import Applications
 
 BYTES_MAX = 1 << 25
@@ -103,7 +102,7 @@ def drive(qm: Applications, plan: Any) -> Any:
 
 def unit(qm: Applications) -> Unit:
     """A unit of work of the client library; its plans are for ``drive``."""
-    greeting = Greeting("A", b"A" * 16, qm.clock.read().wall_s, revision=frames.REVISION)
+    greeting = Greeting("A", b"A" * 16, qm.clock.read().wall_s)
     made = Unit(Session(greeting, random=bytes, clock=lambda: qm.world.now_us / 1e6))
     made.number = next(qm.numbers)
     return made

@@ -9,7 +9,6 @@ from onceq.client.link import Greeting, Request
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import LinkLost, ManagerAway, OnceqError
 from onceq.service.requests import admit
-from onceq.wire.app import frames
 from tests.conformance.world import Node
 
 Death = Callable[[Node], None]
@@ -39,9 +38,7 @@ class NodeLink:
         self._owner = self._node.engine.owner(self._answers.__setitem__)
         self._open = True
         identity = self._node.identity
-        self.greeting = Greeting(
-            identity.name, identity.guid, self._node.clock.read().wall_s, revision=frames.REVISION
-        )
+        self.greeting = Greeting(identity.name, identity.guid, self._node.clock.read().wall_s)
 
     @property
     def alive(self) -> bool:

@@ -173,24 +173,6 @@ def test_a_checkpoint_that_went_back_in_time_is_refused(
     assert good.bodies(newer, good.after(newer)) == ["c"]
 
 
-def test_an_older_queue_manager_is_read_as_before(
-    daemon: Any, queue: str, readers: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("onceq.client.plans.reading.REVISION", 1_000)
-    send(daemon, queue, "a")
-    read_all(readers(queue))
-    assert daemon.manager.queue(queue)["messages"] == 0
-    send(daemon, queue, "b")
-    anew = readers(queue)
-    assert anew.bodies(anew.first(), anew.after(anew.first())) == ["b"]
-    anew.reader.stop()
-    keeps = readers(queue, afterRead="journal")
-    end = keeps.after(keeps.first())
-    with pytest.raises(Exception, match=r"afterRead journal needs a queue manager of version"):
-        keeps.after(end)
-    assert daemon.manager.queue(queue)["messages"] == 1
-
-
 # ---- afterRead ----------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
 from onceq.cli.parameters import Argument, Option
-from onceq.errors import UnsupportedOperation, UsageError
+from onceq.errors import UsageError
 from onceq.model.wording import duration
 
 if TYPE_CHECKING:
@@ -77,8 +77,6 @@ def forget(
 def _readers(connection: QueueManager, queue: str) -> list[ReaderView]:
     from onceq.client.plans import reading
 
-    if not reading.remembers(connection._state):
-        raise UnsupportedOperation("this queue manager is older than 0.3, and remembers no readers")
     found = connection._run(reading.readers(connection._state, queue))
     return sorted(found, key=lambda one: -one.since)  # who has read last comes first
 

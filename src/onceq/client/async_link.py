@@ -287,8 +287,6 @@ class AsyncLink(asyncio.Protocol):
                     self._lose(overdue(self._address))
                     return
         pause_s = silence.SILENT_S / 2
-        if self.greeting.revision < frames.REVISION_LIFE:
-            self._heard_s = now
         if now >= self._heard_s + 2 * pause_s:
             self._lose(f"the queue manager at {self._address} gave no answer in time")
             return

@@ -335,7 +335,7 @@ def abort(tx: AnyTransaction, why: str = "") -> Calls[None]:
         yield from tx._partners.roll_back()
     if tx._state.begun and tx._on.alive:
         unit = tx._state
-        kept = kept_failure(why, unit.session.revision)
+        kept = kept_failure(why)
         yield partial(tx._manager._run, unit.abort(kept), tx._on)
     else:
         tx._state.drop()

@@ -40,7 +40,6 @@ class Session:
     Attributes:
         source: GUID of the queue manager.
         name: Its computer name.
-        revision: What the queue manager knows of the client protocol (``frames.REVISION``).
         destinations: Names that were found good to send to before, and whether the queues of this
             manager among theirs are transactional; None: none of them is of this manager.
         elsewhere: Managers (by GUID) and computers of which a queue was found to be another
@@ -93,7 +92,6 @@ class Session:
         self.connections += 1
         self._ahead = greeting.now_s - self.clock()
         self._outcome_age_s = greeting.outcome_age_s
-        self.revision = greeting.revision
 
     def _begin(self) -> None:
         self.used = self.clock()

@@ -384,7 +384,7 @@ class SocketLink:
             return self._socket.recv(size, socket.MSG_DONTWAIT)
         now = time.monotonic()
         lost = now + (self._answer_timeout or math.inf)
-        ask = now + silence.SILENT_S / 2 if self._shows_life else math.inf
+        ask = now + silence.SILENT_S / 2
         while True:
             left = min(lost, ask, math.inf if until is None else until) - time.monotonic()
             if left <= 0 and ask > time.monotonic():
@@ -396,10 +396,6 @@ class SocketLink:
                 # What has come over TLS may be TLS's own.
                 with contextlib.suppress(BlockingIOError):
                     return self._socket.recv(size, socket.MSG_DONTWAIT)
-
-    @property
-    def _shows_life(self) -> bool:
-        return self.greeting.revision >= frames.REVISION_LIFE
 
     def _ask_for_life(self) -> None:
         """Let the manager say anything at all; a call that is still writing notices by itself."""

@@ -10,7 +10,6 @@ from onceq.client.link import Greeting, Request
 from onceq.embedded.host import EmbeddedHost, Slot, nothing
 from onceq.errors import OnceqError, ServiceNotAvailable, StorageFailure
 from onceq.model import requests
-from onceq.wire.app import frames
 
 CANCEL_S_MAX = 5.0
 """A wait that was cancelled is answered long before."""
@@ -26,7 +25,6 @@ class _Shared:
             host.id,
             host.now_s(),
             outcome_age_s=host.engine.settings.outcome_age_s,
-            revision=frames.REVISION,
         )
         self.alive = True
 

@@ -290,7 +290,7 @@ class ApiConnection:
         identity = self._engine.manager.identity
         welcome = frames.Welcome(
             frames.VERSION, identity.name, identity.guid, self._engine.clock.read().wall_s,
-            outcome_age_s=self._engine.settings.outcome_age_s, revision=frames.REVISION,
+            outcome_age_s=self._engine.settings.outcome_age_s,
         )  # fmt: skip
         self._transport.writelines(frames.frame(request, Code.HELLO | ANSWER, welcome))
 

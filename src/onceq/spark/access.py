@@ -28,7 +28,6 @@ from onceq.errors import (
     HandleLost,
     InDoubt,
     InvalidHandle,
-    InvalidParameter,
     OnceqError,
     ReceiveTimeout,
     ServiceNotAvailable,
@@ -38,7 +37,7 @@ from onceq.errors import (
 from onceq.model import requests
 from onceq.model.views.queues import QueueView, ReaderView
 from onceq.model.views.ranges import RangeView
-from onceq.spark import paging, times
+from onceq.spark import times
 from onceq.spark.anew import Reader, is_from_here
 from onceq.spark.credential_files import FROM_ENVIRONMENT, CredentialFiles
 from onceq.spark.error_codes import coded
@@ -85,7 +84,6 @@ class Access:
         self._heartbeat: Heartbeat | None = None
         self.holds = 0
         """How often a queue was opened to be held: each time somebody else may have been there."""
-        self._counts = True
         """Whether the queue manager counts what stands in a range; older ones do not."""
 
     def __getstate__(self) -> tuple[str, Patience, CredentialFiles]:
@@ -225,7 +223,7 @@ class Access:
         self._turns[queue] = opened.turn
         self._held[queue] = opened
         self.holds += 1
-        if _renewed(manager, opened) and reading.remembers(manager._state):
+        if _renewed(manager, opened):
             self._heartbeat = self._heartbeat or Heartbeat(self._renew, RENEW_S)
 
     def _renew(self) -> None:
@@ -322,15 +320,7 @@ class Access:
                 queue, part.after + 1, part.to, messages=messages, bytes=bytes
             )
 
-        if self._counts:
-            try:
-                return self._do(queue, work)
-            except InvalidParameter:
-                self._counts = False
-        return paging.count(
-            self.pages(queue, part, SIZE_BYTES if bytes else 0), part.after, part.to,
-            locked=self.look(queue).locked > 0, messages=messages, bytes=bytes,
-        )  # fmt: skip
+        return self._do(queue, work)
 
     def place_before(self, queue: str, sight: Sight, second: int) -> int:
         """The place before the first message that arrived in a second or later."""
@@ -344,12 +334,9 @@ class Access:
     # ---- removing -------------------------------------------------------------------------
 
     def readers(self, queue: str) -> list[ReaderView]:
-        """Who has read a queue and removed what he had read; nobody, as far as a queue manager
-        knows that does not remember them."""
+        """Who has read a queue and removed what he had read."""
 
         def work(manager: QueueManager) -> list[ReaderView]:
-            if not reading.remembers(manager._state):
-                return []
             return manager._run(reading.readers(manager._state, queue))
 
         return self._do(queue, work)
@@ -360,28 +347,19 @@ class Access:
 
         All of transactional queues go in one transaction, the others each at once. Asked again it
         removes nothing more: that is why an outcome in doubt needs no care here. Who has read is
-        remembered with it, if the queue manager knows how.
+        remembered with it.
         """
 
         def work(manager: QueueManager) -> list[int]:
             for queue, _ in parts:
                 self._hold(manager, queue, reader.who)
-            remember = reading.remembers(manager._state)
-            if reader.keep and not remember:
-                raise InvalidParameter(
-                    "afterRead journal needs a queue manager of version 0.3 or newer"
-                )
             found: list[int] = []
             with manager.transaction() as tx:
                 for (queue, part), sight in zip(parts, sights, strict=True):
-                    if remember:
-                        take = self._take(queue, part, reader)
-                        plan = reading.take(tx._state if sight.transactional else None, take)
-                        run = tx._run if sight.transactional else manager._run
-                        found.append(run(plan))
-                    else:
-                        remove = tx.remove if sight.transactional else manager.remove
-                        found.append(remove(queue, part.after + 1, part.to))
+                    take = self._take(queue, part, reader)
+                    plan = reading.take(tx._state if sight.transactional else None, take)
+                    run = tx._run if sight.transactional else manager._run
+                    found.append(run(plan))
             return found
 
         return self._do(", ".join(queue for queue, _ in parts), work)
@@ -396,8 +374,6 @@ class Access:
 
 def _renewed(manager: QueueManager, held: OpenQueue) -> bool:
     """Renew a hold; False: it is over. One without a lease ends with its connection alone."""
-    if not reading.remembers(manager._state):
-        return True
     try:
         held._run(reading.renew(held._state, LEASE_MS))
     except (InvalidHandle, HandleLost):

@@ -15,7 +15,6 @@ from onceq.client.async_link import AsyncLink
 from onceq.client.plans import handles, sending_unit
 from onceq.client.plans import unit_of_work as client_unit
 from onceq.client.plans.ahead import Ahead
-from onceq.client.session import Session
 from onceq.client.socket_link import SocketLink
 from onceq.client.threads import consuming
 from onceq.client.threads.transaction import Transaction
@@ -148,11 +147,6 @@ def _lost_handles_are_usage_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handles, "HandleLost", errors.InvalidHandle)
 
 
-def _revisions_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client asks every manager for what only the present one knows."""
-    monkeypatch.setattr(Session, "revision", property(lambda _: 1, lambda *_: None), raising=False)
-
-
 def _the_next_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever gives up a commit forgets what went out with it."""
     monkeypatch.setattr(Ahead, "give_up", lambda ahead: iter(()))
@@ -168,11 +162,6 @@ PLANTED = (
         ),
         "tests/conformance/test_followed.py::"
         "test_after_a_send_that_is_wrong_in_itself_nothing_begins",
-    ),
-    Planted(
-        "revisions-are-not-looked-at",
-        _revisions_are_not_looked_at,
-        AHEAD + "test_a_manager_that_does_not_know_how_is_asked_as_ever",
     ),
     Planted(
         "the-next-is-left-open",

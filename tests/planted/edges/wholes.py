@@ -106,7 +106,7 @@ PLANTED = (
     ),
     Planted(
         "a-search-does-not-say-what-it-takes-for",
-        edited(selection, "if session.revision < REVISION:", "if True:"),
+        edited(selection, "pick=wanted.pick, value=wanted.value, hold=hold", "hold=hold"),
         "tests/conformance/test_paused.py::"
         "test_what_a_search_or_a_whole_receive_has_found_waits",
     ),

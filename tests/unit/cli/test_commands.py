@@ -15,7 +15,6 @@ import pytest
 from onceq.cli import commands
 from onceq.cli.building import everything, function_of
 from onceq.cli.main import run
-from onceq.wire.app.frames import REVISION
 from tests.unit.client.scripted import Scripted, begun
 
 FORBIDDEN = (
@@ -96,7 +95,7 @@ def heavy(modules: set[str], which: Sequence[str] = FORBIDDEN) -> Iterator[str]:
 @pytest.mark.parametrize("path", LOOKS)
 def test_a_command_that_asks_loads_what_asking_needs(path: str, server: Scripted) -> None:
     future = begun(lambda: loaded("-q", server.address.path, *path.split()))
-    server.greet(name="ALPHA", id=bytes(range(16)), now_s=77, revision=REVISION)
+    server.greet(name="ALPHA", id=bytes(range(16)), now_s=77)
     request, code, _, _ = server.read()
     server.say(request, [] if path == "trail" else {"views": []}, code)
     code, modules = future.result(60)

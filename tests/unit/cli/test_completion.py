@@ -12,7 +12,6 @@ from onceq.cli import completion
 from onceq.cli.common import TOP
 from onceq.cli.main import app, main, run
 from onceq.model.requests import Look
-from onceq.wire.app.frames import REVISION
 from tests.unit.client.scripted import WAIT_S, Scripted, begun
 
 
@@ -94,7 +93,7 @@ def test_names_are_those_of_the_manager_that_the_line_names(
     with Scripted(tmp_path) as server:
 
         def answers() -> None:
-            server.greet(revision=REVISION)
+            server.greet()
             request, code, look, _ = server.read()
             assert look == Look("queues", part="pr")
             server.say(request, {"views": [{"path": "private$\\one", "number": 1}]}, code)

@@ -69,14 +69,13 @@ class Scripted:
         self._ready.clear()
 
     def greet(
-        self, *, name: str = "ALPHA", id: bytes = bytes(16), now_s: int = 1_000, revision: int = 0
+        self, *, name: str = "ALPHA", id: bytes = bytes(16), now_s: int = 1_000
     ) -> None:  # fmt: skip
         """Accept and answer the hello."""
         self.accept()
         request, code, _, _ = self.read()
         assert code == Code.HELLO
-        welcome = frames.Welcome(frames.VERSION, name, id, now_s, revision=revision)
-        self.write(request, code | ANSWER, welcome)
+        self.write(request, code | ANSWER, frames.Welcome(frames.VERSION, name, id, now_s))
 
     def read(self) -> tuple[int, int, Any, bytes]:
         """The next request."""

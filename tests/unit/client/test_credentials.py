@@ -262,7 +262,7 @@ def test_a_token_is_proven_before_the_hello(server: Scripted) -> None:
     def work() -> None:
         for _ in range(2):
             server.accept()
-            welcome = frames.Welcome(frames.VERSION, "A", bytes(16), 0, revision=frames.REVISION)
+            welcome = frames.Welcome(frames.VERSION, "A", bytes(16), 0)
             server.write(proven(server, SHOWN), Code.HELLO | ANSWER, welcome)
 
     answering = begun(work)
@@ -304,7 +304,7 @@ def test_an_answer_to_what_was_not_asked_is_none(server: Scripted) -> None:
     proven that was not shown."""
 
     def welcome(request: int) -> None:
-        said = frames.Welcome(frames.VERSION, "A", bytes(16), 0, revision=frames.REVISION)
+        said = frames.Welcome(frames.VERSION, "A", bytes(16), 0)
         server.write(request, Code.HELLO | ANSWER, said)
 
     def known(request: int) -> None:
@@ -442,7 +442,7 @@ def test_connecting_takes_them_for_threads_and_for_tasks(server: Scripted, file:
         for token in (SHOWN, OTHER):
             server.accept()
             request = proven(server, token)
-            welcome = frames.Welcome(frames.VERSION, "A", bytes(16), 0, revision=frames.REVISION)
+            welcome = frames.Welcome(frames.VERSION, "A", bytes(16), 0)
             server.write(request, Code.HELLO | ANSWER, welcome)
 
     greeting = begun(greet)

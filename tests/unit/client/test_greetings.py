@@ -18,11 +18,11 @@ def head(*fields: object) -> memoryview:
 
 def test_what_is_not_said_has_its_default() -> None:
     said = greeting(head(1, "ALPHA", bytes(16), 77))
-    assert said == Greeting("ALPHA", bytes(16), 77, OUTCOME_AGE_S, 0)
+    assert said == Greeting("ALPHA", bytes(16), 77, OUTCOME_AGE_S)
 
 
 def test_what_a_later_version_says_is_passed_over() -> None:
-    assert greeting(head(1, "A", bytes(16), 7, 1 << 20, 60, 9, "more")).revision == 9
+    assert greeting(head(1, "A", bytes(16), 7, 1 << 20, 60, 9, "more")).outcome_age_s == 60
 
 
 def test_what_is_no_welcome_is_malformed() -> None:

@@ -64,11 +64,8 @@ NOTHING: Final = Ahead()
 
 
 def ahead(unit: Next, queue: str, *, count: int, timeout: float | None) -> Ahead:
-    """What a unit of work takes first, for the commit before it; nothing where the queue manager
-    does not know how."""
+    """What a unit of work takes first, for the commit before it."""
     session = unit.session
-    if not session.revision:
-        return NOTHING
     number = session.next_transaction()
     asked = holding(session, queue, number, count=count, timeout=timeout)
     return Ahead(unit, number, next(asked))

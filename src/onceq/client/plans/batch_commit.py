@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onceq.client.greetings import check_identifiers
 from onceq.client.plans.plan import Plan, ask, do, look_at_all
 from onceq.client.session import Session
 from onceq.model import requests
@@ -58,7 +57,6 @@ def attempt(session: Session, app: str, version: int) -> Plan[Attempt]:
         app: Who commits batches one after another; up to 200 printable characters.
         version: Number of the batch, higher than any before.
     """
-    check_identifiers(session.revision)
     asked = requests.BeginAttempt(prefix_of(session, app, version))
     return Attempt((yield from ask(asked, bytes)))
 

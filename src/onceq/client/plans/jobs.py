@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from onceq.client.greetings import check_jobs
 from onceq.client.plans.plan import Plan, ask, look
 from onceq.client.session import Session
 from onceq.errors import ReceiveTimeout, Refused, UsageError
@@ -48,9 +47,7 @@ def start_job(
         QueueNotFound: There is no such queue.
         InvalidParameter: It makes no sense.
         InsufficientResources: JOBS_RUNNING_MAX jobs are running.
-        UnsupportedOperation: The queue manager is older and has no jobs.
     """
-    check_jobs(session.revision)
     request = requests.StartJob(
         action, list(queues), to, limit, returns_max, in_doubt, second, which.reason,
         which.destination, which.label, which.origin, which.older_s, which.younger_s, which.id,
@@ -60,13 +57,11 @@ def start_job(
 
 def jobs(session: Session) -> Plan[list[JobView]]:
     """Jobs that run, and the last that are over, the oldest first, without ``failures``."""
-    check_jobs(session.revision)
     return look(looks.JOBS)
 
 
 def job(session: Session, number: int) -> Plan[JobView]:
     """One job, and its first JOB_FAILURES_MAX ``failures``; raises InvalidParameter."""
-    check_jobs(session.revision)
     return look(looks.JOB, str(number))
 
 
@@ -112,7 +107,6 @@ def cancel_job(session: Session, number: int) -> Plan[JobView]:
             manager.
         InvalidParameter: There is none of that number.
     """
-    check_jobs(session.revision)
     return ask(requests.CancelJob(number), JobView)
 
 

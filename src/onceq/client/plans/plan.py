@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from onceq.client.greetings import check_pages
 from onceq.client.link import Request
 from onceq.client.session import Session
 from onceq.model import requests
@@ -84,11 +83,7 @@ def look_at_page(
 
     Args:
         asked: after, limit, sort, only and part, as a ``Look`` has them.
-
-    Raises:
-        UnsupportedOperation: The queue manager is of an older version.
     """
-    check_pages(session.revision)
     return ask(requests.Look(look.what, name, **asked), look.kind)
 
 

@@ -3,8 +3,6 @@ classes of this package and the command line)."""
 
 from __future__ import annotations
 
-from typing import Final
-
 from onceq.client.plans.handles import Handle
 from onceq.client.plans.plan import Plan, ask, do, look_at_all
 from onceq.client.plans.unit_of_work import Unit
@@ -12,14 +10,6 @@ from onceq.client.session import Session
 from onceq.model import requests
 from onceq.model.views import looks
 from onceq.model.views.queues import ReaderView
-
-REVISION: Final = 2
-"""From this on a queue manager remembers readers, and ends holds that nobody renews."""
-
-
-def remembers(session: Session) -> bool:
-    """Whether the queue manager knows these requests."""
-    return session.revision >= REVISION
 
 
 def take(unit: Unit | None, request: requests.TakeRead) -> Plan[int]:

@@ -31,8 +31,6 @@ from onceq.model.record import Record
 from onceq.model.requests import PickBy, Seek
 from onceq.packet.batch import Batch
 
-REVISION: Final = 6
-"""From this one on a queue manager knows of receives that a search has led to."""
 WAIT_S_MAX: Final = 1e9
 """A longer timeout waits for ever."""
 SEEK: Final = {
@@ -240,14 +238,11 @@ def _found(
     session: Session, queue: str, wanted: Which, lookup: int, *, transaction: int, handle: int,
     hold: bool,
 ) -> Plan[Batch]:  # fmt: skip
-    """Take what a search has found. A queue manager that knows of it is told which search that
-    was: a pause keeps it then, because nobody has named that message."""
-    pick, value = wanted.pick, wanted.value
-    if session.revision < REVISION:
-        pick, value = PickBy.NOTHING, b""
+    """Take what a search has found. The queue manager is told which search that was: a pause keeps
+    it then, because nobody has named that message."""
     request = requests.Receive(
         queue, transaction, 1, RECEIVE_BYTES, 0, False, 0, lookup, handle,
-        allow_peek=wanted.allow_peek, pick=pick, value=value, hold=hold,
+        allow_peek=wanted.allow_peek, pick=wanted.pick, value=wanted.value, hold=hold,
     )  # fmt: skip
     return ask(request, Batch, late=None if transaction else partial(session.keep, queue))
 

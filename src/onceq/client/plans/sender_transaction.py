@@ -12,13 +12,12 @@ from array import array
 from typing import Final
 
 from onceq.client.plans.plan import Plan, ask, do
-from onceq.client.plans.selection import REVISION, wait_ms
+from onceq.client.plans.selection import wait_ms
 from onceq.client.session import Session
 from onceq.errors import (
     InvalidParameter,
     MessageNotFound,
     ReceiveTimeout,
-    UnsupportedOperation,
 )
 from onceq.model import requests
 from onceq.model.limits import RECEIVE_BYTES, RECEIVE_MESSAGES_MAX
@@ -71,11 +70,6 @@ def receive_transaction(
         raise InvalidParameter(f"incomplete is one of {', '.join(POLICIES)}, not {incomplete!r}")
     if incomplete != "wait" and deadline is None:
         raise InvalidParameter(f"{incomplete!r} needs a deadline: seconds after its first message")
-    if session.revision < REVISION:
-        raise UnsupportedOperation(
-            "this queue manager is of an older onceq, and does not say what a whole transaction is "
-            "known by: bring it up to date"
-        )
     wait_ms(timeout)  # raises InvalidParameter
     until = None if timeout is None else session.clock() + timeout
     look = _Look(queue, transaction, Survey(), session.clock() + LOOK_AGAIN_S)

@@ -44,7 +44,6 @@ from onceq.model.message import PLAIN
 from onceq.model.requests import SendItem
 from onceq.model.requests.transactions import AS_SET
 from onceq.model.run import Run, largest_of
-from onceq.wire.app.frames import REVISION_LOOPS
 
 T = TypeVar("T")
 FLUSH_BYTES: Final = 4 << 20
@@ -148,8 +147,7 @@ class SendingUnit:
         if not self.begun:
             self.number = self.session.next_transaction()
             # It goes out with the first request that needs it, in one write.
-            limit_s = self.idle_s if self.session.revision >= REVISION_LOOPS else AS_SET
-            yield from tell(requests.Begin(self.number, limit_s), lazy=True)
+            yield from tell(requests.Begin(self.number, self.idle_s), lazy=True)
             self.begun = True
 
     def guard(self, plan: Plan[T]) -> Plan[T]:
@@ -168,8 +166,7 @@ class SendingUnit:
 
     def _abort(self, why: str = "") -> requests.Abort:
         """What undoes it at the manager."""
-        blameless = self.blameless and self.session.revision >= REVISION_LOOPS
-        return requests.Abort(self.number, why, blameless)
+        return requests.Abort(self.number, why, self.blameless)
 
     def _undo(self) -> Plan[None]:
         """Abort it at the manager; the caller is told what led to it, not this."""

@@ -167,7 +167,7 @@ def reject(unit: Unit, message: Message, why: str = "", *, queue: str | None = N
     Raises:
         TransactionUsage: This transaction does not hold it.
     """
-    return unit.reject(message, kept_failure(why, unit.session.revision), queue)
+    return unit.reject(message, kept_failure(why), queue)
 
 
 def move(unit: Unit, message: Message | int, to: str, *, queue: str | None = None) -> Plan[None]:

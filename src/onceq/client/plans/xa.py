@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 from typing import TypeVar
 
-from onceq.client.greetings import check_identifiers
 from onceq.client.plans.ahead import NOTHING, Ahead
 from onceq.client.plans.plan import Plan, ask, do, look, tell
 from onceq.client.plans.send_buffer import offered
@@ -230,7 +229,6 @@ class Deciding:
         """Tell the manager of a partner, before that does anything; returns its branch."""
         unit = self._unit
         unit.check_sound()
-        check_identifiers(unit.session.revision)
         yield from unit.begin()
         request = requests.Enlist(unit.number, partner)
         self.gtrid = yield from unit.guard(ask(request, bytes))

@@ -17,7 +17,6 @@ COUNT: Final = int | None
 """The type of an answer that is how many, a number or a place, or only that it is done."""
 KINDS: Final[dict[int, type[Request]]] = {}
 """Every request, by its code."""
-FAILURES_REVISION: Final = 7
 E = TypeVar("E", bound=Enum)
 
 
@@ -101,14 +100,8 @@ def check_failure(why: str) -> None:
         )
 
 
-def kept_failure(why: str, revision: int) -> str:
-    """What is kept of what a receiver says, which may be anything.
-
-    Args:
-        revision: Of the queue manager: one of before FAILURES_REVISION keeps nothing of it.
-    """
-    if revision < FAILURES_REVISION:
-        return ""
+def kept_failure(why: str) -> str:
+    """What is kept of what a receiver says, which may be anything."""
     return why[:FAILURE_CHARS_MAX].encode("utf-8", "replace").decode()
 
 

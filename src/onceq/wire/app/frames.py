@@ -29,30 +29,7 @@ from onceq.model.limits import CLIENT_FRAME_BYTES_MAX, OUTCOME_AGE_S
 from onceq.model.run import LENGTH_TYPE, Buffer, Run, total_of
 
 VERSION: Final = 2
-REVISION_JOBS: Final = 5
-"""From this one on it has jobs."""
-REVISION_SEARCHES: Final = 6
-"""From this one on it has the records of whole transactions, and is told which search has led to a
-message that is taken by its place."""
-REVISION_LOOPS: Final = 8
-"""From this one on a transaction may have a limit of its own, and an abort may blame no message."""
-REVISION_LIFE: Final = 9
-"""From this one on it gives a sign of life (``LIFE``)."""
-REVISION_PAGES: Final = 10
-"""From this one on it tells long lists a page at a time (``Page``), and how much waits at one place
-of its log (the look ``waiting``)."""
-REVISION_IDENTIFIERS: Final = 11
-"""From this one on it makes the identifiers of transactions that decide for others itself, and a
-token is proven instead of being said (``PROVE``)."""
-REVISION: Final = REVISION_IDENTIFIERS
-"""What of that version a queue manager knows; its welcome says so. 1: ``then`` of a commit; 2: the
-requests of readers (``TAKE``, ``RENEW``, ``FORGET``); 3: those about rights (``RIGHTS``,
-``EXPLAIN``); 4: tokens (``TOKEN``, ``UNTOKEN``, ``token`` of a hello); 5: jobs (``JOB``,
-``UNJOB``); 6: ``pick`` 6, and with a ``lookup``; 7: what a receiver says of a failure (``why`` of
-abort and reject); 8: ``idle_s`` of a begin, ``blameless`` of an abort; 9: signs of life
-(``LIFE``); 10: pages of lists (``after`` and what follows it of a look), the look ``waiting``; 11:
-no ``gtrid`` of enlist, ``attempt`` of a group; ``PROVE``, and ``proof`` of a hello in the place of
-``token``."""
+"""What a client and a queue manager must both speak: another one is refused (UnknownVersion)."""
 HEADER = struct.Struct("<IIHHI")
 """Size of what follows, request, code, zero, head size."""
 VIEW_BYTES_MIN: Final = 1 << 18
@@ -93,9 +70,8 @@ class Hello(msgspec.Struct, array_like=True):
     version it speaks, and in hexadecimal what proves who it is.
 
     Later versions may say more, so fields behind the known ones are passed over: a client of
-    another version hears UnknownVersion, not that its frame is malformed. Up to revision 10 a token
-    stood where the proof stands; it is not looked at. ``person``: for whom the program works, as it
-    says itself (``model/persons.py``).
+    another version hears UnknownVersion, not that its frame is malformed. ``person``: for whom the
+    program works, as it says itself (``model/persons.py``).
     """
 
     version: int
@@ -109,10 +85,7 @@ class Hello(msgspec.Struct, array_like=True):
 
 
 class Welcome(msgspec.Struct, array_like=True):
-    """Its answer: who answers, the second by its clock, and what it can take, remember and do.
-
-    ``revision``: the highest REVISION that it knows; 0 of one that does not say.
-    """
+    """Its answer: who answers, the second by its clock, and what it can take and remember."""
 
     version: int
     name: str
@@ -120,7 +93,6 @@ class Welcome(msgspec.Struct, array_like=True):
     now_s: int
     frame_bytes_max: int = CLIENT_FRAME_BYTES_MAX
     outcome_age_s: int = OUTCOME_AGE_S
-    revision: int = 0
 
 
 class HandedHead(msgspec.Struct, array_like=True):

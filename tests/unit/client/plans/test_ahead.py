@@ -16,7 +16,6 @@ from onceq.model import requests
 from onceq.model.limits import RECEIVE_BYTES
 from onceq.model.run import Run
 from onceq.packet.batch import Batch
-from onceq.wire.app import frames
 from tests.unit.client.script import Q, Script
 
 ONE = Batch(Run.of([b"x"]), array("Q", [1]), array("I", [0]), array("I", [0]))
@@ -24,7 +23,7 @@ ONE = Batch(Run.of([b"x"]), array("Q", [1]), array("I", [0]), array("I", [0]))
 
 @pytest.fixture
 def session() -> Session:
-    greeting = Greeting("A", bytes(range(16)), 1_000, revision=frames.REVISION)
+    greeting = Greeting("A", bytes(range(16)), 1_000)
     return Session(greeting, clock=lambda: 5.0)
 
 
@@ -85,16 +84,6 @@ def test_a_receive_that_is_given_up_ends_the_next(script: Script, session: Sessi
         script.run(two.hold(Q, count=1, timeout=None))
     assert script.request(-1, requests.Abort).transaction == 2
     assert two.over.startswith("aborted")
-
-
-def test_a_manager_that_does_not_know_how_is_asked_as_ever(script: Script) -> None:
-    session = Session(Greeting("A", bytes(range(16)), 1_000), clock=lambda: 5.0)
-    one, two = working(script, session), Unit(session)
-    assert ahead(two, Q, count=1, timeout=0.0) is NOTHING
-    script.run(one.commit(ahead=NOTHING))
-    assert script.request(-1, requests.Commit).then == 0
-    assert script.asked[-1].behind is None
-    assert not two.begun
 
 
 def test_nothing_ahead_changes_nothing() -> None:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from onceq.client.greetings import Greeting
 from onceq.client.plans import operate, queues
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
-from onceq.errors import UnsupportedOperation
 from onceq.model import requests
 from onceq.model.views.pages import Page
 from onceq.model.views.queues import OutgoingView
-from onceq.wire.app.frames import REVISION_PAGES
 
-NOW = Session(Greeting("ALPHA", bytes(16), 0, revision=REVISION_PAGES))
+NOW = Session(Greeting("ALPHA", bytes(16), 0))
 
 
 def run(plan: Plan[Any], pages: dict[str, Page[Any]]) -> tuple[Any, list[requests.Look]]:
@@ -51,9 +47,3 @@ def test_a_page_is_one_request() -> None:
     found, asked = run(plan, {"[1]": some})
     assert found is some
     assert asked == [requests.Look("queues", "", "[1]", 2, "name", "", "x")]
-
-
-def test_an_older_queue_manager_is_named_as_one() -> None:
-    older = Session(Greeting("ALPHA", bytes(16), 0, revision=REVISION_PAGES - 1))
-    with pytest.raises(UnsupportedOperation, match="older than its client"):
-        run(operate.outgoing(older), {})

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from onceq.client.link import Greeting
 from onceq.client.plans import reading
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.session import Session
 from onceq.model import requests
-from onceq.wire.app.frames import REVISION
 from tests.unit.client.script import Q, Script
 
 
@@ -24,9 +22,3 @@ def test_or_at_once(script: Script) -> None:
     script.will(requests.TakeRead.code, 2)
     assert script.run(reading.take(None, requests.TakeRead(Q, 0, 1, 2))) == 2
     assert script.request(0, requests.TakeRead).transaction == 0
-
-
-def test_which_queue_managers_remember() -> None:
-    for revision in (0, 1, REVISION):
-        session = Session(Greeting("A", bytes(16), 1_000, revision=revision))
-        assert reading.remembers(session) is (revision >= 2)
