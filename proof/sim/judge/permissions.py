@@ -145,8 +145,13 @@ class Permissions:
         self._doors(place).append(_Shut(self.kernel.now))
 
     def closed(self, place: Place) -> None:
-        """From now on it is certain."""
-        self._shut[place.key][-1].sure_us = self.kernel.now
+        """From now on it is certain. If somebody has opened it meanwhile, some may send there and
+        others may not, until it is opened again."""
+        shut = self._shut[place.key][-1]
+        if shut.opens_us < 0:
+            shut.sure_us = self.kernel.now
+        else:
+            shut.opens_us = shut.to_us = -1
 
     def opens(self, place: Place) -> None:
         """They may soon again."""
@@ -157,7 +162,7 @@ class Permissions:
     def opened(self, place: Place) -> None:
         """From now on it is certain."""
         for shut in self._shut.get(place.key, ()):
-            if shut.to_us < 0:
+            if shut.to_us < 0 <= shut.opens_us:
                 shut.to_us = self.kernel.now
 
     def may_be_refused(self, place: Place, sent_us: int) -> bool:
