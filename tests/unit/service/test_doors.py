@@ -318,7 +318,7 @@ def test_without_an_identity_nothing_but_this_computer_is_listened_at(
     tmp_path: Path, signs: Authority, key: str, way_out: str, where: str
 ) -> None:
     configuration = at(key, where)
-    with pytest.raises(ConfigurationError, match=f"{key}: .*can be reached.*{way_out}"):
+    with pytest.raises(ConfigurationError, match=f"{key}: .*can reach.*{way_out}"):
         Doors(str(tmp_path)).prepared(configuration)
     for home in ("127.0.0.5:0", "[::1]:0", "localhost:0", ""):
         Doors(str(tmp_path)).prepared(at(key, home))
