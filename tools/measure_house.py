@@ -5,6 +5,7 @@
     python tools/measure_house.py --run ../before .  # and what a commit and a message enter
     python tools/measure_house.py --words src/onceq/core docs/how-to
     python tools/measure_house.py --write            # the table of words that `make check` holds
+    python tools/measure_house.py --rooms            # lines of code by room, for budgets.toml
 
 Counted are the files on disk: a file need not be committed. ``--run`` starts each tree's code with
 this Python and counts with a profiler; its figures are the same in every run, but for timers.
@@ -27,6 +28,9 @@ from typing import Final, TypeGuard
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "tests" / "tidy" / "words.toml"
+BUDGETS = ROOT / "budgets.toml"
+GRACE: Final = 1.02
+"""A room may have so much more code than its budget before a change has to raise the budget."""
 PARTS: Final = ("src", "tests", "tools", "proof", "demo", "examples")
 """Folders with Python, as far as a tree has them."""
 TEXTS: Final = (*PARTS, "changes", "docs", "packaging")
@@ -196,6 +200,49 @@ def _is_docstring(node: ast.AST) -> TypeGuard[ast.Expr]:
     )
 
 
+def measure_rooms(tree: Path) -> dict[str, dict[str, float]]:
+    """Return what ``budgets.toml`` limits: lines of code by room, and figures of all ``src``.
+
+    A room is a package of onceq or of proof, with all below it; their own modules, the tests and
+    the tools are one each.
+    """
+    rooms: dict[str, float] = {}
+    for base in ("src/onceq", "proof"):
+        within = 0
+        for folder in sorted((tree / base).iterdir()):
+            code = measure_part(folder).code if folder.is_dir() else 0
+            if code:
+                rooms[folder.relative_to(tree).as_posix()] = code
+                within += code
+        rooms[base] = measure_part(tree / base).code - within
+    rooms |= {part: measure_part(tree / part).code for part in ("tests", "tools")}
+    src = measure_part(tree / "src")
+    house = {
+        "modules": src.modules,
+        "import lines, % of code": round(100 * src.import_lines / src.code, 1),
+        "private functions used once": sum(src.used[name] == 1 for name in src.private),
+        "class names in several modules": sum(len(m) > 1 for m in src.classes.values()),
+    }
+    return {"rooms": rooms, "house": house}
+
+
+def compare_rooms(
+    now: Mapping[str, Mapping[str, float]], budgets: Mapping[str, Mapping[str, float]]
+) -> list[str]:
+    """Return one line for each budget that is exceeded, is missing, or limits nothing."""
+    found = []
+    for kind, grace in (("rooms", GRACE), ("house", 1.0)):
+        have, may = now[kind], budgets.get(kind, {})
+        found += [f"{name} has no budget" for name in have if name not in may]
+        found += [f"{name} has a budget, and is not there" for name in may if name not in have]
+        found += [
+            f"{name}: {number:g}, and its budget is {may[name]:g}"
+            for name, number in have.items()
+            if name in may and number > may[name] * grace
+        ]
+    return found
+
+
 # ---- runs --------------------------------------------------------------------------------------
 
 _RUN: Final = r"""
@@ -346,8 +393,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--run", action="store_true", help="also profile a commit and a message")
     parser.add_argument("--words", action="store_true", help="list the words below these folders")
     parser.add_argument("--write", action="store_true", help="lower the table of words")
+    parser.add_argument("--rooms", action="store_true", help="print lines of code by room")
     given = parser.parse_args(arguments)
-    if given.words:
+    if given.rooms:
+        for kind, figures in measure_rooms(ROOT).items():
+            print(f"[{kind}]", *(f'"{name}" = {n:g}' for name, n in figures.items()), sep="\n")
+    elif given.words:
         print_words(given.trees)
     elif given.write:
         rose = write_table(count_words(ROOT))

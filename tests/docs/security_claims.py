@@ -5,8 +5,6 @@ A sentence that is changed is looked at again: without a line here it fails a te
 
 A sentence is held by a test if that fails where the sentence is not true. Of a sentence that
 promises nothing it is said why it has none.
-
-LONG: one table.
 """
 
 from __future__ import annotations

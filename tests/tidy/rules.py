@@ -14,8 +14,6 @@ from pathlib import Path
 
 from tests.tidy.source import Source, read
 
-MODULE_LINES = 450
-MODULE_LINES_LONG = 700
 FUNCTION_LINES = 70
 TEST_FOLDER = "tests/"
 PRODUCT = "src/onceq/"
@@ -100,7 +98,7 @@ def faults(path: Path, text: str, root: Path) -> Iterator[str]:
     yield from _lines(name, text)
     if path.suffix == ".py":
         source = read(text)
-        yield from _sizes(name, text, source)
+        yield from _sizes(name, source)
         yield from _bans(name, source)
         yield from _habits(name, text, source)
     if path.suffix == ".md":
@@ -141,12 +139,7 @@ def _lines(name: str, text: str) -> Iterator[str]:
             )
 
 
-def _sizes(name: str, text: str, source: Source) -> Iterator[str]:
-    lines = len(text.splitlines())
-    told = "\nLONG: " in source.said
-    most = MODULE_LINES_LONG if told or name.startswith(TEST_FOLDER) else MODULE_LINES
-    if lines > most:
-        yield f"{name}:1: {lines} lines, more than {most}; look for a seam, or say LONG: why"
+def _sizes(name: str, source: Source) -> Iterator[str]:
     for line, function, size in source.functions:
         if size > FUNCTION_LINES:
             yield f"{name}:{line}: {function} has {size} lines, over {FUNCTION_LINES}"

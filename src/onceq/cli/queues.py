@@ -1,7 +1,4 @@
-"""``onceq queue``: make, list, show, set, purge and delete queues.
-
-LONG: what is asked about a queue, and what is done with it, uses the same words.
-"""
+"""``onceq queue``: make, list, show, set, purge and delete queues."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 ``step`` hands each input to the rule for it; the rules stand in the other modules. Nothing here
 waits, reads a clock or touches a file, so the same manager runs in production and in the
 simulator, and the same inputs give the same decisions (I27).
-
-LONG: the rule of every input stands in one table.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ for others a few times hands that on to the loop, and goes home with its own ans
 
 If an exception is thrown into a pump from outside (Ctrl-C in just that moment), the manager stops
 as it would by a crash: what is on the disk is true, and it can be opened again.
-
-LONG: who pumps, who waits and who stops is one matter.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 The class says whose matter it is; the code is stable and may be matched on; the text says
 what happened, to what, and what to do. Where MSMQ has a result code for the same thing, the
 error carries it as ``hresult``. All codes stand in ``docs/reference/errors.md``.
-
-LONG: one table of errors, with cause and cure of each, is read in one place.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Nothing remote can make memory, disk or time grow past what stands here. The table in
 ``docs/reference/limits.md`` is generated from this module. What an operator may set is in
 ``settings``.
-
-LONG: every limit stands here, so that nobody has to look for one.
 """
 
 from __future__ import annotations

@@ -19,8 +19,6 @@ Files of a store directory (``docs/reference/formats/store.md``):
 Threads: one owner calls everything, with two exceptions. ``read`` and ``replay`` may be called from
 any thread, and so may the ``write`` of what ``checkpoint_begin`` gives.
 
-LONG: the order of writes, syncs and renames that the promises rest on is read in one place.
-
 Upholds: I1 (as the contract says), I22, I23.
 """
 

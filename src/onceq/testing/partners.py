@@ -11,8 +11,6 @@ A check raises AssertionError that says which promise of ``onceq.partners.contra
 and Unsupported if the bench cannot do what it needs. ``Awaited`` turns an AsyncPartner into one
 that the checks can call.
 
-LONG: the checks, and what they need of a bench, are read in one place.
-
 Upholds: I20 (a promise is kept through every crash), I21 (repeated requests change nothing).
 """
 

@@ -13,8 +13,6 @@ Where a send goes elsewhere, the name counts that the sender has used. Names of 
 outgoing queue, which has the name that came first, perhaps from somebody else.
 
 Upholds: I28.
-
-LONG: one table of requests, and the rules that it names.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ it is JSON.
 The same ``State.apply`` takes these values while running and when a store is read again, so that
 recovery cannot differ from running (I22). The byte form is described with worked bytes in
 ``docs/reference/formats/records.md``.
-
-LONG: what a record says stands beside its bytes, in both directions.
 """
 
 from __future__ import annotations

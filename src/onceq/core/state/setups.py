@@ -5,8 +5,6 @@ hexadecimal there. Fields with a default may be missing, because older versions 
 values that this version does not know are passed over.
 
 Every type says what it does to the durable state; ``setup_effects.py`` does it.
-
-LONG: every such record is found in one place.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ are in memory, so that a million messages take some milliseconds and not some se
 has a row for each queue and stream, and, where each of a million messages has a class, or a sender
 that wants to know how it ends, for each of these. So a snapshot is taken first, and made into bytes
 later, beside the work of the manager: of each row is taken what can change.
-
-LONG: what a checkpoint has stands beside how it is read back.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 ``apply`` is the only way in which it changes, while running and at recovery. ``snapshot`` and
 ``restore`` are its form in a checkpoint.
 
-LONG: what each record means stands beside what the others mean.
-
 Upholds: I2 (one record is applied whole), I7 (numbers come from durable counters), I22 (the same
 ``apply`` always), I24 (one small entry a stream; tables, not objects, for messages).
 """
