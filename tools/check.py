@@ -1,4 +1,4 @@
-"""``make check``: format, lint, types, import rules and tidiness, in seconds."""
+"""``make check``: format, lint, types, import rules and tidiness."""
 
 from __future__ import annotations
 

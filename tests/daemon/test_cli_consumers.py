@@ -10,8 +10,6 @@ import pytest
 
 import onceq
 from onceq.cli import out
-from onceq.client.threads.looking import Looking
-from onceq.errors import InvalidParameter
 from onceq.model.xid import Xid
 from tests.daemon.shell import Shell
 
@@ -74,18 +72,6 @@ def test_a_prepared_branch_is_named_after_its_program_has_gone(
     assert str(XID) in onceq_("queue", "show", Q)
     qm.xa.rollback(XID)
     assert shown(onceq_) == []
-
-
-def test_an_older_queue_manager_is_asked_without_it(
-    onceq_: Shell, qm: onceq.QueueManager, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(self: Looking, queue: str) -> None:
-        raise InvalidParameter("there is no view 'consumers'")
-
-    monkeypatch.setattr(Looking, "consumers", refused)
-    told: Any = onceq_.json("queue", "show", Q)
-    assert (told["messages"], told["consumers"]) == (4, None)
-    assert "nobody waits at it" not in onceq_("queue", "show", Q)
 
 
 def test_the_trail_names_the_process_of_an_act(onceq_: Shell, qm: onceq.QueueManager) -> None:

@@ -17,24 +17,10 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from onceq.client.threads.manager import QueueManager
-from onceq.errors import InvalidParameter
 from onceq.spark import lag, lag_bytes
 from tests.spark.driver import send
 
 EVERY_OTHER = tuple(range(1, 20, 2))
-
-
-@pytest.fixture(params=["counts", "older"])
-def manager_of(request: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A queue manager that counts, and one that does not know how to."""
-    if request.param == "older":
-
-        def unknown(self: object, *args: object, **limits: object) -> None:
-            raise InvalidParameter("there is no view 'range'")
-
-        monkeypatch.setattr(QueueManager, "count_range", unknown)
-    kind: str = request.param
-    return kind
 
 
 def fill(daemon: Any, queue: str, count: int = 20) -> list[int]:
@@ -60,9 +46,7 @@ def counts(end: dict[str, Any]) -> list[int]:
 # ---- what had gone before ---------------------------------------------------------------------
 
 
-def test_a_stream_reads_and_removes_around_holes(
-    daemon: Any, queue: str, readers: Any, manager_of: str
-) -> None:
+def test_a_stream_reads_and_removes_around_holes(daemon: Any, queue: str, readers: Any) -> None:
     places = fill(daemon, queue)
     take(daemon, queue, places, *EVERY_OTHER)
     one = readers(queue)
@@ -83,7 +67,7 @@ def test_it_says_how_many_messages_there_are(daemon: Any, queue: str, readers: A
 
 
 def test_bytes_are_those_of_the_messages_that_are_there(
-    daemon: Any, queue: str, readers: Any, manager_of: str
+    daemon: Any, queue: str, readers: Any
 ) -> None:
     places = fill(daemon, queue)
     take(daemon, queue, places, *EVERY_OTHER)
@@ -130,7 +114,7 @@ def test_holes_are_not_behind(daemon: Any, queue: str, readers: Any) -> None:
 
 
 def test_a_lock_behind_a_hole_is_waited_for_and_told(
-    daemon: Any, queue: str, readers: Any, caplog: pytest.LogCaptureFixture, manager_of: str
+    daemon: Any, queue: str, readers: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     places = fill(daemon, queue)
     take(daemon, queue, places, 3)
@@ -139,17 +123,12 @@ def test_a_lock_behind_a_hole_is_waited_for_and_told(
         one = readers(queue, readMode="peek", failOnDataLoss="false")
         start = one.first()
         end = one.after(start)
-        if manager_of == "counts":
-            assert one.bodies(start, end) == texts(0, 1, 2, 4, 5, 6)
-        else:
-            # It does not tell where a locked message is: it may be the one behind the hole.
-            assert one.bodies(start, end) == texts(0, 1, 2)
+        assert one.bodies(start, end) == texts(0, 1, 2, 4, 5, 6)
         with caplog.at_level(logging.WARNING, "onceq.spark"):
             assert one.after(end) == end
             assert one.after(end) == end
         (told,) = [one.getMessage() for one in caplog.records]
-        stands_at = places[7] if manager_of == "counts" else places[3]
-        assert f"an open transaction holds the message with lookup identifier {stands_at}" in told
+        assert f"an open transaction holds the message with lookup identifier {places[7]}" in told
         tx.abort()
     rest = one.after(end)
     assert one.bodies(end, rest)[-1] == "19"

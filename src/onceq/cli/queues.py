@@ -14,7 +14,6 @@ from onceq.client.notes import notes_of_queue
 from onceq.client.why import why
 from onceq.errors import (
     AccessDenied,
-    InvalidParameter,
     QueueNotFound,
     UnsupportedFormatName,
     UsageError,
@@ -23,7 +22,6 @@ from onceq.model.limits import CONSUMERS_SHOWN_MAX
 from onceq.model.wording import duration, plural
 
 if TYPE_CHECKING:
-    from onceq.client.threads.looking import Looking
     from onceq.client.threads.manager import QueueManager
     from onceq.model.views.queues import ConsumerView, QueueView
 
@@ -307,7 +305,7 @@ def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
     """
     with asking(qm, name=name) as connection:
         view = connection.queue(name)
-        at_work = _at_work(connection, name)
+        at_work = connection.consumers(name)
     if dumped({**view.as_dict(), "why": why(view), "consumers": at_work}, json):
         return
     out.facts(
@@ -325,16 +323,7 @@ def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
         ]
     )
     out.line(why(view))
-    if at_work is not None:
-        _show_consumers(at_work)
-
-
-def _at_work(connection: Looking, name: str) -> list[ConsumerView] | None:
-    """Who works on a queue; None: the queue manager is of an older version, and does not say."""
-    try:
-        return connection.consumers(name)
-    except InvalidParameter:
-        return None
+    _show_consumers(at_work)
 
 
 def _show_consumers(found: list[ConsumerView]) -> None:

@@ -84,7 +84,6 @@ class Access:
         self._heartbeat: Heartbeat | None = None
         self.holds = 0
         """How often a queue was opened to be held: each time somebody else may have been there."""
-        """Whether the queue manager counts what stands in a range; older ones do not."""
 
     def __getstate__(self) -> tuple[str, Patience, CredentialFiles]:
         return self.where, self.patience, self.credentials

@@ -7,8 +7,6 @@ import time
 import pytest
 
 from onceq.cli import out, queues
-from onceq.client.threads.looking import Looking
-from onceq.errors import InvalidParameter
 from onceq.model.views.queues import ConsumerView
 
 XID = "1869509489-6f6e6365712d3764356134323566-626f6f6b696e67"
@@ -82,18 +80,3 @@ def test_a_list_that_is_cut_is_said_to_be(
     assert capsys.readouterr().err == ""
     queues._show_consumers([HOLDS, WAITS])
     assert "more than 2" in capsys.readouterr().err
-
-
-def test_a_queue_manager_that_does_not_know_the_look_says_nobody(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asking = object.__new__(Looking)
-
-    def consumers(self: Looking, queue: str) -> list[ConsumerView]:
-        if queue == "old":
-            raise InvalidParameter("there is no view 'consumers'")
-        return [WAITS]
-
-    monkeypatch.setattr(Looking, "consumers", consumers)
-    assert queues._at_work(asking, "old") is None
-    assert queues._at_work(asking, "new") == [WAITS]
