@@ -38,6 +38,9 @@ class Kind(Enum):
     MADE = "made"
 
 
+GOING_MAX = 8
+"""As many connections may be cut to make room for others from elsewhere, and have their descriptors
+still: fewer than ``DESCRIPTORS_LOCAL``."""
 _MAKE_ROOM = (Kind.PEER, Kind.WATCHER)
 """Of which the oldest that has not spoken goes when there are too many."""
 
@@ -49,9 +52,10 @@ class Place:
         cut: Ends it at once.
         opened: Whether it has said who it is.
         stranger: Whether it takes one of the places of strangers.
+        going: Whether it was cut to make room.
     """
 
-    __slots__ = ("address", "cut", "gone", "kind", "opened", "stranger")
+    __slots__ = ("address", "cut", "going", "gone", "kind", "opened", "stranger")
 
     def __init__(self, kind: Kind, address: str, cut: Callable[[], None]) -> None:
         self.kind = kind
@@ -59,6 +63,7 @@ class Place:
         self.cut = cut
         self.opened = False
         self.stranger = False
+        self.going = False
         self.gone = False
 
 
@@ -84,6 +89,8 @@ class Admission:
         self._half: OrderedDict[str, OrderedDict[Place, None]] = OrderedDict()
         """Connections that have not said who they are, by address, the oldest first."""
         self._halves = 0
+        self._going = 0
+        """Connections that were cut to make room, and have their descriptors still."""
 
     def enter(self, kind: Kind, address: str, number: int, cut: Callable[[], None]) -> Place | str:
         """Let a connection in, or say why not; another one may be cut for it.
@@ -96,8 +103,13 @@ class Admission:
         here = kind is Kind.LOCAL_APPLICATION
         own = here and address == LOCAL
         # The system gives the lowest free number, so a high one says that all below it are in use.
-        if number >= (limits.local if own else limits.far) and not self.relieve():
-            return SHORT_OF_DESCRIPTORS
+        if number >= (limits.local if own else limits.far):
+            # What is cut keeps its descriptor for a moment. In a burst those would add up, and be
+            # the store's and the local socket's in the end.
+            if self._going >= GOING_MAX and not own:
+                return SHORT_OF_DESCRIPTORS
+            if not self.relieve():
+                return SHORT_OF_DESCRIPTORS
         if here and not own:
             if self._of_address[address] >= limits.local_applications // 2:
                 return f"this account has {limits.local_applications // 2} connections already"
@@ -151,6 +163,7 @@ class Admission:
         if not self._of_address[place.address]:
             del self._of_address[place.address]
         self._strangers -= place.stranger
+        self._going -= place.going
         self._guests -= place.kind is Kind.LOCAL_APPLICATION and place.address != LOCAL
         if not place.opened:
             self._forget_half(place)
@@ -185,7 +198,8 @@ class Admission:
     def _cut(self, place: Place) -> None:
         """It leaves its place among those that have not spoken now, and all others when it ends."""
         self._forget_half(place)
-        place.opened = True
+        place.opened = place.going = True
+        self._going += 1
         place.cut()
 
     def _forget_half(self, place: Place) -> None:

@@ -131,6 +131,32 @@ def test_a_silent_connection_makes_room_where_descriptors_are_short() -> None:
     assert house.cut == [silent]
 
 
+def test_what_is_cut_in_a_burst_takes_no_descriptors_from_the_local_socket() -> None:
+    """It has its descriptor until the loop comes to it, and whoever connects next has one more."""
+    share = budget(1_024, embedded=False)
+    admission, number = Admission(share), share.far
+    cut: list[Place] = []
+
+    def enter() -> Place | str:
+        made: list[Place] = []
+        found = admission.enter(Kind.PEER, "10.0.0.1", number, lambda: cut.append(made[0]))
+        if isinstance(found, Place):
+            made.append(found)
+        return found
+
+    for _ in range(ADDRESS_HANDSHAKES_MAX):
+        number = 9
+        assert isinstance(enter(), Place)
+    number = share.far
+    while isinstance(enter(), Place):
+        number += 1
+    assert share.far < number < share.local
+    assert isinstance(admission.enter(Kind.LOCAL_APPLICATION, LOCAL, number, print), Place)
+    while cut:
+        admission.leave(cut.pop())
+    assert isinstance(enter(), Place)
+
+
 def test_leaving_is_counted_once() -> None:
     house = House(replace(BUDGET, applications=1))
     place = house.open("10.0.0.1", Kind.APPLICATION)
