@@ -42,6 +42,6 @@ def by_half(patch: pytest.MonkeyPatch) -> None:
 
 
 GROUP_MISTAKES: dict[str, Mistake] = {
-    "batch written twice": Mistake(27, written_twice, frozenset({"I4", "I3"})),
+    "batch written twice": Mistake(27, written_twice, frozenset({"I4", "I3", "I20"})),
     "group by half": Mistake(0, by_half, frozenset({"I1", "I1 or I12", "I12", "I20"})),
 }

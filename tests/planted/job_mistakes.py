@@ -49,8 +49,8 @@ def goes_on(job: job_table.Job) -> bool:
     return job.state in (JobState.RUNNING, JobState.CANCELLED)
 
 
-def _one(plant: Plant, *expected: str) -> Mistake:
-    return Mistake(0, InJobs(plant), frozenset(expected))
+def _one(plant: Plant, *expected: str, first: int = 0) -> Mistake:
+    return Mistake(0, InJobs(plant), frozenset(expected), first=first)
 
 
 JOB_MISTAKES: dict[str, Mistake] = {
@@ -87,7 +87,7 @@ JOB_MISTAKES: dict[str, Mistake] = {
     "a job passes a message over": _one(
         edited(job_batches, "deeds = tuple(self._deeds(done, parts))",
                "deeds = tuple(self._deeds(done, parts))[:3]"),
-        "I22", "I26",
+        "I22", "I26", first=80,
     ),
     "a job returns what is in doubt": _one(
         replaced(letters.Letter, "in_doubt", False), "I4"

@@ -434,7 +434,7 @@ MISTAKES: dict[str, Mistake] = {
         21, promises_unlocked, frozenset({"I16", "I4", "I17", "I1", "I20"})
     ),
     "actions before sync": Mistake(1, actions_before_sync, UNTRUE | {"I20", "I21"}),
-    "only the last segment synced": Mistake(2, sync_skipped, UNTRUE),
+    "only the last segment synced": Mistake(2, sync_skipped, UNTRUE | {"I13"}),
     "never synced": Mistake(2, never_synced, UNTRUE | {ASSERTED}),
     # A message that was accepted and is not there has no end that anybody could tell.
     "message and progress apart": Mistake(
