@@ -148,7 +148,7 @@ ROW_MISTAKES: dict[str, Mistake] = {
     "row: lost taken for refused": Mistake(0, lost_taken_for_refused, ONE_OUTCOME),
     "row: no fence": Mistake(0, no_fence, ONE_OUTCOME),
     "row: settled unasked": Mistake(0, settled_unasked, ONE_OUTCOME),
-    "row: removed early": Mistake(0, rows_removed_early, ONE_OUTCOME, first=930),
+    "row: removed early": Mistake(0, rows_removed_early, ONE_OUTCOME, first=1320),
     "row: others told before it": Mistake(0, told_before_the_row, ONE_OUTCOME),
     "row: others undone": Mistake(0, others_undone, ONE_OUTCOME),
     "row: set back unnoticed": Mistake(0, set_back_unnoticed, ONE_OUTCOME),

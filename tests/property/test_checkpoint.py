@@ -330,8 +330,10 @@ def somebody_has_rights(node: Node) -> None:
         setup(node, "rights-given", owner=owner, **given)
     setup(node, "rights-shared", id="62" * 16, number=7,
           grants=[["certificate:carl", ["send", "peek"], "private$\\in*"]])  # fmt: skip
-    setup(node, "act", number=1, at_s=START_S, who="account:alice", where="10.0.0.1", what="purge",
-          about="private$\\in", result="access-denied")  # fmt: skip
+    assert node.engine is not None
+    number = node.engine.manager.state.trail.next
+    setup(node, "act", number=number, at_s=START_S, who="account:alice", where="10.0.0.1",
+          what="purge", about="private$\\in", result="access-denied")  # fmt: skip
     setup(node, "token", name="billing", salt="73" * 16, digest="64" * 32, made_s=START_S,
           expires_s=START_S + 60, grants=[[["send"], "private$\\in"]])  # fmt: skip
 
@@ -369,7 +371,12 @@ def somebody_has_jobs(node: Node, inside: str, loose: str) -> None:
 def others_are_known(a: Node) -> None:
     """What is remembered of other managers, and of the outgoing queue to one."""
     assert a.engine is not None
-    number = next(iter(a.engine.manager.state.outgoing.values())).number
+    state = a.engine.manager.state
+    number = next(iter(state.outgoing.values())).number
+    setup(a, "homes", number=number, homes=None)
+    setup(a, "outgoing", number=state.next_number, name="DIRECT=OS:C\\private$\\acks", marked=True,
+          for_strangers=False, homes=["10.0.0.9"])  # fmt: skip
+    setup(a, "trail-head", source="55" * 16, number=3, digest="66" * 32, at_s=START_S)
     setup(a, "bound", name="os:b", guid=bytes(15).hex() + "07", since_s=START_S, by_hand=True)
     setup(a, "clock-ahead", source=(b"C" * 16).hex(), until_s=START_S, at_s=START_S, reason="why")
     setup(a, "restored", at_s=START_S, taken_s=START_S - 9, position=5, told=True)
