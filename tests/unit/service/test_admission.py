@@ -132,7 +132,7 @@ def test_a_silent_connection_makes_room_where_descriptors_are_short() -> None:
 
 
 def test_what_is_cut_in_a_burst_takes_no_descriptors_from_the_local_socket() -> None:
-    """It has its descriptor until the loop comes to it, and whoever connects next has one more."""
+    """It has its descriptor until the loop comes to it, and the next connection has one more."""
     share = budget(1_024, embedded=False)
     admission, number = Admission(share), share.far
     cut: list[Place] = []
