@@ -73,7 +73,7 @@ def return_dead(
 
     Each is sent and removed in one step: it is never in two places, and never in none. It counts
     how often it was returned, and one that was returned too often stays. Bodies and properties are
-    as they were; times begin anew. Ctrl-C ends the command, and the job goes on.
+    as they were; times begin again. Ctrl-C ends the command, and the job goes on.
     """
     from onceq.client.threads.letters import give_back
 
@@ -119,7 +119,7 @@ def return_dead(
 def _named(
     connection: QueueManager, queues: list[str], which: Filter
 ) -> tuple[Filter | None, dict[str, int]]:
-    """What a job is told of letters that are named, perhaps in the short form: whole identifiers;
+    """Return the whole identifiers of letters that are named, perhaps in the short form;
     None: none of them is there. And their destinations, each with how many."""
     if not isinstance(which, Chosen):
         return which, {}

@@ -1,8 +1,8 @@
 """Dead letters and journal copies: find them, send them home, remove them.
 
 To find them a client reads their queues, page by page. To send them home and to remove them are
-jobs of the queue manager (``plans/jobs``): whatever crashes in between, each letter is in exactly
-one place.
+jobs of the queue manager (``plans/jobs``): if something crashes in between, each letter is in
+exactly one place.
 
 Written once for threads and tasks, as generators of calls (``partners/driving.py``);
 ``threads/letters`` and ``tasks/letters`` are the faces.

@@ -26,10 +26,10 @@ def kept_entropy(
 
     Args:
         folder: The data directory.
-        random: Gives so many random bytes.
+        random: Gives this many random bytes.
 
     Returns:
-        Gives so many of them; raises StorageFailure.
+        Return this many of them; raises StorageFailure.
     """
     path = os.path.join(folder, ATTEMPT_KEY_FILE)
 

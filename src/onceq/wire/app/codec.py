@@ -2,7 +2,7 @@
 
 A head is what an application says in a request, in the order of the class; fields at its end that
 have a default may be left out. One of a choice crosses as its value, an identifier as a list of
-its parts, and a batch as an ``ItemRow``, whose bodies stand in the frame's data.
+its parts, and a batch as an ``ItemRow``, whose bodies are in the frame's data.
 
 A head of wrong types is malformed, and its connection is closed. A wrong value is an error of the
 request: of ``Request.check``, or an InvalidParameter of an identifier that cannot be.
