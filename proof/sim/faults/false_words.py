@@ -12,6 +12,7 @@ from typing import Final
 
 from onceq.core.state.state import title_of
 from onceq.model.classes import MessageClass
+from onceq.model.limits import KNOWN_AFTER_S
 from onceq.packet.settle import STALE
 from proof.sim.base import marks
 from proof.sim.base.node import Node
@@ -24,6 +25,8 @@ LUCKY: Final = 0.7
 """Of the guesses at a number: how many are the last that was sent..."""
 NUMBERS: Final = 20
 """... and the others are one of so many."""
+ON_ITS_WAY_S: Final = 3_600
+"""So long, at most, between what is said and what is heard."""
 SAID: Final = 3
 """So many lies are told on a session, at most."""
 REASONS: Final = (
@@ -65,11 +68,15 @@ class FalseWords:
         to, here = self._queue(node), node.guid
         made: list[Callable[[], Word]] = [
             lambda: Word(marks.LIED_SOURCE, self._messages(other, to, now_s)),
-            lambda: Word(
-                marks.LIED_HEARSAY,
-                lies.doubled(own, here, rng.randbytes(16), now_s, sent_s=now_s),
-            ),
         ]
+        # A member that was first heard a day ago is believed when it says this.
+        if now_s + ON_ITS_WAY_S < self._heard_s(node, own, now_s) + KNOWN_AFTER_S:
+            made.append(
+                lambda: Word(
+                    marks.LIED_HEARSAY,
+                    lies.doubled(own, here, rng.randbytes(16), now_s, sent_s=now_s),
+                )
+            )
         if self.spoken and not granted:
             made += [
                 lambda: Word(marks.LIED_RIGHT, self._messages(own, to, now_s)),
@@ -119,6 +126,11 @@ class FalseWords:
                 lies.refused(own, here, stream, stream + 1, STALE, sent_s=now_s),
             ),
         ]
+
+    def _heard_s(self, node: Node, own: bytes, now_s: int) -> int:
+        """When a manager has first heard of a liar; now if it has not."""
+        assert node.engine is not None
+        return node.engine.manager.state.first_heard.get(own, now_s)
 
     def _messages(self, source: bytes, to: str, now_s: int) -> bytes:
         ordered = self.rng.random() < 0.7

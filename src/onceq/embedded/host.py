@@ -96,7 +96,7 @@ class EmbeddedHost:
         self._upkeep = ThreadPoolExecutor(1, "onceq-upkeep")
         self._store = store
         self._pumping = threading.Lock()
-        self._visitor = self._told = self._closed = False
+        self._visitor = self._in_loop = self._told = self._closed = False
         self._failure: OnceqError | None = None
         self.engine = Engine(
             manager=manager_of(store, configuration),
@@ -287,10 +287,14 @@ class EmbeddedHost:
 
     def run(self, work: Callable[[], None]) -> None:
         """See Gate: for the background loop. Callers who pump let it go before them."""
+        if self._in_loop:
+            # What the engine has called in the middle of a pump of this thread: it has the lock.
+            self._loop.call_soon(self._network.use, None, work)
+            return
         self._visitor, more = True, False
         try:
             with self._pumping:
-                self._visitor = False
+                self._visitor, self._in_loop = False, True
                 try:
                     work()
                 finally:
@@ -302,6 +306,7 @@ class EmbeddedHost:
                         # another turn of the loop.
                         more = self._pump_locked()
         finally:
+            self._in_loop = False
             if self.engine.inbox or more:
                 self._loop.call_soon(self._go_on)
 

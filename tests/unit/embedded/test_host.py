@@ -563,6 +563,15 @@ def test_a_connection_that_takes_more_in_the_middle_of_a_write_blocks_nobody(app
     assert app.receive() == 1
 
 
+def test_what_the_engine_calls_in_a_pump_of_the_loop_may_use_the_engine(app: App) -> None:
+    """As a new configuration does, whose members are looked after: the loop has the lock."""
+    network, looked = app.host._network, threading.Event()
+    network.in_loop(lambda: network.use(None, lambda: network.use(None, looked.set)))
+    assert looked.wait(20), "the loop waits for itself"
+    app.send(b"x")
+    assert app.receive() == 1
+
+
 @pytest.mark.parametrize(("seconds", "slices"), [(math.inf, 5), (0.03, 3)])
 def test_an_answer_is_waited_for_in_slices_so_that_signals_are_heard(
     monkeypatch: pytest.MonkeyPatch, seconds: float, slices: int
