@@ -107,7 +107,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def _names_tests(config: pytest.Config) -> bool:
-    """Whether a test is named: it runs, whatever the commit draws."""
+    """Whether a test is named: it runs, also if the commit does not draw it."""
     return any("::" in argument for argument in config.args)
 
 
