@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Final
 
 PROGRAMMES: Final = {
+    "all": ("proof.everything", "every test, and all of each search: for a night"),
     "sim": ("proof.sim.simulate", "simulated networks of queue managers, one for each seed"),
     "crash": ("proof.torture.crash", "crash points times disk images of the store"),
     "power-loss": ("proof.torture.power_loss", "power cuts on a real file system"),

@@ -21,7 +21,7 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from tests import tiers
+from tests import searches, tiers
 from tests.closed_port import close_port
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -95,6 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Which tier runs; without the option all tests do."""
     parser.addoption("--tier", choices=tiers.TIERS, default="", help="run this tier of tests only")
+    parser.addoption("--all", action="store_true", help="run all of each search, not a few")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -105,6 +106,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if tiers.holds(collection_path, tier, HERE) else True
 
 
+def _names_tests(config: pytest.Config) -> bool:
+    """Whether a test is named: it runs, also if the commit does not draw it."""
+    return any("::" in argument for argument in config.args)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests with Spark can be left out by their mark; every test has a tier, and its limit."""
     for item in items:
@@ -112,10 +118,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.spark)
     tiers.limit(items, HERE)
     kept, _ = tiers.chosen(items, config.getoption("--tier"), HERE)
+    if not (config.getoption("--all") or config.getoption("-k") or _names_tests(config)):
+        left = set(map(id, searches.drawn(kept)))
+        kept = [item for item in kept if id(item) not in left]
     if len(kept) < len(items):
         here = set(map(id, kept))
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in here])
-        items[:] = kept
+    items[:] = tiers.longest_first(kept, HERE)
 
 
 _seconds: dict[str, float] = defaultdict(float)

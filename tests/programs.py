@@ -1,8 +1,9 @@
-"""Where the programs of database servers come from, in a place where their user can run them.
+"""Where the programs of servers come from, in a place where their user can run them.
 
 PostgreSQL comes from the system (``/usr/lib/postgresql``) or from a wheel of the package index;
 MariaDB from the system, or from packages of the Debian index that are unpacked into the virtual
-environment without being installed. ``ONCEQ_POSTGRES_BIN`` and ``ONCEQ_MARIADB`` name others.
+environment without being installed; so does Prometheus. ``ONCEQ_POSTGRES_BIN``, ``ONCEQ_MARIADB``,
+``ONCEQ_PROMTOOL`` and ``ONCEQ_PROMETHEUS`` name others.
 What cannot be had raises ``NoServer`` with the reason, and tests say so.
 
 Servers refuse to run as root; then they run as ``nobody``, who cannot enter every folder in which
@@ -159,6 +160,21 @@ def mariadb_root() -> tuple[Path, Path, dict[str, str]]:
     root, env = debian("mariadb", PACKAGES, "usr/sbin/mariadbd")
     run(root / "usr/sbin/mariadbd", "--no-defaults", "--version", env=env)
     return root / "usr/sbin/mariadbd", root / "usr/share/mysql", env
+
+
+# ---- Prometheus --------------------------------------------------------------------------------
+
+
+@functools.cache
+def prometheus(program: str) -> Path:
+    """``promtool`` or ``prometheus``: the one that is named, the system's, or Debian's package."""
+    named = os.environ.get(f"ONCEQ_{program.upper()}") or shutil.which(program)
+    if named:
+        return Path(named)
+    root = CACHE / "prometheus"
+    if not (root / "usr/bin" / program).exists():
+        _unpack(root, ("prometheus",))
+    return root / "usr/bin" / program
 
 
 # ---- packages of Debian ------------------------------------------------------------------------

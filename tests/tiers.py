@@ -66,11 +66,7 @@ FILES: Final = {
     "daemon/test_backup.py": REST,
     "daemon/test_backup_programme.py": REST,
     "daemon/test_before_names.py": REST,
-    "daemon/test_bench.py": REST,
-    "daemon/test_bench_loss.py": REST,
-    "daemon/test_bench_pauses.py": REST,
     "daemon/test_bench_peers.py": REST,
-    "daemon/test_bench_tls.py": REST,
     "daemon/test_cli_asking.py": REST,
     "daemon/test_cli_directory.py": REST,
     "daemon/test_cli_kill.py": REST,
@@ -124,6 +120,16 @@ FILES: Final = {
 """Files that are not of the tier of their folder: whole demos, benchmarks and sites, mistakes that
 are planted in the store or in histories, what starts, kills or cuts off real processes many times,
 and searches that take more than some seconds. Of what is drawn at random a sample is quick."""
+
+LONGEST: Final = (
+    "spark/", "partners/", "simulation/", "crash/test_store_images.py",
+    "crash/test_planted_in_store.py", "crash/test_store_disk_errors.py", "planted/test_mistakes.py",
+    "planted/test_planted.py", "conformance/", "matrix/", "daemon/test_demo.py",
+    "daemon/test_liar_finds.py", "daemon/test_liar.py", "daemon/test_targets.py",
+    "daemon/test_kill.py", "daemon/test_console_browser.py", "packages/", "fuzz/", "property/",
+)  # fmt: skip
+"""What takes minutes begins first, in this order: else the last one runs alone at the end, and one
+of the two processes has nothing to do."""
 
 EXAMPLES: Final = {QUICK: 60, REST: 200}
 """How many examples Hypothesis draws. They are the same in each run, and a mistake is found by the
@@ -179,6 +185,17 @@ def chosen(items: Sequence[pytest.Item], tier: str, root: Path) -> tuple[list[py
     """The tests of a tier, in their order, and how many others there are; "" chooses all."""
     kept = [item for item in items if tier_of(item, root) == tier or not tier]
     return kept, len(items) - len(kept)
+
+
+def longest_first(items: Iterable[pytest.Item], root: Path) -> list[pytest.Item]:
+    """The same tests, those that take long before the others."""
+
+    def rank(item: pytest.Item) -> int:
+        path = item.path.relative_to(root).as_posix()
+        found = (place for place, begin in enumerate(LONGEST) if path.startswith(begin))
+        return next(found, len(LONGEST))
+
+    return sorted(items, key=rank)
 
 
 def limit(items: Iterable[pytest.Item], root: Path) -> None:

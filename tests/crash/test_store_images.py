@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 
 from proof.torture import crash
 from tests.crash.programme import Point, Tally, everything, later_points, points, run
 from tests.crash.scenarios import SCENARIOS
 
+PARTS = 4
+"""Of the points of a scenario; a test takes every fourth one."""
 STEPS_OF_A_START = 16
 """Operations on the disk: more than a start after a kill makes."""
 
 
 @pytest.mark.slow
 @pytest.mark.tier("rest")
+@pytest.mark.search("store", few=len(SCENARIOS))
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
-def test_every_crash_point_and_image(name: str) -> None:
+def test_every_crash_point_and_image(name: str, part: int) -> None:
     tally = Tally()
-    for point in points(name):
+    for point in islice(points(name), part, None, PARTS):
         run(point, 150, tally)
-    assert tally.points >= 8
-    assert tally.images > 60
+    assert tally.points >= 8 // PARTS
+    assert tally.images > 60 // PARTS
 
 
 @pytest.mark.slow

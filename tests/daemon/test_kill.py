@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
+@pytest.mark.search("doors", few=1)
 @pytest.mark.parametrize("tls", ["off", "on"])
 def test_nothing_is_lost_repeated_or_out_of_order_through_kills(tmp_path: Path, tls: str) -> None:
     """I1, I3a, I4, I5, I22, I26, in small; ``make kill`` is the same with more."""

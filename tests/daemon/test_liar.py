@@ -16,6 +16,7 @@ WAYS = 5
 
 
 @pytest.mark.slow
+@pytest.mark.search("doors", few=2)
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("pin", [False, True])
 def test_nothing_is_lost_repeated_or_out_of_order_among_lies(

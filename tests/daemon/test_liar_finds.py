@@ -35,6 +35,7 @@ FINDS: list[Found] = [
 """Who finds which mistake, whether the honest have identities, and what is said of it."""
 
 
+@pytest.mark.search("doors", few=2)
 @pytest.mark.parametrize(("kind", "name", "tls", "said"), FINDS)
 def test_it_finds_a_mistake(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Rogue], name: str, tls: bool,

@@ -11,34 +11,33 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
-from random import Random
 from typing import Final
 
 import pytest
-
-from proof.sim.simulate import commit_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 MAKEFILE: Final = (ROOT / "Makefile").read_text()
 SMOKE: Final[dict[str, tuple[str, ...]]] = {
     "bank": (),
+    "bench": ("ARGS=--quick",),
+    "bench-against": ("TREE=.", "ARGS=--quick --rounds 1"),
     "bench-breadth": ("ARGS=10 --messages 200 --destinations 2",),
     "bench-depth": ("ARGS=100 1000",),
+    "bench-loss": ("ARGS=--messages 2000 --rounds 1 --one-in 200",),
+    "bench-pauses": ("SECONDS=3", "MESSAGES=4000", "ARGS=--queues 16"),
+    "bench-peers": ("ARGS=--quick --no-fetch --only onceq,onceq-embedded,onceq-two",),
+    "bench-tenants": ("ARGS=--count 20 --commits 5 --slices 4 --pause 0.001",),
+    "bench-tls": ("ARGS=--quick",),
     "calls": (),
     "crash": ("IMAGES=40",),
     "sim": ("SEEDS=2",),
     "two-phase": ("CASES=2",),
 }
 """What make is given so that a target is done in seconds."""
+MAY_MISS: Final = {"bench-against", "bench-loss", "bench-pauses", "bench-tls"}
+"""Targets that say by their exit code 1 that a goal in time was missed: no test asks for a time."""
 TESTED: Final = {
     "backup": "tests/daemon/test_backup_programme.py",
-    "bench": "tests/daemon/test_bench.py",
-    "bench-against": "tests/daemon/test_bench.py",
-    "bench-loss": "tests/daemon/test_bench_loss.py",
-    "bench-pauses": "tests/daemon/test_bench_pauses.py",
-    "bench-peers": "tests/daemon/test_bench_peers.py",
-    "bench-tenants": "tests/daemon/test_bench_tenants.py",
-    "bench-tls": "tests/daemon/test_bench_tls.py",
     "check": "tests/unit/tools/test_check.py",
     "conformance": "tests/conformance/test_turns.py",
     "consumer-kill": "tests/daemon/test_consumer_kill.py",
@@ -71,8 +70,7 @@ NOT_RUN: Final = {
     "bench-two-phase": "needs PostgreSQL; its transactions are those of tests/partners",
 }
 """Why a target is not run by a test."""
-DRAWN: Final = 2
-CHOSEN: Final = sorted(Random(commit_of(str(ROOT))).sample(sorted(SMOKE), DRAWN))
+DRAWN: Final = 3
 
 
 def outside_of_make() -> dict[str, str]:
@@ -111,7 +109,8 @@ def test_no_test_waits_for_a_switch() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", CHOSEN)
+@pytest.mark.search("targets", few=DRAWN)
+@pytest.mark.parametrize("target", sorted(SMOKE))
 def test_it_runs_small(target: str) -> None:
     """By the line that make would run, without asking whether the environment is new."""
     plan = subprocess.run(
@@ -122,4 +121,6 @@ def test_it_runs_small(target: str) -> None:
         done = subprocess.run(
             shlex.split(line), cwd=ROOT, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, f"{line}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        said = f"{line}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        assert done.returncode in ((0, 1) if target in MAY_MISS else (0,)), said
+        assert "Traceback" not in done.stderr, said

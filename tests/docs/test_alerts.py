@@ -1,17 +1,14 @@
 """Alert rules and dashboard: every name in them is exposed, and each alert's cause makes it fire.
 
-What the rules say is Prometheus's matter: with its tool (``promtool`` on the PATH, or named by
-ONCEQ_PROMTOOL) each is judged by what a queue manager in that trouble has shown. With
-ONCEQ_PROMETHEUS a real server scrapes a real daemon.
+What the rules say is Prometheus's matter: its tool judges each by what a queue manager in that
+trouble has shown, and a real server scrapes a real daemon (``tests/programs.py`` has both).
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-import os
 import re
-import shutil
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -26,16 +23,23 @@ from onceq.model.data_directory import CONFIGURATION_FILE
 from tests.daemon.process import WAIT_S, Process
 from tests.daemon.shell import free_port
 from tests.docs.alerts import CAUSES, Samples, Seen, samples
+from tests.programs import NoServer, prometheus
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "packaging" / "prometheus" / "onceq.rules.yml"
 SCRAPE = ROOT / "packaging" / "prometheus" / "prometheus.yml"
 DASHBOARD = ROOT / "packaging" / "grafana" / "onceq.json"
-PROMTOOL = os.environ.get("ONCEQ_PROMTOOL") or shutil.which("promtool") or ""
-PROMETHEUS = os.environ.get("ONCEQ_PROMETHEUS") or shutil.which("prometheus") or ""
 yaml: Any = importlib.import_module("yaml")
 LABELS_OF_PROMETHEUS = {"job", "instance", "le"}
 """What a collector adds by itself."""
+
+
+def tool(name: str) -> Path:
+    """A program of Prometheus; without it the test is skipped, and says so."""
+    try:
+        return prometheus(name)
+    except NoServer as error:
+        pytest.skip(f"NOTHING WAS RUN BY {name.upper()}: {error}")
 
 
 def rules() -> list[dict[str, Any]]:
@@ -145,19 +149,12 @@ def _judged(tmp_path: Path, series: list[dict[str, str]], tests: list[dict[str, 
     file = tmp_path / "test.yml"
     file.write_text(json.dumps(made))  # JSON is YAML
     done = subprocess.run(
-        [PROMTOOL, "test", "rules", str(file)],
+        [tool("promtool"), "test", "rules", str(file)],
         capture_output=True, text=True, check=False, timeout=WAIT_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-needs_promtool = pytest.mark.skipif(
-    not PROMTOOL,
-    reason="NO ALERT RULE WAS EVALUATED: promtool is not on the PATH, nor named by ONCEQ_PROMTOOL",
-)
-
-
-@needs_promtool
 @pytest.mark.slow
 @pytest.mark.parametrize("alert", list(CAUSES))
 def test_the_alert_fires_when_its_cause_is_there_and_not_before(tmp_path: Path, alert: str) -> None:
@@ -171,7 +168,6 @@ def _has_to_wait(alert: str) -> bool:
     return alert not in ("OnceqDamagedMessages",)
 
 
-@needs_promtool
 @pytest.mark.slow
 def test_one_that_is_well_alarms_nobody(tmp_path: Path) -> None:
     series = _series([(minute, samples(view)) for minute, view in _well()])
@@ -185,19 +181,17 @@ def _well() -> Seen:
         yield minute, view
 
 
-@needs_promtool
 @pytest.mark.slow
 def test_one_that_is_down_is_told(tmp_path: Path) -> None:
     up = [{"series": 'up{job="onceq",instance="alpha:9464"}', "values": "1 1 0 0 0 0"}]
     _judged(tmp_path, up, [_firing("OnceqDown", 1, 0), _firing("OnceqDown", 5, 1)])
 
 
-@needs_promtool
 def test_promtool_takes_the_files() -> None:
     # The file with the token is not there.
     for what in (["rules", str(RULES)], ["config", "--syntax-only", str(SCRAPE)]):
         done = subprocess.run(
-            [PROMTOOL, "check", *what],
+            [tool("promtool"), "check", *what],
             capture_output=True, text=True, check=False, timeout=WAIT_S,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
@@ -209,10 +203,6 @@ def test_a_server_shows_a_token_wherever_it_asks() -> None:
 
 
 @pytest.mark.tier("rest")
-@pytest.mark.skipif(
-    not PROMETHEUS,
-    reason="NO PROMETHEUS HAS SCRAPED: it is not on the PATH, nor named by ONCEQ_PROMETHEUS",
-)
 @pytest.mark.slow
 def test_a_real_server_scrapes_a_real_daemon(tmp_path: Path) -> None:
     path = tmp_path / "alpha"
@@ -234,7 +224,7 @@ def test_a_real_server_scrapes_a_real_daemon(tmp_path: Path) -> None:
     (tmp_path / "prometheus.yml").write_text(json.dumps(configuration))
     with open(tmp_path / "prometheus.log", "w") as log:
         server = subprocess.Popen(
-            [PROMETHEUS, f"--config.file={tmp_path}/prometheus.yml",
+            [tool("prometheus"), f"--config.file={tmp_path}/prometheus.yml",
              f"--storage.tsdb.path={tmp_path}/data", f"--web.listen-address={where}"],
             stdout=log, stderr=log,
         )  # fmt: skip

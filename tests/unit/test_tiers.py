@@ -49,6 +49,19 @@ def test_files_with_a_tier_of_their_own_are_there_and_differ_from_their_folder()
         assert tier != tiers.FOLDERS[name.partition("/")[0]], name
 
 
+def test_what_takes_long_begins_first_and_the_rest_keeps_its_order() -> None:
+    paths = [
+        "audit/test_audit.py",
+        "partners/test_traps.py",
+        "unit/test_tiers.py",
+        "spark/test_x.py",
+    ]
+    items: list[Any] = [Item(path) for path in paths]
+    ordered = tiers.longest_first(items, TESTS)
+    assert [item.nodeid for item in ordered] == [items[index].nodeid for index in (3, 1, 0, 2)]
+    assert [name for name in tiers.LONGEST if not (TESTS / name).exists()] == []
+
+
 class Item:
     """A test, as far as its tier depends on it."""
 

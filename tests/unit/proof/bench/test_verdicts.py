@@ -1,12 +1,9 @@
-"""The benchmark runs, its goals are judged the right way round, and it notices lost messages."""
+"""Verdicts of the benchmarks: goals are judged the right way round, lost messages are noticed."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,31 +11,12 @@ import onceq
 from onceq.cli.measure import WrongMessages
 from proof.bench import against as bench_against
 from proof.bench import bench
+from proof.bench import loss as bench_loss
+from proof.bench import pauses as bench_pauses
+from proof.bench import tls as bench_tls
 from proof.bench.cases import QUEUE, check_senders
 from proof.bench.client import SENDER_SHIFT
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.mark.slow
-def test_a_smoke_run_measures_everything() -> None:
-    # Not tmp_path: with a long test name the sockets in it would have too long a path.
-    with tempfile.TemporaryDirectory(prefix="onceq-") as name:
-        _smoke(Path(name))
-
-
-def _smoke(folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "proof", "bench", "--quick", "--json", "--folder", str(folder)],
-        cwd=ROOT, capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert len(found["lines"]) == len(list(bench.rows()))
-    assert all(isinstance(line["value"], float) for line in found["lines"])
-    by_title = {line["title"]: line for line in found["lines"]}
-    assert by_title["daemon, one client, send, 100 a tx"]["value"] > 0
-    assert list(folder.iterdir()) == []
+from proof.bench.tls import PLAIN, TLS, Case, Row
 
 
 def line(value: float, ratio: float, **row: object) -> bench.Line:
@@ -125,3 +103,87 @@ def test_a_tree_says_its_rates_in_y() -> None:
         ]
     }
     assert bench_against.figures(said) == {"a": 0.3, "b": 1.5}
+
+
+def test_goals_are_judged_the_right_way_round() -> None:
+    assert bench_loss.verdict({"share": 0.34, "resends_per_loss": 2.0}) == []
+    assert len(bench_loss.verdict({"share": 0.33, "resends_per_loss": 2.1})) == 2
+
+
+def noted(**changes: float) -> dict[str, Any]:
+    return {"at": 1.0, "long": 30.0, "worked": 25.0, "others": 0.0, "core": 0.0, "disk": 0.0,
+            "stolen": 0.0, "slowness": 1.0,
+            "work": {"pump": (2.0, 2.0, 3), "snapshot": (24.0, 22.0, 1)}, **changes}  # fmt: skip
+
+
+def test_waiting_for_a_core_or_the_disk_is_no_pause_of_ours() -> None:
+    counted = dict.fromkeys(bench_pauses.NEEDED, [1.0] * 5)
+    judged = [
+        len(bench_pauses.missed({"counted": counted, "pauses": [pause]}))
+        for pause in (noted(), noted(core=11.0), noted(disk=11.0), noted(slowness=9.0))
+    ]
+    assert judged == [1, 0, 0, 0]
+
+
+def test_the_yardstick_is_that_of_the_moment_of_the_pause() -> None:
+    even = [(at / 50, 2.0) for at in range(500)]
+    yardstick = bench_pauses.Yardstick([(at, 18.0 if at == 5.0 else ms) for at, ms in even])
+    assert yardstick.usual_ms == 2.0
+    assert yardstick.slowness(noted(at=5.03)) == 9.0
+    assert yardstick.slowness(noted(at=5.3, long=300.0)) == 9.0, "a long one that began then"
+    assert yardstick.slowness(noted(at=5.3)) == 1.0
+    assert yardstick.slowness(noted(at=99.0)) == 1.0, "nothing was measured then"
+
+
+def test_what_did_not_happen_is_a_miss() -> None:
+    counted = dict.fromkeys(bench_pauses.NEEDED, [1.0] * 5)
+    assert bench_pauses.missed({"counted": counted, "pauses": []}) == []
+    del counted["Relocate"]
+    (line,) = bench_pauses.missed({"counted": counted, "pauses": []})
+    assert "Relocate" in line
+
+
+def test_the_longest_parts_of_a_pause_are_named() -> None:
+    parts = bench_pauses.causes(noted())
+    assert parts == [("snapshot", 24.0, 22.0), ("3 x pump", 2.0, 2.0), ("the rest", 4.0, 1.0)]
+
+
+def test_only_what_was_noted_in_time_counts() -> None:
+    found = {
+        "pauses": [noted(at=0.5), noted()], "pumps": [(0.5, 7.0), (1.0, 8.0)],
+        "counted": {"expiry": [(0.5, 9.0), (1.0, 4.0), (1.5, 3.0), (3.0, 9.0)]},
+    }  # fmt: skip
+    seen = bench_pauses.inside(found, 0.9, 2.0)
+    assert seen == {"pauses": [noted()], "pumps": [8.0], "counted": {"expiry": [3.0, 4.0]}}
+
+
+def judged(row: Row, *rounds: tuple[float, float]) -> bench_tls.Line:
+    case = Case((row,), lambda bench: (0.0,), len(rounds))
+    case.found = [{PLAIN: (plain,), TLS: (tls,)} for plain, tls in rounds]
+    (line,) = bench_tls.summed_up([case])
+    return line
+
+
+def test_what_is_kept_is_the_median_of_the_ratios_of_each_round() -> None:
+    """A machine that is slower in one round is so for both."""
+    line = judged(Row("x", goal=0.8), (100.0, 85.0), (10.0, 8.1), (1_000.0, 700.0))
+    assert line.kept == pytest.approx(0.81)
+    assert line.met is True
+    assert line.middle == pytest.approx((0.755, 0.83))
+    assert judged(Row("x", goal=0.8), (100.0, 79.0)).met is False
+    assert judged(Row("x"), (100.0, 1.0)).met is None
+    assert "0.80 MISSED" in bench_tls.table([judged(Row("x", goal=0.8), (100.0, 79.0))])
+
+
+def test_each_round_begins_with_the_other_one() -> None:
+    began: list[str] = []
+    benches = {PLAIN: PLAIN, TLS: TLS}
+
+    def work(bench: object) -> tuple[float, ...]:
+        began.append(str(bench))
+        return (1.0,)
+
+    case = Case((Row("x"),), work, 2)
+    for number in range(2):
+        case.in_turn(number, benches)  # type: ignore[arg-type]
+    assert began == [TLS, PLAIN, PLAIN, TLS]
