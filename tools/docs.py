@@ -57,10 +57,11 @@ def errors_page() -> str:
             f"| `{code}`<br>`{kind.__name__}({base})` | {kind.exit_code}{hresult} | "
             f"{docs_rules.linked(said)} {kind.cure} |"
         )
-    never = [
-        f"| `{code:#010X}` | {resultcodes.NAMES[code]} | {why} |".replace("0X", "0x")
-        for code, why in sorted(resultcodes.never().items())
-    ]
+    never: dict[str, list[str]] = {}
+    for code, why in sorted(resultcodes.never().items()):
+        named = f"`{code:#010X}` {resultcodes.NAMES[code]}".replace("0X", "0x")
+        never.setdefault(why, []).append(named)
+    reasons = [f"| {why} | {', '.join(codes)} |" for why, codes in never.items()]
     return (
         "# Errors\n\n" + NOTE + "Every error is an `OnceqError` with a stable `code`; `hresult` is "
         "the result code of MSMQ where there is one. Base classes: `UsageError` (the call is "
@@ -72,7 +73,7 @@ def errors_page() -> str:
         "| code, class | exit code, MSMQ | cause, cure |\n"
         "|---|---|---|\n" + "\n".join(rows) + "\n\n"
         "## Result codes of MSMQ that cannot occur\n\n"
-        "| MSMQ | name | why |\n|---|---|---|\n" + "\n".join(never) + "\n"
+        "| why | result codes |\n|---|---|\n" + "\n".join(reasons) + "\n"
     )  # fmt: skip
 
 
