@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from docs_states import table
@@ -97,6 +97,17 @@ def _roles(allowed: Sequence[str]) -> str:
     return ", ".join(allowed) or "none"
 
 
+def _tables(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Rows with the same cells share a line; those with one cell everywhere are a table apart."""
+    lines: dict[tuple[str, ...], list[str]] = {}
+    for what, *cells in rows:
+        lines.setdefault(tuple(cells), []).append(what)
+    alike = [("; ".join(what), cells[0]) for cells, what in lines.items() if len({*cells}) == 1]
+    others = [("; ".join(what), *cells) for cells, what in lines.items() if len({*cells}) > 1]
+    found = [table(head, others), ""] if others else []
+    return [*found, table((head[0], "in every column"), alike), ""] if alike else found
+
+
 def _applications() -> list[str]:
     lines = ["## What applications ask", "", APPLICATIONS]
     for heading, rows in PARTS.items():
@@ -109,8 +120,14 @@ def _shown() -> list[str]:
     head = ("shown", *showing.DOORS)
     rows = [(what, *(_who(one) for one in cells)) for what, cells in showing.SHOWN.items()]
     meaning = [f"* *{cell}*: {text}." for cell, text in showing.MEANING.items()]
-    return ["## Who an application is", "", showing.INTRODUCTION, table(head, rows), "",
-            *meaning, ""]  # fmt: skip
+    return [
+        "## Who an application is",
+        "",
+        showing.INTRODUCTION,
+        *_tables(head, rows),
+        *meaning,
+        "",
+    ]
 
 
 def _who(cell: str) -> str:
@@ -128,7 +145,7 @@ def _peers() -> list[str]:
         "## What comes to the port for other queue managers", "",
         "Before the first packet:", "",
         table(("who connects", "what happens", "reason in the log"), strangers), "",
-        OTHERS, table(("packet", *peers.KNOWN), rows), "", *meaning, "",
+        OTHERS, *_tables(("packet", *peers.KNOWN), rows), *meaning, "",
     ]  # fmt: skip
 
 
@@ -140,7 +157,7 @@ def _answers() -> list[str]:
     meaning = [f"* *{cell}*: {text}." for cell, text in answers.MEANING.items()]
     return [
         "## Who answers where a queue manager connects", "", ANSWERS,
-        table(("who answers", *answers.ASKED), rows), "", *meaning, "",
+        *_tables(("who answers", *answers.ASKED), rows), *meaning, "",
     ]  # fmt: skip
 
 
@@ -148,8 +165,8 @@ def _http() -> list[str]:
     rows = [(who, *cells.values()) for who, cells in over_http.WHO.items()]
     meaning = [f"* *{cell}*: {text}." for cell, text in over_http.MEANING.items()]
     return [
-        "## What is posted over HTTPS", "", HTTPS, table(("who posts", *over_http.POSTS), rows),
-        "", *meaning, "",
+        "## What is posted over HTTPS", "", HTTPS, *_tables(("who posts", *over_http.POSTS), rows),
+        *meaning, "",
     ]  # fmt: skip
 
 
