@@ -58,8 +58,8 @@ def errors_page() -> str:
             f"{docs_rules.linked(said)} {kind.cure} |"
         )
     never: dict[str, list[str]] = {}
-    for code, why in sorted(resultcodes.never().items()):
-        named = f"`{code:#010X}` {resultcodes.NAMES[code]}".replace("0X", "0x")
+    for number, why in sorted(resultcodes.never().items()):
+        named = f"`{number:#010X}` {resultcodes.NAMES[number]}".replace("0X", "0x")
         never.setdefault(why, []).append(named)
     reasons = [f"| {why} | {', '.join(codes)} |" for why, codes in never.items()]
     return (
