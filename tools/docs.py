@@ -26,7 +26,6 @@ import docs_matrix
 import docs_metrics
 import docs_rules
 import docs_security
-import docs_simulator
 import docs_states
 import pictures
 from onceq import errors
@@ -52,30 +51,29 @@ def errors_page() -> str:
     rows = []
     for code, kind in errors.every().items():
         said = (inspect.getdoc(kind) or "").split("\n\n")[0].replace("\n", " ")
-        hresult = f"`{kind.hresult:#010X}`".replace("0X", "0x") if kind.hresult else ""
+        hresult = f"<br>`{kind.hresult:#010X}`".replace("0X", "0x") if kind.hresult else ""
         base = ", ".join(base.__name__ for base in kind.__bases__)
         rows.append(
-            f"| `{code}` | `{kind.__name__}` | `{base}` | {hresult} | {kind.exit_code} | "
-            f"{docs_rules.linked(said)} | {kind.cure} |"
+            f"| `{code}`<br>`{kind.__name__}({base})` | {kind.exit_code}{hresult} | "
+            f"{docs_rules.linked(said)} {kind.cure} |"
         )
-    never = [
-        f"| `{code:#010X}` | {resultcodes.NAMES[code]} | {why} |".replace("0X", "0x")
-        for code, why in sorted(resultcodes.never().items())
-    ]
+    never: dict[str, list[str]] = {}
+    for number, why in sorted(resultcodes.never().items()):
+        named = f"`{number:#010X}` {resultcodes.NAMES[number]}".replace("0X", "0x")
+        never.setdefault(why, []).append(named)
+    reasons = [f"| {why} | {', '.join(codes)} |" for why, codes in never.items()]
     return (
-        "# Errors\n\n" + NOTE + "Every error is an `OnceqError` with a stable `code`; where MSMQ "
-        "has a result code for the same thing, `hresult` carries it. The class says whose matter "
-        "it is: `UsageError` the caller's, `Refused` a limit's or a rule's, `PeerError` the other "
-        "side's, `InDoubt` nobody's yet, `StorageFailure` the machine's. Those of which it is "
-        "certain that nothing has happened are `Retryable` besides: the same again is safe, and "
-        "`run` does it ([when a transaction ends with an error](client.md#transactions)). The text "
-        "of an error says what happened, to what, and what to do; a number in it, such as RCV-11, "
-        "is that of a [rule](rules.md).\n\n"
-        "| code | class | kind of | MSMQ | exit code | cause | cure |\n"
-        "|---|---|---|---|---|---|---|\n" + "\n".join(rows) + "\n\n"
+        "# Errors\n\n" + NOTE + "Every error is an `OnceqError` with a stable `code`; `hresult` is "
+        "the result code of MSMQ where there is one. Base classes: `UsageError` (the call is "
+        "wrong), `Refused` (a limit or a rule), `PeerError` (the other side), `InDoubt` (the "
+        "outcome is not known yet), `StorageFailure` (the machine). A `Retryable` error guarantees "
+        "that nothing has happened; `run` repeats it "
+        "([transactions](client.md#transactions)). A number such as RCV-11 is a "
+        "[rule](rules.md).\n\n"
+        "| code, class | exit code, MSMQ | cause, cure |\n"
+        "|---|---|---|\n" + "\n".join(rows) + "\n\n"
         "## Result codes of MSMQ that cannot occur\n\n"
-        "All other result codes of MSMQ, and why onceq gives none of them.\n\n"
-        "| MSMQ | name | why |\n|---|---|---|\n" + "\n".join(never) + "\n"
+        "| why | result codes |\n|---|---|\n" + "\n".join(reasons) + "\n"
     )  # fmt: skip
 
 
@@ -107,8 +105,8 @@ def limits_page() -> str:
         if name.isupper() and isinstance(getattr(limits, name), int)
     ]
     return (
-        "# Limits\n\n" + NOTE + "Nothing that comes from outside makes memory, disk or time grow "
-        "past these. The unit stands in the name; without one it is a count.\n\n"
+        "# Limits\n\n" + NOTE + "Input from outside cannot use more memory, disk or time than "
+        "these. A name without a unit is a count.\n\n"
         "| limit | value | why |\n|---|---|---|\n" + "\n".join(rows) + "\n\n" + _shares()
     )
 
@@ -121,15 +119,13 @@ def _shares() -> str:
     ]
     return (
         "## Shares of one owner\n\n"
-        "What all applications share is counted by its owner: an account, a token, a certificate, "
-        "another queue manager. One owner has at most its share, and no more than is left for "
-        "all others: so the first one takes half of what is there at most, the next one half of "
-        "the rest, and a few together shut nobody out. The reserve is used by administrators alone "
-        "(right `administer`, and the account that runs the queue manager), who have no share "
-        "and may use what there is. Who is refused (`quota-exceeded`) is told which limit it is, "
-        "how many the owner has, and what to do.\n\n"
-        "Tokens are not in the table: only administrators make them. Nor are the subqueues for "
-        "delayed messages, of which each queue has one at most.\n\n"
+        "Shared things are counted by owner: an account, a token, a certificate or another queue "
+        "manager. One owner has at most its share, and at most what is left for all others: the "
+        "first takes at most half, the next half of the rest. Administrators (right `administer`, "
+        "and the account that runs the queue manager) have no share and may use the reserve. A "
+        "refusal (`quota-exceeded`) names the limit, what the owner has, and what to do. Tokens "
+        "have no share, because only administrators make them; nor has the one subqueue for "
+        "delayed messages of each queue.\n\n"
         "| thing | in all | one owner | reserve | whose it is |\n|---|---|---|---|---|\n"
         + "\n".join(rows) + "\n"
     )  # fmt: skip
@@ -185,9 +181,9 @@ def settings_page() -> str:
         for name, _, said in _documented(node)
     ]
     return (
-        "# Settings\n\n" + NOTE + "They stand in the table `[settings]` of `onceq.toml`, or in "
-        "`onceq.Settings(...)` for an embedded queue manager. The defaults are those of MSMQ "
-        "where it has them. An unknown name is refused.\n\n"
+        "# Settings\n\n" + NOTE + "Write them in the table `[settings]` of `onceq.toml`, or in "
+        "`onceq.Settings(...)` for an embedded queue manager. Defaults are those of MSMQ where it "
+        "has them. An unknown name is refused.\n\n"
         "| setting | default | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n"
     )
 
@@ -202,7 +198,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "endings.md": docs_endings.page,
     "metrics.md": lambda: docs_metrics.page(NOTE),
     "settings.md": settings_page,
-    "simulator.md": lambda: docs_simulator.page(NOTE),
     "states.md": lambda: docs_states.page(NOTE),
     "security-tests.md": lambda: docs_security.page(NOTE),
     "who-may-do-what.md": lambda: docs_matrix.page(NOTE),

@@ -120,19 +120,15 @@ def page(note: str) -> str:
     processes = {n for test in known if PROCESSES in test.where for n in test.cases}
     lines = [
         "# Conformance cases", "", note.rstrip(), "",
-        "What a queue manager with transactions has to do, as numbered cases, and the tests that "
-        "run each of them. *Inside*: queue managers with their real core, store, protocol and "
-        "engine in one process, with simulated disks. *Processes*: a daemon process for each, "
-        "with real sockets and disks, killed with `kill -9`. *Client*: asked through the client "
-        "library. In all of them the clock and the links between the managers are in the hands "
-        "of the test: packets are lost, repeated, delayed and put out of order by direction and "
-        "kind. A test of case 4 is called `test_case_004_...`; `make test ARGS='-k case_004'` "
-        "runs it.", "",
+        "What a queue manager with transactions must do, as numbered cases, and the tests of each. "
+        "A test of case 4 is called `test_case_004_...`; `make test ARGS='-k case_004'` runs it. "
+        "Most tests run twice: with the queue managers inside the test's process, on simulated "
+        "disks, and with a daemon process for each, killed with `kill -9`. The test controls the "
+        "clock and the network.", "",
         f"{len(run)} of {len(cases)} cases have tests, {len(processes)} on processes.",
     ]  # fmt: skip
     for heading, group in groups():
-        lines += ["", f"## {heading}", "", "| case | | tests | inside | processes | client |"]
-        lines.append("|---|---|---|---|---|---|")
+        lines += ["", f"## {heading}", "", "| case | | tests |", "|---|---|---|"]
         lines += [_row(number, text, known) for number, text in group.items()]
     lines += ["", "## Inside only", "", "Tests that no process can be asked for:", ""]
     lines += [f"- `{test.name}`: {test.reason}" for test in known if test.reason]
@@ -141,11 +137,5 @@ def page(note: str) -> str:
 
 def _row(number: int, text: str, known: list[Test]) -> str:
     mine = [test for test in known if number in test.cases]
-    if not mine:
-        return f"| {number} | {text} | not yet | | | |"
-    names = "<br>".join(f"`{test.name}`" for test in mine)
-    marks = [
-        "yes" if any(where in test.where for test in mine) else ""
-        for where in (INSIDE, PROCESSES, CLIENT)
-    ]
-    return " ".join(f"| {cell}".rstrip() for cell in (number, text, names, *marks)) + " |"
+    names = "<br>".join(f"`{test.name}`" for test in mine) or "not yet"
+    return f"| {number} | {text} | {names} |"

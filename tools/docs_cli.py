@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -12,32 +13,34 @@ from onceq.cli.main import app
 from onceq.cli.parameters import documented
 
 NOTE = "<!-- Written by `make docs` from the code; a test compares them. -->\n\n"
+COMMON: Final = 12
+"""An option that as many commands have, with the same text, stands at the top of the page."""
 TOP = """# Command line
 
-{note}`onceq` works on one queue manager. Which one is said by `--qm WHERE` (or `-q`), before or
-behind the name of the command: a data directory, a socket (`unix:///path/onceq.sock`),
-`onceq://host:port`, `tls://host:port`, or the name of a [context](#onceq-context-add-name-where).
-Without it the variable `ONCEQ_QM` counts, then `ONCEQ_CONTEXT`, then the current directory if
-a queue manager lives there, and then the context in use. A name that is a context, and a file in
-the current directory too, is refused: `./name` is the file.
+{note}`onceq` works on one queue manager. `--qm WHERE` (or `-q`), before or behind the name of the
+command, says which one; then the variables `ONCEQ_QM` and `ONCEQ_CONTEXT` count, then the current
+directory if a queue manager lives there, then the [context](#onceq-context-add-name-where) in use.
+If a name is both a context and a file here, write `./name` for the file.
 
-Names of queues are printed with `/`, and accepted with `/` or `\\`, because shells eat backslashes:
-`private$/orders` needs no quotes; a name with `;` does, as in `'SYSTEM$;DEADXACT'`. A mistyped name
-or command is answered with those that are like it. JSON has names as the client library does, with
-`\\`.
+Queue names are printed with `/` and accepted with `/` or `\\`. Quote a name that has a `;`:
+`'SYSTEM$;DEADXACT'`. In JSON, names have `\\`, as in the client library.
 
-Every command but `qm run` knows `--json`; errors are then JSON too, on stderr. A user's mistake
-gives one line, `onceq: error (code): what happened, what to do`, and an
-[exit code](exit-codes.md). Tables that go into a pipe have no decoration and are never cut. On
-a terminal a table is no wider than that: texts become shorter, columns leave, the least important
-first, and names are whole; `--wide` shows everything. Numbers have no separators, and `--exact`
-shows sizes as numbers of bytes. `python -m onceq` is the same command.
+An error is one line on stderr, `onceq: error (code): what happened, what to do`, with an
+[exit code](exit-codes.md); with `--json` it is JSON. Tables in a pipe are plain and never cut; on a
+terminal they fit its width, and names stay whole.
 
-What destroys something asks first; `--yes` answers, and `--dry-run` says what would happen. Who is
-not at a terminal has not agreed.
+A command that destroys something asks first. Without a terminal, say `--yes`.
 
-`onceq --install-completion` makes the shell (bash, zsh or fish) complete commands, options,
-contexts and names of queues; where no queue manager answers within half a second it offers none.
+`onceq --install-completion` adds completion to bash, zsh or fish. `python -m onceq` is the same
+command.
+
+## Options of most commands
+
+The tables below leave these out.
+
+| option | meaning |
+|---|---|
+{common}
 
 """
 
@@ -52,34 +55,38 @@ def commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield from commands(command.get_command(context, name), f"{path} {name}")
 
 
-def _default(parameter: Any) -> str:
+def _explain(parameter: Any) -> str:
+    """The help text of a parameter, with its default."""
+    said = (getattr(parameter, "said", parameter).help or "").replace("|", "\\|")
     value = parameter.default
     if parameter.required or not value or not documented(value):
-        return ""
-    return f"`{value}`"
+        return said
+    return f"{said} Default: `{value}`."
 
 
 def _rows(command: Any) -> Iterator[str]:
+    """A line for each argument and option of a command."""
     for parameter in command.params:
-        said = (getattr(parameter, "said", parameter).help or "").replace("|", "\\|")
         if "--help" in parameter.opts or getattr(parameter, "hidden", False):
             continue
         if parameter.param_type_name == "argument":
             name = (parameter.metavar or parameter.name).strip("[].")
-            needed = "required" if parameter.required else _default(parameter)
-            yield f"| `{name}` | {needed} | {said} |"
+            yield f"| `{name}` | {_explain(parameter)} |"
             continue
         name = ", ".join(f"`{opt}`" for opt in sorted(parameter.opts, key=len))
         if not getattr(parameter, "is_flag", False):
             assert parameter.metavar, f"{command.name} {name}: give it a metavar"
             name += f" {parameter.metavar}"
-        yield f"| {name} | {_default(parameter)} | {said} |"
+        yield f"| {name} | {_explain(parameter)} |"
 
 
 def page() -> str:
     """docs/reference/cli.md."""
-    parts = [TOP.format(note=NOTE)]
-    for path, command in commands(app(), "onceq"):
+    known = [(path, command, list(_rows(command))) for path, command in commands(app(), "onceq")]
+    times = Counter(row for _, _, rows in known for row in rows)
+    common = [row for row, number in times.items() if number >= COMMON]
+    parts = [TOP.format(note=NOTE, common="\n".join(common))]
+    for path, command, rows in known:
         said = inspect.cleandoc(command.help or "")
         arguments = " ".join(
             (p.metavar or p.name).strip("[].") + ("" if p.required else "?")
@@ -87,5 +94,7 @@ def page() -> str:
             if p.param_type_name == "argument"
         )
         parts.append(f"## {path} {arguments}".rstrip() + f"\n\n{said}\n\n")
-        parts.append("| | default | |\n|---|---|---|\n" + "\n".join(_rows(command)) + "\n\n")
+        own = [row for row in rows if row not in common]
+        if own:
+            parts.append("| option | meaning |\n|---|---|\n" + "\n".join(own) + "\n\n")
     return "".join(parts).rstrip() + "\n"

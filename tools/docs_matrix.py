@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from docs_states import table
@@ -22,40 +22,36 @@ THERE = {
     "tenant": " there", "tenants": " under the pattern", "neighbour": " there",
 }  # fmt: skip
 INTRODUCTION = """\
-Every cell of these tables is tried on real queue managers by `tests/matrix`, which has its
-expectations from the same place as this page: what is allowed succeeds, what is refused is
-refused with [`access-denied`](errors.md) and has changed nothing, or with what the table says.
-What the rights are, and how they are given, is in
-[who may do what](../how-to/who-may-do-what.md); how queue managers prove who they are is in
-[queue managers that know each other](../how-to/tls.md).
+`tests/matrix` tries each line on real queue managers, for every role. What a role is not allowed
+is refused with [`access-denied`](errors.md) and changes nothing.
+[Who may do what](../how-to/who-may-do-what.md) explains the rights, and
+[TLS](../how-to/tls.md) how queue managers prove who they are.
 """
 APPLICATIONS = """\
-The answers are the same through every door: the Unix socket, TCP on the same computer, and TLS;
-whether an account, a token or a certificate says who somebody is. At the Unix socket there is
-nobody without a name. Over TCP an account is no name: *account over TCP* may everything at the Unix
-socket, comes over loopback, plainly or in TLS, shows neither token nor certificate, and has what
-`nobody` has.
+The answers do not depend on the transport (Unix socket, TCP on the same computer, TLS) or on the
+proof (account, token, certificate). Only the Unix socket proves an account: *account over TCP* has
+every right at the Unix socket, connects over loopback without a token or a certificate, and is
+treated as `nobody`.
 
-The queue that the rows are about has been made by its owner. The sender may `send` there and to
-another queue manager, the receiver may `receive` there, the peeker `peek`. The tenant has `create`
-at `private$\\app-*`, and owns a queue that it has made there, whose name is `app-*`. Monitor,
-operator and administrator have the right `monitor`, `operate` or `administer`, and nothing else;
-the account that runs the queue manager is administrator without a grant. *Needs* is the right that
-is enough by itself, or several: each right has been tried alone as well. `a name` needs no right,
-but that it is known who asks.
+The roles: the *owner* created the queue. The *sender* has `send` there and to another queue
+manager, the *receiver* `receive`, the *peeker* `peek`. The *tenant* has `create` at
+`private$\\app-*` and owns the queue `app-*` there. *Monitor*, *operator* and *administrator* have
+only the right `monitor`, `operate` or `administer`; the account that runs the queue manager is an
+administrator without a grant. *Needs* names the right, or rights, that suffice. `a name`: any
+authenticated caller.
 """
 OTHERS = """\
-Each row is a packet, as somebody sends it who has connected to the port of a queue manager with an
-identity (the last column: to one without, from the same computer).
+Each row is a packet that arrives at the port of a queue manager with an identity (last column: of
+one without, from the same computer).
 """
 ANSWERS = """\
-A message waits for `DIRECT=OS:NAME`, or for `PRIVATE=GUID`, and a queue manager with an identity
-connects to where that leads, by DNS, `[peers]` or the directory, which may be wrong. What becomes
-of it there, and what `onceq outgoing why` says:
+A message waits for `DIRECT=OS:NAME` or `PRIVATE=GUID`. A queue manager with an identity connects
+to the address that DNS, `[peers]` or the directory names, which may be wrong. What then happens,
+and what `onceq outgoing why` says:
 """
 HTTPS = """\
-To a queue manager with an identity and `http_certificate`, from another computer but for the last
-row.
+To a queue manager with an identity and `http_certificate`; the last row from the same computer, all
+others from another one.
 """
 
 
@@ -71,19 +67,51 @@ def _needs(needs: str) -> str:
 
 
 def _rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """Requests that need the same and are allowed to the same roles share a line."""
+    lines: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for row in rows:
+        allowed = tuple(role for role, may in expected(row.needs).items() if may)
+        named = lines.setdefault((_needs(row.needs), _roles(allowed)), {})
+        named.setdefault(f"`{row.kind.__name__}`", []).append(row.what)
     return [
-        (
-            f"`{row.kind.__name__}` {row.what}".strip(), _needs(row.needs),
-            *("yes" if allowed else "no" for allowed in expected(row.needs).values()),
-        )
-        for row in rows
-    ]  # fmt: skip
+        ("; ".join(map(_request, requests, requests.values())), *line)
+        for line, requests in lines.items()
+    ]
+
+
+def _request(name: str, cases: Sequence[str]) -> str:
+    """A request, with what is asked of it; without a case it is the request as such."""
+    said = "; or ".join(case for case in cases if case)
+    if "" in cases and said:
+        return f"{name}, also {said}"
+    return f"{name} {said}".strip()
+
+
+def _roles(allowed: Sequence[str]) -> str:
+    """The roles to which something is allowed; those that are left out where they are fewer."""
+    others = [role for role in ROLES if role not in allowed]
+    if not others:
+        return "all"
+    if len(others) < len(allowed):
+        return f"all but {', '.join(others)}"
+    return ", ".join(allowed) or "none"
+
+
+def _tables(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Rows with the same cells share a line; those with one cell everywhere are a table apart."""
+    lines: dict[tuple[str, ...], list[str]] = {}
+    for what, *cells in rows:
+        lines.setdefault(tuple(cells), []).append(what)
+    alike = [("; ".join(what), cells[0]) for cells, what in lines.items() if len({*cells}) == 1]
+    others = [("; ".join(what), *cells) for cells, what in lines.items() if len({*cells}) > 1]
+    found = [table(head, others), ""] if others else []
+    return [*found, table((head[0], "in every column"), alike), ""] if alike else found
 
 
 def _applications() -> list[str]:
     lines = ["## What applications ask", "", APPLICATIONS]
     for heading, rows in PARTS.items():
-        lines += [f"### {heading}", "", table(("request", "needs", *ROLES), _rows(rows)), ""]
+        lines += [f"### {heading}", "", table(("request", "needs", "allowed to"), _rows(rows)), ""]
     only = ", ".join(f"`{row.name}`" for rows in PARTS.values() for row in rows if row.socket_only)
     return [*lines, f"At the Unix socket only: {only}; over TCP it is `unsupported-operation`.", ""]
 
@@ -92,8 +120,14 @@ def _shown() -> list[str]:
     head = ("shown", *showing.DOORS)
     rows = [(what, *(_who(one) for one in cells)) for what, cells in showing.SHOWN.items()]
     meaning = [f"* *{cell}*: {text}." for cell, text in showing.MEANING.items()]
-    return ["## Who an application is", "", showing.INTRODUCTION, table(head, rows), "",
-            *meaning, ""]  # fmt: skip
+    return [
+        "## Who an application is",
+        "",
+        showing.INTRODUCTION,
+        *_tables(head, rows),
+        *meaning,
+        "",
+    ]
 
 
 def _who(cell: str) -> str:
@@ -109,9 +143,9 @@ def _peers() -> list[str]:
     meaning = [f"* *{cell}*: {text}." for cell, text in peers.MEANING.items()]
     return [
         "## What comes to the port for other queue managers", "",
-        "Whatever packet it begins with:", "",
-        table(("who comes", "what becomes of it", "reason in the log"), strangers), "",
-        OTHERS, table(("packet", *peers.KNOWN), rows), "", *meaning, "",
+        "Before the first packet:", "",
+        table(("who connects", "what happens", "reason in the log"), strangers), "",
+        OTHERS, *_tables(("packet", *peers.KNOWN), rows), *meaning, "",
     ]  # fmt: skip
 
 
@@ -123,7 +157,7 @@ def _answers() -> list[str]:
     meaning = [f"* *{cell}*: {text}." for cell, text in answers.MEANING.items()]
     return [
         "## Who answers where a queue manager connects", "", ANSWERS,
-        table(("who answers", *answers.ASKED), rows), "", *meaning, "",
+        *_tables(("who answers", *answers.ASKED), rows), *meaning, "",
     ]  # fmt: skip
 
 
@@ -131,8 +165,8 @@ def _http() -> list[str]:
     rows = [(who, *cells.values()) for who, cells in over_http.WHO.items()]
     meaning = [f"* *{cell}*: {text}." for cell, text in over_http.MEANING.items()]
     return [
-        "## What is posted over HTTPS", "", HTTPS, table(("who posts", *over_http.POSTS), rows),
-        "", *meaning, "",
+        "## What is posted over HTTPS", "", HTTPS, *_tables(("who posts", *over_http.POSTS), rows),
+        *meaning, "",
     ]  # fmt: skip
 
 

@@ -11,14 +11,15 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))
 
-from tests.docs.security_claims import HELD, NOT_HELD  # noqa: E402
+from tests.docs.security_claims import HEADING, HELD, MORE, NOT_HELD  # noqa: E402
 from tests.docs.sentences import sentences  # noqa: E402
 
 INTRODUCTION = """\
-[SECURITY.md](../../SECURITY.md) sentence by sentence, without its links: each has tests that fail
-where it is not true, or promises nothing. A sentence that is changed there is not held until
-somebody has looked at it here: a test compares the words. Tests are named below `tests/`.
+Each sentence of [SECURITY.md](../../SECURITY.md) that promises something, and the tests (below
+`tests/`) that fail if it is not true. A sentence without a test says why.
 """
+SKIPPED = (HEADING, MORE, "heads of the columns")
+"""Sentences that only introduce others are left out."""
 
 
 def _rows(heading: str, said: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -27,7 +28,7 @@ def _rows(heading: str, said: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [
         (one, "<br>".join(f"`{test}`" for test in HELD[one]) if one in HELD else f"*{why[one]}*")
         for where, one in said
-        if where == heading
+        if where == heading and why.get(one) not in SKIPPED
     ]
 
 
@@ -36,5 +37,6 @@ def page(note: str) -> str:
     said = list(sentences((ROOT / "SECURITY.md").read_text()))
     lines = ["# What holds SECURITY.md", "", note.rstrip(), "", INTRODUCTION]
     for heading in dict.fromkeys(where for where, _ in said):
-        lines += [f"## {heading}", "", table(("sentence", "tests"), _rows(heading, said)), ""]
+        if rows := _rows(heading, said):
+            lines += [f"## {heading}", "", table(("sentence", "tests"), rows), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
