@@ -1,6 +1,6 @@
 """Transactions that a manager decides for other managers and for databases, in simulated worlds.
 
-Applications run them with the product's own procedure (``partners/deciding.py``), step by step in
+Applications run them with the product's own procedure (``partners/procedures.py``), step by step in
 virtual time, and the product's own recovery (``partners/recovery.py``) brings what is left of them
 to its outcome. An application may die at any step, and so may recovery; managers and databases
 crash, and cannot be reached for a while.
@@ -17,7 +17,7 @@ from onceq.errors import OnceqError
 from onceq.model.requests import AskOutcome
 from onceq.model.results import Outcome
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
-from onceq.partners.deciding import Step, What
+from onceq.partners.procedures import Step, What
 from onceq.partners.recovery import Recovery
 from proof.sim.apps.apps import Lost, Sleep
 from proof.sim.apps.clients import Client, Died, Talk

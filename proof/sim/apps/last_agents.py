@@ -1,7 +1,7 @@
 """Transactions that a row in a database decides, in simulated worlds.
 
-Applications run them with the product's own procedure (``partners/last_agent.py``), and the
-product's own recovery (``partners/last_recovery.py``) brings what is left of them to its outcome.
+Applications run them with the product's own procedure (``partners/procedures.py``), and the
+product's own recovery (``partners/recovery.py``) brings what is left of them to its outcome.
 Applications and recovery die at any step, managers and databases crash, a commit arrives when its
 application is gone, and a database is set back to a backup until an operator accepts that.
 
@@ -26,9 +26,8 @@ from onceq.model.requests import (
     RollbackBranch,
 )
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid, xid_by_row
-from onceq.partners.last_agent import Row
-from onceq.partners.last_recovery import promises_in
-from onceq.partners.recovery import Recovery
+from onceq.partners.contract import Row
+from onceq.partners.recovery import Recovery, promises_in
 from proof.sim.apps.apps import Lost, Sleep
 from proof.sim.apps.clients import Client, Died, Talk
 from proof.sim.apps.databases import Connection, Database
@@ -288,7 +287,7 @@ class LastAgents:
         recovery = Recovery(promiser)
         for database in self.databases:
             agent: Any = SimulatedAgent(self.books, client.node, database)
-            recovery.add_agent(agent, promiser, database.name)
+            recovery.add_agent(agent, database.name)
         for other in self.others:
             resource: Any = OtherResource(self.books, other)
             recovery.add(resource, other.name)

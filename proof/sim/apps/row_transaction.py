@@ -1,7 +1,7 @@
 """One transaction that a row in a database decides, as a program of an application.
 
 What the client library does (``client/plans/last_agent.py``) is done here in virtual time, step by
-step as ``partners/last_agent.py`` says, with every failure thrown in.
+step as ``partners/procedures.py`` says, with every failure thrown in.
 
 Watches, by ``row_books.py``: I20, I21.
 """
@@ -31,8 +31,8 @@ from onceq.model.requests import (
     Request,
     RollbackBranch,
 )
-from onceq.partners import last_agent
-from onceq.partners.deciding import Step, What, undoing
+from onceq.partners import procedures
+from onceq.partners.procedures import Step, What, undoing
 from proof.sim.apps.apps import Lost, Sleep
 from proof.sim.apps.clients import Client, Link, Talk
 from proof.sim.apps.databases import Connection
@@ -86,7 +86,7 @@ class RowTransaction:
         if self.rng.random() < 0.4:
             self.owner.soon(self.client.node)  # recovery that comes too early does no harm
         case.alone = idle and not case.others
-        steps = last_agent.committing_by_row(len(case.others) + 1, idle=idle)
+        steps = procedures.committing_by_row(len(case.others) + 1, idle=idle)
         try:
             made = yield from self._carry_out(steps)
         except RolledBack:

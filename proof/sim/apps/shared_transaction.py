@@ -1,7 +1,7 @@
 """One transaction that a manager decides for its partners, as a program of an application.
 
 What the client library does with threads is done here in virtual time: enlist, work, then the steps
-of ``partners/deciding.py`` one by one, with every failure thrown in.
+of ``partners/procedures.py`` one by one, with every failure thrown in.
 
 Watches, by ``shared_books.py``: I20, I21.
 """
@@ -15,8 +15,8 @@ from onceq.errors import InDoubt, OnceqError, RolledBack, SendFailed, Transactio
 from onceq.model.identity import TransactionId
 from onceq.model.requests import Abort, Begin, Commit, DecisionDone, Enlist, LeaveDecision, Request
 from onceq.model.xid import NUMBER_BYTES
-from onceq.partners import deciding
-from onceq.partners.deciding import Step, What
+from onceq.partners import procedures
+from onceq.partners.procedures import Step, What
 from proof.sim.apps.apps import Lost
 from proof.sim.apps.clients import Client, Link, Talk
 from proof.sim.apps.shared_books import SharedBooks, Whole
@@ -86,7 +86,7 @@ class SharedTransaction:
             len(self.partners) == 1 and isinstance(self.partners[0], ManagerPartner)
         )
         try:
-            made = yield from self._carry_out(deciding.committing(len(self.partners), idle=idle))
+            made = yield from self._carry_out(procedures.committing(len(self.partners), idle=idle))
         except RolledBack:
             whole.told = False
             yield from self._abort()
@@ -193,7 +193,7 @@ class SharedTransaction:
 
     def _give_up(self) -> Talk:
         self.whole.told = False
-        yield from self._carry_out(deciding.undoing(len(self.partners)))
+        yield from self._carry_out(procedures.undoing(len(self.partners)))
         yield from self._abort()
 
     def _abort(self) -> Talk:
