@@ -558,7 +558,8 @@ class RecoveryConnection:
             raise
         except Exception as error:
             self.close()
-            raise PartnerLost(f"{self.dialect.kind} cannot be reached: {error}") from error
+            text = " ".join(str(error).split())
+            raise PartnerLost(f"{self.dialect.kind} cannot be reached: {text}") from error
 
     def _query(self, text: str) -> Rows:
         with self._asking() as connection:
