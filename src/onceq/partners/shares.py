@@ -43,7 +43,7 @@ LOCK_S: Final = 2.0
 SAVEPOINT: Final = "onceq_enlisted"
 """Set at the beginning of a transaction. It is gone when the transaction is, also where the driver
 has begun another one."""
-_NEEDS_NO_QUOTES: Final = re.compile(r"[0-9A-Za-z_]*")
+_NEEDS_NO_QUOTES: Final = re.compile(r"[0-9A-Za-z_.-]*")
 Rows = Sequence[Sequence[Any]]
 
 
