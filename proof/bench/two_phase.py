@@ -23,7 +23,7 @@ import psycopg
 
 import onceq
 from onceq.cli.measure import sync_rate
-from onceq.partners.postgres_last import PostgresLast
+from onceq.partners.postgresql import PostgresLast
 from tests.daemon.applications import Daemon
 from tests.servers import Postgres
 

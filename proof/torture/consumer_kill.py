@@ -164,7 +164,7 @@ class Database:
         """For a consumer."""
         if not self._address:
             return self._raw()
-        from onceq.partners.postgres_last import PostgresLast
+        from onceq.partners.postgresql import PostgresLast
 
         return PostgresLast(self._raw())
 

@@ -6,7 +6,7 @@ import pytest
 
 from onceq.client.recovering import RecoveryThread
 from onceq.model.xid import Xid
-from onceq.partners.last_agent import Row
+from onceq.partners.contract import Row
 
 
 def without_recovery(patch: pytest.MonkeyPatch) -> None:

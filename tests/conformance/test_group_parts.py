@@ -15,6 +15,7 @@ from onceq.partners.recovery import Recovery, Report
 from onceq.testing.points import STORE_POINTS
 from tests.conformance.world import AnswerLost, World, Worlds, fast, item
 from tests.few import few
+from tests.unit.partners.agents import NoRows
 
 Q = r"private$\q"
 UNDECIDED_S = 1_000
@@ -52,7 +53,7 @@ class Attempt:
         return self.home.commit_group(APP, self.version, self.prefix, *self.xids)
 
 
-class Deciding:
+class Deciding(NoRows):
     """A manager of a world as recovery needs it."""
 
     def __init__(self, at: Any) -> None:

@@ -16,7 +16,7 @@ import pytest
 import onceq
 from onceq import errors
 from onceq.client import breaker, loops
-from onceq.partners.sqlite_last import SqliteLast
+from onceq.partners.sqlite import SqliteLast
 from tests.daemon.applications import KINDS, Blocking, emptied, manager_with
 
 T = r"private$\orders"

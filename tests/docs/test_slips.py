@@ -14,7 +14,7 @@ import onceq
 import onceq.aio
 from onceq.client.async_link import AsyncLink
 from onceq.errors import NotCarriedOut, OnceqError, WrongProcess
-from onceq.partners.postgres_terms import Facts
+from onceq.partners.postgresql import check_server
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "first-slips.md").read_text()
 
@@ -65,7 +65,7 @@ SLIPS: dict[str, Callable[[onceq.QueueManager], object]] = {
     "without private$": lambda qm: qm.send("orders", "a bell"),
     "a wrong letter": lambda qm: qm.send(r"private$\ordesr", "a bell"),
     "full": lambda qm: qm.send(r"private$\small", bytes(5_000)),
-    "no promise": lambda qm: Facts(0, False, "1", "shop").check(),
+    "no promise": lambda qm: check_server(0, False, "shop"),
 }
 
 

@@ -15,10 +15,10 @@ import sqlalchemy
 import sqlalchemy.orm
 
 from onceq.partners.contract import Partner, Resource
-from onceq.partners.cutting import cut
 from onceq.partners.finding import partner_for
 from onceq.partners.mariadb import MariaResource
 from onceq.partners.postgresql import PostgresResource
+from onceq.partners.shares import cut
 from onceq.testing.partners import Awaited
 from tests.servers import MariaDB, Postgres
 

@@ -24,7 +24,7 @@ from onceq.errors import InDoubt, OnceqError, RolledBack
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
 from onceq.partners.contract import Resource
-from onceq.partners.deciding import What
+from onceq.partners.procedures import What
 from tests.daemon.applications import Daemon
 from tests.partners.bases import ERRORS, Base
 

@@ -25,14 +25,14 @@ import pytest
 
 import onceq
 from onceq.client.plans.last_agent import ByRow
-from onceq.client.recovering import ManagerPromiser
+from onceq.client.recovering import ManagerDecider
 from onceq.errors import DatabaseRestored, InDoubt, OnceqError, RolledBack
 from onceq.model.requests.xa import ROWS_ACCEPTED
-from onceq.partners.deciding import What
-from onceq.partners.last_agent import Agent, LastAgent, Row
-from onceq.partners.mariadb_last import MariadbAgent, MariadbLast
-from onceq.partners.postgres_last import PostgresAgent, PostgresLast
-from onceq.partners.sqlite_last import SqliteAgent, SqliteLast
+from onceq.partners.contract import Agent, LastAgent, Row
+from onceq.partners.mariadb import MariadbAgent, MariadbLast
+from onceq.partners.postgresql import PostgresAgent, PostgresLast
+from onceq.partners.procedures import What
+from onceq.partners.sqlite import SqliteAgent, SqliteLast
 from tests.daemon.applications import Daemon
 from tests.partners.bases import Base
 from tests.partners.crashes import IN, OUT, PAUSE_S, ROUNDS_MAX, Gone, all_of
@@ -354,7 +354,7 @@ class LastStage:
                 with pytest.raises(DatabaseRestored), home.transaction() as tx:
                     tx.enlist(last)
         with onceq.connect(self.home.where) as home:
-            ManagerPromiser(home).rows(last.name, ROWS_ACCEPTED)
+            ManagerDecider(home).rows(last.name, ROWS_ACCEPTED)
         base.follow()
         assert self.case({}, base) == "committed"
 
@@ -401,7 +401,7 @@ class LastStage:
         self, home: Any, base: LastBase, story: str, slow: Any, rounds: int, other: Base | None
     ) -> None:
         recovery = home.recovery([other.resource()] if other is not None else [])
-        recovery.add_agent(base.agent(), ManagerPromiser(home))
+        recovery.add_agent(base.agent())
         pause = threading.Event()
         now = 0.0
         for number in range(ROUNDS_MAX):

@@ -13,9 +13,9 @@ import pytest
 
 import onceq
 from onceq.partners.contract import Resource
-from onceq.partners.cutting import cut
 from onceq.partners.finding import partner_for
 from onceq.partners.mariadb import MariaResource
+from onceq.partners.shares import cut
 from onceq.testing.partners import CHECKS, Bench
 from tests.partners.benches import MariaBench, deadlock
 from tests.scratch import scratch

@@ -16,11 +16,11 @@ import pytest
 
 import onceq
 import onceq.aio
-from onceq.client.recovering import ManagerPromiser
+from onceq.client.recovering import ManagerDecider
 from onceq.errors import DatabaseRestored, InDoubt
 from onceq.model.requests.xa import ROWS_ACCEPTED
-from onceq.partners.last_agent import Row
-from onceq.partners.postgres_last import AsyncPostgresLast, PostgresLast
+from onceq.partners.contract import Row
+from onceq.partners.postgresql import AsyncPostgresLast, PostgresLast
 from tests.daemon.applications import Daemon
 from tests.partners.pair import Pair
 from tests.partners.waiting import until
@@ -104,7 +104,7 @@ def test_what_a_standby_lacks_is_told_before_it_is_sent_again(
     with connected(pair) as db:
         last = PostgresLast(db)
         last.check()
-        ManagerPromiser(qm).rows(last.name, ROWS_ACCEPTED)
+        ManagerDecider(qm).rows(last.name, ROWS_ACCEPTED)
         take(qm, db, 5)
     assert sent(qm) == ten + ten[5:], "an operator has accepted it"
 

@@ -16,8 +16,8 @@ import onceq
 import onceq.aio
 from onceq.errors import EnlistRefused, PartnerRefused, ReceiveTimeout, RolledBack
 from onceq.model.xid import xid_by_row
-from onceq.partners.last_agent import TABLE, Row, row_of
-from onceq.partners.postgres_last import AsyncPostgresLast, PostgresAgent, PostgresLast
+from onceq.partners.contract import TABLE, Row, row_of
+from onceq.partners.postgresql import AsyncPostgresLast, PostgresAgent, PostgresLast
 from tests.partners.bases import Base, MariaBase, PostgresBase
 from tests.partners.last_crashes import (
     CRASHES,

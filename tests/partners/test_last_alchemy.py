@@ -19,10 +19,10 @@ from sqlalchemy.orm import Session
 import onceq
 from onceq import aio
 from onceq.errors import PartnerRefused, RolledBack
-from onceq.partners.last_agent import TABLE
-from onceq.partners.mariadb_last import MariadbLast
-from onceq.partners.postgres_last import PostgresLast
-from onceq.partners.sqlalchemy_last import AsyncSQLAlchemyLast, SQLAlchemyLast
+from onceq.partners.contract import TABLE
+from onceq.partners.mariadb import MariadbLast
+from onceq.partners.postgresql import PostgresLast
+from onceq.partners.sqlalchemy import AsyncSQLAlchemyLast, SQLAlchemyLast
 from tests.partners.benches import deadlock
 from tests.scratch import scratch
 

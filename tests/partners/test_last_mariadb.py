@@ -16,14 +16,12 @@ import pymysql
 import pytest
 
 import onceq
-from onceq.client.recovering import ManagerPromiser
 from onceq.errors import EnlistRefused, InDoubt, PartnerLost, PartnerRefused, RolledBack
 from onceq.model.xid import xid_by_row
-from onceq.partners import mariadb_last
-from onceq.partners.cutting import cut
+from onceq.partners.contract import TABLE, Row
 from onceq.partners.finding import place_for
-from onceq.partners.last_agent import TABLE, Row
-from onceq.partners.mariadb_last import MariadbAgent, MariadbLast
+from onceq.partners.mariadb import DIALECT, MariadbAgent, MariadbLast
+from onceq.partners.shares import cut
 from tests.partners.benches import deadlock
 from tests.scratch import scratch
 from tests.servers import MariaDB
@@ -281,7 +279,7 @@ def test_an_answer_that_is_lost_leaves_it_to_recovery(
         agent = losing.agent()
     assert agent is not None
     recovery = manager.recovery()
-    recovery.add_agent(agent, ManagerPromiser(manager))
+    recovery.add_agent(agent)
     assert len(recovery.step(0.0).committed) == 1
     recovery.close()
     assert manager.receive(Q, timeout=5).text == "a"
@@ -327,7 +325,7 @@ def test_a_user_who_may_make_no_table_is_told_what_to_make(mariadb: MariaDB) -> 
         with pytest.raises(EnlistRefused, match=f"CREATE TABLE IF NOT EXISTS {TABLE}"):
             MariadbLast(db).check()
         db.begin()
-    mariadb.sql(mariadb_last.MAKE.replace("InnoDB", "MyISAM"), "bare")
+    mariadb.sql(DIALECT.make_table.replace("InnoDB", "MyISAM"), "bare")
     with pymysql.connect(**given) as db, pytest.raises(EnlistRefused, match="ENGINE=InnoDB"):
         MariadbLast(db).check()
 

@@ -14,8 +14,8 @@ import pytest
 import onceq
 from onceq import aio
 from onceq.errors import TwoPhaseForbidden
-from onceq.partners.last_agent import TABLE
-from onceq.partners.postgres_last import PostgresLast
+from onceq.partners.contract import TABLE
+from onceq.partners.postgresql import PostgresLast
 from tests.servers import Postgres, postgres
 
 pytestmark = pytest.mark.slow

@@ -16,14 +16,12 @@ import pytest
 import onceq
 from onceq.client.plans.last_agent import ByRow
 from onceq.errors import ConfigurationError, PartnerLost
-from onceq.partners.contract import Resource
-from onceq.partners.deciding import What
+from onceq.partners.contract import Resource, Row
 from onceq.partners.finding import without_secrets
-from onceq.partners.last_agent import Row
 from onceq.partners.mariadb import MariaResource
-from onceq.partners.postgres_last import PostgresLast
-from onceq.partners.postgresql import PostgresResource
-from onceq.partners.sqlite_last import SqliteAgent, SqliteLast
+from onceq.partners.postgresql import PostgresLast, PostgresResource
+from onceq.partners.procedures import What
+from onceq.partners.sqlite import SqliteAgent, SqliteLast
 from tests import nursery
 from tests.daemon.applications import WAIT_S, Daemon
 from tests.daemon.shell import ONCEQ

@@ -25,10 +25,11 @@ from onceq.errors import (
     TwoPhaseForbidden,
 )
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
-from onceq.partners import mariadb as mariadb_module
+from onceq.partners.driving import Calls, drive
 from onceq.partners.finding import partner_for
-from onceq.partners.mariadb import MariaPartner, MariaResource
+from onceq.partners.mariadb import MariadbDialect, MariaPartner, MariaResource
 from onceq.partners.postgresql import PostgresPartner, PostgresResource
+from onceq.partners.shares import Rows
 from tests.servers import MariaDB, Postgres, started
 
 pytestmark = pytest.mark.slow
@@ -256,14 +257,15 @@ def test_mariadb_in_autocommit_mode_takes_part(mariadb: MariaDB, begun: Begun) -
     ],
 )
 def test_servers_whose_promise_is_worth_nothing(
-    row: tuple[object, ...], galera: str, said: str, monkeypatch: pytest.MonkeyPatch
+    row: tuple[object, ...], galera: str, said: str
 ) -> None:
-    def rows(connection: object, query: str) -> list[tuple[object, ...]]:
-        return [row] if query.startswith("SELECT") else [("wsrep_on", galera)]
+    class Scripted(MariadbDialect):
+        def query(self, connection: object, text: str) -> Calls[Rows]:
+            yield from ()
+            return [row] if text.startswith("SELECT") else [("wsrep_on", galera)]
 
-    monkeypatch.setattr(mariadb_module, "rows", rows)
     with pytest.raises(TwoPhaseForbidden, match=said):
-        mariadb_module._identify(object())
+        drive(Scripted().check_preparing(object()))
 
 
 def test_dictionary_cursors(mariadb: MariaDB, begun: Begun) -> None:

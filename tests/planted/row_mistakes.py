@@ -13,10 +13,10 @@ import pytest
 
 from onceq.core.transaction import xa_branch
 from onceq.errors import DatabaseRestored, OnceqError
-from onceq.partners import last_agent, last_recovery
-from onceq.partners.deciding import Made, Step, Steps, What
+from onceq.partners import procedures, recovery
+from onceq.partners.contract import COMMITTED, Row
 from onceq.partners.driving import Calls
-from onceq.partners.last_agent import COMMITTED, Row
+from onceq.partners.procedures import Made, Step, Steps, What
 from proof.sim.apps.last_agents import SimulatedAgent
 from proof.sim.apps.row_databases import RowDatabase
 from tests.planted.mistakes import Mistake
@@ -44,8 +44,8 @@ def fulfilled_early(patch: pytest.MonkeyPatch) -> None:
             done: Made = stop.value
             return done
 
-    original = last_agent.committing_by_row
-    patch.setattr(last_agent, "committing_by_row", committing_by_row)
+    original = procedures.committing_by_row
+    patch.setattr(procedures, "committing_by_row", committing_by_row)
 
 
 def lost_taken_for_refused(patch: pytest.MonkeyPatch) -> None:
@@ -59,8 +59,8 @@ def lost_taken_for_refused(patch: pytest.MonkeyPatch) -> None:
                 yield Step(What.BREAK)
             raise
 
-    original = last_agent.committing_by_row
-    patch.setattr(last_agent, "committing_by_row", committing_by_row)
+    original = procedures.committing_by_row
+    patch.setattr(procedures, "committing_by_row", committing_by_row)
 
 
 def no_fence(patch: pytest.MonkeyPatch) -> None:
@@ -101,8 +101,8 @@ def set_back_unnoticed(patch: pytest.MonkeyPatch) -> None:
         except DatabaseRestored:
             return (yield lambda: promiser.rows(name))
 
-    original = last_recovery.look_for_rows
-    patch.setattr(last_recovery, "look_for_rows", look_for_rows)
+    original = recovery.look_for_rows
+    patch.setattr(recovery, "look_for_rows", look_for_rows)
 
 
 def told_before_the_row(patch: pytest.MonkeyPatch) -> None:
@@ -125,8 +125,8 @@ def told_before_the_row(patch: pytest.MonkeyPatch) -> None:
             done: Made = stop.value
             return done
 
-    original = last_agent.committing_by_row
-    patch.setattr(last_agent, "committing_by_row", committing_by_row)
+    original = procedures.committing_by_row
+    patch.setattr(procedures, "committing_by_row", committing_by_row)
 
 
 def others_undone(patch: pytest.MonkeyPatch) -> None:

@@ -17,9 +17,9 @@ from onceq.core.step.step import Step
 from onceq.core.transaction import unit_of_work
 from onceq.errors import InDoubt, OnceqError
 from onceq.model.branch import Decision, Vote
-from onceq.partners import deciding
-from onceq.partners.deciding import Step as Deciding
-from onceq.partners.deciding import Steps, What
+from onceq.partners import procedures
+from onceq.partners.procedures import Step as Deciding
+from onceq.partners.procedures import Steps, What
 from onceq.partners.recovery import Recovery
 from tests.planted.mistakes import UNTRUE, Mistake
 
@@ -37,7 +37,7 @@ def _changed(steps: Steps, change: Callable[[Deciding], Deciding]) -> Steps:
             else:
                 step = steps.send(result)
     except StopIteration as stop:
-        done: deciding.Made = stop.value
+        done: procedures.Made = stop.value
         return done
 
 
@@ -48,8 +48,8 @@ def forgotten_early(patch: pytest.MonkeyPatch) -> None:
         steps = original(count, idle=idle)
         return (yield from _changed(steps, lambda s: DONE if s.what is What.LEAVE else s))
 
-    original = deciding.committing
-    patch.setattr(deciding, "committing", committing)
+    original = procedures.committing
+    patch.setattr(procedures, "committing", committing)
 
 
 def forgotten_unseen(patch: pytest.MonkeyPatch) -> None:
@@ -82,11 +82,11 @@ def committed_before_decision(patch: pytest.MonkeyPatch) -> None:
                 else:
                     step = steps.send(result)
         except StopIteration as stop:
-            done: deciding.Made = stop.value
+            done: procedures.Made = stop.value
             return done
 
-    original = deciding.committing
-    patch.setattr(deciding, "committing", committing)
+    original = procedures.committing
+    patch.setattr(procedures, "committing", committing)
 
 
 def undone_in_doubt(patch: pytest.MonkeyPatch) -> None:
@@ -96,11 +96,11 @@ def undone_in_doubt(patch: pytest.MonkeyPatch) -> None:
         try:
             return (yield from original(count, idle=idle))
         except InDoubt:
-            yield from deciding.undoing(count)
+            yield from procedures.undoing(count)
             raise
 
-    original = deciding.committing
-    patch.setattr(deciding, "committing", committing)
+    original = procedures.committing
+    patch.setattr(procedures, "committing", committing)
 
 
 def open_taken_for_aborted(patch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """Transactions that a manager decides for other managers and for databases, in simulated worlds.
 
-Applications run them with the product's own procedure (``partners/deciding.py``), step by step in
+Applications run them with the product's own procedure (``partners/procedures.py``), step by step in
 virtual time, and the product's own recovery (``partners/recovery.py``) brings what is left of them
 to its outcome. An application may die at any step, and so may recovery; managers and databases
 crash, and cannot be reached for a while.
@@ -10,18 +10,17 @@ Watches, by ``shared_books.py``: I20, I21; and with the books of messages I1 to 
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
-from onceq.errors import OnceqError
 from onceq.model.requests import AskOutcome
 from onceq.model.results import Outcome
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
-from onceq.partners.deciding import Step, What
+from onceq.partners.procedures import Step, What
 from onceq.partners.recovery import Recovery
 from proof.sim.apps.apps import Lost, Sleep
 from proof.sim.apps.clients import Client, Died, Talk
 from proof.sim.apps.databases import Database
+from proof.sim.apps.deciders import Deciders
 from proof.sim.apps.shared_books import SharedBooks, Whole
 from proof.sim.apps.shared_transaction import SharedTransaction
 from proof.sim.apps.simulated_partners import (
@@ -42,24 +41,17 @@ from proof.sim.base.options import MINUTE, MS, SECOND
 from proof.sim.judge.books import Status
 
 
-class Coordinators:
+class Coordinators(Deciders):
     """See the module."""
 
     def __init__(self, kernel: Kernel, nodes: list[Node], work: Work) -> None:
-        self.kernel, self.nodes, self.work = kernel, nodes, work
+        super().__init__(kernel, nodes, "coordinators")
+        self.work = work
         self.books = SharedBooks(kernel, nodes, work.ledger)
-        self.rng = kernel.stream("coordinators")
         options = kernel.options
         count = options.databases if options.shared else 0
         self.databases = [Database(kernel, index) for index in range(count)]
-        self._workers: dict[int, Client] = {}
-        """By manager: the application that works there, and below the one that recovers."""
-        self._recoverers: dict[int, Client] = {}
-        self._due: Counter[Client] = Counter()
         self._doubts: dict[Client, list[Whole]] = {}
-        self._recoveries: dict[Client, Recovery] = {}
-        self._count = 0
-        self._unclean = 0
 
     # ---- who does it, and when ----------------------------------------------------------
 
@@ -71,54 +63,25 @@ class Coordinators:
         homes = self.rng.sample(self.nodes, 2)
         for home in homes:
             rng = self.kernel.stream(f"client {home.index}")
-            self._workers[home.index] = Client(home, self.nodes, rng, options.deaths, self._next)
+            self._workers.append(Client(home, self.nodes, rng, options.deaths, self._next))
             self._recoverers[home.index] = Client(
                 home, self.nodes, rng, options.deaths, self._next_round
             )
         for _ in range(options.shared):
             at = self.rng.randrange(options.safety_us)
-            self._plan(at, self._workers[self.rng.choice(homes).index])
-        for home in homes:
-            for _ in range(10):
-                at = self.rng.randrange(options.safety_us)
-                self._plan(at, self._recoverers[home.index])
+            self._plan(at, self._workers[homes.index(self.rng.choice(homes))])
+        for client in self._recoverers.values():
+            self._plan_rounds(client)
         every = options.database_every_us if self.databases else 0
         for _ in range(options.safety_us // every if every else 0):
             at = self.kernel.now + self.rng.randrange(options.safety_us)
             self.kernel.at(at, self._fault, self.rng.choice(self.databases))
 
-    def _plan(self, after_us: int, client: Client) -> None:
-        def due() -> None:
-            self._due[client] += 1
-            client.wake()
-
-        self.kernel.at(self.kernel.now + after_us, due)
-
-    def _fault(self, database: Database) -> None:
-        if self.kernel.faulty:
-            database.fault()
-
     def _next(self, client: Client) -> Talk | None:
         """The next program of an application."""
         if self._doubts.get(client):
             return self._find_out(client, self._doubts[client].pop())
-        if not self._due[client] or not self.kernel.faulty:
-            self._due[client] = 0
-            return None
-        self._due[client] -= 1
-        return self.transaction(client)
-
-    def _next_round(self, client: Client) -> Talk | None:
-        """Recovery goes on from time to time."""
-        if not self._due[client] or not self.kernel.faulty:
-            self._due[client] = 0
-            return None
-        self._due[client] = 0
-        return self.recover(client)
-
-    def soon(self, home: Node) -> None:
-        """There may be something to recover."""
-        self._plan(self.rng.choice([0, SECOND, 10 * SECOND, MINUTE]), self._recoverers[home.index])
+        return super()._next(client)
 
     # ---- one transaction ----------------------------------------------------------------
 
@@ -206,7 +169,8 @@ class Coordinators:
 
     # ---- recovery -----------------------------------------------------------------------
 
-    def _recovery(self, client: Client, share: float) -> Recovery:
+    def _make_recovery(self, client: Client, *, all_known: bool) -> Recovery:
+        share = 1.0 if all_known or client.rng.random() < 0.8 else 0.5
         resources: list[Any] = [
             ManagerResource(self.books, client, node, recovered=True)
             for node in self.nodes
@@ -216,26 +180,7 @@ class Coordinators:
         known = [resource for resource in resources if client.rng.random() < share]
         return Recovery(Decider(self.books, client), known)  # type: ignore[arg-type]
 
-    def recover(self, client: Client) -> Talk:
-        """Some rounds of recovery; it may die in the middle of each."""
-        recovery = self._recoveries.get(client)
-        if recovery is None:
-            share = 1.0 if client.rng.random() < 0.8 else 0.5
-            recovery = self._recoveries[client] = self._recovery(client, share)
-        client.pace_us = client.rng.choice([10 * MS, SECOND])
-        try:
-            for _ in range(client.rng.choice([1, 1, 2, 4])):
-                clean, wait_s = yield from self._round(recovery)
-                if clean:
-                    break
-                yield Sleep(int(wait_s * SECOND))
-        except OnceqError:
-            return  # its manager cannot be reached
-        except Died:
-            del self._recoveries[client]
-            raise
-
-    def _round(self, recovery: Recovery) -> Talk:
+    def _round(self, client: Client, recovery: Recovery) -> Talk:
         """One round; whether nothing is left, and when the next is worth while."""
         now_s = self.kernel.now / SECOND
         report = yield from one_round(recovery, now_s)
@@ -255,33 +200,4 @@ class Coordinators:
     @property
     def idle(self) -> bool:
         """Whether nobody is at work."""
-        clients = [*self._workers.values(), *self._recoverers.values()]
-        return all(client.idle for client in clients) and not any(self._doubts.values())
-
-    def last_rounds(self) -> None:
-        """Everything can be reached: recovery goes on until nothing is left, see ``clean``."""
-        for client in self._recoverers.values():
-            todo = [self._until_clean]
-            last = Client(
-                client.node, self.nodes, client.rng, 0.0,
-                lambda client, todo=todo: todo.pop()(client) if todo else None,  # type: ignore[misc]
-            )  # fmt: skip
-            self._unclean += 1
-            last.wake()
-
-    @property
-    def clean(self) -> bool:
-        """Whether the last rounds are over."""
-        return not self._unclean
-
-    def _until_clean(self, client: Client) -> Talk:
-        recovery = self._recovery(client, 1.0)
-        while True:
-            try:
-                clean, _ = yield from self._round(recovery)
-            except OnceqError:
-                clean = False
-            if clean:
-                break
-            yield Sleep(MINUTE)
-        self._unclean -= 1
+        return super().idle and not any(self._doubts.values())

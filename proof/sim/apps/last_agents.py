@@ -1,7 +1,7 @@
 """Transactions that a row in a database decides, in simulated worlds.
 
-Applications run them with the product's own procedure (``partners/last_agent.py``), and the
-product's own recovery (``partners/last_recovery.py``) brings what is left of them to its outcome.
+Applications run them with the product's own procedure (``partners/procedures.py``), and the
+product's own recovery (``partners/recovery.py``) brings what is left of them to its outcome.
 Applications and recovery die at any step, managers and databases crash, a commit arrives when its
 application is gone, and a database is set back to a backup until an operator accepts that.
 
@@ -10,8 +10,7 @@ Watches, by ``row_books.py``: I20, I21; and with the books of messages I1 to I5,
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from onceq.errors import LinkLost, OnceqError, UnknownBranch
@@ -26,12 +25,12 @@ from onceq.model.requests import (
     RollbackBranch,
 )
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid, xid_by_row
-from onceq.partners.last_agent import Row
-from onceq.partners.last_recovery import promises_in
-from onceq.partners.recovery import Recovery
-from proof.sim.apps.apps import Lost, Sleep
+from onceq.partners.contract import Row
+from onceq.partners.recovery import Recovery, promises_in
+from proof.sim.apps.apps import Lost
 from proof.sim.apps.clients import Client, Died, Talk
-from proof.sim.apps.databases import Connection, Database
+from proof.sim.apps.databases import Connection
+from proof.sim.apps.deciders import Deciders
 from proof.sim.apps.row_books import Case, RowBooks
 from proof.sim.apps.row_databases import RowDatabase
 from proof.sim.apps.row_others import Other, OtherDatabase, OtherResource
@@ -153,13 +152,13 @@ class SimulatedPromiser:
         yield from self._ask(DecisionDone(gtrid))
 
 
-class LastAgents:
+class LastAgents(Deciders):
     """See the module."""
 
     def __init__(self, kernel: Kernel, nodes: list[Node], work: Work) -> None:
-        self.kernel, self.nodes, self.work = kernel, nodes, work
+        super().__init__(kernel, nodes, "last agents")
+        self.work = work
         self.books = RowBooks(kernel, work.ledger)
-        self.rng = kernel.stream("last agents")
         self.databases = [
             RowDatabase(kernel, index, self.books.landed, self.books.set_back)
             for index in range(self.rng.choice([1, 1, 2]) if kernel.options.by_row else 0)
@@ -169,12 +168,6 @@ class LastAgents:
         self.others = [
             OtherDatabase(kernel, index) for index in range(rng.choice([1, 2]) if several else 0)
         ]
-        self._workers: list[Client] = []
-        self._recoverers: dict[int, Client] = {}
-        self._due: Counter[Client] = Counter()
-        self._recoveries: dict[Client, Recovery] = {}
-        self._count = 0
-        self._unclean = 0
 
     # ---- who does it, and when ----------------------------------------------------------
 
@@ -195,8 +188,7 @@ class LastAgents:
         for _ in range(options.by_row):
             self._plan(rng.randrange(options.safety_us), rng.choice(self._workers))
         for client in self._recoverers.values():
-            for _ in range(10):
-                self._plan(rng.randrange(options.safety_us), client)
+            self._plan_rounds(client)
         every = options.database_every_us
         for _ in range(options.safety_us // every if every else 0):
             at = self.kernel.now + rng.randrange(options.safety_us)
@@ -204,37 +196,6 @@ class LastAgents:
             if self.others:
                 at = self.kernel.now + self._others_rng.randrange(options.safety_us)
                 self.kernel.at(at, self._fault, self._others_rng.choice(self.others))
-
-    def _plan(self, after_us: int, client: Client) -> None:
-        def due() -> None:
-            self._due[client] += 1
-            client.wake()
-
-        self.kernel.at(self.kernel.now + after_us, due)
-
-    def _fault(self, database: Database) -> None:
-        if self.kernel.faulty:
-            database.fault()
-
-    def _next(self, client: Client) -> Talk | None:
-        """The next program of an application."""
-        if not self._due[client] or not self.kernel.faulty:
-            self._due[client] = 0
-            return None
-        self._due[client] -= 1
-        return self.transaction(client)
-
-    def _next_round(self, client: Client) -> Talk | None:
-        """Recovery goes on from time to time."""
-        if not self._due[client] or not self.kernel.faulty:
-            self._due[client] = 0
-            return None
-        self._due[client] = 0
-        return self.recover(client)
-
-    def soon(self, home: Node) -> None:
-        """There may be something to recover."""
-        self._plan(self.rng.choice([0, SECOND, 10 * SECOND, MINUTE]), self._recoverers[home.index])
 
     # ---- one transaction ----------------------------------------------------------------
 
@@ -283,34 +244,16 @@ class LastAgents:
 
     # ---- recovery -----------------------------------------------------------------------
 
-    def _recovery(self, client: Client) -> Recovery:
+    def _make_recovery(self, client: Client, *, all_known: bool) -> Recovery:
         promiser: Any = SimulatedPromiser(self.books, client)
         recovery = Recovery(promiser)
         for database in self.databases:
             agent: Any = SimulatedAgent(self.books, client.node, database)
-            recovery.add_agent(agent, promiser, database.name)
+            recovery.add_agent(agent, database.name)
         for other in self.others:
             resource: Any = OtherResource(self.books, other)
             recovery.add(resource, other.name)
         return recovery
-
-    def recover(self, client: Client) -> Talk:
-        """Some rounds of recovery; it may die in the middle of each."""
-        recovery = self._recoveries.get(client)
-        if recovery is None:
-            recovery = self._recoveries[client] = self._recovery(client)
-        client.pace_us = client.rng.choice([10 * MS, SECOND])
-        try:
-            for _ in range(client.rng.choice([1, 1, 2, 4])):
-                clean, wait_s = yield from self._round(client, recovery)
-                if clean:
-                    break
-                yield Sleep(int(wait_s * SECOND))
-        except OnceqError:
-            return  # its manager cannot be reached
-        except Died:
-            del self._recoveries[client]
-            raise
 
     def _round(self, client: Client, recovery: Recovery) -> Talk:
         """One round; whether nothing is left, and when the next is worth while."""
@@ -345,35 +288,5 @@ class LastAgents:
         for database in (*self.databases, *self.others):
             database.calm()
 
-    @property
-    def idle(self) -> bool:
-        """Whether nobody is at work."""
-        return all(client.idle for client in (*self._workers, *self._recoverers.values()))
-
-    def last_rounds(self) -> None:
-        """Everything can be reached: recovery goes on until nothing is left, see ``clean``."""
-        for client in self._recoverers.values():
-            todo = [self._until_clean]
-            last = Client(
-                client.node, self.nodes, client.rng, 0.0,
-                lambda client, todo=todo: todo.pop()(client) if todo else None,  # type: ignore[misc]
-            )  # fmt: skip
-            self._unclean += 1
-            last.wake()
-
-    @property
-    def clean(self) -> bool:
-        """Whether the last rounds are over."""
-        return not self._unclean
-
-    def _until_clean(self, client: Client) -> Talk:
-        recovery = self._recovery(client)
-        while True:
-            try:
-                clean, _ = yield from self._round(client, recovery)
-            except OnceqError:
-                clean = False
-            if clean and not any(database.under_way for database in self.databases):
-                break
-            yield Sleep(MINUTE)
-        self._unclean -= 1
+    def _under_way(self) -> Iterable[object]:
+        return [database.under_way for database in self.databases]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from onceq.model.results import Outcome, Promised
 from onceq.model.xid import Xid
-from onceq.partners.last_agent import ABORTED, Row, row_of
+from onceq.partners.contract import ABORTED, Row, row_of
 from proof.sim.apps.row_databases import RowDatabase
 from proof.sim.apps.row_others import Other
 from proof.sim.base import marks

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from onceq.errors import PartnerLost, PartnerRefused
-from onceq.partners.last_agent import ABORTED, COMMITTED, NOTED, Row
+from onceq.partners.contract import ABORTED, COMMITTED, NOTED, Row
 from proof.sim.apps.databases import Connection, Database
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel

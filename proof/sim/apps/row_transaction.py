@@ -1,7 +1,7 @@
 """One transaction that a row in a database decides, as a program of an application.
 
 What the client library does (``client/plans/last_agent.py``) is done here in virtual time, step by
-step as ``partners/last_agent.py`` says, with every failure thrown in.
+step as ``partners/procedures.py`` says, with every failure thrown in.
 
 Watches, by ``row_books.py``: I20, I21.
 """
@@ -10,19 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from onceq.errors import (
-    InDoubt,
     LinkLost,
     OnceqError,
     PartnerLost,
-    RolledBack,
     SendFailed,
     UnknownBranch,
 )
 from onceq.model.requests import (
-    Abort,
     Begin,
     CommitBranch,
     DecisionDone,
@@ -31,21 +28,21 @@ from onceq.model.requests import (
     Request,
     RollbackBranch,
 )
-from onceq.partners import last_agent
-from onceq.partners.deciding import Step, What, undoing
+from onceq.partners import procedures
+from onceq.partners.procedures import Step, Steps, What
+from proof.sim.apps import deciders
 from proof.sim.apps.apps import Lost, Sleep
 from proof.sim.apps.clients import Client, Link, Talk
 from proof.sim.apps.databases import Connection
+from proof.sim.apps.deciders import Program
 from proof.sim.apps.row_books import Case, RowBooks
 from proof.sim.apps.shared_transaction import enlists
 from proof.sim.apps.work import Work
-from proof.sim.base.node import Node
 from proof.sim.base.options import MINUTE, MS, SECOND
-from proof.sim.judge.books import Status
 
 
-class Owner(Protocol):
-    """Whoever runs such transactions, and recovers what is left of them."""
+class Owner(deciders.Owner, Protocol):
+    """What runs such transactions."""
 
     books: RowBooks
     work: Work
@@ -53,56 +50,26 @@ class Owner(Protocol):
     def trouble(self, client: Client) -> None:
         """A step is about to be asked for; the manager may soon crash over it."""
 
-    def soon(self, home: Node) -> None:
-        """There may be something to recover."""
 
-
-class RowTransaction:
+class RowTransaction(Program):
     """See the module."""
 
+    idle_share = 0.08
+
     def __init__(self, owner: Owner, client: Client, link: Link, case: Case) -> None:
-        self.owner = owner
-        self.books = owner.books
-        self.client = client
-        self.rng = client.rng
-        self.link = link
-        self.case = case
-        self.number = client.number()
+        super().__init__(owner, client, link, owner.books, case)
+        self.owner, self.books, self.case = owner, owner.books, case
         self.connection: Connection | None = None
         self._laid = False
 
-    def run(self) -> Talk:
-        """From its begin to what its application is told."""
-        case, idle = self.case, self.rng.random() < 0.08
-        try:
-            yield from self._work(idle=idle)
-        except (Lost, OnceqError):
-            yield from self._give_up()
-            return
-        if self.rng.random() < 0.08:
-            yield from self._give_up()
-            return
-        self.client.deaths = self.client.kernel.options.deaths
-        if self.rng.random() < 0.4:
-            self.owner.soon(self.client.node)  # recovery that comes too early does no harm
-        case.alone = idle and not case.others
-        steps = last_agent.committing_by_row(len(case.others) + 1, idle=idle)
-        try:
-            made = yield from self._carry_out(steps)
-        except RolledBack:
-            case.told = False
-            yield from self._abort()
-        except InDoubt:
-            self.owner.soon(self.client.node)
-        except OnceqError:
-            case.told = False
-            yield from self._abort()
-        else:
-            case.told = True
-            if case.alone:
-                yield from self._abort()
-            if made.pending:
-                self.owner.soon(self.client.node)
+    @property
+    def count(self) -> int:
+        """How many partners there are."""
+        return len(self.case.others) + 1
+
+    def _commit(self, *, idle: bool) -> Steps:
+        self.case.alone = idle and not self.case.others
+        return procedures.committing_by_row(self.count, idle=idle)
 
     def abandon(self) -> None:
         """Its connection to the database ends."""
@@ -134,12 +101,6 @@ class RowTransaction:
             talk = work.receive if self.rng.random() < 0.4 else work.send
             yield from self.client.over(self.link, talk(node, unit, self.number))
 
-    def _home(self, request: Request, asked: Callable[[], None] | None = None) -> Talk:
-        answer = yield from self.client.ask(self.link, request, asked)
-        if isinstance(answer, OnceqError):
-            raise answer
-        return answer
-
     def _anywhere(self, request: Request, asked: Callable[[], None] | None = None) -> Talk:
         """Over any connection to the manager; that it is lost is an error like others."""
         node = self.client.node
@@ -152,20 +113,6 @@ class RowTransaction:
         return answer
 
     # ---- steps --------------------------------------------------------------------------
-
-    def _carry_out(self, steps: Any) -> Talk:
-        """Do all steps; every error of a step is thrown in."""
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    result = yield from self._do(step)
-                except OnceqError as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
-        except StopIteration as stop:
-            return stop.value
 
     def _do(self, step: Step) -> Talk:
         self.owner.trouble(self.client)
@@ -270,18 +217,6 @@ class RowTransaction:
 
     # ---- the end without a commit -------------------------------------------------------
 
-    def _give_up(self) -> Talk:
-        self.case.told = False
-        yield from self._carry_out(undoing(len(self.case.others) + 1))
-        yield from self._abort()
-
     def _abort(self) -> Talk:
-        case = self.case
-        if case.row is not None:
-            return
-        try:
-            yield from self._home(Abort(self.number), lambda: self.books.aborting(case))
-        except (Lost, OnceqError):
-            pass
-        if case.unit.status is Status.OPEN:
-            self.books.ledger.aborted(case.unit)
+        if self.case.row is None:
+            yield from super()._abort()

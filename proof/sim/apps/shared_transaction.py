@@ -1,34 +1,34 @@
 """One transaction that a manager decides for its partners, as a program of an application.
 
 What the client library does with threads is done here in virtual time: enlist, work, then the steps
-of ``partners/deciding.py`` one by one, with every failure thrown in.
+of ``partners/procedures.py`` one by one, with every failure thrown in.
 
 Watches, by ``shared_books.py``: I20, I21.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
-from onceq.errors import InDoubt, OnceqError, RolledBack, SendFailed, TransactionOver
+from onceq.errors import InDoubt, OnceqError, SendFailed, TransactionOver
 from onceq.model.identity import TransactionId
-from onceq.model.requests import Abort, Begin, Commit, DecisionDone, Enlist, LeaveDecision, Request
+from onceq.model.requests import Begin, Commit, DecisionDone, Enlist, LeaveDecision
 from onceq.model.xid import NUMBER_BYTES
-from onceq.partners import deciding
-from onceq.partners.deciding import Step, What
+from onceq.partners import procedures
+from onceq.partners.procedures import Step, Steps, What
+from proof.sim.apps import deciders
 from proof.sim.apps.apps import Lost
 from proof.sim.apps.clients import Client, Link, Talk
+from proof.sim.apps.deciders import Program
 from proof.sim.apps.shared_books import SharedBooks, Whole
 from proof.sim.apps.simulated_partners import DatabasePartner, ManagerPartner, Partner
 from proof.sim.apps.work import Work
-from proof.sim.base.node import Node
 from proof.sim.base.options import SECOND
 from proof.sim.judge.books import Status
 
 
-class Owner(Protocol):
-    """Whoever runs shared transactions, and recovers what is left of them."""
+class Owner(deciders.Owner, Protocol):
+    """What runs shared transactions."""
 
     books: SharedBooks
     work: Work
@@ -39,9 +39,6 @@ class Owner(Protocol):
     def trouble(self, client: Client, step: Step, partners: list[Partner]) -> None:
         """A step is about to be asked for; somebody may soon crash over it."""
 
-    def soon(self, home: Node) -> None:
-        """There may be something to recover."""
-
 
 def enlists(transaction: int, gtrid: bytes, partner: str) -> Enlist:
     """Asks to enlist a partner, where the manager draws the number of an identifier that the books
@@ -50,65 +47,33 @@ def enlists(transaction: int, gtrid: bytes, partner: str) -> Enlist:
     return Enlist(transaction, partner, drawn=drawn)
 
 
-class SharedTransaction:
+class SharedTransaction(Program):
     """See the module."""
+
+    idle_share = 0.1
 
     def __init__(
         self, owner: Owner, client: Client, link: Link, whole: Whole,
         partners: list[Partner],
     ) -> None:  # fmt: skip
-        self.owner = owner
-        self.books = owner.books
-        self.work = owner.work
-        self.client = client
-        self.rng = client.rng
-        self.link = link
+        super().__init__(owner, client, link, owner.books, whole)
+        self.owner, self.books, self.work = owner, owner.books, owner.work
         self.whole = whole
         self.partners = partners
-        self.number = client.number()
 
-    def run(self) -> Talk:
-        """From its begin to what its application is told."""
-        whole, idle = self.whole, self.rng.random() < 0.1
-        try:
-            yield from self._work(idle=idle)
-        except (Lost, OnceqError):
-            yield from self._give_up()
-            return
-        if self.rng.random() < 0.08:
-            yield from self._give_up()
-            return
-        self.client.deaths = self.client.kernel.options.deaths
-        if self.rng.random() < 0.4:
-            self.owner.soon(self.client.node)  # recovery that comes too early does no harm
+    @property
+    def count(self) -> int:
+        """How many partners there are."""
+        return len(self.partners)
+
+    def _commit(self, *, idle: bool) -> Steps:
         # A manager that is alone could not be asked afterwards what became of it.
-        idle = idle and not (
-            len(self.partners) == 1 and isinstance(self.partners[0], ManagerPartner)
-        )
-        try:
-            made = yield from self._carry_out(deciding.committing(len(self.partners), idle=idle))
-        except RolledBack:
-            whole.told = False
-            yield from self._abort()
-        except InDoubt:
-            if whole.alone:
-                yield from self._abort()
-            self.owner.soon(self.client.node)
-        except OnceqError:
-            whole.told = False
-            yield from self._abort()
-        else:
-            whole.told = True
-            if whole.alone:
-                yield from self._abort()
-            if made.pending:
-                self.owner.soon(self.client.node)
+        alone = len(self.partners) == 1 and isinstance(self.partners[0], ManagerPartner)
+        return procedures.committing(len(self.partners), idle=idle and not alone)
 
-    def _home(self, request: Request, asked: Callable[[], None] | None = None) -> Talk:
-        answer = yield from self.client.ask(self.link, request, asked)
-        if isinstance(answer, OnceqError):
-            raise answer
-        return answer
+    def _doubt(self) -> Talk:
+        if self.whole.alone:
+            yield from self._abort()
 
     def _work(self, *, idle: bool) -> Talk:
         number, gtrid, rng = self.number, self.whole.gtrid, self.rng
@@ -126,20 +91,6 @@ class SharedTransaction:
         node, unit, number = self.client.node, self.whole.unit, self.number
         talk = self.work.receive if self.rng.random() < 0.4 else self.work.send
         yield from self.client.over(self.link, talk(node, unit, number))
-
-    def _carry_out(self, steps: Any) -> Talk:
-        """Do all steps; every error of a step is thrown in."""
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    result = yield from self._do(step)
-                except OnceqError as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
-        except StopIteration as stop:
-            return stop.value
 
     def _do(self, step: Step) -> Talk:
         self.owner.trouble(self.client, step, self.partners)
@@ -190,20 +141,3 @@ class SharedTransaction:
             yield from self._home(make(gtrid))
         except (Lost, OnceqError):
             return
-
-    def _give_up(self) -> Talk:
-        self.whole.told = False
-        yield from self._carry_out(deciding.undoing(len(self.partners)))
-        yield from self._abort()
-
-    def _abort(self) -> Talk:
-        number = self.number
-        try:
-            yield from self._home(
-                Abort(number),
-                lambda: self.books.aborting(self.whole),
-            )
-        except (Lost, OnceqError):
-            pass
-        if self.whole.unit.status is Status.OPEN:
-            self.books.ledger.aborted(self.whole.unit)

@@ -204,7 +204,7 @@ def recover(
     dry_run: DryRun = False, qm: Where = None, json: Json = False,
 ) -> None:  # fmt: skip
     """Bring what is prepared elsewhere to the outcome that this manager has decided."""
-    from onceq.client.recovering import ManagerPromiser, ManagerResource
+    from onceq.client.recovering import ManagerResource
     from onceq.partners.finding import place_for
 
     with contextlib.ExitStack() as stack:
@@ -217,7 +217,7 @@ def recover(
         resources: list[Resource] = [ManagerResource(other) for other in others]
         recovery = connection.recovery(resources)
         for text in database or ():
-            recovery.add_place(place_for(text), ManagerPromiser(connection), now=True)
+            recovery.add_place(place_for(text), now=True)
         report = recovery.step(time.monotonic(), dry_run=dry_run)
         recovery.close()
     if not dumped(_as_map(report), json):
@@ -231,10 +231,10 @@ def accept_database(
     qm: Where = None,
 ) -> None:
     """Take a database that decides by its rows as it is, after it was restored."""
-    from onceq.client.recovering import ManagerPromiser
+    from onceq.client.recovering import ManagerDecider
 
     with manager(qm) as connection:
-        ManagerPromiser(connection).rows(name, -1)
+        ManagerDecider(connection).rows(name, -1)
     out.line(f"{name} is taken as it is")
 
 
@@ -254,7 +254,6 @@ def _watch(qm: QueueManager, others: list[str], databases: list[str]) -> NoRetur
 
     None of the partners need be there yet: whoever cannot be asked is told of, and asked again.
     """
-    from onceq.client.recovering import ManagerPromiser
     from onceq.client.threads.recovering import AbsentManager
     from onceq.partners.finding import place_for
     from onceq.partners.recovery import WAIT_S_MAX
@@ -264,7 +263,7 @@ def _watch(qm: QueueManager, others: list[str], databases: list[str]) -> NoRetur
         parse(meant(place).where)  # what is no address at all is told now
         recovery.add_unmet(AbsentManager(partial(_connected, place)), place)
     for place in databases:
-        recovery.add_place(place_for(place), ManagerPromiser(qm))
+        recovery.add_place(place_for(place))
     said: set[str] = set()
     count = len(others) + len(databases)
     out.note(f"{qm.name} looks after {count} partners of its transactions; Ctrl-C ends it")

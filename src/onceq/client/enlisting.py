@@ -1,7 +1,7 @@
 """Partners of a transaction: what enlists them, and how it commits and aborts together with them.
 
 Written once for threads and tasks, as generators of calls (``partners/driving.py``). Which partner
-is asked what, and when it is decided, is in ``partners/deciding.py``.
+is asked what, and when it is decided, is in ``partners/procedures.py``.
 
 Upholds: I21.
 """
@@ -22,11 +22,18 @@ from onceq.errors import CallInCall, EnlistRefused, InDoubt, OnceqError, RolledB
 from onceq.model.branch import Vote
 from onceq.model.requests.request import kept_failure
 from onceq.model.xid import Xid
-from onceq.partners.contract import AnyPartner
-from onceq.partners.deciding import Made, Step, Steps, What, committing, undoing
+from onceq.partners.contract import AnyPartner, LastAgent, is_last_agent
 from onceq.partners.driving import Call, Calls, call, translated
-from onceq.partners.last_agent import LastAgent, committing_by_row, is_last_agent
-from onceq.partners.last_recovery import look_before_work
+from onceq.partners.procedures import (
+    Made,
+    Step,
+    Steps,
+    What,
+    committing,
+    committing_by_row,
+    undoing,
+)
+from onceq.partners.recovery import look_before_work
 
 T = TypeVar("T")
 
@@ -218,13 +225,13 @@ def enlist(tx: AnyTransaction, connection: Any) -> Calls[Any]:
 
 
 class _Asking:
-    """The rows that the queue manager of a transaction has seen; see ``last_recovery.Rows``."""
+    """The rows that the queue manager of a transaction has seen; see ``recovery.Rows``."""
 
     def __init__(self, tx: AnyTransaction) -> None:
         self._tx = tx
 
     def rows(self, agent: str, found: int = 0) -> object:
-        """See ``last_recovery.Rows``."""
+        """See ``recovery.Rows``."""
         return self._tx._manager._run(rows(self._tx._state.session, agent, found))
 
 

@@ -19,8 +19,8 @@ from onceq.errors import (
     RolledBackByTime,
     ServiceNotAvailable,
 )
+from onceq.partners.contract import is_last_agent
 from onceq.partners.driving import Calls
-from onceq.partners.last_agent import is_last_agent
 
 AWAY_KINDS: Final = frozenset(("OperationalError", "InterfaceError"))
 """Errors of databases (PEP 249) that say nothing of what was asked: it cannot be asked now."""

@@ -26,8 +26,7 @@ from onceq.errors import OnceqError
 from onceq.model.branch import Decision
 from onceq.model.views.branches import BranchView, RowsView
 from onceq.model.xid import Xid, partner_name
-from onceq.partners.contract import AnyPartner
-from onceq.partners.last_agent import LastAgent
+from onceq.partners.contract import AnyPartner, LastAgent
 from onceq.partners.recovery import WAIT_S_MIN, Recovery
 
 T = TypeVar("T")
@@ -65,28 +64,20 @@ class ManagerDecider:
         """See Decider."""
         self._manager._run(xa.done(self._session, gtrid))
 
-
-class ManagerPromiser:
-    """A queue manager with branches that rows decide; see ``last_recovery.Promiser``."""
-
-    def __init__(self, manager: Manager) -> None:
-        self._manager = manager
-        self._session = manager._state
-
     def promises(self) -> list[BranchView]:
-        """See Promiser."""
+        """See Decider."""
         return self._manager._run(last_agent.promises(self._session))
 
     def rows(self, agent: str, found: int = 0) -> RowsView:
-        """See Promiser."""
+        """See Decider."""
         return self._manager._run(last_agent.rows(self._session, agent, found))
 
     def commit(self, xid: Xid) -> None:
-        """See Promiser."""
+        """See Decider."""
         self._manager._run(xa.commit(self._session, xid))
 
     def rollback(self, xid: Xid) -> None:
-        """See Promiser."""
+        """See Decider."""
         self._manager._run(xa.rollback(self._session, xid))
 
 
@@ -158,7 +149,7 @@ class RecoveryThread:
                 recovery.add(resource, partner.name, address)
             self._look_with(recovery)
 
-    def look_after_rows(self, last: LastAgent, promiser: ManagerPromiser) -> bool:
+    def look_after_rows(self, last: LastAgent) -> bool:
         """Look after branches that rows in that database decide, at the address that it shows.
 
         Returns:
@@ -171,7 +162,7 @@ class RecoveryThread:
             agent = last.agent()
             recovery = known or self._make()
             if agent is not None:
-                recovery.add_agent(agent, promiser, last.name, last.address)
+                recovery.add_agent(agent, last.name, last.address)
             self._look_with(recovery)
             return last.name in recovery.restored
 

@@ -17,7 +17,7 @@ A group may decide for branches at other managers, too. These have the same ``gt
 identity of the manager that decides. There an *anchor* with that ``gtrid`` stands for them: a
 branch with nothing in it, whose ``bqual`` is ``group.for.`` with the GUID of the other manager.
 
-A branch whose outcome is a row in a database, its *last agent* (``partners/last_agent.py``), has an
+A branch whose outcome is a row in a database, its *last agent* (``partners/procedures.py``), has an
 ``r`` before the number, so that nobody takes it for one that a queue manager decides, and its
 ``bqual`` is ``row.`` with the name of the database.
 """

@@ -1,8 +1,11 @@
 """What a partner of an external transaction has to do: the contract for everything that commits.
 
 A *partner* is one share of one transaction: a connection to a database on which the application
-works, or whatever else can promise. A *resource* is the other side of the same database: it has
-connections of its own, and ends shares whose connection was lost.
+works, or anything else that can promise. A *resource* is the other side of the same database: it
+has connections of its own, and ends shares whose connection was lost.
+
+A *last agent* is a connection whose one commit decides, by a row that it writes in the same
+transaction (``procedures.py``). An *agent* is the same database as recovery sees it.
 
 ``docs/reference/partners.md`` says the same for readers; ``onceq.testing.partners`` checks a
 partner and its resource against it.
@@ -12,11 +15,21 @@ Upholds: I20 (a promise is kept), I21 (one outcome for all), by what is asked of
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Any, Final, Protocol, runtime_checkable
 
 from onceq.model.branch import Vote
 from onceq.model.limits import PARTNER_NAME_CHARS_MAX
-from onceq.model.xid import Xid
+from onceq.model.record import Record
+from onceq.model.xid import PREFIX, Xid
+
+TABLE: Final = "onceq_decisions"
+"""Of ours, in the application's database: ``manager, number, id, outcome``; the first three are its
+key."""
+COMMITTED: Final = "committed"
+ABORTED: Final = "aborted"
+NOTED: Final = "noted"
+"""No decision: all rows up to this number were found when this one was written."""
 
 
 class Partner(Protocol):
@@ -155,6 +168,144 @@ class Resource(Protocol):
 
     def forget(self, xid: Xid) -> None:
         """As Partner.forget."""
+
+    def close(self) -> None:
+        """Let go of connections; never raises."""
+
+
+class Row(Record, frozen=True):
+    """The key of a decision; all text in it needs no quoting.
+
+    Attributes:
+        manager: GUID of the queue manager, in hexadecimal digits.
+        number: Of the branch at that manager: later ones have higher numbers.
+        id: What no other transaction has, in hexadecimal digits.
+    """
+
+    manager: str
+    number: int
+    id: str
+
+
+def row_of(xid: Xid, number: int) -> Row:
+    """The row that decides a branch (``xid_by_row``)."""
+    manager, _, id_ = xid.gtrid.decode("ascii").removeprefix(PREFIX).partition("-r")
+    return Row(manager, number, id_)
+
+
+class Counts(Protocol):
+    """What can look for rows in a database."""
+
+    def count(
+        self, manager: str, after: int, upto: int, but: Sequence[int], must: Sequence[int],
+        note: int,
+    ) -> Any:  # fmt: skip
+        """How many committed rows of a queue manager there are (int).
+
+        Args:
+            after: Rows are counted from the next number on.
+            upto: Number of the last that is counted.
+            but: Numbers that are not counted.
+            must: Numbers of committed rows that must be there.
+            note: Number of a note that must be there; 0: none.
+
+        Returns:
+            -1: That note, or one of those rows, is not there.
+        """
+
+
+class LastAgent(Counts, Protocol):
+    """A connection to a database that decides for one transaction.
+
+    Calls come from one thread, in this order: ``check``, ``count`` (on a connection that is new),
+    ``begin``, then the application's work,
+    then one of ``rollback``, ``commit_one_phase`` and ``record``. Only ``abandon`` may come at any
+    time and from any thread. The calls of one for ``async`` code are awaited.
+    """
+
+    connection: Any
+
+    @property
+    def name(self) -> str:
+        """As that of a Partner, and the same as that of its Agent."""
+
+    def check(self) -> Any:
+        """Find out, before any work is done, whether this can be a last agent.
+
+        Raises:
+            EnlistRefused: It cannot; the text says what is missing.
+            PartnerRefused: The connection is in a state in which it cannot begin.
+        """
+
+    @property
+    def address(self) -> str:
+        """Where the connection leads; known after ``check``. One database may be found at several,
+        one after another: a standby that was promoted has the name of the server before it."""
+
+    def is_new(self, manager: str) -> bool:
+        """Whether ``set_looked`` was not called for this connection and that queue manager."""
+
+    def set_looked(self, manager: str) -> None:
+        """Remember with the connection that its database has the rows of that queue manager."""
+
+    def withdraw(self) -> Any:
+        """It takes no part after all: free what ``check`` holds. ``begin`` does not follow."""
+
+    def begin(self, xid: Xid) -> Any:
+        """What the connection does from here on belongs to the transaction."""
+
+    def record(self, row: Row) -> Any:
+        """Commit the transaction with a row that says that it is committed.
+
+        Raises:
+            PartnerRefused: It did not commit, and never will; the connection is free.
+            Exception: Any other: whether it committed is not known.
+        """
+
+    def commit_one_phase(self, xid: Xid) -> Any:
+        """Commit without a row: nobody else has anything to decide. Raises as ``record``."""
+
+    def rollback(self, xid: Xid) -> Any:
+        """Undo the work."""
+
+    def abandon(self) -> None:
+        """As of a Partner."""
+
+    def agent(self) -> Agent | None:
+        """The same database as recovery sees it; None if it cannot be made from the connection."""
+
+
+def is_last_agent(partner: object) -> bool:
+    """Whether it decides; else it is a Partner that prepares."""
+    return callable(getattr(partner, "record", None))
+
+
+class Agent(Counts, Protocol):
+    """A database that keeps decisions, as recovery sees it; it connects by itself, and again after
+    each loss.
+
+    Calls come from one thread at a time. Each may raise PartnerLost, and each must that cannot be
+    done over the same connection to the same database as the one before it: the database may have
+    been set back in between. (So it is not connected through a pooler, which hides that.)
+    """
+
+    @property
+    def name(self) -> str:
+        """That of its LastAgents. May connect to find it out."""
+
+    def settle(self, row: Row) -> bool:
+        """Whether the transaction is committed. If it is not, it can never be from now on.
+
+        Raises:
+            PartnerLost: Its commit may be under way, or the database gives no answer.
+        """
+
+    def note(self, manager: str, number: int) -> None:
+        """Write a row of that number with an empty id and the outcome ``NOTED``; it may be there
+        already."""
+
+    def remove(self, manager: str, below: int, but: Sequence[int]) -> None:
+        """Remove committed rows and notes with lower numbers, but these."""
 
     def close(self) -> None:
         """Let go of connections; never raises."""

@@ -10,8 +10,7 @@ from typing import Any
 
 from onceq.errors import EnlistRefused, InvalidParameter, PartnerRefused
 from onceq.model.record import Record
-from onceq.partners.contract import AnyPartner, Resource
-from onceq.partners.last_agent import Agent, is_last_agent
+from onceq.partners.contract import Agent, AnyPartner, LastAgent, Resource, is_last_agent
 
 KNOWN = (
     "a connection of psycopg 3, PyMySQL, mariadb or sqlite3; a session, connection or engine of "
@@ -65,32 +64,53 @@ def _made(what: object) -> AnyPartner:
     )
 
 
+def last_agent_for(connection: Any) -> LastAgent:
+    """What decides over a connection; for asyncio one whose calls are awaited.
+
+    Raises:
+        EnlistRefused: Nothing can over such a connection.
+    """
+    kind: Any = type(connection)
+    maker = _maker(kind, deciding=True)
+    if maker is None:
+        raise EnlistRefused(
+            f"a {kind.__module__}.{kind.__qualname__} cannot be a last agent; "
+            "connections of psycopg 3, PyMySQL, mariadb and sqlite3 can"
+        )
+    last: LastAgent = maker(connection)
+    return last
+
+
 @functools.lru_cache
-def _maker(connection: type) -> Callable[[Any], AnyPartner] | None:
-    """What makes partners of connections of a type; None for types that nobody knows."""
+def _maker(connection: type, *, deciding: bool = False) -> Callable[[Any], AnyPartner] | None:
+    """What makes partners of connections of a type; None for types that nobody knows.
+
+    Args:
+        deciding: They are to decide by a row.
+    """
     for kind in connection.__mro__:
         match kind.__module__.partition(".")[0], kind.__name__:
             case "psycopg", "Connection":
-                from onceq.partners.postgresql import PostgresPartner
+                from onceq.partners.postgresql import PostgresLast, PostgresPartner
 
-                return PostgresPartner
+                return PostgresLast if deciding else PostgresPartner
             case "psycopg", "AsyncConnection":
-                from onceq.partners.postgresql import AsyncPostgresPartner
+                from onceq.partners.postgresql import AsyncPostgresLast, AsyncPostgresPartner
 
-                return AsyncPostgresPartner
+                return AsyncPostgresLast if deciding else AsyncPostgresPartner
             case (("pymysql" | "mariadb"), ("Connection" | "SyncConnection")):
-                from onceq.partners.mariadb import MariaPartner
+                from onceq.partners.mariadb import MariadbLast, MariaPartner
 
-                return MariaPartner
-            case "sqlalchemy", _:
+                return MariadbLast if deciding else MariaPartner
+            case "sqlite3", "Connection":
+                from onceq.partners.sqlite import SqliteLast
+
+                return SqliteLast
+            case "sqlalchemy", _ if not deciding:
                 from onceq.partners.sqlalchemy import sqlalchemy_partner
 
                 return functools.partial(sqlalchemy_partner, driver=_made)
-            case "sqlite3", "Connection":
-                from onceq.partners.sqlite_last import SqliteLast
-
-                return SqliteLast
-            case "psycopg2", _:
+            case "psycopg2", _ if not deciding:
                 raise PartnerRefused("psycopg2 is not supported; use psycopg 3 (package psycopg)")
     return None
 
@@ -120,7 +140,7 @@ def place_for(where: str) -> Place:
     scheme = scheme.casefold()
     shown = without_secrets(where)
     if scheme == "sqlite" and rest.startswith("/"):
-        from onceq.partners.sqlite_last import SqliteAgent
+        from onceq.partners.sqlite import SqliteAgent
 
         return Place(shown, None, SqliteAgent(rest))
     makers: dict[str, Callable[[str], tuple[Resource, Agent | None]]] = {
@@ -138,17 +158,14 @@ def place_for(where: str) -> Place:
 
 
 def _postgresql(where: str) -> tuple[Resource, Agent | None]:
-    from onceq.partners.postgres_last import PostgresAgent
-    from onceq.partners.postgresql import PostgresResource
+    from onceq.partners.postgresql import PostgresAgent, PostgresResource
 
     return PostgresResource(where), PostgresAgent(where)
 
 
 def _mariadb(where: str) -> tuple[Resource, Agent | None]:
-    from onceq.partners.mariadb import MariaResource
-    from onceq.partners.mariadb_last import MariadbAgent
-    from onceq.partners.mariadb_terms import connecting_to
+    from onceq.partners.mariadb import MariadbAgent, MariaResource, connect_to
 
-    connect, database = connecting_to(where)
+    connect, database = connect_to(where)
     # Rows are in a database; what is prepared is the whole server's.
     return MariaResource(connect), MariadbAgent(connect, database) if database else None

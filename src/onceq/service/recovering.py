@@ -32,8 +32,7 @@ from onceq.model.requests import (
 from onceq.model.views.branches import BranchView, DecisionView, RowsView
 from onceq.model.xid import Xid
 from onceq.partners.finding import Place, place_for, without_secrets
-from onceq.partners.last_recovery import promises_in
-from onceq.partners.recovery import WAIT_S_MAX, Recovery, Report
+from onceq.partners.recovery import WAIT_S_MAX, Recovery, Report, promises_in
 from onceq.service.clock import Clock
 from onceq.service.logs import event
 
@@ -42,7 +41,7 @@ Ask = Callable[[Request], object]
 
 
 class Decider:
-    """This manager; see ``partners.recovery.Decider`` and ``partners.last_recovery.Promiser``."""
+    """This manager; see ``partners.recovery.Decider``."""
 
     def __init__(self, guid: bytes, ask: Ask) -> None:
         self.guid = guid
@@ -64,19 +63,19 @@ class Decider:
         self._ask(DecisionDone(gtrid))
 
     def promises(self) -> list[BranchView]:
-        """See Promiser."""
+        """See Decider."""
         return promises_in(cast(list[BranchView], self._ask(Look("branches"))))
 
     def rows(self, agent: str, found: int = 0) -> RowsView:
-        """See Promiser."""
+        """See Decider."""
         return cast(RowsView, self._ask(AskRows(agent, found)))
 
     def commit(self, xid: Xid) -> None:
-        """See Promiser."""
+        """See Decider."""
         self._ask(CommitBranch(xid))
 
     def rollback(self, xid: Xid) -> None:
-        """See Promiser."""
+        """See Decider."""
         self._ask(RollbackBranch(xid))
 
 
@@ -112,7 +111,7 @@ class Recovering:
         decider = Decider(guid, self._ask)
         self._recovery = Recovery(decider)
         for place in self._places:
-            self._recovery.add_place(place, decider)
+            self._recovery.add_place(place)
         if self._places:
             threading.Thread(target=self._run, name="onceq-recovery", daemon=True).start()
 

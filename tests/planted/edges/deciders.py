@@ -8,7 +8,7 @@ from onceq.core.state import branch_table, setup_effects
 from onceq.core.transaction import groups, last_agent, second_phase, unit_of_work, xa_branch
 from onceq.model import requests
 from onceq.model.requests.request import Needs
-from onceq.partners import last_recovery, recovery
+from onceq.partners import recovery
 from tests.planted.planted import Planted, demanded, edited
 
 OWNED = "tests/unit/core/rights/test_deciders.py::test_"
@@ -144,7 +144,7 @@ PLANTED = (
     ),
     Planted(
         "the-row-of-another-keeps-recovery-waiting",
-        edited(last_recovery, "        except AccessDenied as error:\n",
+        edited(recovery, "        except AccessDenied as error:\n",
                "        except ZeroDivisionError as error:\n"),
         f"{ROWS}what_is_not_for_this_application_to_decide_does_not_keep_others_waiting",
     ),

@@ -80,7 +80,7 @@ def _a_request_keeps_its_ticket(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_round_looks_for_rows_once(patch: pytest.MonkeyPatch) -> None:
-    from onceq.partners import last_recovery
+    from onceq.partners import recovery
 
     looked: list[Any] = []
 
@@ -89,8 +89,8 @@ def _a_round_looks_for_rows_once(patch: pytest.MonkeyPatch) -> None:
             looked.append((yield from original(*given)))
         return looked[0]
 
-    original = last_recovery.look_for_rows
-    patch.setattr(last_recovery, "look_for_rows", look_for_rows)
+    original = recovery.look_for_rows
+    patch.setattr(recovery, "look_for_rows", look_for_rows)
 
 
 def _what_ends_late_is_not_looked_for(patch: pytest.MonkeyPatch) -> None:
@@ -127,44 +127,53 @@ def _what_is_accepted_counts_for_what_comes(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_replaced_file_goes_on(patch: pytest.MonkeyPatch) -> None:
-    from onceq.partners.sqlite_last import SqliteAgent
+    from onceq.partners.sqlite import SqliteAgent
 
-    patch.setattr(SqliteAgent, "_look_whether_the_same", lambda self: None)
+    patch.setattr(SqliteAgent, "_check_same_file", lambda self: None)
 
 
 def _a_savepoint_is_not_looked_for(patch: pytest.MonkeyPatch) -> None:
-    from onceq.partners import mariadb_last
+    from onceq.partners import mariadb
 
-    original = mariadb_last._all
+    original = mariadb._compound
 
-    def all_(*statements: str) -> str:
+    def compound(*statements: str) -> str:
         return original(*(one for one in statements if not one.startswith("RELEASE")))
 
-    patch.setattr(mariadb_last, "_all", all_)
+    patch.setattr(mariadb, "_compound", compound)
 
 
 def _every_error_of_a_commit_is_believed(patch: pytest.MonkeyPatch) -> None:
-    from onceq.partners.mariadb_last import MariadbLast
+    from onceq.partners.mariadb import MariadbDialect
 
-    original = MariadbLast._undo
-    patch.setattr(MariadbLast, "_undo", lambda self: original(self) or True)
+    original = MariadbDialect._undo
+
+    def undo(self: MariadbDialect, connection: Any) -> Any:
+        yield from original(self, connection)
+        return True
+
+    patch.setattr(MariadbDialect, "_undo", undo)
 
 
 def _a_binary_log_counts_for_nothing(patch: pytest.MonkeyPatch) -> None:
-    from onceq.partners import mariadb_last
+    from onceq.partners import mariadb
 
-    original = mariadb_last._told_by
-    patch.setattr(mariadb_last, "_told_by", lambda at: {**original(at), "log_bin": "OFF"})
+    original = mariadb.check_durability
+
+    def check_durability(settings: Any, schema: str) -> None:
+        original({**settings, "log_bin": "OFF"}, schema)
+
+    patch.setattr(mariadb, "check_durability", check_durability)
 
 
 def _a_session_may_commit_what_decides(patch: pytest.MonkeyPatch) -> None:
-    from onceq.partners.sqlalchemy_last import SQLAlchemyLast
+    from onceq.partners.sqlalchemy import SQLAlchemyLast
 
     patch.setattr(SQLAlchemyLast, "_on_commit", lambda self, connection: None)
 
 
 def _what_went_back_to_the_pool_is_asked(patch: pytest.MonkeyPatch) -> None:
-    from onceq.partners.sqlalchemy_last import SQLAlchemyLast
+    from onceq.partners.sqlalchemy import SQLAlchemyLast
 
     patch.setattr(SQLAlchemyLast, "_on_rollback", lambda self, connection: None)
 

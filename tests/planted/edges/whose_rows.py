@@ -8,7 +8,7 @@ from onceq.core.state import branch_table, seen_rows
 from onceq.core.transaction import last_agent
 from onceq.model import requests
 from onceq.model.requests.request import Needs
-from onceq.partners import addresses, last_recovery, recovery, sqlite_last
+from onceq.partners import recovery, sqlite
 from tests.planted.planted import Planted, demanded, edited
 
 RECOVERY = "tests/unit/partners/test_last_recovery.py::test_"
@@ -59,7 +59,7 @@ PLANTED = (
     ),
     Planted(
         "a-failover-is-known-to-the-process-that-has-found-it",
-        edited(last_recovery, "            yield partial(asked.rows, name, ROWS_MISSING)\n", ""),
+        edited(recovery, "            yield partial(asked.rows, name, ROWS_MISSING)\n", ""),
         f"{RECOVERY}what_one_process_has_found_others_are_told",
     ),
     Planted(
@@ -70,14 +70,14 @@ PLANTED = (
     ),
     Planted(
         "recovery-asks-at-the-first-address-only",
-        edited(addresses, "self.ways = {address: way, **self.ways}",
+        edited(recovery, "self.ways = {address: way, **self.ways}",
                "self.ways = {**self.ways, address: way}"),
         f"{RECOVERY}a_database_is_asked_where_it_answers",
     ),
     Planted(
         "sqlite-goes-on-in-another-transaction",
-        edited(sqlite_last, '            connection.execute(f"RELEASE {_MARK}")\n',
-               "            connection.in_transaction\n"),
+        edited(sqlite, '            yield from self.query(connection, f"RELEASE {SAVEPOINT}")\n',
+               "            yield from ()\n"),
         "tests/unit/partners/test_sqlite_last.py::"
         "test_a_statement_that_begins_another_transaction_is_noticed",
     ),

@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onceq.partners.last_agent import Agent, Row
+from onceq.model.views.branches import BranchView
+from onceq.model.xid import Xid
+from onceq.partners.contract import Agent, Row
 
 MANAGER = "0" * 32
+
+
+class NoRows:
+    """A manager that decides, and has no branches that rows decide."""
+
+    def promises(self) -> list[BranchView]:
+        return []
+
+    def rows(self, agent: str, found: int = 0) -> None:
+        raise AssertionError(f"nobody asks for rows of {agent}")
+
+    def commit(self, xid: Xid) -> None:
+        raise AssertionError(f"nobody commits {xid}")
+
+    def rollback(self, xid: Xid) -> None:
+        raise AssertionError(f"nobody rolls {xid} back")
 
 
 def check_rows(agent: Agent, commit: Callable[[Row], None]) -> None:

@@ -33,9 +33,10 @@ from onceq.errors import (
 )
 from onceq.model.branch import Decision, Vote
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
-from onceq.partners.deciding import Made, What, committing
 from onceq.partners.driving import drive
+from onceq.partners.procedures import Made, What, committing
 from onceq.partners.recovery import Recovery
+from tests.unit.partners.agents import NoRows
 
 GUID = b"G" * 16
 GTRID = make_gtrid(GUID, 1)
@@ -109,7 +110,7 @@ class Model:
 
 
 @dataclass
-class Home:
+class Home(NoRows):
     """The home manager: its decision, and whether its application is at work."""
 
     trouble: str = ""

@@ -40,9 +40,9 @@ from onceq.model.requests import Promise
 from onceq.model.results import Promised
 from onceq.model.views.branches import BranchView, RowsView
 from onceq.model.xid import ONCEQ_FORMAT, Xid, agent_of, decider_of, make_gtrid, xid_by_row
-from onceq.partners.deciding import What
+from onceq.partners.contract import ABORTED, COMMITTED, NOTED, Row, row_of
 from onceq.partners.finding import Place
-from onceq.partners.last_agent import ABORTED, COMMITTED, NOTED, Row, committing_by_row, row_of
+from onceq.partners.procedures import What, committing_by_row
 from onceq.partners.recovery import Recovery
 
 GUID = b"G" * 16
@@ -258,7 +258,7 @@ def recovered(home: Home, database: Database, landing: tuple[int, int]) -> None:
     """Rounds of recovery until nothing is left; a slow commit comes further before these calls."""
     home.working = False
     recovery = Recovery(home)
-    recovery.add_agent(database, home)
+    recovery.add_agent(database)
     calls = 0
     for round_number in range(20):
         work = recovery.calls(round_number * 1000.0)
@@ -370,7 +370,7 @@ def test_an_application_at_work_is_left_alone() -> None:
     home, database = Home({What.LEAVE: "before"}), Database("slow")
     assert attempt(home, database) == "in doubt"
     recovery = Recovery(home)
-    recovery.add_agent(database, home)
+    recovery.add_agent(database)
     report = recovery.step(0.0)
     assert report.at_work == [(NAME, home.xid)]
     assert (database.rows, report.clean) == ({}, False)
@@ -379,7 +379,7 @@ def test_an_application_at_work_is_left_alone() -> None:
 def test_a_database_that_is_away_is_asked_later() -> None:
     home, database = Home(state="prepared", working=False), Database(stage=HELD)
     recovery = Recovery(home)
-    recovery.add_agent(database, home)
+    recovery.add_agent(database)
     report = recovery.step(0.0)
     assert list(report.failed) == [f"{NAME} (rows)"]
     assert list(recovery.step(0.5).failed) == [f"{NAME} (rows)"]
@@ -392,15 +392,15 @@ def test_a_database_that_is_away_is_asked_later() -> None:
 
 def test_an_agent_is_looked_after_once() -> None:
     recovery = Recovery(Home())
-    assert recovery.add_agent(Database(), Home())
-    assert not recovery.add_agent(Database(), Home())
+    assert recovery.add_agent(Database())
+    assert not recovery.add_agent(Database())
     assert recovery.knows_agent(NAME)
 
 
 def test_a_dry_run_writes_no_row() -> None:
     home, database = Home(state="prepared", working=False), Database(stage=UNDONE)
     recovery = Recovery(home)
-    recovery.add_agent(database, home)
+    recovery.add_agent(database)
     (said,) = recovery.step(0.0, dry_run=True).failed.values()
     assert "asking decides" in said
     assert (database.rows, home.state) == ({}, "prepared")
@@ -492,7 +492,7 @@ class Forbidding:
 def test_a_database_where_nothing_can_be_prepared_is_asked_for_rows_alone() -> None:
     home, database, resource = Home(state="prepared", working=False), Database(), Forbidding()
     recovery = Recovery(home)
-    recovery.add_place(Place("shop", resource, database), home)
+    recovery.add_place(Place("shop", resource, database))
     report = recovery.step(0.0)
     assert (report.rolled_back, report.clean) == ([(NAME, home.xid)], True)
     assert resource.closed
@@ -501,7 +501,7 @@ def test_a_database_where_nothing_can_be_prepared_is_asked_for_rows_alone() -> N
 def test_a_database_that_is_no_last_agent_must_allow_promises() -> None:
     recovery = Recovery(Home())
     with pytest.raises(TwoPhaseForbidden):
-        recovery.add_place(Place("shop", Forbidding(), None), Home(), now=True)
+        recovery.add_place(Place("shop", Forbidding(), None), now=True)
     assert list(recovery.step(0.0).failed) == ["shop"]
     assert list(recovery.step(0.1).failed) == ["shop"]
 

@@ -26,10 +26,9 @@ from onceq.model.results import Promised
 from onceq.model.run import Run
 from onceq.model.views.branches import BranchView, RowsView
 from onceq.model.xid import Xid, xid_by_row
+from onceq.partners.contract import ABORTED, COMMITTED, NOTED, Row, row_of
 from onceq.partners.driving import drive
-from onceq.partners.last_agent import ABORTED, COMMITTED, NOTED, Row, row_of
-from onceq.partners.last_recovery import look_before_work, promises_in, remove_rows
-from onceq.partners.recovery import Recovery, Report
+from onceq.partners.recovery import Recovery, Report, look_before_work, promises_in, remove_rows
 from tests.unit.core.alone import IDENTITY, Core
 
 Q, NAME = "private$\\q", "sqlite:/shop.db"
@@ -177,7 +176,7 @@ class World:
     def round(self, busy: Callable[[], None] = lambda: None) -> Report:
         """One of a recovery that begins with it; ``busy`` happens before each of its calls."""
         recovery = Recovery(self.manager)
-        recovery.add_agent(self.table, self.manager)
+        recovery.add_agent(self.table)
         work = recovery.calls(0.0)
         try:
             call = next(work)
@@ -352,7 +351,7 @@ def test_what_is_not_for_this_application_to_decide_does_not_keep_others_waiting
     manager.dies()
     table.rows = {row: COMMITTED, own_row: COMMITTED}
     recovery = Recovery(manager)
-    recovery.add_agent(table, manager, NAME)
+    recovery.add_agent(table, NAME)
     report = recovery.step(0.0)
     assert report.committed == [(NAME, own)]
     assert "nobody has granted send" in report.failed[f"{NAME} (rows)"]
@@ -372,7 +371,7 @@ def test_rows_that_are_for_others_to_look_after_are_no_trouble(own: bool) -> Non
         manager.promise()
         manager.dies()
     recovery = Recovery(manager)
-    recovery.add_agent(table, manager, NAME)
+    recovery.add_agent(table, NAME)
     assert list(recovery.step(0.0).failed) == [f"{NAME} (rows)"] * own
     assert not table.rows
 
@@ -547,13 +546,13 @@ def test_a_database_is_asked_where_it_answers() -> None:
     """Finding O1: a standby that was promoted has another address than the server before it."""
     world = World(1)
     recovery = Recovery(world.manager)
-    recovery.add_agent(Gone(), world.manager, NAME, "old")
+    recovery.add_agent(Gone(), NAME, "old")
     xid, row = world.manager.promise()
     world.table.rows[row] = COMMITTED
     world.manager.dies()
     assert recovery.step(0.0).failed
     assert not recovery.knows_agent(NAME, "new")
-    assert recovery.add_agent(world.table, world.manager, NAME, "new")
+    assert recovery.add_agent(world.table, NAME, "new")
     assert recovery.knows_agent(NAME, "new")
     assert recovery.step(0.1).committed == [(NAME, xid)], "at once, and at the new address"
     recovery.close()
@@ -586,7 +585,7 @@ def not_looked_for(promiser: Any, manager: str, agent: Any, name: str) -> Any:
     ("place", "verb", "mistake", "finds"),
     [
         ("recovery", "remove_rows", removed_early, removed),
-        ("last_recovery", "look_for_rows", not_looked_for, set_back),
+        ("recovery", "look_for_rows", not_looked_for, set_back),
     ],
 )
 def test_planted_mistakes_are_found(

@@ -10,9 +10,8 @@ import pytest
 
 from onceq.errors import EnlistRefused, PartnerLost, PartnerRefused
 from onceq.model.xid import xid_by_row
-from onceq.partners import mariadb_last
-from onceq.partners.last_agent import Row
-from onceq.partners.mariadb_last import MariadbAgent, MariadbLast
+from onceq.partners.contract import Row
+from onceq.partners.mariadb import MariadbAgent, MariadbLast
 
 XID = xid_by_row(b"G" * 16, 1, "x")
 ROW = Row("0" * 32, 5, "1")
@@ -25,8 +24,11 @@ TOLD = {
 class Scripted(pymysql.connections.Connection):  # type: ignore[misc]
     """A connection to a server whose next commit fails."""
 
-    def __init__(self, code: int = 0, *, left: bool = False) -> None:
+    def __init__(
+        self, code: int = 0, *, left: bool = False, settings: dict[str, str] = TOLD
+    ) -> None:
         """``code``: its error; ``left``: whether the transaction is still open after that."""
+        self.settings = settings
         self.code = code
         self.left = left
         self.said: list[str] = []
@@ -48,6 +50,7 @@ class Cursor:
     def __init__(self, connection: Scripted) -> None:
         self.connection = connection
         self.found: list[Any] = []
+        self.description: object = "as of PEP 249"
 
     def execute(self, command: str) -> None:
         connection = self.connection
@@ -59,7 +62,7 @@ class Cursor:
         elif command.startswith("SELECT @@hostname"):
             self.found = [("h", 3306)]
         elif command.startswith("SHOW"):
-            self.found = list(TOLD.items())
+            self.found = list(connection.settings.items())
         elif "COMMIT" in command and connection.code:
             raise pymysql.err.OperationalError(connection.code, "said no")
         elif command.startswith("ROLLBACK TO") and not connection.left:
@@ -142,15 +145,14 @@ def test_an_agent_waits_for_locks_as_long_as_it_is_told() -> None:
         ({"log_bin": "ON", "innodb_flush_log_at_trx_commit": "3"}, ""),
     ],
 )
-def test_settings(changed: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    _look_at({**TOLD, **changed}, said, monkeypatch)
+def test_settings(changed: dict[str, str], said: str) -> None:
+    _look_at({**TOLD, **changed}, said)
 
 
-def test_a_binary_log_that_is_not_synced_cannot_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    _look_at({**TOLD, "log_bin": "ON"}, "sync_binlog is 0", monkeypatch)
+def test_a_binary_log_that_is_not_synced_cannot_decide() -> None:
+    _look_at({**TOLD, "log_bin": "ON"}, "sync_binlog is 0")
 
 
-def _look_at(told: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mariadb_last, "rows", lambda connection, query: list(told.items()))
+def _look_at(settings: dict[str, str], said: str) -> None:
     with pytest.raises(EnlistRefused, match=said) if said else contextlib.nullcontext():
-        mariadb_last._look(object(), "shop")
+        MariadbLast(Scripted(settings=settings)).check()

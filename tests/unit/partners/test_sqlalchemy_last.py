@@ -15,14 +15,11 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sess
 from sqlalchemy.orm import scoped_session as scoped
 
 import onceq
-from onceq.client.recovering import ManagerPromiser
 from onceq.errors import EnlistRefused, InDoubt, PartnerLost, PartnerRefused, RolledBack
-from onceq.partners.finding import partner_for
-from onceq.partners.last_agent import Row
-from onceq.partners.last_finding import last_agent_for
-from onceq.partners.sqlalchemy import SQLAlchemyPartner
-from onceq.partners.sqlalchemy_last import SQLAlchemyLast
-from onceq.partners.sqlite_last import SqliteLast
+from onceq.partners.contract import Row
+from onceq.partners.finding import last_agent_for, partner_for
+from onceq.partners.sqlalchemy import SQLAlchemyLast, SQLAlchemyPartner
+from onceq.partners.sqlite import SqliteLast
 
 Q = r"private$\q"
 INSERT = "INSERT INTO t VALUES (:x)"
@@ -204,7 +201,7 @@ def test_an_answer_that_is_lost_invalidates_the_session(
         agent = last.agent()
     assert agent is not None
     recovery = manager.recovery()
-    recovery.add_agent(agent, ManagerPromiser(manager))
+    recovery.add_agent(agent)
     assert len(recovery.step(0.0).committed) == 1
     recovery.close()
     assert manager.receive(Q, timeout=5).text == "a"

@@ -14,7 +14,6 @@ import pytest
 
 import onceq
 import onceq.aio
-from onceq.client.recovering import ManagerPromiser
 from onceq.errors import (
     DatabaseRestored,
     EnlistRefused,
@@ -25,8 +24,8 @@ from onceq.errors import (
     SendFailed,
 )
 from onceq.model.xid import xid_by_row
-from onceq.partners.last_agent import Row
-from onceq.partners.sqlite_last import SqliteAgent, SqliteLast
+from onceq.partners.contract import Row
+from onceq.partners.sqlite import SqliteAgent, SqliteLast
 from tests.unit.partners.agents import MANAGER, check_rows
 
 Q = r"private$\q"
@@ -186,7 +185,7 @@ def test_an_answer_that_is_lost_leaves_it_to_recovery(
     (view,) = manager.branches()
     assert (view.phase, view.at_work) == ("prepared", False)
     recovery = manager.recovery()
-    recovery.add_agent(SqliteAgent(str(path)), ManagerPromiser(manager))
+    recovery.add_agent(SqliteAgent(str(path)))
     assert [str(xid) for _, xid in recovery.step(0.0).committed] == [view.xid]
     recovery.close()
     assert manager.receive(Q, timeout=5).text == "a"
@@ -332,7 +331,7 @@ def test_a_file_that_was_restored(
 
     manager.look_after_rows = lambda last: False  # type: ignore[method-assign]
     recovery = manager.recovery()
-    recovery.add_agent(SqliteAgent(str(path)), ManagerPromiser(manager))
+    recovery.add_agent(SqliteAgent(str(path)))
     for _ in range(3):
         work()
     assert recovery.step(0.0).clean

@@ -1,6 +1,6 @@
 """A transaction that a row in a database decides, from the application's side.
 
-What is asked of whom, and when, is in ``partners/last_agent.py``.
+What is asked of whom, and when, is in ``partners/procedures.py``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from onceq.model.results import Promised, Sent
 from onceq.model.views import looks
 from onceq.model.views.branches import BranchView, RowsView
 from onceq.model.xid import xid_by_row
-from onceq.partners.last_agent import Row, row_of
-from onceq.partners.last_recovery import promises_in
+from onceq.partners.contract import Row, row_of
+from onceq.partners.recovery import promises_in
 
 
 class ByRow:

@@ -33,7 +33,7 @@ from onceq.model import requests
 from onceq.model.branch import Decision, Join, Leave, Vote
 from onceq.model.views import looks
 from onceq.model.xid import ONCEQ_FORMAT, Xid
-from onceq.partners.deciding import What
+from onceq.partners.procedures import What
 
 
 def prepare(session: Session, xid: Xid) -> Plan[Vote]:

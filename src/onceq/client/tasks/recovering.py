@@ -15,7 +15,6 @@ from onceq.client.plans import xa
 from onceq.client.plans.plan import Plan
 from onceq.client.recovering import (
     ManagerDecider,
-    ManagerPromiser,
     ManagerResource,
     RecoveryThread,
 )
@@ -25,9 +24,8 @@ from onceq.client.tasks.running import Home
 from onceq.errors import EnlistRefused, ServiceNotAvailable
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
-from onceq.partners.contract import AnyPartner, AsyncPartner, Resource
+from onceq.partners.contract import AnyPartner, AsyncPartner, LastAgent, Resource
 from onceq.partners.finding import partner_for
-from onceq.partners.last_agent import LastAgent
 from onceq.partners.recovery import Recovery
 
 T = TypeVar("T")
@@ -152,7 +150,7 @@ class AsyncRecovering(AsyncConnected):
 
     def look_after_rows(self, last: LastAgent) -> bool:
         """Let the thread look after branches that rows in that database decide."""
-        return self._recovering.look_after_rows(last, ManagerPromiser(_InLoop(self)))
+        return self._recovering.look_after_rows(last)
 
     def recover_soon(self) -> None:
         """Let the thread look now."""

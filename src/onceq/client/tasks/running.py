@@ -10,9 +10,8 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from onceq.client.link import AsyncAsking
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
-from onceq.partners.contract import AnyPartner, AsyncPartner
+from onceq.partners.contract import AnyPartner, AsyncPartner, LastAgent
 from onceq.partners.driving import describe
-from onceq.partners.last_agent import LastAgent
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -11,7 +11,6 @@ from typing import Any
 from onceq.client.link import Link
 from onceq.client.recovering import (
     ManagerDecider,
-    ManagerPromiser,
     ManagerResource,
     RecoveryThread,
 )
@@ -21,9 +20,8 @@ from onceq.client.threads.running import Home
 from onceq.errors import EnlistRefused
 from onceq.model.branch import Vote
 from onceq.model.xid import Xid
-from onceq.partners.contract import AnyPartner, Partner, Resource
+from onceq.partners.contract import AnyPartner, LastAgent, Partner, Resource
 from onceq.partners.finding import partner_for
-from onceq.partners.last_agent import LastAgent
 from onceq.partners.recovery import Recovery
 
 
@@ -148,7 +146,7 @@ class Recovering(Connected):
 
     def look_after_rows(self, last: LastAgent) -> bool:
         """Let the thread look after branches that rows in that database decide."""
-        return self._recovering.look_after_rows(last, ManagerPromiser(self))
+        return self._recovering.look_after_rows(last)
 
     def recover_soon(self) -> None:
         """Let the thread look now."""

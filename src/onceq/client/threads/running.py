@@ -13,8 +13,7 @@ from onceq.model.record import MutableRecord
 from onceq.partners.driving import describe
 
 if TYPE_CHECKING:
-    from onceq.partners.contract import AnyPartner, Partner
-    from onceq.partners.last_agent import LastAgent
+    from onceq.partners.contract import AnyPartner, LastAgent, Partner
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -21,6 +21,7 @@ from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 from onceq.partners.recovery import Recovery
 from tests.unit.core.alone import IDENTITY, Core
 from tests.unit.core.rights.somebody import ALICE, BOB, KEY, core, grant, item
+from tests.unit.partners.agents import NoRows
 
 GTRID = make_gtrid(IDENTITY.guid, 5)
 XID = Xid(ONCEQ_FORMAT, GTRID, b"there")
@@ -28,7 +29,7 @@ PARTNER = "onceq:there"
 
 
 @dataclass
-class Line:
+class Line(NoRows):
     """An application's connection to a queue manager: as decider and as resource."""
 
     at: Core

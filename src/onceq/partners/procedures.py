@@ -1,16 +1,35 @@
-"""The decision: who is asked, when it is made, who is told. Pure: a generator of steps.
+"""The procedures by which partners and a queue manager get one outcome. Pure: generators of steps.
 
-All partners prepare, in the order in which they were enlisted. Then the home manager commits: its
-commit record *is* the decision (it is the last agent, and needs no record beside the one that it
-writes anyway). Then all partners commit. If anything fails before the decision, all roll back;
-there is no record of that, because no record is an abort (presumed abort). After the decision
-nothing can fail any more: a partner that cannot be reached is told later (``recovery.py``).
+*Two phases* (``committing``). All partners prepare, in the order in which they were enlisted. Then
+the home manager commits: its commit record *is* the decision (it needs no record beside the one
+that it writes anyway). Then all partners commit. If anything fails before the decision, all roll
+back; there is no record of that, because no record is an abort (presumed abort). After the decision
+nothing can fail any more: a partner that cannot be reached hears of it later (``recovery.py``).
 
-The drivers in the client carry the steps out, from threads and from tasks; tests carry them out on
-models, with a failure and a crash at each of them.
+*Last agent* (``committing_by_row``). The queue manager and one database have one outcome for a
+promise of one of them: the manager's. It prepares the transaction as a branch, in one sync. Then
+the database commits once, with one row more in the same transaction: a row that says that this
+branch is committed. Either both are there or neither is, so that row *is* the decision. Then the
+branch is committed, for which nobody waits: it is decided. So the database syncs once, keeps no
+prepared transactions, and needs no two-phase commit: SQLite can be such a last agent, and
+PostgreSQL behind a pooler.
 
-Upholds: I21 (nobody commits before the decision is durable, nobody is told of a commit before it,
-nobody rolls back after it).
+Recovery asks for the row. If it is there the branch is committed. If it is not there, that alone
+says nothing: the commit that writes it may still be under way. So recovery writes a row itself,
+under the same key, which says "aborted". Either it is too late, for the other row is there; or it
+waits until the other commit is over; or it is first, and then the other commit fails on the key.
+That is the outcome for good. A row that says "aborted" therefore stays: it is what keeps a slow
+commit out. There is one for each transaction that recovery had to end, which takes a crash.
+
+With several databases all but one prepare first, as in two phases. The row decides the manager's
+branch, and that decides for them: it is their decision, on record (``core/transaction``).
+
+The client carries the steps out, from threads and from tasks; tests carry them out on models, with
+a failure and a crash at each of them.
+
+Upholds: I20, I21, XTX-16 (nobody commits before the decision is durable, nobody hears of a commit
+before it, nobody rolls back after it; a branch is rolled back only where there is no row and can be
+none).
 """
 
 from __future__ import annotations
@@ -45,7 +64,7 @@ class What(Enum):
     ROLLBACK = "rollback"
     PROMISE = "promise"
     """Prepare the home manager's transaction as a branch. Result: ``Promised``; None: it has
-    nothing to decide. This and what follows: only with a last agent (``last_agent.py``)."""
+    nothing to decide. This and what follows: only with a last agent."""
     RECORD = "record"
     """Commit a partner with the row that decides."""
     FULFIL = "fulfil"
@@ -110,6 +129,64 @@ def committing(count: int, votes: list[Vote] | None = None, *, idle: bool = Fals
         yield from undoing(count, votes)
         raise
     yield from telling(made, votes)
+    return made
+
+
+def committing_by_row(
+    count: int = 1, votes: list[Vote] | None = None, *, idle: bool = False
+) -> Steps:
+    """The steps of a commit with ``count`` partners, of which the last is a last agent; exceptions
+    of a step are thrown in.
+
+    Args:
+        votes: As of ``committing``.
+        idle: The home manager has nothing to commit itself.
+
+    Raises:
+        RolledBack: A partner would not; everything was undone.
+        InDoubt: Nobody knows whether the database has committed; the branch and the other partners
+            stay prepared, and recovery will find out.
+        OnceqError: The home manager refused its promise; everything was undone.
+    """
+    last = count - 1
+    votes = [] if votes is None else votes
+    if last:
+        yield from preparing(last, votes, count)
+    promised = None
+    if last or not idle:
+        try:
+            promised = yield Step(What.PROMISE)
+        except Exception:
+            # Nothing was decided, and nothing will be: there is no row, and nobody writes one.
+            yield from undoing(count, votes)
+            raise
+    if promised is None:
+        return (yield from one_phase())
+    try:
+        yield Step(What.RECORD, last)
+    except GeneratorExit:
+        raise
+    except (PartnerRefused, RolledBack) as error:
+        with contextlib.suppress(OnceqError):  # Recovery will find no row.
+            yield Step(What.BREAK)
+        yield from undoing(last, votes)
+        raise rolled_back("the database could not commit, and all was undone", error) from error
+    except BaseException as error:
+        with contextlib.suppress(OnceqError):
+            yield Step(What.LEAVE)
+        if not isinstance(error, Exception):
+            raise
+        raise InDoubt(
+            f"the answer of the database to its commit was lost ({error}); whether its row is "
+            "there decides, and recovery will ask for it"
+        ) from error
+    made = Made(promised)
+    try:
+        made.result = yield Step(What.FULFIL)
+    except OnceqError as error:  # It is decided; recovery will find the row.
+        made.pending.append((-1, error))
+    if last:
+        yield from telling(made, votes)
     return made
 
 
