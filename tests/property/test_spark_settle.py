@@ -19,13 +19,12 @@ from onceq.core.ending.report_flags import SYSTEM_NAMES
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.settings import Settings
 from onceq.model.time import NEVER_S
-from onceq.spark.operators import destinations, endings, quotas
-from onceq.spark.operators.arrivals import Settler, with_answers
-from onceq.spark.operators.destinations import Place
-from onceq.spark.operators.limited import Limited
-from onceq.spark.operators.memory import Memory
-from onceq.spark.operators.parcels import CLOCK
-from onceq.spark.operators.quotas import FOREVER, Arrivals, Held
+from onceq.spark.operators import arrivals, quotas, rules
+from onceq.spark.operators.arrivals import Place, Settler, with_answers
+from onceq.spark.operators.key_buckets import Memory
+from onceq.spark.operators.quotas import Arrivals, Held, Limited
+from onceq.spark.operators.row_packing import CLOCK
+from onceq.spark.operators.rules import FOREVER
 from onceq.spark.operators.settling import each
 from tests.property.settle_core import QUEUES, SECOND_US, Case, World, at_source, drawn, happen
 from tests.unit.core.alone import WALL_S
@@ -64,7 +63,7 @@ def table_of(cases: list[Case]) -> Any:
 def settler(settings: Settings, quotas_kb: dict[str, int] | None = None) -> Settler:
     places = {
         (NAME + name).lower(): Place(
-            ordered, journal, quotas_kb[name] << 10 if quotas_kb else destinations.UNLIMITED
+            ordered, journal, quotas_kb[name] << 10 if quotas_kb else arrivals.UNLIMITED
         )
         for name, (ordered, journal) in QUEUES.items()
     }
@@ -281,5 +280,5 @@ def test_sizes_beyond_all_bounds_find_no_room() -> None:
 
 
 def test_names_and_classes_that_stand_twice_are_those_of_the_core() -> None:
-    assert frozenset(endings.INSECURE) == INSECURE
-    assert frozenset(destinations.SYSTEM_NAMES) == SYSTEM_NAMES
+    assert frozenset(rules.INSECURE) == INSECURE
+    assert frozenset(arrivals.SYSTEM_NAMES) == SYSTEM_NAMES

@@ -292,7 +292,7 @@ def test_who_stops_does_not_wait_for_a_queue_manager_that_is_away(
     def wait(seconds: float) -> None:
         raise AssertionError("it waits")
 
-    monkeypatch.setattr("onceq.spark.patience.pause", wait)
+    monkeypatch.setattr("onceq.spark.connections.pause", wait)
     end = {"names": {"i": "q"}, "query": "x", "subscription": "s", "to": {"i": 1}}
     memory: Any = SimpleNamespace(end_of_last=lambda: end)
     _remove_done(memory, _options(Plan("127.0.0.1:9", "q", tmp_path), "s"))

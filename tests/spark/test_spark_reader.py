@@ -17,8 +17,8 @@ import pytest
 
 import onceq
 from onceq.errors import ConfigurationError, MessagesMissing, SharingViolation
-from onceq.spark.access import Access
-from onceq.spark.progress import lag
+from onceq.spark.source.access import Access
+from onceq.spark.source.offsets import lag
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
 from pyspark.sql.streaming.datasource import ReadMaxBytes, ReadMaxRows
@@ -30,7 +30,7 @@ from tests.spark.driver import Driver, send
 def refused(match: str) -> Iterator[Any]:
     """Sharing is refused, without waiting for who may be on his way out."""
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SharingViolation, match=match) as at:
-        patch.setattr("onceq.spark.access.HOLD_S_MAX", 0.0)
+        patch.setattr("onceq.spark.source.access.HOLD_S_MAX", 0.0)
         yield at
 
 
@@ -67,7 +67,7 @@ def test_a_zombie_removes_nothing_that_its_successor_has(
     with refused("a Spark stream"):
         old.after(end)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("onceq.spark.access.HOLD_S_MAX", 0.0)
+        patch.setattr("onceq.spark.source.access.HOLD_S_MAX", 0.0)
         old.reader.commit(end)
     assert daemon.manager.queue(queue)["messages"] == 3
     # The successor crashes as well, and nobody holds the queue now: the zombie stays out.
@@ -148,7 +148,7 @@ def test_a_wait_for_news_is_no_missing_answer(daemon: Any, queue: str, readers: 
     driver = readers(queue, timeoutMs=100, numRetries=0)
     start = driver.first()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("onceq.spark.stream.IDLE_WAIT_S", 60.0)
+        patch.setattr("onceq.spark.source.stream.IDLE_WAIT_S", 60.0)
         assert driver.after(start) == start
 
 
@@ -166,7 +166,7 @@ def test_bytes_limit_each_queue(daemon: Any, queue: str, readers: Any) -> None:
 def test_a_batch_is_never_larger_than_a_removal(
     daemon: Any, queue: str, readers: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("onceq.spark.stream.BATCH_MESSAGES", 3)
+    monkeypatch.setattr("onceq.spark.source.stream.BATCH_MESSAGES", 3)
     send(daemon, queue, *"abcde")
     driver = readers(queue)
     start = driver.first()

@@ -12,8 +12,8 @@ import pytest
 
 from onceq.cli.main import run as cli
 from onceq.errors import InvalidParameter, ReceiveTimeout, ServiceNotAvailable, UsageError
-from onceq.spark import state_files
-from onceq.spark.replay import Metronome, Pace, Progress, Replay, Wish, run
+from onceq.spark.land import files
+from onceq.spark.land.replay import Metronome, Pace, Progress, Replay, Wish, run
 
 pytestmark = pytest.mark.spark
 
@@ -110,7 +110,7 @@ def test_a_step_that_was_under_way(
     """It is known that it was begun, not whether it was sent: the queue manager knows."""
     target.write(60, "CAST(id AS STRING) AS body")
     writes: list[dict[str, Any]] = []
-    write = state_files.write
+    write = files.write_json
 
     def crash(place: Path, value: Any) -> None:
         if place.name == "step.json":
@@ -121,10 +121,10 @@ def test_a_step_that_was_under_way(
                 raise Died
         write(place, value)
 
-    monkeypatch.setattr(state_files, "write", crash)
+    monkeypatch.setattr(files, "write_json", crash)
     with pytest.raises(Died):
         target.replay().run(Pace(rate=20), metronome=Metronome(Pace(rate=20), sleep=never))
-    monkeypatch.setattr(state_files, "write", write)
+    monkeypatch.setattr(files, "write_json", write)
     assert len(target.bodies()) == (40 if committed else 20)
     state = json.loads((target.folder / "checkpoint" / "step.json").read_text())
     assert (state["number"], state["done"]) == (2, False)
@@ -250,7 +250,7 @@ def test_a_replay_that_is_given_up_says_what_is_true(
     def given_up(*args: object, **more: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("onceq.spark.replay.run", given_up)
+    monkeypatch.setattr("onceq.spark.land.replay.run", given_up)
     place = str(tmp_path / "checkpoint")
     words = ["--qm", "hub", "spark", "replay", "table", "--to", "q", "--checkpoint", place]
     assert cli(words) == 130

@@ -1,4 +1,4 @@
-"""``onceq spark replay``: rows of a table into queues. The work is in ``onceq.spark.replay``."""
+"""``onceq spark replay``: rows of a table into queues; ``onceq.spark.land.replay`` does it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def replay(
     Columns that the Spark sink knows (label, correlationId, ...) become properties of the
     messages. Interrupted or killed, it goes on where it was when it is given the same checkpoint.
     """
-    work = loaded("onceq.spark.replay")
+    work = loaded("onceq.spark.land.replay")
     wish = work.Wish(
         path=table, format=format, options=_pairs(option or []), to=to, body=body,
         order=tuple(name.strip() for name in order_by.split(",") if name.strip()), time=time,
