@@ -299,18 +299,18 @@ def test_who_stops_does_not_wait_for_a_queue_manager_that_is_away(
     assert "messages of a committed batch are not removed yet" in caplog.text
 
 
-@pytest.mark.parametrize("words", [["land", "q", "--to", "parquet"], ["drain", "q", "--to"]])
 def test_a_run_that_is_given_up_says_what_is_true(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    words: list[str],
-) -> None:  # fmt: skip
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """By a second Ctrl-C, or by one while Spark starts."""
 
     def given_up(*args: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("onceq.spark.land.run.run", given_up)
-    assert cli(["--qm", "hub", "spark", *words, str(tmp_path / "to")]) == 130
+    assert (
+        cli(["--qm", "hub", "spark", "land", "q", "--to", "parquet", str(tmp_path / "to")]) == 130
+    )
     assert capsys.readouterr().err == (
         "0 messages in 0 batches landed before this\n"
         "interrupted; the same command goes on where it was\n"

@@ -23,7 +23,6 @@ SECRET = text_of("billing", bytes(range(SECRET_BYTES)))
 WHERE = ("-q", "tls://hub:1802", "spark")
 JOBS = (
     ("land", "q", "--to", "parquet", "table"),
-    ("drain", "q", "--to", "table"),
     ("replay", "table", "--to", "q", "--checkpoint", "checkpoint"),
 )
 

@@ -81,10 +81,15 @@ class Plan:
     credentials: CredentialFiles = FROM_ENVIRONMENT
 
     def going_on(self, began: Sequence[str]) -> Plan:
-        """This plan where its folder was begun with the columns that were usual then, which had no
-        sum, and nobody says others now."""
-        before = [*IDENTITY, DATED]
-        return replace(self, columns=tuple(began)) if self._usual and began == before else self
+        """This plan for a folder that was begun with these columns of messages.
+
+        What was usual before bodies had sums stays usual there, and a table that was begun with
+        the columns of ``IDENTITY``, or without them, goes on so.
+        """
+        if self._usual and began == [*IDENTITY, DATED]:
+            return replace(self, columns=tuple(began))
+        other = replace(self, identified=not self.identified)
+        return other if list(began) == list(other.kept) else self
 
     @property
     def _usual(self) -> bool:

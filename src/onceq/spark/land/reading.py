@@ -101,7 +101,7 @@ def _kept(folder: str, to: Path) -> dict[str, Any]:
     except FileNotFoundError:
         said = "there is no such folder" if not to.is_dir() else f"it has no {HIDDEN}/plan.json"
         raise wrong(
-            f"{folder} is no table that onceq spark land or drain has written: {said}; name the "
+            f"{folder} is no table that onceq spark land has written: {said}; name the "
             "folder of its --to (the table of bad rows is read with it)"
         ) from None
     except (OSError, ValueError) as error:

@@ -114,6 +114,18 @@ def test_names_of_message_and_body_do_not_meet(tmp_path: Path) -> None:
         check_names(other, [field("Date")])
 
 
+@pytest.mark.parametrize("identified", [True, False])
+def test_a_folder_goes_on_with_the_columns_that_it_was_begun_with(
+    tmp_path: Path, identified: bool
+) -> None:
+    """With ``--no-proof`` or without; of ``drain``, which old versions had, also without."""
+    plan = Plan("hub", "q", tmp_path, columns=("label", "body"), identified=identified)
+    assert plan.going_on([]) is plan
+    assert plan.going_on(["label", "body"]).kept == ("label", "body")
+    assert plan.going_on([*IDENTITY, "label", "body"]).kept == (*IDENTITY, "label", "body")
+    assert plan.going_on(["label"]) == plan
+
+
 class Folder:
     """One folder, and plans that come to it one after another."""
 

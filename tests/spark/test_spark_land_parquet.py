@@ -1,4 +1,4 @@
-"""``onceq spark drain``: files of a queue, each message once, wherever a run dies."""
+"""Parquet files of a queue (``onceq spark land``), each message once, wherever a run dies."""
 
 from __future__ import annotations
 
@@ -139,7 +139,8 @@ def test_the_command_tells_what_it_did(pump: Pump, monkeypatch: Any, capsys: Any
         lambda master, name, heard: contextlib.nullcontext(pump.spark),
     )
     pump.send(12)
-    arguments = ["--qm", str(pump.daemon.path), "spark", "drain", pump.queue, "--to", str(pump.to)]
+    arguments = ["--qm", str(pump.daemon.path), "spark", "land", pump.queue, "--to"]
+    arguments += ["parquet", str(pump.to), "--until-empty"]
     assert cli([*arguments, "--json", "--batch", "10"]) == 0
     told = capsys.readouterr()
     assert json.loads(told.out)["messages"] == 12
@@ -152,7 +153,7 @@ def test_the_command_tells_what_it_did(pump: Pump, monkeypatch: Any, capsys: Any
     assert cli([*arguments, "--by-date"]) == 2
     assert capsys.readouterr().err.startswith("starting Spark\nonceq: error (configuration): ")
     pump.queue = "private$\\nowhere"
-    assert cli([*arguments[:4], pump.queue, "--to", str(pump.to) + "-2"]) != 0
+    assert cli([*arguments[:4], pump.queue, "--to", "parquet", str(pump.to) + "-2"]) != 0
     said = capsys.readouterr().err
     assert said.startswith("onceq: error (queue-not-found): there is no queue")
     assert "\n" not in said.strip()
@@ -161,5 +162,5 @@ def test_the_command_tells_what_it_did(pump: Pump, monkeypatch: Any, capsys: Any
 def test_without_spark_it_says_what_to_install(tmp_path: Path, monkeypatch: Any, capsys: Any
                                                ) -> None:  # fmt: skip
     monkeypatch.setattr("onceq.cli.spark_loading.find_spec", lambda name: None)
-    assert cli(["--qm", "x:1", "spark", "drain", "q", "--to", str(tmp_path)]) == 2
+    assert cli(["--qm", "x:1", "spark", "land", "q", "--to", "parquet", str(tmp_path)]) == 2
     assert "pip install 'onceq[spark,java]'" in capsys.readouterr().err
