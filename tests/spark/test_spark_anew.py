@@ -131,26 +131,6 @@ def test_a_batch_that_was_not_finished_is_run_again(daemon: Any, queue: str, rea
     assert known(daemon, queue) == [("", end["query"])]
 
 
-def test_a_checkpoint_of_an_older_version_goes_on_and_is_remembered(
-    daemon: Any, queue: str, readers: Any
-) -> None:
-    send(daemon, queue, "a", "b", "c")
-    view = daemon.manager.queue(queue)
-    first, instance = view["first_lookup"], view["instance"]
-    old = {"from": {queue: first - 1}, "queues": {queue: instance}, "to": {queue: first}}
-    driver = readers(queue)
-    driver.first()
-    end = driver.after(old)
-    assert known(daemon, queue) == [("", "")]
-    assert driver.bodies(old, end) == ["b", "c"]
-    assert driver.after(end) == end
-    assert known(daemon, queue) == [("", end["query"])]
-    driver.reader.stop()
-    anew = readers(queue)
-    with pytest.raises(ReadBefore):
-        anew.after(anew.first())
-
-
 def test_a_checkpoint_that_went_back_in_time_is_refused(
     daemon: Any, queue: str, readers: Any
 ) -> None:

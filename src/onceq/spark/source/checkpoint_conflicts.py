@@ -42,7 +42,7 @@ class Reader:
 
     Attributes:
         name: Of the reader; "" is one, too.
-        query: What its checkpoint has and no other; "": an older version has made it.
+        query: What its checkpoint has and no other.
         who: For people.
         keep: Whether the queues' journals keep what is removed.
     """
@@ -168,5 +168,4 @@ def _when(one: ReaderView) -> str:
 
 def _whose(one: ReaderView) -> str:
     """Who it was: the identifier can be looked for in the offsets of checkpoints."""
-    query = f"query {one.query}" if one.query else "a query of an older version of onceq"
-    return f"{query} ({one.who})" if one.who else query
+    return f"query {one.query} ({one.who})" if one.who else f"query {one.query}"

@@ -26,9 +26,6 @@ from onceq.errors import OnceqError
 from onceq.spark.argument_checks import described
 from onceq.spark.error_codes import wrong
 
-UNKNOWN_INSTANCE: Final = "0" * 32
-"""What system queues said of themselves before their queue manager was part of it."""
-
 T = TypeVar("T")
 
 NOTHING: Final = 0
@@ -76,8 +73,7 @@ class Offset:
         instances: Identity of each queue. It stays when its host has another name or more queue
             managers join, and is another one when the queue is deleted and made again.
         subscription: Name of the reader whose checkpoint this is.
-        messages: How many messages the batch has of each queue; nothing for queues of which an
-            older version has not counted them.
+        messages: How many messages the batch has of each queue.
         ended: What the queue manager knew then of those that had gone from the range
             (``RangeView.ended``); nothing is the usual.
         left: By identity, what the last batch had of queues that are not read any more; their keys
@@ -118,26 +114,22 @@ class Offset:
 
     @classmethod
     def unpack(cls, packed: Mapping[str, Any]) -> Offset:
-        """From the form of ``pack``, or that of versions before 0.3, which have keys everywhere and
-        ``queues`` with the instances; raises ConfigurationError for anything else."""
+        """Read the form of ``pack``; raises ConfigurationError for anything else."""
         try:
-            names: Mapping[str, str] = packed.get("names", {})
-            instances = packed.get("queues", {}) or {key: one for one, key in names.items()}
-            if "names" not in packed and "queues" not in packed:
-                raise KeyError("names")
+            names: Mapping[str, str] = packed["names"]
 
             def by_key(values: Mapping[str, Any]) -> dict[str, int]:
-                return {names.get(one, one): int(value) for one, value in values.items()}
+                return {names[one]: int(value) for one, value in values.items()}
 
             begins = packed.get("from")
             return cls(
                 by_key(packed["to"]),
                 None if begins is None else by_key(begins),
-                {str(key): str(one) for key, one in instances.items()},
+                {str(key): str(one) for one, key in names.items()},
                 str(packed.get("subscription", "")),
                 by_key(packed.get("messages", {})),
                 {
-                    names.get(one, one): {str(how): int(count) for how, count in ended.items()}
+                    names[one]: {str(how): int(count) for how, count in ended.items()}
                     for one, ended in packed.get("ended", {}).items()
                 },
                 {one: _unpacked(part) for one, part in packed.get("left", {}).items()},
@@ -216,11 +208,6 @@ class Sight:
         """
         places = max(self.last - max(place, self.first - 1), 0) if self.first else 0
         return min(places, max(self.messages - in_flight, 0))
-
-    def known_as(self, instance: str) -> bool:
-        """Whether a checkpoint with this identity may mean this queue; those of versions before 0.3
-        have the instance alone."""
-        return instance in (self.identity, self.instance, UNKNOWN_INSTANCE)
 
 
 def lag(progress: Any) -> dict[str, int]:

@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from onceq.errors import OnceqError, QueueNotFound
-from onceq.model.spelling import folded
 from onceq.spark.error_codes import wrong
 from onceq.spark.source.access import Access
 from onceq.spark.source.offsets import NOTHING, Offset, Range, Sight
@@ -50,22 +49,20 @@ class Resolved:
     again: tuple[str, ...]
 
 
-def resolve(place: Offset, sights: Mapping[str, Sight], names: Mapping[str, str]) -> Resolved:
+def resolve(place: Offset, sights: Mapping[str, Sight]) -> Resolved:
     """Find the queues of a checkpoint again.
 
     Args:
         sights: The queues of now, by key.
-        names: Their names on their queue managers.
     """
-    now = {key: _find(key, place.instances.get(key, ""), sights, names) for key in place.to}
+    by_identity = {sight.identity: key for key, sight in sights.items()}
+    now = {key: by_identity.get(place.instances[key], "") for key in place.to}
     left = dict(place.left)
     for key, found in now.items():
         if not found:
             begin = (place.begins or place.to).get(key, NOTHING)
             had = Range(key, begin, place.to[key], place.messages.get(key))
-            identity = place.instances.get(key, key)
-            # The instance alone, of an older version, would be that of a journal's queue.
-            left[f"{identity}/{key}" if ";" in key and "/" not in identity else identity] = had
+            left[place.instances[key]] = had
     back = {key: sight.identity for key, sight in sights.items() if sight.identity in left}
     returned = tuple(replace(left[identity], key=key) for key, identity in back.items())
     keys = {key: found for key, found in now.items() if found}
@@ -86,28 +83,6 @@ def resolve(place: Offset, sights: Mapping[str, Sight], names: Mapping[str, str]
         left={one: had for one, had in left.items() if one not in back.values()},
     )
     return Resolved(keys, resolved, frozenset(set(sights) - set(to)), returned, again)
-
-
-def _find(key: str, identity: str, sights: Mapping[str, Sight], names: Mapping[str, str]) -> str:
-    """The key of now for a queue of a checkpoint; "" if it is not there."""
-    same = [now for now, sight in sights.items() if sight.known_as(identity)]
-    if key in same:
-        return key
-    exact = [now for now in same if sights[now].identity == identity]
-    if exact and "/" in identity:
-        return exact[0]
-    named = [now for now in same if _names(key, names[now])]
-    if len(named) == 1:
-        return named[0]
-    # Under another name: never a journal for its queue, or a queue for its journal.
-    other = [now for now in exact if (";" in key) == bool(sights[now].apart)]
-    return other[0] if len(other) == 1 else ""
-
-
-def _names(key: str, queue: str) -> bool:
-    """Whether a key, with or without an address, names a queue."""
-    whole, name = folded(key), folded(queue)
-    return whole == name or whole.endswith("\\" + name)
 
 
 FIND_S: Final = 15.0
@@ -136,11 +111,6 @@ class Discovery:
         self.accesses = {
             manager: Access(manager, options.patience, options.credentials) for manager in managers
         }
-
-    @property
-    def names(self) -> Mapping[str, str]:
-        """The names that the queues have on their queue managers, by key."""
-        return {key: target.queue for key, target in self.targets.items()}
 
     def find(self) -> None:
         """Look for the queues of a pattern, if it is time to."""

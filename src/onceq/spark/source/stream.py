@@ -254,7 +254,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
                 f"{self._options.subscription!r}; use its own checkpoint for each, and its own "
                 "folder or table"
             )
-        found = resolve(place, sights, self._queues.names)
+        found = resolve(place, sights)
         # Queues of a pattern come and go, and one that comes again is a new one.
         for key in () if self._options.pattern else found.again:
             raise MessagesMissing(
@@ -329,19 +329,11 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         ranges = place.ranges()
         if end != self._made and not self._check_again(place):
             return []
-        wholes = [self._counted(part) for part in ranges]
         tasks = [
             tuple(self._counted(part) for part in parts)
-            for parts in split(wholes, self._options.partitions_min)
+            for parts in split(ranges, self._options.partitions_min)
         ]
-        for part, whole in zip(ranges, wholes, strict=True):
-            if part.messages is None and whole.size < whole.places:
-                log.warning(
-                    "%d of the %d places after %d of %s are empty; an older version has made this "
-                    "batch, and has not said how many messages it had",
-                    whole.places - whole.size, whole.places, whole.after,
-                    self._queues.targets[whole.key],
-                )  # fmt: skip
+        for whole in ranges:
             there = sum(part.size for parts in tasks for part in parts if part.key == whole.key)
             self._judge(whole, there, "read")
         guids = {t.manager: self._access(t).who(t.queue)[1] for t in self._queues.targets.values()}
@@ -355,13 +347,12 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         ):
             return False
         for part in place.ranges():
-            if part.messages is not None:
-                self._judge(part, self._count(part).messages, "read")
+            self._judge(part, self._count(part).messages, "read")
         return True
 
     def _batch(self, place: Offset) -> Offset:
         """The end of a batch, by the keys of now."""
-        found = resolve(place, self._seen or self._look(), self._queues.names)
+        found = resolve(place, self._seen or self._look())
         gone = [part.key for part in place.ranges() if part.key not in found.keys]
         text = f"the last batch was not finished, and has messages of {', '.join(gone)}"
         if gone and self._options.fail_on_data_loss:
@@ -374,11 +365,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         return found.place
 
     def _counted(self, part: Range) -> Range:
-        """A range with the number of its messages: that of its offset, or of now.
-
-        Offsets of older versions have none. So what had gone by then is not told from what has gone
-        since, and no place of such a range that is empty now is a loss.
-        """
+        """A part of a range with the number of its messages: of one with holes that of now."""
         if part.messages is not None:
             return part
         view = self._count(part)

@@ -43,11 +43,6 @@ def test_a_query_that_begins_anew_is_told_everything() -> None:
         assert words in text
 
 
-def test_one_of_an_older_version_counts_too() -> None:
-    with pytest.raises(ReadBefore, match="a query of an older version"):
-        check(begins(), found(view(query="")), Reader(), told=False)
-
-
 def test_who_may_begin() -> None:
     check(begins(), found(), Reader(), told=False)
     check(begins(), {}, Reader(), told=False)

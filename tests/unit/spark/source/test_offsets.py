@@ -52,17 +52,6 @@ def test_an_end_offset_keeps_what_was_counted() -> None:
     assert packed["messages"] == {"x": 3}
 
 
-def test_an_offset_of_an_older_version_has_counted_nothing() -> None:
-    """As tree ee9035e has written it."""
-    text = (
-        r'{"from": {"private$\\q": 7}, "queues": {"private$\\q": "0a"}, "to": {"private$\\q": 9}}'
-    )
-    offset = Offset.unpack(json.loads(text))
-    assert offset.ranges() == [Range(r"private$\q", 7, 9)]
-    assert offset.ranges()[0].messages is None
-    assert offset.pack()["to"] == {"0a": 9}
-
-
 def test_what_has_left_is_kept() -> None:
     left = {"z": Range("c", 3, 5, 2), "w": Range("d", 3, 3)}
     offset = Offset({"a": 9}, None, {"a": "y"}, "mine", left=left)
@@ -179,10 +168,3 @@ def test_few_messages_of_many_queues_are_one_task() -> None:
     ranges = [Range(f"q{i}", 10, 15) for i in range(40)]
     assert split(ranges, 1) == [tuple(ranges)]
     assert [len(task) for task in split(ranges, 2)] == [20, 20]
-
-
-def test_a_system_queue_of_an_older_checkpoint_is_known() -> None:
-    sight = Sight("0a" * 16, 0, 0, 0, 0)
-    assert sight.known_as("0a" * 16)
-    assert sight.known_as("00" * 16)
-    assert not sight.known_as("0b" * 16)

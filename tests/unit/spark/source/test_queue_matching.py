@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from onceq.spark.source.offsets import Offset, Range, Sight
 from onceq.spark.source.queue_matching import Resolved, resolve
 
@@ -30,7 +28,7 @@ def place(**places: tuple[str, int, int]) -> Offset:
 def seen(offset: Offset, **now: str) -> Resolved:
     sights = {key.replace("_", "/") + Q: sight(identity) for key, identity in now.items()}
     packed = json.loads(json.dumps(offset.pack()))
-    return resolve(Offset.unpack(packed), sights, dict.fromkeys(sights, Q))
+    return resolve(Offset.unpack(packed), sights)
 
 
 def test_another_host_name_and_one_more_manager() -> None:
@@ -67,47 +65,44 @@ def test_one_that_was_made_again_is_another_one() -> None:
     assert found.again == (f"one/{Q}",)
 
 
-@pytest.mark.parametrize(
-    ("key", "now"),
-    [(Q, Q), (Q, f"one:1/{Q}"), (f"one:1/{Q}", Q), (f"one:1/{Q}", f"two:1/{Q}"),
-     (f"one:1/{Q}", r"onceq://x:1/Private$/Q"), (Q, r"DIRECT=OS:.\PRIVATE$\Q")],
-)  # fmt: skip
-def test_both_forms_of_keys_of_older_checkpoints(key: str, now: str) -> None:
-    """As tree ee9035e has written them."""
-    text = json.dumps({"from": {key: 3}, "queues": {key: A}, "to": {key: 5}})
-    name = r"Private$/Q" if now.startswith("onceq:") else Q
-    found = resolve(Offset.unpack(json.loads(text)), {now: sight(A)}, {now: name})
-    assert (found.place.to, found.place.begins) == ({now: 5}, {now: 3})
-    assert not found.joined
-
-
-def test_queues_that_share_an_instance_are_told_apart_by_their_names() -> None:
+def test_queues_that_share_an_instance_are_told_apart() -> None:
     dead, journal = "SYSTEM$;DEADXACT", "SYSTEM$;JOURNAL"
-    old = {"queues": {dead: A, journal: A}, "to": {dead: 4, journal: 6}}
-    sights = {
-        f"x/{name}": sight(A, name.casefold()) for name in (journal, dead)
-    }  # fmt: skip
-    names = {f"x/{name}": name for name in (journal, dead)}
-    found = resolve(Offset.unpack(old), sights, names)
+    old = Offset(
+        {dead: 4, journal: 6}, None, {name: f"{A}/{name.casefold()}" for name in (dead, journal)}
+    )
+    sights = {f"x/{name}": sight(A, name.casefold()) for name in (journal, dead)}
+    found = resolve(Offset.unpack(old.pack()), sights)
     assert found.place.to == {f"x/{dead}": 4, f"x/{journal}": 6}
-    again = resolve(Offset.unpack(found.place.pack()), sights, names)
-    assert again.place == found.place
-    unknown = {"queues": {dead: "0" * 32}, "to": {dead: 4}}
-    found = resolve(Offset.unpack(unknown), sights, names)
-    assert found.place.to == {f"x/{dead}": 4}
+    assert resolve(Offset.unpack(found.place.pack()), sights).place == found.place
 
 
 def test_a_journal_is_not_its_queue() -> None:
-    own, journal = sight(A), sight(A, "q")
-    old = Offset.unpack({"queues": {Q + ";journal": A}, "to": {Q + ";journal": 4}})
-    both = resolve(
-        old, {Q: own, Q + ";journal": journal}, {Q: Q, Q + ";journal": Q + ";journal"}
-    )  # fmt: skip
-    assert both.place.to == {Q + ";journal": 4}
+    own, journal, name = sight(A), sight(A, "q"), Q + ";journal"
+    old = Offset.unpack(Offset({name: 4}, None, {name: journal.identity}).pack())
+    both = resolve(old, {Q: own, name: journal})
+    assert both.place.to == {name: 4}
     assert both.joined == {Q}
-    alone = resolve(old, {Q: own}, {Q: Q})
+    alone = resolve(old, {Q: own})
     assert alone.joined == {Q}
-    assert list(alone.place.left.values()) == [Range(Q + ";journal", 4, 4)]
+    assert alone.place.left == {journal.identity: Range(name, 4, 4)}
     new = Offset.unpack(Offset({Q: 4}, None, {Q: own.identity}).pack())
-    other = resolve(new, {Q + ";journal": journal}, {Q + ";journal": Q + ";journal"})
-    assert other.joined == {Q + ";journal"}
+    assert resolve(new, {name: journal}).joined == {name}
+
+
+def test_a_checkpoint_of_tree_484d1753_opens() -> None:
+    """The first offset of a query there, and the end of its second batch; one queue has left."""
+    first = {"names": {A: f"one/{Q}", B: f"two/{Q}"}, "query": "01ab", "to": {A: 0, B: 0}}
+    end = {
+        "from": {A: 3}, "names": {A: f"one/{Q}"}, "subscription": "etl", "messages": {A: 2},
+        "ended": {A: {"expired": 1}}, "left": {B: {"from": 2, "messages": 5, "name": f"two/{Q}",
+                                                   "to": 7}},
+        "query": "01ab", "to": {A: 6},
+    }  # fmt: skip
+    sights = {f"uno/{Q}": sight(A), f"zwei/{Q}": sight(B)}
+    assert resolve(Offset.unpack(first), sights).place.to == {f"uno/{Q}": 0, f"zwei/{Q}": 0}
+    for packed in (first, end):
+        assert json.loads(json.dumps(Offset.unpack(packed).pack())) == packed
+    found = resolve(Offset.unpack(end), sights)
+    assert found.place.ranges() == [Range(f"uno/{Q}", 3, 6, 2, {"expired": 1})]
+    assert found.returned == (Range(f"zwei/{Q}", 2, 7, 5),)
+    assert (found.place.query, found.place.subscription) == ("01ab", "etl")
