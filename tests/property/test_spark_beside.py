@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from onceq.spark.operators import numbering
-from onceq.spark.operators.arrivals import UNLIMITED, Place, Settler
+from onceq.spark.operators.arrivals import UNLIMITED, QueueSetup, Settler
 from onceq.spark.operators.key_buckets import PAGE_ROWS, Memory, Pages, deciding
 from onceq.spark.operators.numbering import ACK_NUMBER, ACK_STREAM, KEY, Numbering
 from onceq.spark.operators.quotas import Limited
@@ -113,7 +113,7 @@ def compare_quotas(rng: random.Random, seed: int, *, lookups: bool) -> None:
 
 def settler(queues: list[plain.Queue]) -> Settler:
     return Settler({
-        plain.folded(queue.name): Place(
+        plain.folded(queue.name): QueueSetup(
             queue.transactional, quota_bytes=UNLIMITED if queue.quota is None else queue.quota,
             used_bytes=queue.used,
         ) for queue in queues
@@ -145,7 +145,7 @@ def test_a_page_grows_with_what_is_remembered() -> None:
 
 def test_memory_of_a_queue_is_what_lies_in_it() -> None:
     """Not what went through it: 50,000 messages that leave at once need a handful of records."""
-    work, memory = Limited(Settler({"q": Place(True, quota_bytes=1 << 20)}), (), 4), None
+    work, memory = Limited(Settler({"q": QueueSetup(True, quota_bytes=1 << 20)}), (), 4), None
     for page in range(5):
         at = plain.BASE_US + np.arange(page * 10_000, (page + 1) * 10_000) * 10
         table = pa.table({

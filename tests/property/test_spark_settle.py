@@ -20,7 +20,7 @@ from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.settings import Settings
 from onceq.model.time import NEVER_S
 from onceq.spark.operators import arrivals, quotas, rules
-from onceq.spark.operators.arrivals import Place, Settler, with_answers
+from onceq.spark.operators.arrivals import QueueSetup, Settler, with_answers
 from onceq.spark.operators.key_buckets import Memory
 from onceq.spark.operators.quotas import Arrivals, Held, Limited
 from onceq.spark.operators.row_packing import CLOCK
@@ -62,7 +62,7 @@ def table_of(cases: list[Case]) -> Any:
 
 def settler(settings: Settings, quotas_kb: dict[str, int] | None = None) -> Settler:
     places = {
-        (NAME + name).lower(): Place(
+        (NAME + name).lower(): QueueSetup(
             ordered, journal, quotas_kb[name] << 10 if quotas_kb else arrivals.UNLIMITED
         )
         for name, (ordered, journal) in QUEUES.items()
@@ -243,7 +243,7 @@ def message(queue: str, size: int, arrives_s: int = 0, received_s: int | None = 
 
 def test_what_lay_there_before_counts_once() -> None:
     """Also over micro-batches; a queue without a quota takes everything, and is not remembered."""
-    places = {"q": Place(True, quota_bytes=1024, used_bytes=600), "free": Place(True)}
+    places = {"q": QueueSetup(True, quota_bytes=1024, used_bytes=600), "free": QueueSetup(True)}
     work, memory = Limited(Settler(places), (), 4), Memory.empty(Limited.fields)
     results = []
     for queue, size in (("Q", 424), ("q", 1), ("free", 1 << 40), ("q", 0), ("none", 5)):
@@ -259,7 +259,7 @@ def test_what_lay_there_before_counts_once() -> None:
 
 def test_what_comes_late_counts_as_come_when_the_last_came() -> None:
     """The second leaves before the third arrives: not by what they say, but by what is known."""
-    places = {"q": Place(True, quota_bytes=1024)}
+    places = {"q": QueueSetup(True, quota_bytes=1024)}
     work, memory = Limited(Settler(places), (), 4), Memory.empty(Limited.fields)
     results = []
     late = pa.concat_tables([message("q", 600, 2, 4), message("q", 600, 3)])
@@ -271,7 +271,7 @@ def test_what_comes_late_counts_as_come_when_the_last_came() -> None:
 
 def test_sizes_beyond_all_bounds_find_no_room() -> None:
     largest = (QUOTA_UNLIMITED_KB - 1) << 10
-    work = Limited(Settler({"q": Place(True, quota_bytes=largest)}), (), 4)
+    work = Limited(Settler({"q": QueueSetup(True, quota_bytes=largest)}), (), 4)
     rows = pa.concat_tables([message("q", size) for size in ((1 << 63) - 1,) * 2])
     out, memory = work.done(rows, Memory.empty(Limited.fields), WALL_S)
     assert out["messageClass"].to_pylist() == [0x8003] * 2

@@ -9,9 +9,9 @@ from onceq.spark.source.offsets import Range
 
 def test_a_range_is_read_and_what_is_missing_is_seen(daemon: Any) -> None:
     from onceq.spark.source.access import Access
-    from onceq.spark.source.checkpoint_conflicts import Reader
+    from onceq.spark.source.checkpoint_conflicts import StreamIdentity
 
-    reader = Reader(who="a test")
+    reader = StreamIdentity(who="a test")
     queue = r"private$\holes"
     daemon.manager.create_queue(queue, transactional=True)
     with daemon.manager.transaction() as tx:

@@ -20,7 +20,7 @@ from onceq.cli.main import run as cli
 from onceq.cli.spark_land import _tell
 from onceq.errors import ConfigurationError, QueueNotFound
 from onceq.spark.land.plan import LIBRARIES, Plan
-from onceq.spark.land.run import Done, Step, _options, _remove_done, held, land, run
+from onceq.spark.land.run import LandedBatch, LandingResult, _options, _remove_done, held, land, run
 from onceq.spark.land.tables import open_table
 from tests.spark.conftest import Daemon
 from tests.unit.spark.orders import ROW, encoded
@@ -58,12 +58,12 @@ class Pier:
 
     def __init__(self, spark: Any, daemon: Any, queue: str, to: Path) -> None:
         self.spark, self.daemon, self.queue, self.to = spark, daemon, queue, to
-        self.steps: list[Step] = []
+        self.steps: list[LandedBatch] = []
 
     def send(self, *bodies: str | bytes) -> None:
         self.daemon.manager.send_many(self.queue, bodies, transactional=True)
 
-    def run(self, **more: Any) -> Done:
+    def run(self, **more: Any) -> LandingResult:
         options = {"body": "json", "schema": SCHEMA, "identified": True, "proof": True, **more}
         plan = Plan(str(self.daemon.path), self.queue, self.to, **options)
         return land(self.spark, plan, self.steps.append)
@@ -330,7 +330,7 @@ def test_messages_behind_an_open_transaction_are_not_passed_over_in_silence(
         tx.receive(queue)
         assert held(plan) == 3
         tx.abort()
-    _tell(Done(held=3), tmp_path / "to")
+    _tell(LandingResult(held=3), tmp_path / "to")
     assert "3 messages are left: an open transaction has taken some" in capsys.readouterr().out
 
 

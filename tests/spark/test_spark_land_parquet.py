@@ -14,7 +14,7 @@ import pytest
 
 from onceq.cli.main import run as cli
 from onceq.spark.land.plan import Plan
-from onceq.spark.land.run import Done, Step, land
+from onceq.spark.land.run import LandedBatch, LandingResult, land
 
 pytestmark = pytest.mark.spark
 
@@ -24,7 +24,7 @@ class Pump:
 
     def __init__(self, spark: Any, daemon: Any, queue: str, to: Path) -> None:
         self.spark, self.daemon, self.queue, self.to = spark, daemon, queue, to
-        self.steps: list[Step] = []
+        self.steps: list[LandedBatch] = []
         self._sent = 0
 
     def send(self, count: int) -> None:
@@ -32,7 +32,7 @@ class Pump:
         self.daemon.manager.send_many(self.queue, bodies, transactional=True)
         self._sent += count
 
-    def run(self, **more: Any) -> Done:
+    def run(self, **more: Any) -> LandingResult:
         options: dict[str, Any] = {"batch_messages": 10, "columns": ("lookupId", "body"), **more}
         plan = Plan(str(self.daemon.path), self.queue, self.to, **options)
         return land(self.spark, plan, self.steps.append)
@@ -115,7 +115,7 @@ def test_a_signal_ends_it_and_it_goes_on(pump: Pump, monkeypatch: Any) -> None:
     pump.send(60)
     plain = pump.steps.append
 
-    def interrupt(step: Step) -> None:
+    def interrupt(step: LandedBatch) -> None:
         plain(step)
         if step.batch == 1:
             os.kill(os.getpid(), signal.SIGINT)

@@ -10,7 +10,7 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from onceq.spark.worker_messages import speak
+from onceq.spark.worker_messages import log_to_command
 
 if TYPE_CHECKING:
     from onceq.spark.data_source import ship as ship
@@ -28,7 +28,7 @@ _WHERE: Final = {
     "prepare": "onceq.spark.runtime",
     "ship": "onceq.spark.data_source",
 }
-speak(logging.getLogger("onceq.spark"))
+log_to_command(logging.getLogger("onceq.spark"))
 
 
 def __getattr__(name: str) -> Any:

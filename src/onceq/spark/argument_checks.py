@@ -50,7 +50,7 @@ SHOWN: Final = 60
 """Characters of a value that an error shows."""
 
 
-def frame_given(value: object, what: str) -> None:
+def require_frame(value: object, what: str) -> None:
     """Refuse what is no frame of Spark.
 
     Args:
@@ -69,7 +69,7 @@ def frame_given(value: object, what: str) -> None:
         )
 
 
-def session_given(value: object, what: str) -> None:
+def require_session(value: object, what: str) -> None:
     """Refuse what is no session of Spark; raises ConfigurationError."""
     # The session of Spark Connect is of another class, which may not be installed.
     if isinstance(value, type) or not all(hasattr(value, name) for name in SESSION):
@@ -79,20 +79,20 @@ def session_given(value: object, what: str) -> None:
         )
 
 
-def whole_given(value: object, what: str, least: int, most: int) -> int:
+def require_integer(value: object, what: str, least: int, most: int) -> int:
     """A whole number in bounds; raises ConfigurationError for anything else."""
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return value
     raise wrong(f"{what} is a whole number from {least} to {most}, not {shown(value)}")
 
 
-def yes_no_given(value: object, what: str) -> None:
+def require_flag(value: object, what: str) -> None:
     """Refuse what is neither True nor False; raises ConfigurationError."""
     if not isinstance(value, bool):
         raise wrong(f"{what} is True or False, not {described(value)}")
 
 
-def names_given(value: object, what: str) -> tuple[str, ...]:
+def require_names(value: object, what: str) -> tuple[str, ...]:
     """Names of columns, of which one may be given as it is; raises ConfigurationError."""
     names = (value,) if isinstance(value, str) else value
     if isinstance(names, Sequence) and all(isinstance(name, str) for name in names):

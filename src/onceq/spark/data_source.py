@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pyspark.sql.datasource import DataSource
 
 from onceq.errors import ConfigurationError
-from onceq.spark.argument_checks import session_given
+from onceq.spark.argument_checks import require_session
 from onceq.spark.error_codes import wrong
 from onceq.spark.sink.options import SinkOptions, columns_of, parse_sink
 from onceq.spark.source.options import SourceOptions, asked, ddl, parse, wanted
@@ -128,7 +128,7 @@ def ship(spark: Any) -> None:
         ConfigurationError: It is a session of Spark Connect, or none.
     """
 
-    session_given(spark, "ship")
+    require_session(spark, "ship")
     try:
         context = spark.sparkContext
     except Exception as error:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from onceq.model.time import NEVER_S
-from onceq.spark.argument_checks import frame_given
+from onceq.spark.argument_checks import require_frame
 from onceq.spark.error_codes import wrong
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def decoded(
     Raises:
         ConfigurationError: It is no frame, the format is unknown, or the column missing.
     """
-    frame_given(frame, "decoded")
+    require_frame(frame, "decoded")
     if format not in FORMATS:
         raise wrong(f"bodies are {' or '.join(FORMATS)}, not {format!r}")
     if column not in frame.columns:

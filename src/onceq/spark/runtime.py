@@ -133,7 +133,7 @@ def prepare() -> None:
 @contextmanager
 def quiet_session(
     master: str, name: str, config: Mapping[str, str] | None = None, *, folder: Path | None = None,
-    heard: worker_messages.Heard | None = None,
+    heard: worker_messages.LogListener | None = None,
 ) -> Iterator[Any]:  # fmt: skip
     """A session for a command, which says nothing of itself; it ends with the block.
 
@@ -155,13 +155,13 @@ def quiet_session(
         folder.mkdir(parents=True, exist_ok=True)
         said, says = folder / "said", folder / "says"
         if heard is not None:
-            stack.enter_context(worker_messages.listening(says, heard))
+            stack.enter_context(worker_messages.follow_log(says, heard))
         try:
             # A Java that is left alone in the middle of its start would stay for ever.
             with (
                 stop_asked() as asked,
                 _stderr_into(said),
-                worker_messages.heard_from(says.absolute()),
+                worker_messages.logging_into(says.absolute()),
             ):
                 spark = _session(master, name, folder, config or {})
         except Exception as error:

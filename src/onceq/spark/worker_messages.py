@@ -25,10 +25,10 @@ LOOK_S: Final = 0.2
 SENTENCE_BYTES_MAX: Final = 4096
 """Longer ones are cut: so much a local file takes in one piece, whoever else writes."""
 
-Heard = Callable[[str], None]
+LogListener = Callable[[str], None]
 
 
-class Speaker(logging.Handler):
+class LogFileHandler(logging.Handler):
     """Appends what is logged to a file."""
 
     def __init__(self, path: str) -> None:
@@ -50,15 +50,15 @@ class Speaker(logging.Handler):
                 logging.lastResort.handle(record)
 
 
-def speak(log: logging.Logger) -> None:
+def log_to_command(log: logging.Logger) -> None:
     """In a worker of a command's Spark: have that command hear what is logged."""
     path = os.environ.get(VARIABLE)
     if path and os.path.exists(path):
-        log.addHandler(Speaker(path))
+        log.addHandler(LogFileHandler(path))
 
 
 @contextmanager
-def heard_from(path: Path) -> Iterator[None]:
+def logging_into(path: Path) -> Iterator[None]:
     """A process that is started inside, and those that it starts, speak into that file."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = str(path)
@@ -71,14 +71,14 @@ def heard_from(path: Path) -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
-class Ear:
+class LogReader:
     """What has come into a file of sentences since the last look.
 
     Args:
         heard: Is told each of them.
     """
 
-    def __init__(self, path: Path, heard: Heard) -> None:
+    def __init__(self, path: Path, heard: LogListener) -> None:
         path.touch()
         self._path = path
         self._heard = heard
@@ -100,9 +100,9 @@ class Ear:
 
 
 @contextmanager
-def listening(path: Path, heard: Heard) -> Iterator[None]:
+def follow_log(path: Path, heard: LogListener) -> Iterator[None]:
     """Pass on what is said into a file, in a thread of its own, to the end of the block."""
-    ear, over = Ear(path, heard), threading.Event()
+    ear, over = LogReader(path, heard), threading.Event()
 
     def listen() -> None:
         while not over.wait(LOOK_S):

@@ -14,7 +14,7 @@ import pytest
 
 from onceq.spark import argument_checks
 from onceq.spark.operators import key_buckets, quotas
-from onceq.spark.operators.numbering import Before, Numbering
+from onceq.spark.operators.numbering import EarlierNumbers, Numbering
 from onceq.spark.operators.quotas import Limited
 from tests.planted.planted import Planted, replaced
 
@@ -53,10 +53,10 @@ def _carets_stay(patch: pytest.MonkeyPatch) -> None:
 
 def _words_are_answers(patch: pytest.MonkeyPatch) -> None:
 
-    def yes_no_given(value: object, what: str) -> None:
+    def require_flag(value: object, what: str) -> None:
         assert value is not None, what
 
-    patch.setattr(argument_checks, "yes_no_given", yes_no_given)
+    patch.setattr(argument_checks, "require_flag", require_flag)
 
 
 def _pages_forget(patch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,9 @@ PLANTED = (
     ),
     Planted(
         "before-is-put-at-other-keys",
-        _method(Before, "fill", "held[name][at[mine]] = values", "held[name][mine] = values"),
+        _method(
+            EarlierNumbers, "fill", "held[name][at[mine]] = values", "held[name][mine] = values"
+        ),
         BESIDE + "numbers_are_the_same_by_page_and_at_once",
     ),
     Planted(

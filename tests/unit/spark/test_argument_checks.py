@@ -12,7 +12,13 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 from onceq.errors import ConfigurationError
 from onceq.model.caret import one_line
 from onceq.spark import decoded, lag, lag_bytes, operators, ship
-from onceq.spark.argument_checks import SHOWN, described, names_given, whole_given, yes_no_given
+from onceq.spark.argument_checks import (
+    SHOWN,
+    described,
+    require_flag,
+    require_integer,
+    require_names,
+)
 from onceq.spark.operators.expanding import Expander
 
 NO_FRAMES: tuple[tuple[object, str], ...] = (
@@ -48,18 +54,20 @@ def test_other_functions_that_are_given_something_else() -> None:
 
 
 def test_values_of_parameters() -> None:
-    assert whole_given(3, "n", 1, 3) == 3
-    yes_no_given(True, "n")
+    assert require_integer(3, "n", 1, 3) == 3
+    require_flag(True, "n")
     for value in (0, 4, True, 2.0, "2", None):
         with pytest.raises(ConfigurationError, match=r"n is a whole number from 1 to 3, not"):
-            whole_given(value, "n", 1, 3)
+            require_integer(value, "n", 1, 3)
     for value in ("no", 0, None):
         with pytest.raises(ConfigurationError, match=r"n is True or False, not"):
-            yes_no_given(value, "n")
-    assert names_given("a", "n") == names_given(["a"], "n") == names_given(("a",), "n") == ("a",)
+            require_flag(value, "n")
+    assert (
+        require_names("a", "n") == require_names(["a"], "n") == require_names(("a",), "n") == ("a",)
+    )
     for bad in (5, None, ["a", 5], {"a"}):
         with pytest.raises(ConfigurationError, match="n is the name of a column, or a list of"):
-            names_given(bad, "n")
+            require_names(bad, "n")
 
 
 def test_what_was_given_is_shown_shortly_and_in_one_line() -> None:

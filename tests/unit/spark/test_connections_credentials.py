@@ -312,12 +312,12 @@ def test_a_landing_and_a_replay_are_whoever_starts_them(
     plan = Plan("h:1", "q", tmp_path / "table", credentials=files)
     assert parse(run._options(plan, ""), stream=True).credentials == files
     refused(lambda: run.look(plan))
-    wish = replay.Wish("table", to="q")
+    wish = replay.ReplayPlan("table", to="q")
     nobody: Any = None
     refused(lambda: replay.Replay(nobody, "h:1", wish, tmp_path, credentials=files))
     refused(
         lambda: replay.run(
-            "local", "h:1", wish, tmp_path, pace=replay.Pace(), say=nobody, tell=nobody,
+            "local", "h:1", wish, tmp_path, pace=replay.ReplayPace(), say=nobody, tell=nobody,
             credentials=files,
         )
     )  # fmt: skip
@@ -345,9 +345,9 @@ def test_a_step_of_a_replay_is_written_as_whoever_starts_it(file: Path) -> None:
 
     one: Any = replay.Replay.__new__(replay.Replay)
     one._spark, one._manager, one._credentials = Frame(), "h:1", CredentialFiles(str(file))
-    one._plan, one._wish, one._files = {"id": "x"}, replay.Wish("t", to="q"), [("part", 1)]
+    one._plan, one._wish, one._files = {"id": "x"}, replay.ReplayPlan("t", to="q"), [("part", 1)]
     with pytest.raises(Met):
-        one._send(replay.Step(end=1), None, 0.0)
+        one._send(replay.ReplayStep(end=1), None, 0.0)
     assert noted["tokenFile"] == str(file)
     assert noted["queue"] == "q"
 

@@ -13,23 +13,23 @@ import pytest
 from onceq.spark.worker_messages import (
     SENTENCE_BYTES_MAX,
     VARIABLE,
-    Ear,
-    Speaker,
-    heard_from,
-    listening,
+    LogFileHandler,
+    LogReader,
+    follow_log,
+    logging_into,
 )
 
 
 def log_of(path: Path) -> logging.Logger:
     """A worker's log, which nobody else has."""
     log = logging.Logger("worker")
-    log.addHandler(Speaker(str(path)))
+    log.addHandler(LogFileHandler(str(path)))
     return log
 
 
 def test_each_sentence_is_heard_once_and_as_one_line(tmp_path: Path) -> None:
     heard: list[str] = []
-    ear = Ear(tmp_path / "says", heard.append)
+    ear = LogReader(tmp_path / "says", heard.append)
     one, other = log_of(tmp_path / "says"), log_of(tmp_path / "says")
     one.warning("%s does not answer\n(refused)", "HUB")
     ear.look()
@@ -48,7 +48,7 @@ def test_each_sentence_is_heard_once_and_as_one_line(tmp_path: Path) -> None:
 def test_half_a_sentence_waits_for_its_end(tmp_path: Path) -> None:
     heard: list[str] = []
     path = tmp_path / "says"
-    ear = Ear(path, heard.append)
+    ear = LogReader(path, heard.append)
     path.write_bytes(b"whole\nha")
     ear.look()
     assert heard == ["whole"]
@@ -59,7 +59,7 @@ def test_half_a_sentence_waits_for_its_end(tmp_path: Path) -> None:
 
 def test_a_long_sentence_is_cut_and_stays_one_line(tmp_path: Path) -> None:
     heard: list[str] = []
-    ear = Ear(tmp_path / "says", heard.append)
+    ear = LogReader(tmp_path / "says", heard.append)
     log_of(tmp_path / "says").warning("é" * SENTENCE_BYTES_MAX)
     log_of(tmp_path / "says").warning("next")
     ear.look()
@@ -84,8 +84,8 @@ def test_a_process_that_is_started_inside_is_heard_and_others_are_not(tmp_path: 
     )
     command = [sys.executable, "-c", program]
     path = tmp_path / "says"
-    with listening(path, heard.append):
-        with heard_from(path):
+    with follow_log(path, heard.append):
+        with logging_into(path):
             inside = subprocess.run(command, capture_output=True, text=True, check=True)
         outside = subprocess.run(command, capture_output=True, text=True, check=True)
     assert heard == ["here I am"]
@@ -97,6 +97,6 @@ def test_the_last_sentence_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Said between the last look and the end; before that, nothing is looked at here."""
     monkeypatch.setattr("onceq.spark.worker_messages.LOOK_S", 3600.0)
     heard: list[str] = []
-    with listening(tmp_path / "says", heard.append):
+    with follow_log(tmp_path / "says", heard.append):
         log_of(tmp_path / "says").warning("the last one")
     assert heard == ["the last one"]

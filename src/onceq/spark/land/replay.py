@@ -42,7 +42,7 @@ _PART: Final = re.compile(r"part-(\d+)-.*?(?:-c|\.c)(\d+)\.")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ReplayPlan:
     """What is to be replayed; a checkpoint belongs to one wish.
 
     Attributes:
@@ -67,7 +67,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ReplayPace:
     """How fast.
 
     Attributes:
@@ -80,7 +80,7 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Step:
+class ReplayStep:
     """Rows of one file, from one to before another; its number is the version of the write."""
 
     number: int = 0
@@ -93,7 +93,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ReplayProgress:
     """How far it is."""
 
     rows: int
@@ -102,7 +102,7 @@ class Progress:
     """How much later than its pace it is."""
 
 
-Say = Callable[[Progress], None]
+Say = Callable[[ReplayProgress], None]
 Tell = Callable[[str], None]
 
 
@@ -110,7 +110,7 @@ class Replay:
     """One replay with its checkpoint, a folder on this computer."""
 
     def __init__(
-        self, spark: SparkSession, manager: str, wish: Wish, checkpoint: Path,
+        self, spark: SparkSession, manager: str, wish: ReplayPlan, checkpoint: Path,
         *, credentials: CredentialFiles = FROM_ENVIRONMENT,
     ) -> None:  # fmt: skip
         """Begin it, or go on with it.
@@ -170,10 +170,10 @@ class Replay:
         names = sorted((path for path in rows.iterdir() if _PART.match(path.name)), key=_place)
         return [(str(path), pq.read_metadata(path).num_rows) for path in names]
 
-    def _read_step(self) -> Step:
+    def _read_step(self) -> ReplayStep:
         with contextlib.suppress(FileNotFoundError):
-            return Step(**json.loads((self._folder / "step.json").read_text()))
-        return Step()
+            return ReplayStep(**json.loads((self._folder / "step.json").read_text()))
+        return ReplayStep()
 
     # ---- sending --------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class Replay:
         return sum(count for _, count in self._files)
 
     def run(
-        self, pace: Pace, say: Say = lambda told: None, metronome: Metronome | None = None
+        self, pace: ReplayPace, say: Say = lambda told: None, metronome: Metronome | None = None
     ) -> int:
         """Send what is left; returns how many rows that were.
 
@@ -202,7 +202,7 @@ class Replay:
             sent += count
         return sent
 
-    def _steps(self, pace: Pace) -> Iterator[Step]:
+    def _steps(self, pace: ReplayPace) -> Iterator[ReplayStep]:
         """What comes after the last step that was sent."""
         while True:
             last = self._step
@@ -214,12 +214,12 @@ class Replay:
             end = self._files[file][1]
             if pace.rate:
                 end = min(end, first + max(int(pace.rate * STEP_S), 1))
-            step = Step(last.number + 1, file, first, end, False, last.rows)
+            step = ReplayStep(last.number + 1, file, first, end, False, last.rows)
             if pace.speed:
                 step.end = first + _due_together(self._times(step), STEP_S * pace.speed)
             yield step
 
-    def _times(self, step: Step) -> list[float]:
+    def _times(self, step: ReplayStep) -> list[float]:
         """The times of its rows, in seconds; empty if no row of its file has one.
 
         A row without a time goes with the row before it; those before the first one that has, with
@@ -238,7 +238,7 @@ class Replay:
             self._timed = step.file
         return self._file_times[step.first : step.end]
 
-    def _send(self, step: Step, say: Say, behind_s: float) -> int:
+    def _send(self, step: ReplayStep, say: Say, behind_s: float) -> int:
         """Write one step down as sent, once it is."""
         rows = (
             self._spark.read.parquet(self._files[step.file][0])
@@ -264,7 +264,7 @@ class Replay:
         step.done, step.rows = True, step.rows + count
         files.write_json(self._folder / "step.json", asdict(step))
         self._step = step
-        say(Progress(step.rows, self.rows, behind_s))
+        say(ReplayProgress(step.rows, self.rows, behind_s))
         return count
 
 
@@ -273,7 +273,7 @@ class Metronome:
 
     def __init__(
         self,
-        pace: Pace,
+        pace: ReplayPace,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = pause,
     ) -> None:
@@ -316,7 +316,7 @@ def _due_together(times: list[float], span_s: float) -> int:
     return next(late, max(len(times), 1))
 
 
-def _prepared(spark: SparkSession, wish: Wish) -> DataFrame:
+def _prepared(spark: SparkSession, wish: ReplayPlan) -> DataFrame:
     """The rows in order, with the columns of the sink alone; raises InvalidParameter."""
     from pyspark.sql import functions as F
 
@@ -366,8 +366,8 @@ def _place(path: Path) -> tuple[int, int]:
 
 
 def run(
-    master: str, manager: str, wish: Wish, checkpoint: Path, *, pace: Pace, say: Say, tell: Tell,
-    credentials: CredentialFiles = FROM_ENVIRONMENT,
+    master: str, manager: str, wish: ReplayPlan, checkpoint: Path, *, pace: ReplayPace, say: Say,
+    tell: Tell, credentials: CredentialFiles = FROM_ENVIRONMENT,
 ) -> dict[str, int]:  # fmt: skip
     """A replay in a session of its own; returns how many rows were sent now, and are in all.
 

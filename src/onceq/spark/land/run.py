@@ -21,7 +21,7 @@ from onceq.spark.land.reading import COUNTED, Proof, count, rows_of
 from onceq.spark.land.tables import Table, open_errors, open_table
 from onceq.spark.runtime import stop_asked
 from onceq.spark.source.access import Access
-from onceq.spark.source.offsets import Sight
+from onceq.spark.source.offsets import QueueSample
 from onceq.spark.source.options import ddl, parse
 from onceq.spark.source.queue_matching import unsteady
 from onceq.spark.targets import Target
@@ -36,7 +36,7 @@ TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
 
 
 @dataclass
-class Done:
+class LandingResult:
     """What was done in this run, and (``total``) by all runs with this table.
 
     Attributes:
@@ -67,7 +67,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Step:
+class LandedBatch:
     """One batch that is done."""
 
     batch: int
@@ -81,9 +81,9 @@ class Stopped(Exception):
 
 
 def land(
-    spark: SparkSession, plan: Plan, say: Callable[[Step], None],
+    spark: SparkSession, plan: Plan, say: Callable[[LandedBatch], None],
     tell: Callable[[str], None] = lambda stage: None,
-) -> Done:  # fmt: skip
+) -> LandingResult:  # fmt: skip
     """Carry a plan out; SIGINT and SIGTERM end it between two batches.
 
     Args:
@@ -221,7 +221,7 @@ class Landing:
     """The table that a plan is about, and the one beside it for what is bad."""
 
     def __init__(
-        self, plan: Plan, fields: Sequence[Field] | None, say: Callable[[Step], None]
+        self, plan: Plan, fields: Sequence[Field] | None, say: Callable[[LandedBatch], None]
     ) -> None:
         self._plan = plan
         self._fields = fields
@@ -233,7 +233,7 @@ class Landing:
         self._bad: Table
         self._busy = threading.Lock()
         self._closed = False
-        self.done = Done()
+        self.done = LandingResult()
 
     def prepare(self) -> None:
         """Look whether this folder can be landed in; raises ConfigurationError."""
@@ -281,7 +281,7 @@ class Landing:
         self.done.bytes += size
         self.done.files += len(good) + len(bad)
         self.done.total = self.memory.counts.total
-        self._say(Step(batch, messages, size, refused))
+        self._say(LandedBatch(batch, messages, size, refused))
 
     def _put(self, frame: DataFrame, batch: int) -> list[files.File]:
         if self._table.has(batch):
@@ -345,7 +345,7 @@ def held(plan: Plan) -> int:
         return 0  # What was landed is landed, whatever has become of a queue meanwhile.
 
 
-def _sights(plan: Plan) -> Iterator[tuple[Target, Sight]]:
+def _sights(plan: Plan) -> Iterator[tuple[Target, QueueSample]]:
     """The queues as they are now; nothing of a queue manager that does not answer."""
     options = parse({**_options(plan, ""), "numRetries": "0"}, stream=True)
     for target in options.targets:
@@ -356,7 +356,9 @@ def _sights(plan: Plan) -> Iterator[tuple[Target, Sight]]:
             yield target, access.look(target.queue)
 
 
-def run(master: str, plan: Plan, say: Callable[[Step], None], tell: Callable[[str], None]) -> Done:
+def run(
+    master: str, plan: Plan, say: Callable[[LandedBatch], None], tell: Callable[[str], None]
+) -> LandingResult:
     """``land`` in a session of its own.
 
     Args:

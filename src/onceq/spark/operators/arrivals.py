@@ -21,7 +21,7 @@ from onceq.model.classes import MessageClass
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.spelling import folded
 from onceq.model.time import NEVER_S, SECOND_US
-from onceq.spark.argument_checks import frame_given
+from onceq.spark.argument_checks import require_frame
 from onceq.spark.error_codes import wrong
 from onceq.spark.operators import rules
 from onceq.spark.operators.columns import TEXT, WHOLE, YES_NO, need
@@ -50,7 +50,7 @@ SYSTEM_NAMES: Final = ("admin_queue$", "notify_queue$", "order_queue$")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class QueueSetup:
     """One queue: its properties, and bytes that it may hold and that it holds."""
 
     transactional: bool
@@ -64,20 +64,20 @@ class Place:
         return self.quota_bytes < UNLIMITED
 
 
-def queue_table(queues: Any, what: str) -> Mapping[str, Place]:
+def queue_table(queues: Any, what: str) -> Mapping[str, QueueSetup]:
     """The queues of a frame by folded name.
 
     Raises:
         ConfigurationError: A column is missing, or a row cannot be.
     """
     what = f"{what}: the table of queues"
-    frame_given(queues, what)
+    require_frame(queues, what)
     given = {name: kind for name, kind in QUEUE_OPTIONAL.items() if name in queues.columns}
     need(queues, what, {**QUEUE_COLUMNS, **given})
     rows = queues.select(*QUEUE_COLUMNS, *given).limit(QUEUES_MAX + 1).collect()
     if len(rows) > QUEUES_MAX:
         raise wrong(f"{what} has more than {QUEUES_MAX} rows; give those that messages go to")
-    found: dict[str, Place] = {}
+    found: dict[str, QueueSetup] = {}
     for row in rows:
         name, place = _place(row.asDict(), what)
         if folded(name) in found:
@@ -86,7 +86,7 @@ def queue_table(queues: Any, what: str) -> Mapping[str, Place]:
     return found
 
 
-def _place(row: dict[str, Any], what: str) -> tuple[str, Place]:
+def _place(row: dict[str, Any], what: str) -> tuple[str, QueueSetup]:
     name, transactional = row["queue"], row["transactional"]
     if not name or transactional is None:
         raise wrong(f"{what} has a row without a name, or that does not say transactional")
@@ -99,7 +99,7 @@ def _place(row: dict[str, Any], what: str) -> tuple[str, Place]:
             f"from 0 to {QUOTA_UNLIMITED_KB} and from 0 up"
         )
     limit = UNLIMITED if quota == QUOTA_UNLIMITED_KB else quota << 10
-    return name, Place(transactional, bool(row.get("journal")), limit, min(used, SIZE_MAX))
+    return name, QueueSetup(transactional, bool(row.get("journal")), limit, min(used, SIZE_MAX))
 
 
 def is_system(name: str) -> bool:
@@ -147,7 +147,7 @@ DEAD_LETTER, DEAD_XACT = "DEADLETTER", "DEADXACT"
 class Settler:
     """What there is at the destination, by folded name, and how it is set up."""
 
-    places: Mapping[str, Place]
+    places: Mapping[str, QueueSetup]
     permit_insecure_nacks: bool = True
     quiet_system_queues: bool = False
 

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from onceq.model.numbers import read_number
 from onceq.model.spelling import folded
-from onceq.spark.argument_checks import frame_given, names_given, whole_given
+from onceq.spark.argument_checks import require_frame, require_integer, require_names
 from onceq.spark.error_codes import wrong
 from onceq.spark.operators.rules import NUMBER_MAX, Flags, Ints, Streams
 
@@ -50,7 +50,7 @@ def need(frame: Any, what: str, columns: Mapping[str, tuple[Sequence[str], str]]
     Raises:
         ConfigurationError: It is no frame; or with all that is missing, and how to come by it.
     """
-    frame_given(frame, what)
+    require_frame(frame, what)
     kinds = dict(frame.dtypes)
     missing = [f"{name} ({meaning})" for name, (_, meaning) in columns.items() if name not in kinds]
     if missing:
@@ -79,7 +79,7 @@ def free(frame: Any, what: str, names: Sequence[str]) -> None:
 
 def checked_buckets(buckets: int) -> int:
     """A number of buckets that is allowed; raises ConfigurationError."""
-    return whole_given(buckets, "buckets", 1, BUCKETS_MAX)
+    return require_integer(buckets, "buckets", 1, BUCKETS_MAX)
 
 
 def stateful(frame: Any, what: str) -> None:
@@ -113,7 +113,7 @@ def order_of(frame: Any, what: str, order_by: str | Sequence[str] | None) -> tup
     """
     if order_by is None:
         return ("lookupId",) if "lookupId" in frame.columns else ()
-    names = names_given(order_by, f"{what}: order_by")
+    names = require_names(order_by, f"{what}: order_by")
     need(frame, f"{what}: order_by", dict.fromkeys(names, ((), "the order of the rows")))
     return names
 

@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 
 from onceq.model.classes import MessageClass, class_name
 from onceq.model.limits import TIME_TO_REACH_QUEUE_DEFAULT_S
-from onceq.spark.argument_checks import whole_given
+from onceq.spark.argument_checks import require_integer
 from onceq.spark.error_codes import wrong
 from onceq.spark.operators.columns import (
     TEXT,
@@ -279,7 +279,7 @@ def eod_filter(
     """
     need(frame, WHAT, COLUMNS)
     free(frame, WHAT, (VERDICT,))
-    whole_given(retire_after_s, "retire_after_s", NEVER_RETIRED, RETIRE_AFTER_S_MAX)
+    require_integer(retire_after_s, "retire_after_s", NEVER_RETIRED, RETIRE_AFTER_S_MAX)
     if NEVER_RETIRED < retire_after_s < TIME_TO_REACH_QUEUE_DEFAULT_S:
         raise wrong(
             f"retire_after_s is {TIME_TO_REACH_QUEUE_DEFAULT_S} or more, or 0 for never: a message "

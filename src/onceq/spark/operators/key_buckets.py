@@ -152,7 +152,7 @@ BUCKETS: Final = 32
 checkpoint, so it does not depend on any setting of Spark's."""
 
 
-class Work(Protocol):
+class BucketOperator(Protocol):
     """What an operator does with the rows of a bucket."""
 
     buckets: int
@@ -165,7 +165,7 @@ class Work(Protocol):
         """The rows that come of these, and what is remembered then."""
 
 
-def bucketed(frame: Any, what: str, key: Sequence[str], work: Work, schema: Any) -> Any:
+def bucketed(frame: Any, what: str, key: Sequence[str], work: BucketOperator, schema: Any) -> Any:
     """A stream through an operator; raises ConfigurationError."""
     stateful(frame, what)
     straight = plain(schema)
@@ -185,7 +185,7 @@ def bucketed(frame: Any, what: str, key: Sequence[str], work: Work, schema: Any)
 class BucketProcessor(StatefulProcessor):  # type: ignore[misc]
     """An operator with the memory of each bucket kept by Spark."""
 
-    def __init__(self, work: Work, *, straight: bool) -> None:
+    def __init__(self, work: BucketOperator, *, straight: bool) -> None:
         """``straight``: whether it gives rows, or parcels of them."""
         self._work = work
         self._straight = straight
@@ -233,7 +233,7 @@ Answers = Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]
 """From the columns of rows to an answer for each."""
 
 
-class Decision(Protocol):
+class PageOperator(Protocol):
     """What an operator decides about rows in order."""
 
     @property
@@ -274,7 +274,7 @@ def clocked(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {**asked, CLOCK: sql.unix_seconds(sql.current_timestamp())}
 
 
-def deciding(work: Decision, names: Sequence[str]) -> Answers:
+def deciding(work: PageOperator, names: Sequence[str]) -> Answers:
     """An operator's answers about columns of these names, the last of which is the clock."""
 
     def answers(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:

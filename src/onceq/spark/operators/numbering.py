@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onceq.spark.argument_checks import whole_given
+from onceq.spark.argument_checks import require_integer
 from onceq.spark.error_codes import wrong
 from onceq.spark.operators.columns import (
     STREAM_MAX,
@@ -200,7 +200,7 @@ def number(
     need(frame, WHAT, COLUMNS)
     free(frame, WHAT, (*ADDED, ACK_STREAM, ACK_NUMBER))
     if stamp is not None:
-        whole_given(stamp, "stamp, a time in seconds since 1970,", 1, STAMP_MAX)
+        require_integer(stamp, "stamp, a time in seconds since 1970,", 1, STAMP_MAX)
     if stamp is None and not frame.isStreaming:
         # Once for the whole frame, however often its tasks are run.
         stamp = int(time.time())
@@ -253,7 +253,7 @@ def _numbered(frame: Any, work: Numbering, schema: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class NumberedRows:
     """What became of rows, an array for each field.
 
     Attributes:
@@ -272,7 +272,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class EarlierNumbers:
     """What was numbered before, in one piece for each bucket; a piece is read when a key of it is
     met, and then kept."""
 
@@ -282,7 +282,7 @@ class Before:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without what was read: it goes with every task."""
-        return Before, (self.pieces, self.buckets)
+        return EarlierNumbers, (self.pieces, self.buckets)
 
     def fill(self, held: dict[str, Any], keys: Any, new: Flags) -> None:
         """Put the fields of ``new`` keys where they are known from before."""
@@ -310,7 +310,7 @@ class Numbering:
         self, stamp: int | None, buckets: int, before: Mapping[int, bytes] | None = None
     ) -> None:
         self._stamp = stamp
-        self._before = Before(before or {}, buckets)
+        self._before = EarlierNumbers(before or {}, buckets)
         self.buckets = buckets
 
     def done(self, table: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
@@ -330,7 +330,7 @@ class Numbering:
         columns = _columns(found.streams, found.numbers)
         return pa.StructArray.from_arrays(list(columns.values()), list(columns)), found.memory
 
-    def _given(self, table: Any, memory: Memory, now_s: int) -> Given:
+    def _given(self, table: Any, memory: Memory, now_s: int) -> NumberedRows:
         codes, keys, good = keyed(table, KEY)
         held, at = memory.of(keys)
         self._before.fill(held, keys, at < 0)
@@ -359,7 +359,7 @@ class Numbering:
             "acknowledged": np.where(renewed, 0, acknowledged),
         }  # fmt: skip
         after = memory.after(keys, at, fields, lasts > 0)
-        return Given(codes, messages, streams[codes], numbers, after)
+        return NumberedRows(codes, messages, streams[codes], numbers, after)
 
 
 def _heard(table: Any, codes: Ints, good: Flags, held: Mapping[str, Any]) -> tuple[Flags, Ints]:

@@ -30,7 +30,7 @@ from onceq.spark.operators.arrivals import (
     DECIDING,
     SIZE_MAX,
     UNLIMITED,
-    Place,
+    QueueSetup,
     Settler,
     leaves,
     messages_of,
@@ -277,7 +277,7 @@ class Limited:
         return found
 
 
-def _held(memory: Memory, keys: Any, places: list[Place | None]) -> tuple[Held, Ints, Memory]:
+def _held(memory: Memory, keys: Any, places: list[QueueSetup | None]) -> tuple[Held, Ints, Memory]:
     """What lies in these queues by what is remembered, or else by the table, and when the last
     message came to each; and what is remembered of others."""
     at = pc.fill_null(pc.index_in(memory.keys, value_set=keys), -1)

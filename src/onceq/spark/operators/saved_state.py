@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from onceq.spark.argument_checks import described, session_given, shown, whole_given
+from onceq.spark.argument_checks import described, require_integer, require_session, shown
 from onceq.spark.error_codes import wrong
 from onceq.spark.operators import eod, numbering, quotas, settling
 from onceq.spark.operators.columns import SEPARATOR
@@ -33,7 +33,7 @@ SECOND_US: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class StateKind:
     """How one operator's memory becomes rows.
 
     Attributes:
@@ -69,7 +69,7 @@ def state(
         ConfigurationError: There is no such checkpoint, it is of another operator or of another
             version, or a parameter makes no sense.
     """
-    session_given(spark, "state")
+    require_session(spark, "state")
     if operator not in KINDS:
         raise wrong(f"state: operator is one of {', '.join(KINDS)}, not {shown(operator)}")
     if not isinstance(checkpoint, str | os.PathLike) or not str(checkpoint):
@@ -108,7 +108,7 @@ def _operators(spark: Any, place: str, wanted: int | None) -> list[int]:
             f"it: {_first_line(error)}"
         ) from None
     if wanted is not None:
-        whole_given(wanted, "state: operator_id", 0, OPERATOR_MAX)
+        require_integer(wanted, "state: operator_id", 0, OPERATOR_MAX)
     ours = {row.operatorId for row in found if _is_ours(row)}
     if wanted is not None and wanted in ours:
         return [wanted]
@@ -149,7 +149,7 @@ def _sample(frame: Any, place: str) -> frozenset[str] | None:
     return None if row is None else frozenset(Memory.opened(bytes(row[0]), place).fields)
 
 
-def _rows(kind: Kind) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def _rows(kind: StateKind) -> Callable[[Iterable[Any]], Iterator[Any]]:
     def rows(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             for value in batch.column(0):
@@ -224,19 +224,19 @@ def _times(micros: Any) -> Any:
 
 
 KINDS: Final = {
-    eod.WHAT: Kind(
+    eod.WHAT: StateKind(
         frozenset(eod.FIELDS),
         "sourceMachine string, queue string, streamId string, lastNumber bigint, "
         "lastSeen timestamp",
         _filtered,
     ),
-    numbering.WHAT: Kind(
+    numbering.WHAT: StateKind(
         frozenset(numbering.FIELDS),
         "sourceMachine string, queue string, streamId string, lastNumber bigint, "
         "acknowledged bigint, commitOrder bigint, sendOrder bigint",
         _numbered,
     ),
-    settling.WHAT: Kind(
+    settling.WHAT: StateKind(
         frozenset(quotas.FIELDS),
         "queue string, usedBytes bigint, staysBytes bigint, nextLeaves timestamp, "
         "lastArrived timestamp",

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from onceq.model.limits import ANSWER_QUEUES_MAX
-from onceq.spark.argument_checks import frame_given, yes_no_given
+from onceq.spark.argument_checks import require_flag, require_frame
 from onceq.spark.error_codes import wrong
 from onceq.spark.operators import rules
 from onceq.spark.operators.arrivals import (
@@ -100,12 +100,12 @@ def settle(
         ConfigurationError: A column is missing, a queue stands twice in the table, or a parameter
             makes no sense.
     """
-    frame_given(frame, WHAT)
+    require_frame(frame, WHAT)
     there = {name: kind for name, kind in OPTIONAL.items() if name in frame.columns}
     need(frame, WHAT, {**COLUMNS, **there})
     free(frame, WHAT, tuple(ADDED))
-    yes_no_given(permit_insecure_nacks, "permit_insecure_nacks")
-    yes_no_given(quiet_system_queues, "quiet_system_queues")
+    require_flag(permit_insecure_nacks, "permit_insecure_nacks")
+    require_flag(quiet_system_queues, "quiet_system_queues")
     order = _order(frame, order_by)
     places = queue_table(queues, WHAT)
     work = Settler(places, permit_insecure_nacks, quiet_system_queues)

@@ -49,8 +49,8 @@ from onceq.spark import connections
 from onceq.spark.connections import FROM_ENVIRONMENT, CredentialFiles, Patience, Spell
 from onceq.spark.error_codes import coded
 from onceq.spark.source import batch_limits
-from onceq.spark.source.checkpoint_conflicts import Reader, is_from_here
-from onceq.spark.source.offsets import Range, Sight
+from onceq.spark.source.checkpoint_conflicts import StreamIdentity, is_from_here
+from onceq.spark.source.offsets import QueueSample, Range
 
 if TYPE_CHECKING:
     from onceq import Batch
@@ -184,15 +184,15 @@ class Access:
         """
         return self._do(queue, lambda manager: (manager.name, manager.id))
 
-    def look(self, queue: str) -> Sight:
+    def look(self, queue: str) -> QueueSample:
         """What a queue holds now; raises QueueNotFound."""
 
-        def work(manager: QueueManager) -> Sight:
+        def work(manager: QueueManager) -> QueueSample:
             view = manager.queue(queue)
             # Messages with priorities come in between others. Those of system queues do not: a
             # copy or dead letter is put behind all that are there, whatever it was.
             steady = view.transactional or view.system
-            return Sight(
+            return QueueSample(
                 instance=view.instance if int(view.instance, 16) else manager.id,
                 first=view.first_lookup,
                 last=view.last_lookup,
@@ -352,7 +352,7 @@ class Access:
 
         return self._do(queue, work)
 
-    def place_before(self, queue: str, sight: Sight, second: int) -> int:
+    def place_before(self, queue: str, sight: QueueSample, second: int) -> int:
         """The place before the first message that arrived in a second or later."""
 
         def next_behind(place: int) -> tuple[int, int] | None:
@@ -371,8 +371,10 @@ class Access:
 
         return self._do(queue, work)
 
-    def remove(self, parts: Sequence[tuple[str, Range]], sights: Sequence[Sight], reader: Reader
-               ) -> list[int]:  # fmt: skip
+    def remove(
+        self, parts: Sequence[tuple[str, Range]], sights: Sequence[QueueSample],
+        reader: StreamIdentity,
+    ) -> list[int]:  # fmt: skip
         """Remove ranges of queues that are held; how many messages were there in each.
 
         All of transactional queues go in one transaction, the others each at once. Asked again it
@@ -394,7 +396,7 @@ class Access:
 
         return self._do(", ".join(queue for queue, _ in parts), work)
 
-    def _take(self, queue: str, part: Range, reader: Reader) -> requests.TakeRead:
+    def _take(self, queue: str, part: Range, reader: StreamIdentity) -> requests.TakeRead:
         held = self._held[queue]
         return requests.TakeRead(
             queue, 0, part.after + 1, part.to, held.handle, reader.name, reader.query, reader.who,

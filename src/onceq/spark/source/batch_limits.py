@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from onceq.model.views.ranges import RangeView
-from onceq.spark.source.offsets import NOTHING, Range, Sight
+from onceq.spark.source.offsets import NOTHING, QueueSample, Range
 from onceq.spark.targets import EARLIEST, LATEST
 
 PARTITION_MESSAGES: Final = 65_536
@@ -34,9 +34,9 @@ class Count(Protocol):
     def __call__(self, part: Range, *, messages: int, bytes: int) -> RangeView: ...
 
 
-def reach(
-    begins: Mapping[str, int], ends: Mapping[str, int], sights: Mapping[str, Sight], count: Count,
-    *, messages: int, bytes: int,
+def limit_batch(
+    begins: Mapping[str, int], ends: Mapping[str, int], sights: Mapping[str, QueueSample],
+    count: Count, *, messages: int, bytes: int,
 ) -> dict[str, RangeView]:  # fmt: skip
     """What a batch has of each queue.
 
@@ -77,7 +77,7 @@ def reach(
     return found
 
 
-def start_of(starting: int, sight: Sight) -> int:
+def start_of(starting: int, sight: QueueSample) -> int:
     """The place where a new query begins."""
     if starting == EARLIEST:
         return NOTHING
@@ -86,7 +86,7 @@ def start_of(starting: int, sight: Sight) -> int:
     return max(starting - 1, NOTHING)
 
 
-def beginning(place: int, sight: Sight) -> int:
+def beginning(place: int, sight: QueueSample) -> int:
     """Where a batch really begins: from "before everything" the first message decides."""
     return sight.first - 1 if place == NOTHING and sight.first else place
 
@@ -153,8 +153,9 @@ def _part(whole: Range, first: int, end: int) -> Range:
     return Range(whole.key, after, to, end - first if whole.size == whole.places else None)
 
 
-def place_before(sight: Sight, second: int, next_behind: Callable[[int], tuple[int, int] | None]
-                 ) -> int:  # fmt: skip
+def place_before(
+    sight: QueueSample, second: int, next_behind: Callable[[int], tuple[int, int] | None]
+) -> int:
     """The place before the first message that arrived in a second or later; the end of the queue if
     there is none.
 

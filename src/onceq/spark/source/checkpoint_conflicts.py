@@ -37,7 +37,7 @@ from onceq.spark.source.offsets import Offset, Range
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class StreamIdentity:
     """Who reads, for the queue manager.
 
     Attributes:
@@ -70,7 +70,7 @@ def _where() -> str:
 
 
 def check(
-    place: Offset, found: Mapping[str, Sequence[ReaderView]], reader: Reader, *, told: bool
+    place: Offset, found: Mapping[str, Sequence[ReaderView]], reader: StreamIdentity, *, told: bool
 ) -> None:
     """Refuse to begin, or to go on, where messages would be removed that nobody has written.
 
@@ -94,7 +94,7 @@ def check(
 
 
 def check_batch(
-    place: Offset, found: Mapping[str, Sequence[ReaderView]], reader: Reader, *, skip: bool
+    place: Offset, found: Mapping[str, Sequence[ReaderView]], reader: StreamIdentity, *, skip: bool
 ) -> bool:
     """Refuse to hand out a batch whose messages this reader has removed.
 

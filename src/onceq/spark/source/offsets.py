@@ -169,7 +169,7 @@ def _ordered(values: Mapping[str, T]) -> dict[str, T]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class QueueSample:
     """What can be seen of a queue at one moment; zeros for an empty one.
 
     Attributes:

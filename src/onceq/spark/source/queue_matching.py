@@ -25,7 +25,7 @@ from typing import Final
 from onceq.errors import OnceqError, QueueNotFound
 from onceq.spark.error_codes import wrong
 from onceq.spark.source.access import Access
-from onceq.spark.source.offsets import NOTHING, Offset, Range, Sight
+from onceq.spark.source.offsets import NOTHING, Offset, QueueSample, Range
 from onceq.spark.source.options import SourceOptions
 from onceq.spark.targets import QUEUES_MAX, Target
 
@@ -49,7 +49,7 @@ class Resolved:
     again: tuple[str, ...]
 
 
-def resolve(place: Offset, sights: Mapping[str, Sight]) -> Resolved:
+def resolve(place: Offset, sights: Mapping[str, QueueSample]) -> Resolved:
     """Find the queues of a checkpoint again.
 
     Args:
@@ -131,10 +131,10 @@ class Discovery:
         self.targets = found
         self._next_s = self._clock() + FIND_S
 
-    def sights(self, look: Callable[[Target], Sight]) -> dict[str, Sight]:
+    def sights(self, look: Callable[[Target], QueueSample]) -> dict[str, QueueSample]:
         """All queues, looked at; of a pattern those that are there still."""
         self.find()
-        sights: dict[str, Sight] = {}
+        sights: dict[str, QueueSample] = {}
         for key, target in list(self.targets.items()):
             try:
                 sights[key] = look(target)
@@ -168,7 +168,7 @@ class Discovery:
         return None
 
 
-def _all_different(targets: Mapping[str, Target], sights: Mapping[str, Sight]) -> None:
+def _all_different(targets: Mapping[str, Target], sights: Mapping[str, QueueSample]) -> None:
     """Two addresses may lead to one queue manager."""
     by_identity: dict[str, str] = {}
     for key, sight in sights.items():
@@ -177,7 +177,7 @@ def _all_different(targets: Mapping[str, Target], sights: Mapping[str, Sight]) -
             raise wrong(f"{targets[other]} and {targets[key]} are the same queue; name it once")
 
 
-def unsteady(target: Target, sight: Sight) -> str:
+def unsteady(target: Target, sight: QueueSample) -> str:
     """Why a queue cannot be a stream."""
     if sight.transactional:
         return (

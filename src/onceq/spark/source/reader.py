@@ -18,7 +18,7 @@ from onceq.spark.error_codes import wrong
 from onceq.spark.source.access import Access, borrowed
 from onceq.spark.source.batch_limits import beginning, split, start_of
 from onceq.spark.source.losses import judge
-from onceq.spark.source.offsets import Range, Sight
+from onceq.spark.source.offsets import QueueSample, Range
 from onceq.spark.source.options import NEVER, SourceOptions
 from onceq.spark.source.rows import PREFIX_BYTES, arrow_schema, prefix, record_batch
 from onceq.spark.targets import LATEST, Target
@@ -132,7 +132,7 @@ def longer(top: int | None) -> int | None:
     return more if more <= PREFIX_BYTES_MAX else None
 
 
-def starting(access: Access, target: Target, sight: Sight, options: SourceOptions) -> int:
+def starting(access: Access, target: Target, sight: QueueSample, options: SourceOptions) -> int:
     """The place where a new query begins in a queue; raises ConfigurationError."""
     if options.since == NEVER:
         return start_of(options.starting[target.key], sight)

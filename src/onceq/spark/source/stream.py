@@ -38,10 +38,10 @@ from onceq.model.views.queues import ReaderView
 from onceq.model.views.ranges import RangeView
 from onceq.spark.error_codes import wrong
 from onceq.spark.source.access import Access
-from onceq.spark.source.batch_limits import BATCH_MESSAGES, beginning, reach, split
-from onceq.spark.source.checkpoint_conflicts import Reader, check, check_batch, who
+from onceq.spark.source.batch_limits import BATCH_MESSAGES, beginning, limit_batch, split
+from onceq.spark.source.checkpoint_conflicts import StreamIdentity, check, check_batch, who
 from onceq.spark.source.losses import judge, tell_left, tell_locked, tell_removes, tell_taken
-from onceq.spark.source.offsets import NOTHING, Offset, Range, Sight
+from onceq.spark.source.offsets import NOTHING, Offset, QueueSample, Range
 from onceq.spark.source.options import SourceOptions
 from onceq.spark.source.queue_matching import Discovery, Resolved, resolve, unsteady
 from onceq.spark.source.reader import RangePartition, Rows, starting
@@ -69,7 +69,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._queues = Discovery(options, clock)
         self._until: dict[str, int] | None = None
         self._removed: Mapping[str, int] | None = None
-        self._seen: dict[str, Sight] = {}
+        self._seen: dict[str, QueueSample] = {}
         """The queues as they were last seen."""
         self._starts: dict[str, int] = {}
         self._clock = clock
@@ -121,7 +121,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
     def _next(
         self, start: dict[str, Any], place: Offset, begins: Mapping[str, int],
-        sights: Mapping[str, Sight], limit: ReadLimit,
+        sights: Mapping[str, QueueSample], limit: ReadLimit,
     ) -> dict[str, Any]:  # fmt: skip
         """The end of the batch behind a place; ``start`` itself if there is nothing."""
         found = self._reach(begins, sights, limit)
@@ -184,14 +184,17 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._until = {key: sight.last for key, sight in self._look().items()}
 
     def _offset(
-        self, to: Mapping[str, int], begins: Mapping[str, int] | None, sights: Mapping[str, Sight]
+        self,
+        to: Mapping[str, int],
+        begins: Mapping[str, int] | None,
+        sights: Mapping[str, QueueSample],
     ) -> Offset:
         instances = {key: sight.identity for key, sight in sights.items()}
         return Offset(to, begins, instances, self._options.subscription, query=self._query)
 
     def _ended(
         self, begins: Mapping[str, int], found: Mapping[str, RangeView],
-        sights: Mapping[str, Sight],
+        sights: Mapping[str, QueueSample],
     ) -> Offset:  # fmt: skip
         """The end of a batch that has something of these queues."""
         having = {key: view for key, view in found.items() if view.messages}
@@ -209,10 +212,10 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _access(self, target: Target) -> Access:
         return self._queues.accesses[target.manager]
 
-    def _look(self, *, hold: bool = True) -> dict[str, Sight]:
+    def _look(self, *, hold: bool = True) -> dict[str, QueueSample]:
         """All queues as they are now; held before they are looked at, if they are to be."""
 
-        def look(target: Target) -> Sight:
+        def look(target: Target) -> QueueSample:
             access = self._access(target)
             if hold and self._options.receive:
                 access.hold(target.queue, who(self._options.subscription))
@@ -238,7 +241,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         for access in self._queues.accesses.values():
             access.release()
 
-    def _starting(self, key: str, sight: Sight) -> int:
+    def _starting(self, key: str, sight: QueueSample) -> int:
         """Where a queue begins that the checkpoint does not have: the same place each time, or what
         comes between two looks would never be read."""
         if key not in self._starts:
@@ -246,7 +249,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             self._starts[key] = starting(self._access(target), target, sight, self._options)
         return self._starts[key]
 
-    def _resolved(self, place: Offset, sights: Mapping[str, Sight]) -> Resolved:
+    def _resolved(self, place: Offset, sights: Mapping[str, QueueSample]) -> Resolved:
         """A checkpoint with the queues of now; those that have joined or left are told once."""
         if place.subscription != self._options.subscription:
             raise wrong(
@@ -287,14 +290,14 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         targets = {key: self._queues.targets[key] for key in keys}
         return {key: self._access(one).readers(one.queue) for key, one in targets.items()}
 
-    def _reader(self, place: Offset) -> Reader:
+    def _reader(self, place: Offset) -> StreamIdentity:
         name = self._options.subscription
-        return Reader(name, place.query, who(name), self._options.keep)
+        return StreamIdentity(name, place.query, who(name), self._options.keep)
 
     # ---- how far --------------------------------------------------------------------------
 
     def _reach(
-        self, begins: Mapping[str, int], sights: Mapping[str, Sight], limit: ReadLimit
+        self, begins: Mapping[str, int], sights: Mapping[str, QueueSample], limit: ReadLimit
     ) -> dict[str, RangeView]:
         """What each queue gives now, within a limit."""
         messages, size = BATCH_MESSAGES, 0
@@ -305,7 +308,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         ends = {key: sight.last for key, sight in sights.items()}
         if self._until is not None:
             ends = {key: min(end, self._until.get(key, 0)) for key, end in ends.items()}
-        return reach(begins, ends, sights, self._count, messages=messages, bytes=size)
+        return limit_batch(begins, ends, sights, self._count, messages=messages, bytes=size)
 
     def _count(self, part: Range, *, messages: int = 0, bytes: int = 0) -> RangeView:
         target = self._queues.targets[part.key]
@@ -396,7 +399,7 @@ class OnceqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             log.warning("messages of a committed batch are not removed yet: %s", error)
 
     def _remove(
-        self, place: Offset, sights: Mapping[str, Sight], returned: Sequence[Range] = ()
+        self, place: Offset, sights: Mapping[str, QueueSample], returned: Sequence[Range] = ()
     ) -> bool:
         """Remove what a committed batch has read; whether anything was asked to be removed.
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from onceq.errors import ConfigurationError
 from onceq.spark.land import decoding, files
 from onceq.spark.land.plan import LIBRARIES, TABLES, Plan
-from onceq.spark.land.run import Landing, Step
+from onceq.spark.land.run import LandedBatch, Landing
 from onceq.spark.land.tables import open_table
 
 
@@ -52,7 +52,7 @@ def as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "rows", lambda frame, plan, fields: frame)
 
 
-def target(to: Path, steps: list[Step] | None = None, **more: Any) -> Landing:
+def target(to: Path, steps: list[LandedBatch] | None = None, **more: Any) -> Landing:
     """One run with this folder."""
     plan = Plan("hub", "q", to, **{"columns": ("body",), **more})
     plan.check()
@@ -120,7 +120,7 @@ def test_wherever_a_run_dies_the_next_one_makes_it_right(tmp_path: Path, kind: s
             seen.update(did)
             assert rows(to, kind)[:2] == ["a", "b"]
             again = target(to, table=kind)
-        steps: list[Step] = []
+        steps: list[LandedBatch] = []
         last = target(to, steps, table=kind)
         last.write(Frame("c", "d", "e"), 1)
         last.write(Frame("f"), 2)
@@ -151,7 +151,7 @@ def test_an_iceberg_table_is_found_without_its_hint(tmp_path: Path) -> None:
 def test_a_batch_that_is_done_is_not_even_looked_at(tmp_path: Path) -> None:
     target(tmp_path / "to").write(Frame("a", "b"), 0)
     nothing: Any = None
-    steps: list[Step] = []
+    steps: list[LandedBatch] = []
     again = target(tmp_path / "to", steps)
     again.write(nothing, 0)
     assert steps == []

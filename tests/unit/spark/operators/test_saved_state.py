@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 import pyarrow as pa
 
 from onceq.errors import ConfigurationError
-from onceq.spark.operators.arrivals import Place, Settler
+from onceq.spark.operators.arrivals import QueueSetup, Settler
 from onceq.spark.operators.eod import EodFilter
 from onceq.spark.operators.key_buckets import Memory
 from onceq.spark.operators.numbering import Numbering
@@ -72,7 +72,7 @@ def test_what_quotas_remember() -> None:
         {"queue": FOLDED, "usedBytes": 800, "staysBytes": 500, "nextLeaves": at(30),
          "lastArrived": at(3)},
     ]  # fmt: skip
-    work = Limited(Settler({FOLDED: Place(True, quota_bytes=1024, used_bytes=100)}), (), 8)
+    work = Limited(Settler({FOLDED: QueueSetup(True, quota_bytes=1024, used_bytes=100)}), (), 8)
     table = pa.table({
         "queue": [QUEUE] * 3, "transactional": [True] * 3,
         **{name: pa.array([at(20), at(21), at(30)], pa.timestamp("us", "UTC"))
@@ -85,7 +85,7 @@ def test_what_quotas_remember() -> None:
 
 def test_nothing_lies_in_a_queue_that_only_had_rows_that_are_no_messages() -> None:
     """It has no time at which the last message came."""
-    work = Limited(Settler({"q": Place(True, quota_bytes=1024)}), (), 8)
+    work = Limited(Settler({"q": QueueSetup(True, quota_bytes=1024)}), (), 8)
     table = pa.table({
         "queue": ["q"], "transactional": pa.array([None], pa.bool_()),
         "sentTime": pa.array([at(0)], pa.timestamp("us", "UTC")), "packetBytes": [200],

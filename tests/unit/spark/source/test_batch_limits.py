@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onceq.model.views.ranges import RangeView
-from onceq.spark.source.batch_limits import reach
-from onceq.spark.source.offsets import Range, Sight
+from onceq.spark.source.batch_limits import limit_batch
+from onceq.spark.source.offsets import QueueSample, Range
 
 SIZE = 10
 """Bytes of each message."""
@@ -20,12 +20,12 @@ class Queues:
         self.queues = queues
         self.asked = 0
 
-    def sights(self) -> dict[str, Sight]:
+    def sights(self) -> dict[str, QueueSample]:
         found = {}
         for key, text in self.queues.items():
             there = [at for at, state in enumerate(text, 1) if state != "x"]
             first, last = (there[0], there[-1]) if there else (0, 0)
-            found[key] = Sight("i", first, last, len(there), text.count("L"))
+            found[key] = QueueSample("i", first, last, len(there), text.count("L"))
         return found
 
     def count(self, part: Range, *, messages: int = 0, bytes: int = 0) -> RangeView:
@@ -45,7 +45,7 @@ class Queues:
         sights = self.sights()
         starts = {key: begins.get(key, max(sight.first - 1, 0)) for key, sight in sights.items()}
         ends = {key: sight.last for key, sight in sights.items()}
-        return reach(starts, ends, sights, self.count, messages=messages, bytes=bytes)
+        return limit_batch(starts, ends, sights, self.count, messages=messages, bytes=bytes)
 
 
 def test_a_queue_without_holes_is_not_asked() -> None:

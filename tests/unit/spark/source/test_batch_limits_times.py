@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from onceq.errors import ConfigurationError
 from onceq.spark.argument_checks import second_of, span_s
 from onceq.spark.source.batch_limits import place_before
-from onceq.spark.source.offsets import Sight
+from onceq.spark.source.offsets import QueueSample
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_place_is_found_around_holes(gaps: list[tuple[int, int]], second: int)
         asked += 1
         return next((one for one in there if one[0] > at), None)
 
-    found = place_before(Sight("i", first, last, len(there), 0), second, behind)
+    found = place_before(QueueSample("i", first, last, len(there), 0), second, behind)
     assert all(arrived < second for at, arrived in there if at <= found)
     assert all(arrived >= second for at, arrived in there if at > found)
     assert asked <= 9

@@ -8,7 +8,7 @@ import pytest
 
 from onceq.errors import ReadBefore
 from onceq.model.views.queues import ReaderView
-from onceq.spark.source.checkpoint_conflicts import Reader, check, who
+from onceq.spark.source.checkpoint_conflicts import StreamIdentity, check, who
 from onceq.spark.source.offsets import Offset
 
 Q = r"private$\q"
@@ -32,7 +32,7 @@ def found(*views: ReaderView) -> Mapping[str, list[ReaderView]]:
 
 def test_a_query_that_begins_anew_is_told_everything() -> None:
     with pytest.raises(ReadBefore) as refused:
-        check(begins(), found(view("orders")), Reader("orders"), told=False)
+        check(begins(), found(view("orders")), StreamIdentity("orders"), told=False)
     text = refused.value.text
     for words in (
         "[read-before] ", r"private$\q", "of subscription 'orders'", "identifier 100",
@@ -44,32 +44,32 @@ def test_a_query_that_begins_anew_is_told_everything() -> None:
 
 
 def test_who_may_begin() -> None:
-    check(begins(), found(), Reader(), told=False)
-    check(begins(), {}, Reader(), told=False)
-    check(begins(), found(view("other")), Reader(), told=False)
-    check(begins(), found(view()), Reader(), told=True)
+    check(begins(), found(), StreamIdentity(), told=False)
+    check(begins(), {}, StreamIdentity(), told=False)
+    check(begins(), found(view("other")), StreamIdentity(), told=False)
+    check(begins(), found(view()), StreamIdentity(), told=True)
 
 
 @pytest.mark.parametrize("to", [100, 101])
 def test_a_checkpoint_that_is_as_far_as_what_was_removed_goes_on(to: int) -> None:
-    check(goes_on(to), found(view()), Reader(), told=False)
+    check(goes_on(to), found(view()), StreamIdentity(), told=False)
 
 
 def test_a_checkpoint_that_is_older_is_refused() -> None:
     for told in (False, True):
         with pytest.raises(ReadBefore, match="is older than what it has done: it is at lookup"):
-            check(goes_on(99), found(view()), Reader(), told=told)
+            check(goes_on(99), found(view()), StreamIdentity(), told=told)
 
 
 def test_an_older_place_of_another_query_is_its_own() -> None:
     """Whoever has another checkpoint has other numbers of batches."""
-    check(goes_on(99, "two"), found(view()), Reader(), told=False)
-    check(goes_on(99, ""), found(view(query="")), Reader(), told=False)
-    check(goes_on(99), found(view("other")), Reader(), told=False)
+    check(goes_on(99, "two"), found(view()), StreamIdentity(), told=False)
+    check(goes_on(99, ""), found(view(query="")), StreamIdentity(), told=False)
+    check(goes_on(99), found(view("other")), StreamIdentity(), told=False)
 
 
 def test_a_queue_that_joins_is_no_step_back() -> None:
-    check(goes_on(99), {"new": [view()]}, Reader(), told=False)
+    check(goes_on(99), {"new": [view()]}, StreamIdentity(), told=False)
 
 
 def test_the_identifier_stays_in_the_checkpoint() -> None:

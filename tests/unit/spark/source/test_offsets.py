@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from onceq.errors import ConfigurationError
 from onceq.spark.source.batch_limits import PARTITION_MESSAGES, advance, beginning, split, start_of
-from onceq.spark.source.offsets import Offset, Range, Sight
+from onceq.spark.source.offsets import Offset, QueueSample, Range
 
-SIGHT = Sight(instance="i", first=11, last=20, messages=10, locked=0)
-EMPTY = Sight(instance="i", first=0, last=0, messages=0, locked=0)
+SIGHT = QueueSample(instance="i", first=11, last=20, messages=10, locked=0)
+EMPTY = QueueSample(instance="i", first=0, last=0, messages=0, locked=0)
 
 places = st.dictionaries(st.sampled_from("abcde"), st.integers(0, 1_000), min_size=1)
 
@@ -149,7 +149,7 @@ def test_what_has_ended_since_a_range_was_counted() -> None:
 
 
 def test_what_is_behind_is_counted_in_messages() -> None:
-    holes = Sight("i", 11, 20, 6, 0)
+    holes = QueueSample("i", 11, 20, 6, 0)
     assert [holes.behind(place, 0) for place in (0, 10, 16, 20, 25)] == [6, 6, 4, 0, 0]
     assert holes.behind(13, 2) == 4
     assert holes.behind(13, 9) == 0
@@ -160,8 +160,8 @@ def test_full_is_where_every_place_has_a_message() -> None:
     assert SIGHT.full_behind(10)
     assert SIGHT.full_behind(15)
     assert not SIGHT.full_behind(9)
-    assert not Sight("i", 11, 20, 9, 0).full_behind(10)
-    assert not Sight("i", 11, 20, 10, 1).full_behind(10)
+    assert not QueueSample("i", 11, 20, 9, 0).full_behind(10)
+    assert not QueueSample("i", 11, 20, 10, 1).full_behind(10)
 
 
 def test_few_messages_of_many_queues_are_one_task() -> None:

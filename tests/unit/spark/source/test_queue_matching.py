@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 
-from onceq.spark.source.offsets import Offset, Range, Sight
+from onceq.spark.source.offsets import Offset, QueueSample, Range
 from onceq.spark.source.queue_matching import Resolved, resolve
 
 Q = r"private$\q"
 A, B, C = "aa" * 16, "bb" * 16, "cc" * 16
 
 
-def sight(instance: str, apart: str = "") -> Sight:
-    return Sight(instance, 1, 9, 9, 0, apart=apart)
+def sight(instance: str, apart: str = "") -> QueueSample:
+    return QueueSample(instance, 1, 9, 9, 0, apart=apart)
 
 
 def place(**places: tuple[str, int, int]) -> Offset:
