@@ -50,8 +50,7 @@ def warm_up(spark: Any, work: Path) -> None:
     seconds beside five busy queue managers."""
 
     def loaded(batches: Iterator[Any]) -> Iterator[Any]:
-        import onceq.spark.prefetch
-        import onceq.spark.reader  # noqa: F401  (workers stay, and have it then)
+        import onceq.spark.source.reader  # noqa: F401  (workers stay, and have it then)
 
         yield from batches
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 
 try:
-    from onceq.spark.source import OnceqDataSource as DefaultSource
+    from onceq.spark.data_source import OnceqDataSource as DefaultSource
 except Exception as error:  # noqa: BLE001 - see above: whatever it is must not spread
     warnings.warn(f'the data source format "onceq" is not available: {error}', stacklevel=1)
 else:

@@ -13,14 +13,12 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 import numpy as np
 import pyarrow as pa
 
-from onceq.spark.operators import numbered
-from onceq.spark.operators.arrivals import Settler
-from onceq.spark.operators.beside import PAGE_ROWS, Pages, deciding
-from onceq.spark.operators.destinations import UNLIMITED, Place
-from onceq.spark.operators.limited import Limited
-from onceq.spark.operators.memory import Memory
+from onceq.spark.operators import numbering
+from onceq.spark.operators.arrivals import UNLIMITED, QueueSetup, Settler
+from onceq.spark.operators.key_buckets import PAGE_ROWS, Memory, Pages, deciding
 from onceq.spark.operators.numbering import ACK_NUMBER, ACK_STREAM, KEY, Numbering
-from onceq.spark.operators.parcels import CLOCK
+from onceq.spark.operators.quotas import Limited
+from onceq.spark.operators.row_packing import CLOCK
 from tests.property import plain_operators as plain
 from tests.property.plain_operators import KINDS, TIMES, Rows, outcome, table_of, told
 
@@ -45,7 +43,7 @@ def by_page(work: Any, table: Any, rng: random.Random) -> list[Any]:
 def test_numbers_are_the_same_by_page_and_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in SEEDS:
         rng = random.Random(seed)
-        monkeypatch.setattr("onceq.spark.operators.beside.PAGE_ROWS", rng.randint(1, 30))
+        monkeypatch.setattr("onceq.spark.operators.key_buckets.PAGE_ROWS", rng.randint(1, 30))
         compare_numbers(rng, seed)
 
 
@@ -56,7 +54,7 @@ def compare_numbers(rng: random.Random, seed: int) -> None:
     before = before if rng.random() < 0.6 else []
     acks = plain.heard(rng, before)
     theirs = plain.numbered(rows, acks, before, 77)
-    work = Numbering(77, 4, numbered.by_bucket(memory_of(before), 4) if before else None)
+    work = Numbering(77, 4, numbering.by_bucket(memory_of(before), 4) if before else None)
     messages = [dict(row) for row in rows]
     others = [
         {**ack, ACK_STREAM: ack["streamId"], ACK_NUMBER: ack["seqNumber"]} for ack in acks
@@ -81,14 +79,14 @@ def memory_of(before: Rows) -> Memory:
     table = table_of(rows, KEY).append_column("stream", pa.array([r["streamId"] for r in rows]))
     for name in ("last", "commit", "send"):
         table = table.append_column(name, pa.array([row[name] for row in rows], pa.int64()))
-    return numbered.memory_of(table, "number: after", KEY)
+    return numbering.memory_of(table, "number: after", KEY)
 
 
 def test_quotas_are_the_same_by_page_and_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in SEEDS:
         for lookups in (True, False):
             rng = random.Random(seed)
-            monkeypatch.setattr("onceq.spark.operators.beside.PAGE_ROWS", rng.randint(1, 30))
+            monkeypatch.setattr("onceq.spark.operators.key_buckets.PAGE_ROWS", rng.randint(1, 30))
             compare_quotas(rng, seed, lookups=lookups)
 
 
@@ -115,7 +113,7 @@ def compare_quotas(rng: random.Random, seed: int, *, lookups: bool) -> None:
 
 def settler(queues: list[plain.Queue]) -> Settler:
     return Settler({
-        plain.folded(queue.name): Place(
+        plain.folded(queue.name): QueueSetup(
             queue.transactional, quota_bytes=UNLIMITED if queue.quota is None else queue.quota,
             used_bytes=queue.used,
         ) for queue in queues
@@ -147,7 +145,7 @@ def test_a_page_grows_with_what_is_remembered() -> None:
 
 def test_memory_of_a_queue_is_what_lies_in_it() -> None:
     """Not what went through it: 50,000 messages that leave at once need a handful of records."""
-    work, memory = Limited(Settler({"q": Place(True, quota_bytes=1 << 20)}), (), 4), None
+    work, memory = Limited(Settler({"q": QueueSetup(True, quota_bytes=1 << 20)}), (), 4), None
     for page in range(5):
         at = plain.BASE_US + np.arange(page * 10_000, (page + 1) * 10_000) * 10
         table = pa.table({

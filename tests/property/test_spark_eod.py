@@ -22,11 +22,10 @@ from onceq.core.transfer.filter import judge
 from onceq.core.transfer.incoming_states import Verdict
 from onceq.errors import ConfigurationError
 from onceq.spark.operators import rules
-from onceq.spark.operators.eod import EodFilter
-from onceq.spark.operators.keys import keyed
-from onceq.spark.operators.memory import Memory
-from onceq.spark.operators.parcels import RUN_ROWS, placed
-from onceq.spark.operators.verdicts import JUDGED, verdicts_of
+from onceq.spark.operators.columns import keyed
+from onceq.spark.operators.eod import JUDGED, EodFilter, verdicts_of
+from onceq.spark.operators.key_buckets import Memory
+from onceq.spark.operators.row_packing import RUN_ROWS, placed
 
 ORDER_ACK = "order-ack"
 
@@ -263,7 +262,7 @@ def test_rows_are_put_in_order_whether_they_stand_in_runs_or_not() -> None:
 
 
 def test_a_bucket_that_is_too_large_to_be_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onceq.spark.operators.parcels.PARCELS_BYTES_MAX", 8 * 5 - 1)
+    monkeypatch.setattr("onceq.spark.operators.row_packing.PARCELS_BYTES_MAX", 8 * 5 - 1)
     table = pa.table({"n": np.arange(5)})
     with pytest.raises(ConfigurationError, match=r"have 40 bytes in a column.*more buckets"):
         placed(table, np.arange(5)[::-1])
@@ -296,7 +295,7 @@ def test_rows_that_come_batch_by_batch_are_judged_as_all_at_once(
     rng = random.Random(9)
     work = EodFilter(("lookupId",), 8, 0)
     for _ in range(60):
-        monkeypatch.setattr("onceq.spark.operators.beside.PAGE_ROWS", rng.randint(1, 40))
+        monkeypatch.setattr("onceq.spark.operators.key_buckets.PAGE_ROWS", rng.randint(1, 40))
         table = table_of([row for batch in feed(rng) for row in batch], ordered=True)
         if not table.num_rows:
             continue

@@ -15,8 +15,8 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 import numpy as np
 import pyarrow as pa
 
-from onceq.spark.operators import numbered, rules
-from onceq.spark.operators.memory import Memory
+from onceq.spark.operators import numbering, rules
+from onceq.spark.operators.key_buckets import Memory
 from onceq.spark.operators.numbering import ACK_NUMBER, ACK_STREAM, KEY, Numbering
 from tests.property.numbering import FIRST, Sender, numbers_in, table_of
 
@@ -99,7 +99,7 @@ def test_streams_are_left_as_the_core_leaves_them() -> None:
             heard, done = len(told), len(sender.rows)
             told += sender.acknowledge()
             if rng.random() < 0.25:
-                before = numbered.by_bucket(numbered.memory_of(lasts_of(ours), "number", KEY), 1)
+                before = numbering.by_bucket(numbering.memory_of(lasts_of(ours), "number", KEY), 1)
                 work, memory = Numbering(77, 1, before), Memory.empty(Numbering.fields)
                 heard, anew = 0, anew + 1
         theirs = sender.numbered()
@@ -201,4 +201,4 @@ def test_what_cannot_have_been_numbered_is_refused() -> None:
                 {"last": rules.NUMBER_MAX + 1}):  # fmt: skip
         row = {"sourceMachine": "A", "queue": "q", **good, "commit": 1, "send": 0, **bad}
         with pytest.raises(Exception, match=r"\[configuration\] number: after has a row"):
-            numbered.memory_of(pa.Table.from_pylist([row]), "number: after", KEY)
+            numbering.memory_of(pa.Table.from_pylist([row]), "number: after", KEY)

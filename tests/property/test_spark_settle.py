@@ -19,13 +19,12 @@ from onceq.core.ending.report_flags import SYSTEM_NAMES
 from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.settings import Settings
 from onceq.model.time import NEVER_S
-from onceq.spark.operators import destinations, endings, quotas
-from onceq.spark.operators.arrivals import Settler, with_answers
-from onceq.spark.operators.destinations import Place
-from onceq.spark.operators.limited import Limited
-from onceq.spark.operators.memory import Memory
-from onceq.spark.operators.parcels import CLOCK
-from onceq.spark.operators.quotas import FOREVER, Arrivals, Held
+from onceq.spark.operators import arrivals, quotas, rules
+from onceq.spark.operators.arrivals import QueueSetup, Settler, with_answers
+from onceq.spark.operators.key_buckets import Memory
+from onceq.spark.operators.quotas import Arrivals, Held, Limited
+from onceq.spark.operators.row_packing import CLOCK
+from onceq.spark.operators.rules import FOREVER
 from onceq.spark.operators.settling import each
 from tests.property.settle_core import QUEUES, SECOND_US, Case, World, at_source, drawn, happen
 from tests.unit.core.alone import WALL_S
@@ -63,8 +62,8 @@ def table_of(cases: list[Case]) -> Any:
 
 def settler(settings: Settings, quotas_kb: dict[str, int] | None = None) -> Settler:
     places = {
-        (NAME + name).lower(): Place(
-            ordered, journal, quotas_kb[name] << 10 if quotas_kb else destinations.UNLIMITED
+        (NAME + name).lower(): QueueSetup(
+            ordered, journal, quotas_kb[name] << 10 if quotas_kb else arrivals.UNLIMITED
         )
         for name, (ordered, journal) in QUEUES.items()
     }
@@ -244,7 +243,7 @@ def message(queue: str, size: int, arrives_s: int = 0, received_s: int | None = 
 
 def test_what_lay_there_before_counts_once() -> None:
     """Also over micro-batches; a queue without a quota takes everything, and is not remembered."""
-    places = {"q": Place(True, quota_bytes=1024, used_bytes=600), "free": Place(True)}
+    places = {"q": QueueSetup(True, quota_bytes=1024, used_bytes=600), "free": QueueSetup(True)}
     work, memory = Limited(Settler(places), (), 4), Memory.empty(Limited.fields)
     results = []
     for queue, size in (("Q", 424), ("q", 1), ("free", 1 << 40), ("q", 0), ("none", 5)):
@@ -260,7 +259,7 @@ def test_what_lay_there_before_counts_once() -> None:
 
 def test_what_comes_late_counts_as_come_when_the_last_came() -> None:
     """The second leaves before the third arrives: not by what they say, but by what is known."""
-    places = {"q": Place(True, quota_bytes=1024)}
+    places = {"q": QueueSetup(True, quota_bytes=1024)}
     work, memory = Limited(Settler(places), (), 4), Memory.empty(Limited.fields)
     results = []
     late = pa.concat_tables([message("q", 600, 2, 4), message("q", 600, 3)])
@@ -272,7 +271,7 @@ def test_what_comes_late_counts_as_come_when_the_last_came() -> None:
 
 def test_sizes_beyond_all_bounds_find_no_room() -> None:
     largest = (QUOTA_UNLIMITED_KB - 1) << 10
-    work = Limited(Settler({"q": Place(True, quota_bytes=largest)}), (), 4)
+    work = Limited(Settler({"q": QueueSetup(True, quota_bytes=largest)}), (), 4)
     rows = pa.concat_tables([message("q", size) for size in ((1 << 63) - 1,) * 2])
     out, memory = work.done(rows, Memory.empty(Limited.fields), WALL_S)
     assert out["messageClass"].to_pylist() == [0x8003] * 2
@@ -281,5 +280,5 @@ def test_sizes_beyond_all_bounds_find_no_room() -> None:
 
 
 def test_names_and_classes_that_stand_twice_are_those_of_the_core() -> None:
-    assert frozenset(endings.INSECURE) == INSECURE
-    assert frozenset(destinations.SYSTEM_NAMES) == SYSTEM_NAMES
+    assert frozenset(rules.INSECURE) == INSECURE
+    assert frozenset(arrivals.SYSTEM_NAMES) == SYSTEM_NAMES

@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from onceq.spark.options import parse
-from onceq.spark.stream import OnceqStreamReader
+from onceq.spark.source.options import parse
+from onceq.spark.source.stream import OnceqStreamReader
 
 NAMES = ("queueManager", "queue", "lookupId", "body", "class")
 EVERYTHING = ReadAllAvailable()

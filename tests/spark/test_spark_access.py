@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceq.spark.ranges import Range
+from onceq.spark.source.offsets import Range
 
 
 def test_a_range_is_read_and_what_is_missing_is_seen(daemon: Any) -> None:
-    from onceq.spark.access import Access
-    from onceq.spark.anew import Reader
+    from onceq.spark.source.access import Access
+    from onceq.spark.source.checkpoint_conflicts import StreamIdentity
 
-    reader = Reader(who="a test")
+    reader = StreamIdentity(who="a test")
     queue = r"private$\holes"
     daemon.manager.create_queue(queue, transactional=True)
     with daemon.manager.transaction() as tx:

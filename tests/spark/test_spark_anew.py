@@ -19,7 +19,7 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 
 from onceq.client.pause import pause
 from onceq.client.plans import reading
-from onceq.spark import access as access_module
+from onceq.spark.source import access as access_module
 from tests.spark.driver import Driver, send
 
 
@@ -131,26 +131,6 @@ def test_a_batch_that_was_not_finished_is_run_again(daemon: Any, queue: str, rea
     assert known(daemon, queue) == [("", end["query"])]
 
 
-def test_a_checkpoint_of_an_older_version_goes_on_and_is_remembered(
-    daemon: Any, queue: str, readers: Any
-) -> None:
-    send(daemon, queue, "a", "b", "c")
-    view = daemon.manager.queue(queue)
-    first, instance = view["first_lookup"], view["instance"]
-    old = {"from": {queue: first - 1}, "queues": {queue: instance}, "to": {queue: first}}
-    driver = readers(queue)
-    driver.first()
-    end = driver.after(old)
-    assert known(daemon, queue) == [("", "")]
-    assert driver.bodies(old, end) == ["b", "c"]
-    assert driver.after(end) == end
-    assert known(daemon, queue) == [("", end["query"])]
-    driver.reader.stop()
-    anew = readers(queue)
-    with pytest.raises(ReadBefore):
-        anew.after(anew.first())
-
-
 def test_a_checkpoint_that_went_back_in_time_is_refused(
     daemon: Any, queue: str, readers: Any
 ) -> None:
@@ -218,7 +198,7 @@ def test_a_driver_that_died_with_its_computer_is_replaced(
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     """And when it was only stopped, it is told by its next request."""
-    monkeypatch.setattr("onceq.spark.access.HOLD_SAY_S", 0.0)
+    monkeypatch.setattr("onceq.spark.source.access.HOLD_SAY_S", 0.0)
     send(daemon, queue, "a", "b")
     dead = readers(queue, subscription="s")
     end = dead.after(dead.first())
@@ -231,13 +211,13 @@ def test_a_driver_that_died_with_its_computer_is_replaced(
         pause(seconds)
 
     with monkeypatch.context() as patch:
-        patch.setattr("onceq.spark.access.pause", wait)
+        patch.setattr("onceq.spark.source.access.pause", wait)
         new = readers(queue, subscription="s")
         assert new.bodies(new.first(), end) == ["a", "b"]
     assert "a Spark stream of subscription 's', process" in caplog.text
     new.after(end)
     with monkeypatch.context() as patch, pytest.raises(SharingViolation, match="a Spark stream"):
-        patch.setattr("onceq.spark.access.HOLD_S_MAX", 0.0)
+        patch.setattr("onceq.spark.source.access.HOLD_S_MAX", 0.0)
         dead.after(end)
     new.reader.stop()
     with pytest.raises(SharingViolation, match="goes on in its place"):
@@ -248,7 +228,7 @@ def test_a_removal_that_was_under_way_when_the_lease_ended_is_refused(
     daemon: Any, queue: str, readers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between its look and its removal another one has come and gone."""
-    monkeypatch.setattr("onceq.spark.access.LEASE_MS", 1)
+    monkeypatch.setattr("onceq.spark.source.access.LEASE_MS", 1)
     send(daemon, queue, "a", "b")
     one = readers(queue)
     end = one.after(one.first())
@@ -266,7 +246,7 @@ def test_a_removal_that_was_under_way_when_the_lease_ended_is_refused(
             another.reader.stop()
         return found
 
-    monkeypatch.setattr("onceq.spark.access._renewed", renewed)
+    monkeypatch.setattr("onceq.spark.source.access._renewed", renewed)
     with pytest.raises(SharingViolation, match="goes on in its place"):
         one.after(end)
     assert replaced
@@ -285,7 +265,7 @@ def test_a_living_driver_renews_its_hold(
         return real(handle, lease_ms)
 
     monkeypatch.setattr("onceq.client.plans.reading.renew", renew)
-    monkeypatch.setattr("onceq.spark.access.RENEW_S", 0.01)
+    monkeypatch.setattr("onceq.spark.source.access.RENEW_S", 0.01)
     one = readers(queue)
     one.first()
     for _ in range(5):
@@ -296,7 +276,7 @@ def test_who_holds_a_queue_of_the_same_application_is_told(
     daemon: Any, queue: str, readers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A join of a stream with itself, which Spark reads twice (finding P6)."""
-    monkeypatch.setattr("onceq.spark.access.HOLD_S_MAX", 0.0)
+    monkeypatch.setattr("onceq.spark.source.access.HOLD_S_MAX", 0.0)
     one, two = readers(queue), readers(queue)
     one.first()
     with pytest.raises(
@@ -400,7 +380,7 @@ def test_a_queue_manager_that_is_away_and_back(
         if waits == 3:
             daemon.start()
 
-    monkeypatch.setattr("onceq.spark.patience.pause", sleep)
+    monkeypatch.setattr("onceq.spark.connections.pause", sleep)
     assert driver.bodies(None, end) == ["a", "b"]
     assert driver.after(end) == end
     assert daemon.manager.queue(queue)["messages"] == 0

@@ -14,8 +14,8 @@ from onceq.errors import ConfigurationError
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from onceq.spark.options import parse
-from onceq.spark.reader import OnceqReader
+from onceq.spark.source.options import parse
+from onceq.spark.source.reader import OnceqReader
 from tests.spark.driver import NAMES, send
 
 

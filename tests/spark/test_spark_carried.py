@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from onceq.spark.carrying import ADDED, HEADER, MAGIC
-from onceq.spark.sink_carrying import Carrying
+from onceq.spark.message_columns import ADDED, HEADER, MAGIC
+from onceq.spark.sink.rows import Carrying
 
 pytestmark = pytest.mark.spark
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from onceq.model.spelling import folded
-from onceq.spark.operators.case_folding import LETTERS, alike, alike_column
+from onceq.spark.operators.columns import LETTERS, alike, alike_column
 
 HALVES = range(0xD800, 0xE000)
 """Halves of pairs: no letters, and nothing that UTF-8 can hold."""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from onceq.errors import QueueNotFound
-from onceq.spark.options import OPTIONS
+from onceq.spark.source.options import OPTIONS
 
 pytestmark = pytest.mark.spark
 
@@ -77,7 +77,7 @@ def test_samples_run(
     names: dict[str, Any] = {"spark": spark, "HUB": daemon.address, "SPOKE": other.address}
     monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.setattr(type(spark.streams), "addListener", lambda self, listener: None)
-    monkeypatch.setattr("onceq.spark.shipping.ship", lambda session: None)
+    monkeypatch.setattr("onceq.spark.data_source.ship", lambda session: None)
     streams: list[int] = []
     for number, sample in enumerate(samples(page)):
         refill()

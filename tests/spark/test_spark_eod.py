@@ -169,7 +169,7 @@ def test_spark_puts_rows_in_the_order_of_the_operator(spark: Any, order: Any, wh
     """Nulls last, and rows that claim one place by stream and numbers; bad rows are malformed."""
     from onceq.spark.operators import eod_filter
     from onceq.spark.operators.eod import EodFilter
-    from onceq.spark.operators.memory import Memory
+    from onceq.spark.operators.key_buckets import Memory
 
     rng = random.Random(6)
     texts = ["9", "09", "10", "0", "x", None, "-1", str((1 << 64) - 1), str(1 << 64), "000100"]
@@ -320,10 +320,9 @@ def test_the_processor_alone(straight: bool) -> None:
     import pandas as pd
     from pyspark.sql.streaming.tws_tester import TwsTester
 
-    from onceq.spark.operators.buckets import BucketProcessor
     from onceq.spark.operators.eod import EodFilter
-    from onceq.spark.operators.memory import Memory
-    from onceq.spark.operators.parcels import pack, unpack
+    from onceq.spark.operators.key_buckets import BucketProcessor, Memory
+    from onceq.spark.operators.row_packing import pack, unpack
 
     tester = TwsTester(BucketProcessor(EodFilter(("lookupId",), 4, 100), straight=straight))
 

@@ -42,30 +42,6 @@ def left(queue: str, *hubs: Any) -> list[int]:
     return [hub.manager.queue(queue)["messages"] for hub in hubs]
 
 
-def older(hub: Any, key: str, queue: str, first: int, end: int) -> dict[str, Any]:
-    """An end offset as tree ee9035e has written it: messages so far from the first on."""
-    view = hub.manager.queue(queue)
-    before = view.first_lookup - 1
-    return {
-        "from": {key: before + first}, "queues": {key: view.instance}, "to": {key: before + end},
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("form", ["alone", "of-many"])
-def test_an_older_checkpoint_goes_on_with_a_second_manager(
-    daemon: Any, other: Any, queue: str, drivers: Any, form: str
-) -> None:
-    """Its batch was committed, and not removed yet."""
-    key = queue if form == "alone" else f"127.0.0.1:1/{queue}"
-    end = older(daemon, key, queue, 0, 2)
-    both = drivers(daemon.path, other.address, queue=queue)
-    more = both.after(end)
-    assert left(queue, daemon, other) == [2, 4]
-    assert sorted(both.bodies(end, more)) == texts(daemon, 2, 3) + texts(other, 0, 1, 2, 3)
-    assert both.after(more) == more
-    assert left(queue, daemon, other) == [0, 0]
-
-
 def test_another_host_name(daemon: Any, other: Any, queue: str, drivers: Any) -> None:
     """A batch that was not finished is run again, and the rest is read, under other addresses."""
     one = drivers(daemon.path, other.path, queue=queue)

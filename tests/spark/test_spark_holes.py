@@ -185,34 +185,3 @@ def test_a_dense_batch_from_which_something_went(daemon: Any, queue: str, reader
     take(daemon, queue, places, 4)
     with pytest.raises(MessagesMissing, match="1 has gone before they were read: 1 received by"):
         one.bodies(start, end)
-
-
-# ---- what older versions have written ---------------------------------------------------------
-
-
-def older(queue: str, instance: str, begin: int, end: int) -> dict[str, Any]:
-    """An end offset as tree ee9035e has written it."""
-    text = (
-        '{"from": {"QUEUE": BEGIN}, "queues": {"QUEUE": "INSTANCE"}, "to": {"QUEUE": END}}'
-        .replace("QUEUE", queue.replace("\\", "\\\\")).replace("INSTANCE", instance)
-        .replace("BEGIN", str(begin)).replace("END", str(end))
-    )  # fmt: skip
-    found: dict[str, Any] = json.loads(text)
-    return found
-
-
-def test_an_older_checkpoint_goes_on_also_where_a_hole_has_stopped_it(
-    daemon: Any, queue: str, readers: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    places = fill(daemon, queue)
-    take(daemon, queue, places, 3)
-    instance = daemon.manager.queue(queue).instance
-    end = older(queue, instance, places[0] - 1, places[9])
-    one = readers(queue)
-    with caplog.at_level(logging.WARNING, "onceq.spark"):
-        assert one.bodies(one.first(), end) == texts(0, 1, 2, 4, 5, 6, 7, 8, 9)
-    assert "1 of the 10 places" in caplog.text
-    rest = one.after(end)
-    assert list(rest["from"].values()) == [places[9]]
-    assert one.bodies(end, rest) == texts(*range(10, 20))
-    assert daemon.manager.queue(queue).messages == 10

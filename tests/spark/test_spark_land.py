@@ -20,7 +20,7 @@ from onceq.cli.main import run as cli
 from onceq.cli.spark_land import _tell
 from onceq.errors import ConfigurationError, QueueNotFound
 from onceq.spark.land.plan import LIBRARIES, Plan
-from onceq.spark.land.run import Done, Step, _options, _remove_done, held, land, run
+from onceq.spark.land.run import LandedBatch, LandingResult, _options, _remove_done, held, land, run
 from onceq.spark.land.tables import open_table
 from tests.spark.conftest import Daemon
 from tests.unit.spark.orders import ROW, encoded
@@ -58,12 +58,12 @@ class Pier:
 
     def __init__(self, spark: Any, daemon: Any, queue: str, to: Path) -> None:
         self.spark, self.daemon, self.queue, self.to = spark, daemon, queue, to
-        self.steps: list[Step] = []
+        self.steps: list[LandedBatch] = []
 
     def send(self, *bodies: str | bytes) -> None:
         self.daemon.manager.send_many(self.queue, bodies, transactional=True)
 
-    def run(self, **more: Any) -> Done:
+    def run(self, **more: Any) -> LandingResult:
         options = {"body": "json", "schema": SCHEMA, "identified": True, "proof": True, **more}
         plan = Plan(str(self.daemon.path), self.queue, self.to, **options)
         return land(self.spark, plan, self.steps.append)
@@ -292,25 +292,25 @@ def test_who_stops_does_not_wait_for_a_queue_manager_that_is_away(
     def wait(seconds: float) -> None:
         raise AssertionError("it waits")
 
-    monkeypatch.setattr("onceq.spark.patience.pause", wait)
+    monkeypatch.setattr("onceq.spark.connections.pause", wait)
     end = {"names": {"i": "q"}, "query": "x", "subscription": "s", "to": {"i": 1}}
     memory: Any = SimpleNamespace(end_of_last=lambda: end)
     _remove_done(memory, _options(Plan("127.0.0.1:9", "q", tmp_path), "s"))
     assert "messages of a committed batch are not removed yet" in caplog.text
 
 
-@pytest.mark.parametrize("words", [["land", "q", "--to", "parquet"], ["drain", "q", "--to"]])
 def test_a_run_that_is_given_up_says_what_is_true(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    words: list[str],
-) -> None:  # fmt: skip
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """By a second Ctrl-C, or by one while Spark starts."""
 
     def given_up(*args: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("onceq.spark.land.run.run", given_up)
-    assert cli(["--qm", "hub", "spark", *words, str(tmp_path / "to")]) == 130
+    assert (
+        cli(["--qm", "hub", "spark", "land", "q", "--to", "parquet", str(tmp_path / "to")]) == 130
+    )
     assert capsys.readouterr().err == (
         "0 messages in 0 batches landed before this\n"
         "interrupted; the same command goes on where it was\n"
@@ -330,7 +330,7 @@ def test_messages_behind_an_open_transaction_are_not_passed_over_in_silence(
         tx.receive(queue)
         assert held(plan) == 3
         tx.abort()
-    _tell(Done(held=3), tmp_path / "to")
+    _tell(LandingResult(held=3), tmp_path / "to")
     assert "3 messages are left: an open transaction has taken some" in capsys.readouterr().out
 
 

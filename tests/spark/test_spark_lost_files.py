@@ -280,7 +280,7 @@ def test_what_is_missing_from_a_batch_that_comes_again_is_told_before_a_sink_is_
 def test_only_a_batch_that_comes_again_is_asked_about(
     daemon: Any, queue: str, readers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from onceq.spark.access import Access
+    from onceq.spark.source.access import Access
 
     asked: list[str] = []
     real = Access.count

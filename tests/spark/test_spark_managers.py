@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from onceq.errors import ConfigurationError, MessagesMissing, ServiceNotAvailable
-from onceq.spark.options import parse
+from onceq.spark.source.options import parse
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from onceq.spark.progress import lag
-from onceq.spark.reader import OnceqReader
+from onceq.spark.source.offsets import lag
+from onceq.spark.source.reader import OnceqReader
 from tests.spark.conftest import queue_of
 from tests.spark.driver import NAMES, send
 

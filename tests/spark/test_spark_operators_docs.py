@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 from onceq.spark import operators
-from onceq.spark.operators import arrivals, destinations, eod, expanding, numbered, numbering, rules
-from onceq.spark.operators.verdicts import ORDER_ACK, VERDICT
+from onceq.spark.operators import arrivals, eod, expanding, numbering, rules
+from onceq.spark.operators.eod import ORDER_ACK, VERDICT
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "spark-operators.md").read_text()
 NEEDED: dict[str, tuple[Mapping[str, tuple[tuple[str, ...], str]], ...]] = {
     "eod_filter": (eod.COLUMNS,),
-    "number": (numbering.COLUMNS, numbered.COLUMNS, numbering.ACKNOWLEDGED),
+    "number": (numbering.COLUMNS, numbering.NUMBERED_COLUMNS, numbering.ACKNOWLEDGED),
     "expand_destinations": (expanding.COLUMNS,),
     "settle": (
         arrivals.COLUMNS,
         arrivals.OPTIONAL,
-        destinations.COLUMNS,
-        destinations.OPTIONAL,
+        arrivals.QUEUE_COLUMNS,
+        arrivals.QUEUE_OPTIONAL,
     ),
 }
 ADDED = {

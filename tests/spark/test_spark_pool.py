@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from onceq.errors import ServiceNotAvailable
-from onceq.spark import pool
-from onceq.spark.access import Access
-from onceq.spark.credential_files import FROM_ENVIRONMENT
-from onceq.spark.patience import Patience
-from onceq.spark.pool import Pool
+from onceq.spark import connections
+from onceq.spark.connections import FROM_ENVIRONMENT, Patience, Pool
+from onceq.spark.source.access import Access
 
 PATIENCE = Patience()
 WAIT_S = 30.0
@@ -44,21 +42,21 @@ def test_one_for_writing_is_used_again_by_the_next_task(
 ) -> None:
     """Also when the queue manager was started again between two tasks."""
     pool_of_process = Pool(keep_s=WAIT_S)
-    monkeypatch.setattr(pool, "_POOL", pool_of_process)
+    monkeypatch.setattr(connections, "POOL", pool_of_process)
     where = str(daemon.path)
     with (
-        pool.connection(where, credentials=FROM_ENVIRONMENT) as one,
-        pool.connection(where, credentials=FROM_ENVIRONMENT) as beside,
+        connections.connection(where, credentials=FROM_ENVIRONMENT) as one,
+        connections.connection(where, credentials=FROM_ENVIRONMENT) as beside,
     ):
         assert one is not beside
         assert one.id == beside.id
     assert len(pool_of_process) == 2
     daemon.kill()
     daemon.start()
-    with pool.connection(where, credentials=FROM_ENVIRONMENT) as again:
+    with connections.connection(where, credentials=FROM_ENVIRONMENT) as again:
         assert again in (one, beside)
         assert again.queues() is not None
-    with pytest.raises(KeyError), pool.connection(where, credentials=FROM_ENVIRONMENT):
+    with pytest.raises(KeyError), connections.connection(where, credentials=FROM_ENVIRONMENT):
         raise KeyError
     assert len(pool_of_process) == 1
     pool_of_process.close()

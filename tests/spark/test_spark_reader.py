@@ -17,8 +17,8 @@ import pytest
 
 import onceq
 from onceq.errors import ConfigurationError, MessagesMissing, SharingViolation
-from onceq.spark.access import Access
-from onceq.spark.progress import lag
+from onceq.spark.source.access import Access
+from onceq.spark.source.offsets import lag
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
 from pyspark.sql.streaming.datasource import ReadMaxBytes, ReadMaxRows
@@ -30,7 +30,7 @@ from tests.spark.driver import Driver, send
 def refused(match: str) -> Iterator[Any]:
     """Sharing is refused, without waiting for who may be on his way out."""
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SharingViolation, match=match) as at:
-        patch.setattr("onceq.spark.access.HOLD_S_MAX", 0.0)
+        patch.setattr("onceq.spark.source.access.HOLD_S_MAX", 0.0)
         yield at
 
 
@@ -67,7 +67,7 @@ def test_a_zombie_removes_nothing_that_its_successor_has(
     with refused("a Spark stream"):
         old.after(end)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("onceq.spark.access.HOLD_S_MAX", 0.0)
+        patch.setattr("onceq.spark.source.access.HOLD_S_MAX", 0.0)
         old.reader.commit(end)
     assert daemon.manager.queue(queue)["messages"] == 3
     # The successor crashes as well, and nobody holds the queue now: the zombie stays out.
@@ -148,7 +148,7 @@ def test_a_wait_for_news_is_no_missing_answer(daemon: Any, queue: str, readers: 
     driver = readers(queue, timeoutMs=100, numRetries=0)
     start = driver.first()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("onceq.spark.stream.IDLE_WAIT_S", 60.0)
+        patch.setattr("onceq.spark.source.stream.IDLE_WAIT_S", 60.0)
         assert driver.after(start) == start
 
 
@@ -166,7 +166,7 @@ def test_bytes_limit_each_queue(daemon: Any, queue: str, readers: Any) -> None:
 def test_a_batch_is_never_larger_than_a_removal(
     daemon: Any, queue: str, readers: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("onceq.spark.stream.BATCH_MESSAGES", 3)
+    monkeypatch.setattr("onceq.spark.source.stream.BATCH_MESSAGES", 3)
     send(daemon, queue, *"abcde")
     driver = readers(queue)
     start = driver.first()
@@ -176,11 +176,14 @@ def test_a_batch_is_never_larger_than_a_removal(
 
 
 def test_offsets_of_before(daemon: Any, queue: str, readers: Any) -> None:
-    """Offsets of older versions go on; what is new in later ones, these pass over."""
+    """The offset of a batch that tree 484d1753 has written goes on."""
     send(daemon, queue, "a", "b", "c")
     view = daemon.manager.queue(queue)
     first, instance = view["first_lookup"], view["instance"]
-    old = {"from": {queue: first - 1}, "queues": {queue: instance}, "to": {queue: first + 1}}
+    old = {
+        "from": {instance: first - 1}, "names": {instance: queue}, "messages": {instance: 2},
+        "to": {instance: first + 1},
+    }  # fmt: skip
     driver = readers(queue)
     query = driver.first().pop("query")
     assert driver.first() == {"names": {instance: queue}, "query": query, "to": {instance: 0}}
@@ -259,11 +262,10 @@ def test_a_dead_letter_queue_belongs_to_its_queue_manager(daemon: Any, readers: 
     driver = readers(name)
     start = driver.first()
     assert start["names"] == {f"{daemon.manager.id}/system$;journal": name}
-    older = {"to": {name: 0}}
-    driver.after({**older, "queues": {name: daemon.manager.id}})
-    driver.after({**older, "queues": {name: "0" * 32}})
+    driver.after(start)
+    other = f"{'f' * 32}/system$;journal"
     with pytest.raises(MessagesMissing, match="another queue manager answers"):
-        driver.after({**older, "queues": {name: "f" * 32}})
+        driver.after({"names": {other: name}, "to": {other: 0}})
 
 
 def test_what_cannot_be_a_stream(daemon: Any, queue: str, readers: Any) -> None:
@@ -304,7 +306,7 @@ def test_lag(daemon: Any, queue: str, readers: Any) -> None:
 def test_lag_of_a_queue_manager_that_is_away(tmp_path: Path) -> None:
     driver = Driver("127.0.0.1:9", "q", numRetries=0)
     assert driver.reader.reportLatestOffset() is None
-    assert lag(progress(None, {"queues": {}, "to": {"q": 1}}, None)) == {}
+    assert lag(progress(None, {"names": {"i": "q"}, "to": {"i": 1}}, None)) == {}
 
 
 # ---- when nobody answers ------------------------------------------------------------------------

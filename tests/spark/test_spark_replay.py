@@ -12,8 +12,8 @@ import pytest
 
 from onceq.cli.main import run as cli
 from onceq.errors import InvalidParameter, ReceiveTimeout, ServiceNotAvailable, UsageError
-from onceq.spark import state_files
-from onceq.spark.replay import Metronome, Pace, Progress, Replay, Wish, run
+from onceq.spark.land import files
+from onceq.spark.land.replay import Metronome, Replay, ReplayPace, ReplayPlan, ReplayProgress, run
 
 pytestmark = pytest.mark.spark
 
@@ -42,7 +42,7 @@ class Target:
 
     def replay(self, **wish: Any) -> Replay:
         """Begin, or go on."""
-        made = Wish(**{"path": self.table, "to": self.queue, **wish})
+        made = ReplayPlan(**{"path": self.table, "to": self.queue, **wish})
         return Replay(self.spark, self.where, made, self.folder / "checkpoint")
 
     def bodies(self) -> list[str]:
@@ -66,11 +66,11 @@ def target(spark: Any, daemon: Any, tmp_path: Path) -> Iterator[Target]:
     spark.conf.set("spark.sql.shuffle.partitions", "2")
 
 
-def dying(after: int) -> Callable[[Progress], None]:
+def dying(after: int) -> Callable[[ReplayProgress], None]:
     """Ends the replay behind so many steps."""
     left = [after]
 
-    def say(told: Progress) -> None:
+    def say(told: ReplayProgress) -> None:
         left[0] -= 1
         if not left[0]:
             raise Died
@@ -84,22 +84,24 @@ def never(seconds: float) -> None:
 
 def test_every_row_once_and_in_the_order_of_the_files(target: Target) -> None:
     target.write(300, "CAST(id AS STRING) AS body", "concat('label ', id) AS label")
-    told: list[Progress] = []
-    assert target.replay().run(Pace(), told.append) == 300
+    told: list[ReplayProgress] = []
+    assert target.replay().run(ReplayPace(), told.append) == 300
     assert target.bodies() == [str(i) for i in range(300)]
-    assert told[-1] == Progress(300, 300, 0.0)
+    assert told[-1] == ReplayProgress(300, 300, 0.0)
     assert target.manager.peek(target.queue).label == "label 0"
-    assert target.replay().run(Pace()) == 0
+    assert target.replay().run(ReplayPace()) == 0
     assert len(target.bodies()) == 300
 
 
 def test_it_goes_on_where_it_was(target: Target) -> None:
     target.write(100, "CAST(id AS STRING) AS body")
     with pytest.raises(Died):
-        target.replay().run(Pace(rate=20), dying(2), Metronome(Pace(rate=20), sleep=never))
+        target.replay().run(
+            ReplayPace(rate=20), dying(2), Metronome(ReplayPace(rate=20), sleep=never)
+        )
     assert target.bodies() == [str(i) for i in range(40)]
     # Another pace cuts the rest otherwise.
-    assert target.replay().run(Pace()) == 60
+    assert target.replay().run(ReplayPace()) == 60
     assert target.bodies() == [str(i) for i in range(100)]
 
 
@@ -110,7 +112,7 @@ def test_a_step_that_was_under_way(
     """It is known that it was begun, not whether it was sent: the queue manager knows."""
     target.write(60, "CAST(id AS STRING) AS body")
     writes: list[dict[str, Any]] = []
-    write = state_files.write
+    write = files.write_json
 
     def crash(place: Path, value: Any) -> None:
         if place.name == "step.json":
@@ -121,20 +123,22 @@ def test_a_step_that_was_under_way(
                 raise Died
         write(place, value)
 
-    monkeypatch.setattr(state_files, "write", crash)
+    monkeypatch.setattr(files, "write_json", crash)
     with pytest.raises(Died):
-        target.replay().run(Pace(rate=20), metronome=Metronome(Pace(rate=20), sleep=never))
-    monkeypatch.setattr(state_files, "write", write)
+        target.replay().run(
+            ReplayPace(rate=20), metronome=Metronome(ReplayPace(rate=20), sleep=never)
+        )
+    monkeypatch.setattr(files, "write_json", write)
     assert len(target.bodies()) == (40 if committed else 20)
     state = json.loads((target.folder / "checkpoint" / "step.json").read_text())
     assert (state["number"], state["done"]) == (2, False)
-    target.replay().run(Pace())
+    target.replay().run(ReplayPace())
     assert target.bodies() == [str(i) for i in range(60)]
 
 
 def test_rows_by_a_column_and_whole_rows_as_json(target: Target) -> None:
     target.write(50, "49 - id AS place", "concat('flight ', id) AS name")
-    target.replay(order=("place",)).run(Pace())
+    target.replay(order=("place",)).run(ReplayPace())
     rows = [json.loads(body) for body in target.bodies()]
     assert [row["place"] for row in rows] == list(range(50))
     assert rows[0] == {"place": 0, "name": "flight 49"}
@@ -146,7 +150,7 @@ def test_each_row_to_its_own_queue(target: Target) -> None:
     target.write(
         20, f"r'{target.queue}' || if(id % 2 = 0, '', '-b') AS queue", "CAST(id AS STRING) AS text"
     )
-    target.replay(to="", body="text").run(Pace())
+    target.replay(to="", body="text").run(ReplayPace())
     assert target.bodies() == [str(i) for i in range(0, 20, 2)]
     assert target.manager.queue(other)["messages"] == 10
 
@@ -154,7 +158,7 @@ def test_each_row_to_its_own_queue(target: Target) -> None:
 def test_the_pace_of_a_time_column(target: Target) -> None:
     """Steps are as long as a second of it, and begin when their first row is due."""
     target.write(40, "CAST(id AS STRING) AS body", "timestamp_seconds(1000 + id / 10) AS at")
-    pace, now, slept = Pace(speed=2.0), [100.0], list[float]()
+    pace, now, slept = ReplayPace(speed=2.0), [100.0], list[float]()
 
     def sleep(seconds: float) -> None:
         slept.append(round(seconds, 3))
@@ -173,7 +177,7 @@ def test_rows_without_a_time_do_not_hold_up_the_others(target: Target) -> None:
     target.write(
         30, "CAST(id AS STRING) AS body", "IF(id < 5, NULL, timestamp_seconds(1000000 + id)) AS at"
     )
-    pace, slept = Pace(speed=10.0), list[float]()
+    pace, slept = ReplayPace(speed=10.0), list[float]()
     metronome = Metronome(pace, clock=lambda: sum(slept), sleep=slept.append)
     target.replay(time="at").run(pace, metronome=metronome)
     assert target.bodies() == [str(i) for i in range(30)]
@@ -182,13 +186,15 @@ def test_rows_without_a_time_do_not_hold_up_the_others(target: Target) -> None:
 
 def test_a_column_without_any_time_keeps_no_pace(target: Target) -> None:
     target.write(3, "CAST(id AS STRING) AS body", "CAST(NULL AS timestamp) AS at")
-    target.replay(time="at").run(Pace(speed=1.0), metronome=Metronome(Pace(speed=1.0), sleep=never))
+    target.replay(time="at").run(
+        ReplayPace(speed=1.0), metronome=Metronome(ReplayPace(speed=1.0), sleep=never)
+    )
     assert len(target.bodies()) == 3
 
 
 def test_a_replay_that_is_late_says_so() -> None:
     now = [0.0]
-    metronome = Metronome(Pace(rate=10), clock=lambda: now[0], sleep=never)
+    metronome = Metronome(ReplayPace(rate=10), clock=lambda: now[0], sleep=never)
     assert metronome.wait([]) == 0.0
     metronome.sent(10)
     now[0] = 3.5
@@ -207,7 +213,7 @@ def test_what_the_table_has_not(target: Target, wish: dict[str, Any], says: str)
     target.write(3, "CAST(id AS STRING) AS body")
     with pytest.raises(InvalidParameter, match=says):
         target.replay(**wish)
-    target.replay().run(Pace())
+    target.replay().run(ReplayPace())
     assert len(target.bodies()) == 3
 
 
@@ -215,20 +221,20 @@ def test_rows_of_text_files_have_no_order(target: Target) -> None:
     target.spark.range(3).write.json(target.table)
     with pytest.raises(InvalidParameter, match="say --order-by"):
         target.replay(format="json")
-    target.replay(format="json", order=("id",)).run(Pace())
+    target.replay(format="json", order=("id",)).run(ReplayPace())
     assert target.bodies() == ['{"id":0}', '{"id":1}', '{"id":2}']
 
 
 def test_a_checkpoint_belongs_to_one_replay(target: Target) -> None:
     target.write(3, "CAST(id AS STRING) AS body")
-    target.replay().run(Pace())
+    target.replay().run(ReplayPace())
     with pytest.raises(UsageError, match="belongs to another replay"):
         target.replay(to=r"private$\elsewhere")
     full = target.folder / "full"
     full.mkdir()
     (full / "file").write_text("")
     with pytest.raises(UsageError, match="is not empty"):
-        Replay(target.spark, target.where, Wish(target.table, to=target.queue), full)
+        Replay(target.spark, target.where, ReplayPlan(target.table, to=target.queue), full)
 
 
 def test_a_mistyped_queue_manager_is_told_before_spark_starts(
@@ -238,9 +244,17 @@ def test_a_mistyped_queue_manager_is_told_before_spark_starts(
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr("onceq.spark.runtime.quiet_session", started)
-    wish, said = Wish("table", to="q"), list[str]()
+    wish, said = ReplayPlan("table", to="q"), list[str]()
     with pytest.raises(ServiceNotAvailable, match="is it running"):
-        run("local", "127.0.0.1:9", wish, tmp_path / "to", pace=Pace(), say=print, tell=said.append)
+        run(
+            "local",
+            "127.0.0.1:9",
+            wish,
+            tmp_path / "to",
+            pace=ReplayPace(),
+            say=print,
+            tell=said.append,
+        )
     assert said == []
 
 
@@ -250,7 +264,7 @@ def test_a_replay_that_is_given_up_says_what_is_true(
     def given_up(*args: object, **more: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("onceq.spark.replay.run", given_up)
+    monkeypatch.setattr("onceq.spark.land.replay.run", given_up)
     place = str(tmp_path / "checkpoint")
     words = ["--qm", "hub", "spark", "replay", "table", "--to", "q", "--checkpoint", place]
     assert cli(words) == 130

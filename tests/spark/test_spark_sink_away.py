@@ -21,11 +21,10 @@ pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onc
 import onceq  # noqa: E402
 from onceq.errors import QueueNotFound, ServiceNotAvailable  # noqa: E402
 from onceq.model.xid import ONCEQ_FORMAT, Xid  # noqa: E402
-from onceq.spark import sink_branch  # noqa: E402
-from onceq.spark.sink_options import SinkOptions, parse_sink  # noqa: E402
-from onceq.spark.sink_parts import stage  # noqa: E402
-from onceq.spark.sink_task import Job, Staged  # noqa: E402
-from onceq.spark.writer import OnceqWriter, StagedMessage  # noqa: E402
+from onceq.spark.sink import branches  # noqa: E402
+from onceq.spark.sink.options import SinkOptions, parse_sink  # noqa: E402
+from onceq.spark.sink.task import Job, Staged, stage  # noqa: E402
+from onceq.spark.sink.writer import OnceqWriter, StagedMessage  # noqa: E402
 from tests.daemon.applications import Daemon  # noqa: E402
 from tests.daemon.cutting import AFTER, BEFORE, HALF, LATE, LATER, Relay  # noqa: E402
 
@@ -68,7 +67,7 @@ class Place:
 
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Place]]:
-    monkeypatch.setattr(sink_branch, "BRANCH_MESSAGES", 7)
+    monkeypatch.setattr(branches, "BRANCH_MESSAGES", 7)
     with ExitStack() as stack:
 
         def made(name: str) -> Place:

@@ -10,7 +10,7 @@ import pytest
 
 import onceq
 from onceq.errors import ReceiveTimeout
-from onceq.spark.sink_rows import BODY_BYTES_MAX
+from onceq.spark.sink.rows import BODY_BYTES_MAX
 from tests.spark.conftest import token_file
 
 pytestmark = pytest.mark.spark

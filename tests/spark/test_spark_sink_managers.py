@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onceq.errors import ReceiveTimeout
-from onceq.spark.source import OnceqDataSource
+from onceq.spark.data_source import OnceqDataSource
 from tests.spark.conftest import queue_of, token_file
 
 pytestmark = pytest.mark.spark
@@ -52,7 +52,7 @@ def dying(where: str, flag: Path, pid: int) -> type[OnceqDataSource]:
         commit = writer.commit
 
         def crash(*arguments: Any) -> None:
-            from onceq.spark import sink_many as module
+            from onceq.spark.sink import writer as module
 
             sink_many: Any = module
             if flag.exists() and where == "the other is killed":

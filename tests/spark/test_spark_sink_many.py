@@ -22,10 +22,9 @@ from onceq.errors import (  # noqa: E402
 )
 from onceq.model.views.branches import GroupResult  # noqa: E402
 from onceq.model.xid import ONCEQ_FORMAT, Xid  # noqa: E402
-from onceq.spark.sink_many import decide, tell  # noqa: E402
-from onceq.spark.sink_options import parse_sink  # noqa: E402
-from onceq.spark.sink_parts import stage  # noqa: E402
-from onceq.spark.sink_task import Job, Staged  # noqa: E402
+from onceq.spark.sink.options import parse_sink  # noqa: E402
+from onceq.spark.sink.task import Job, Staged, stage  # noqa: E402
+from onceq.spark.sink.writer import decide, tell  # noqa: E402
 from tests.scratch import scratch  # noqa: E402
 
 Q = r"private$\q"

@@ -12,9 +12,9 @@ pa = pytest.importorskip("pyarrow", reason="PyArrow is not installed: pip instal
 
 from onceq.errors import BodyTooLarge, IllegalPropertyValue  # noqa: E402
 from onceq.model.run import Run  # noqa: E402
-from onceq.spark.sink_branch import BRANCH_BYTES, BRANCH_MESSAGES, parts  # noqa: E402
-from onceq.spark.sink_rows import BODY_BYTES_MAX, Piece, Pieces  # noqa: E402
-from onceq.spark.sink_task import _cut  # noqa: E402
+from onceq.spark.sink.branches import BRANCH_BYTES, BRANCH_MESSAGES, parts  # noqa: E402
+from onceq.spark.sink.rows import BODY_BYTES_MAX, Piece, Pieces  # noqa: E402
+from onceq.spark.sink.task import _cut  # noqa: E402
 
 TYPES = {
     "body": pa.binary(), "queue": pa.string(), "label": pa.string(), "appSpecific": pa.int64(),

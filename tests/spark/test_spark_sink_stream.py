@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from onceq.errors import ReceiveTimeout
-from onceq.spark.source import OnceqDataSource
-from onceq.spark.writer import query_of
+from onceq.spark.data_source import OnceqDataSource
+from onceq.spark.sink.writer import query_of
 
 pytestmark = pytest.mark.spark
 NOW = {"availableNow": True}

@@ -16,10 +16,9 @@ pa = pytest.importorskip("pyarrow", reason="PyArrow is not installed: pip instal
 import onceq  # noqa: E402
 from onceq.errors import QueueNotFound, RolledBack, SendFailed  # noqa: E402
 from onceq.model.xid import ONCEQ_FORMAT, Xid  # noqa: E402
-from onceq.spark import sink_branch  # noqa: E402
-from onceq.spark.sink_options import parse_sink  # noqa: E402
-from onceq.spark.sink_parts import stage  # noqa: E402
-from onceq.spark.sink_task import Job, Staged  # noqa: E402
+from onceq.spark.sink import branches  # noqa: E402
+from onceq.spark.sink.options import parse_sink  # noqa: E402
+from onceq.spark.sink.task import Job, Staged, stage  # noqa: E402
 from tests.scratch import scratch  # noqa: E402
 
 QUEUE = r"private$\q"
@@ -38,8 +37,8 @@ def qm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[onceq.QueueManager]
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sink_branch, "BRANCH_MESSAGES", 10)
-    monkeypatch.setattr(sink_branch, "BRANCH_BYTES", 100)
+    monkeypatch.setattr(branches, "BRANCH_MESSAGES", 10)
+    monkeypatch.setattr(branches, "BRANCH_BYTES", 100)
 
 
 def batches(*bodies: bytes, size: int = 4) -> Iterator[Any]:

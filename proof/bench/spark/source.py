@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import onceq
-from onceq.spark.ranges import PARTITION_MESSAGES
-from onceq.spark.rows import arrow_schema, record_batch
 from onceq.spark.runtime import quiet_session
-from onceq.spark.source_columns import USUAL, ddl
+from onceq.spark.source.batch_limits import PARTITION_MESSAGES
+from onceq.spark.source.options import USUAL, ddl
+from onceq.spark.source.rows import arrow_schema, record_batch
 from proof.nodes import Node, free_port
 
 BODY_BYTES = 200

@@ -138,7 +138,6 @@ COMMANDS: Final = {
     "directory init": "onceq.cli.lists:init",
     "directory show": "onceq.cli.lists:show_directory",
     "spark land": "onceq.cli.spark_land:land",
-    "spark drain": "onceq.cli.spark_land:drain",
     "spark replay": "onceq.cli.spark_replay:replay",
     "spark audit": "onceq.cli.spark_audit:audit",
     "spark readers": "onceq.cli.spark_readers:list_readers",

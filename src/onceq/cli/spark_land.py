@@ -1,5 +1,4 @@
-"""``onceq spark land`` and ``drain``: messages of queues into a table. The work is in
-``onceq.spark.land``."""
+"""``onceq spark land``: messages of queues into a table. ``onceq.spark.land`` does it."""
 
 from __future__ import annotations
 
@@ -19,10 +18,6 @@ CONTRADICTED = 8
 """Exit code, as of an audit."""
 Queues = Annotated[
     list[str], Argument(metavar="QUEUE", help="Queues, journals, dead-letter queues.")
-]
-Folder = Annotated[
-    Path,
-    Option("--to", metavar="FOLDER", help="Where Parquet files go. Given again, it goes on."),
 ]
 Table = Annotated[
     tuple[str, Path],
@@ -65,20 +60,20 @@ IgnoreUnknown = Annotated[
 UntilEmpty = Annotated[
     bool, Option("--until-empty", help="End when what has arrived by now is landed.")
 ]
-NoProof = Annotated[bool, Option("--no-proof", help="Do not read the table back at the end.")]
+NoProof = Annotated[
+    bool,
+    Option(
+        "--no-proof",
+        help="Do not read the table back at the end; a new table then has no columns beside those "
+        "of --columns.",
+    ),
+]  # fmt: skip
 Columns = Annotated[
     str,
     Option(
         "--columns", metavar="NAME,NAME...", show_default=False,
-        help="Columns of the Spark source to keep [the usual ones].",
-    ),
-]  # fmt: skip
-MessageColumns = Annotated[
-    str,
-    Option(
-        "--columns", metavar="NAME,NAME...", show_default=False,
-        help="Columns of the Spark source to keep beside those that tell messages apart [the "
-        "usual ones; with --schema only arrivedTime].",
+        help="Columns of the Spark source to keep beside those that identify a message [the usual "
+        "ones; with --schema only arrivedTime].",
     ),
 ]  # fmt: skip
 ByDate = Annotated[bool, Option("--by-date", help="A folder for each day (UTC) of arrival.")]
@@ -96,10 +91,7 @@ BatchBytes = Annotated[
     ),
 ]  # fmt: skip
 Keep = Annotated[bool, Option("--keep", help="Leave the messages in the queue.")]
-Follow = Annotated[bool, Option("--follow", help="Go on with what comes, until Ctrl-C.")]
-IgnoreLoss = Annotated[
-    bool, Option("--ignore-loss", help="Go on where messages are missing.")
-]  # fmt: skip
+IgnoreLoss = Annotated[bool, Option("--ignore-loss", help="Go on where messages are missing.")]
 Master = Annotated[
     str,
     Option("--master", metavar="URL", help="Spark master; its executors must see the folder."),
@@ -111,7 +103,7 @@ def land(
     to: Table,
     format: Format = "",
     schema: Schema = None,
-    columns: MessageColumns = "",
+    columns: Columns = "",
     prefix: Prefix = "",
     evolve: Evolve = False,
     ignore_unknown: IgnoreUnknown = False,
@@ -136,7 +128,7 @@ def land(
     work = loaded("onceq.spark.land.run")
     plan = loaded("onceq.spark.land.plan").Plan(
         manager=where(qm), queues=",".join(queues), to=folder, table=table, body=format,
-        schema=_text(schema), columns=_names(columns), identified=True, prefix=prefix,
+        schema=_text(schema), columns=_names(columns), identified=not no_proof, prefix=prefix,
         evolve=evolve, ignore_unknown=ignore_unknown, batch_messages=batch,
         batch_bytes=batch_bytes, by_date=by_date, keep=keep, follow=not until_empty,
         ignore_loss=ignore_loss, proof=not no_proof, credentials=credential_files(),
@@ -149,39 +141,6 @@ def land(
     if done.proof is not None and not done.proof.holds:
         raise Exit(CONTRADICTED)
     if done.stopped:
-        raise Exit(INTERRUPTED)
-
-
-def drain(
-    queues: Queues,
-    to: Folder,
-    columns: Columns = "",
-    by_date: ByDate = False,
-    batch: BatchMessages = 100_000,
-    batch_bytes: BatchBytes = 0,
-    keep: Keep = False,
-    follow: Follow = False,
-    ignore_loss: IgnoreLoss = False,
-    master: Master = "local[*]",
-    qm: Where = None,
-    json: Json = False,
-) -> None:
-    """Move messages of queues into Parquet files, each exactly once, also through crashes.
-
-    The same as land --to parquet FOLDER --until-empty --no-proof, with the columns that are named
-    and no others. Interrupted or killed, it goes on where it was when it is given the same folder
-    again.
-    """
-    work = loaded("onceq.spark.land.run")
-    plan = loaded("onceq.spark.land.plan").Plan(
-        manager=where(qm), queues=",".join(queues), to=to, columns=_names(columns),
-        batch_messages=batch, batch_bytes=batch_bytes, by_date=by_date, keep=keep, follow=follow,
-        ignore_loss=ignore_loss, credentials=credential_files(),
-    )  # fmt: skip
-    done = _done(work, master, plan)
-    if not dumped({**done.plain(), "to": str(to)}, json):
-        _tell(done, to)
-    if done.stopped and not follow:
         raise Exit(INTERRUPTED)
 
 

@@ -57,7 +57,7 @@ def credential_files() -> Any:
     Raises:
         ConfigurationError, AccessDenied: The file cannot be used. Said before Spark starts.
     """
-    module = loaded("onceq.spark.credential_files")
+    module = loaded("onceq.spark.connections")
     name = TOP.token_file
     found = module.credential_files_of({} if name is None else {module.TOKEN_FILE: name})
     if name is not None:

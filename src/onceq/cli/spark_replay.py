@@ -1,4 +1,4 @@
-"""``onceq spark replay``: rows of a table into queues. The work is in ``onceq.spark.replay``."""
+"""``onceq spark replay``: rows of a table into queues; ``onceq.spark.land.replay`` does it."""
 
 from __future__ import annotations
 
@@ -103,13 +103,13 @@ def replay(
     Columns that the Spark sink knows (label, correlationId, ...) become properties of the
     messages. Interrupted or killed, it goes on where it was when it is given the same checkpoint.
     """
-    work = loaded("onceq.spark.replay")
-    wish = work.Wish(
+    work = loaded("onceq.spark.land.replay")
+    wish = work.ReplayPlan(
         path=table, format=format, options=_pairs(option or []), to=to, body=body,
         order=tuple(name.strip() for name in order_by.split(",") if name.strip()), time=time,
         errors=error_queue,
     )  # fmt: skip
-    pace = work.Pace(rate=rate, speed=speed if time else 0.0)
+    pace = work.ReplayPace(rate=rate, speed=speed if time else 0.0)
 
     def say(told: Any) -> None:
         late = f", {told.behind_s:.1f} s late" if told.behind_s >= 1 else ""

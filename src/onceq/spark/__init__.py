@@ -1,7 +1,7 @@
-"""Queues as a source of Apache Spark, in Python only.
+"""Queues as a source and a sink of Apache Spark, in Python only.
 
 Nothing of Spark is imported before one of the names below is used. In a Python worker of a command,
-what is logged here goes to that command (``hearing``).
+what is logged here goes to that command (``worker_messages``).
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from onceq.spark.hearing import speak
+from onceq.spark.worker_messages import log_to_command
 
 if TYPE_CHECKING:
-    from onceq.spark.bodies import decoded as decoded
-    from onceq.spark.carrying import carried as carried
-    from onceq.spark.progress import lag as lag
-    from onceq.spark.progress import lag_bytes as lag_bytes
+    from onceq.spark.data_source import ship as ship
+    from onceq.spark.message_columns import carried as carried
+    from onceq.spark.message_columns import decoded as decoded
     from onceq.spark.runtime import prepare as prepare
-    from onceq.spark.shipping import ship as ship
+    from onceq.spark.source.offsets import lag as lag
+    from onceq.spark.source.offsets import lag_bytes as lag_bytes
 
 _WHERE: Final = {
-    "carried": "onceq.spark.carrying",
-    "decoded": "onceq.spark.bodies",
-    "lag": "onceq.spark.progress",
-    "lag_bytes": "onceq.spark.progress",
+    "carried": "onceq.spark.message_columns",
+    "decoded": "onceq.spark.message_columns",
+    "lag": "onceq.spark.source.offsets",
+    "lag_bytes": "onceq.spark.source.offsets",
     "prepare": "onceq.spark.runtime",
-    "ship": "onceq.spark.shipping",
+    "ship": "onceq.spark.data_source",
 }
-speak(logging.getLogger("onceq.spark"))
+log_to_command(logging.getLogger("onceq.spark"))
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,8 @@
-"""Our errors through Spark and back: it keeps their text alone, and wraps it in its own."""
+"""Errors of onceq on their way through Spark, which keeps only their text and wraps it in its own.
+
+So each text begins with the error's code (``wrong``, ``coded``), and ``original`` makes the error
+again out of what Spark says.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,13 @@ import re
 from typing import Final
 
 from onceq import errors
-from onceq.errors import OnceqError
+from onceq.errors import ConfigurationError, OnceqError
+
+
+def wrong(text: str) -> ConfigurationError:
+    """An error whose text keeps its code when Spark passes on the text alone."""
+    return ConfigurationError(f"[{ConfigurationError.code}] {text}")
+
 
 _OURS: Final = re.compile(r"\[([a-z][a-z-]+)\] ([^\n]+)")
 _SPARKS: Final = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")

@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Any, Final
 
 from onceq.errors import ConfigurationError
-from onceq.spark import hearing
+from onceq.spark import worker_messages
 from onceq.spark.error_codes import reason
 
 JAVA_MIN: Final = 17
@@ -133,7 +133,7 @@ def prepare() -> None:
 @contextmanager
 def quiet_session(
     master: str, name: str, config: Mapping[str, str] | None = None, *, folder: Path | None = None,
-    heard: hearing.Heard | None = None,
+    heard: worker_messages.LogListener | None = None,
 ) -> Iterator[Any]:  # fmt: skip
     """A session for a command, which says nothing of itself; it ends with the block.
 
@@ -155,10 +155,14 @@ def quiet_session(
         folder.mkdir(parents=True, exist_ok=True)
         said, says = folder / "said", folder / "says"
         if heard is not None:
-            stack.enter_context(hearing.listening(says, heard))
+            stack.enter_context(worker_messages.follow_log(says, heard))
         try:
             # A Java that is left alone in the middle of its start would stay for ever.
-            with stop_asked() as asked, _stderr_into(said), hearing.heard_from(says.absolute()):
+            with (
+                stop_asked() as asked,
+                _stderr_into(said),
+                worker_messages.logging_into(says.absolute()),
+            ):
                 spark = _session(master, name, folder, config or {})
         except Exception as error:
             raise ConfigurationError(f"Spark did not start: {_why(error, said)}") from error

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from onceq.errors import ConfigurationError
 from onceq.model.spelling import folded, local, usual
 from onceq.model.views.queues import QueueView
+from onceq.spark.error_codes import wrong
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -27,11 +27,6 @@ QUEUES_MAX: Final = 256
 SCHEME: Final = "onceq://"
 SCHEMES: Final = (SCHEME, "tls://")
 """Of an address with a port: plainly, and in TLS."""
-
-
-def wrong(text: str) -> ConfigurationError:
-    """An error whose text keeps its code when Spark passes on the text alone."""
-    return ConfigurationError(f"[{ConfigurationError.code}] {text}")
 
 
 @dataclass(frozen=True, slots=True)

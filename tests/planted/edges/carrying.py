@@ -10,13 +10,16 @@ import pytest
 
 from onceq.model.time import NEVER_S
 from onceq.packet import layout as at
-from onceq.spark import rows, sink_carrying, sink_options, sink_rows, source_columns
-from onceq.spark.packets import Packets
-from onceq.spark.sink_carrying import Carrying
+from onceq.spark.sink import options as sink_options
+from onceq.spark.sink import rows as sink_rows
+from onceq.spark.sink.rows import Carrying
+from onceq.spark.source import options as source_options
+from onceq.spark.source import rows
+from onceq.spark.source.rows import Packets
 from tests.planted.planted import Planted, edited, replaced
 
-CARRYING = "tests/unit/spark/test_sink_carrying.py::test_"
-ROWS = "tests/unit/spark/test_rows.py::test_"
+CARRYING = "tests/unit/spark/sink/test_rows_carrying.py::test_"
+ROWS = "tests/unit/spark/source/test_rows.py::test_"
 
 
 def _acknowledgments_anywhere(patch: pytest.MonkeyPatch) -> None:
@@ -67,13 +70,13 @@ PLANTED = (
     ),
     Planted(
         "own-extension-is-dropped",
-        edited(sink_carrying, 'return pc.fill_null(column.cast(kind), b"")',
+        edited(sink_rows, 'return pc.fill_null(column.cast(kind), b"")',
                'return pa.array([b""] * rows, kind)'),
         CARRYING + "a_message_with_everything",
     ),
     Planted(
-        "every-column-is-usual", replaced(source_columns, "USUAL", source_columns.COLUMNS),
-        "tests/unit/spark/test_options.py::"
+        "every-column-is-usual", replaced(source_options, "USUAL", source_options.COLUMNS),
+        "tests/unit/spark/source/test_options.py::"
         "test_the_usual_columns_are_those_of_the_first_versions",
     ),
     Planted("signed-is-encrypted", _signed_is_encrypted, ROWS + "whether_bodies_are_encrypted"),

@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from onceq.spark import hearing
+from onceq.spark import worker_messages
+from onceq.spark.land import decoding, reading
 from tests.planted.planted import Planted, edited
 
-FILES = "tests/unit/spark/test_land_files.py::test_"
-SCHEMAS = "tests/unit/spark/test_land_schemas.py::test_"
-HEARING = "tests/unit/spark/test_hearing.py::test_"
+FILES = "tests/unit/spark/land/test_files.py::test_"
+SCHEMAS = "tests/unit/spark/land/test_plan_schemas.py::test_"
+HEARING = "tests/unit/spark/test_worker_messages.py::test_"
 
 
 def _a_table_forgets_its_batches(patch: pytest.MonkeyPatch) -> None:
-    from onceq.spark.land.delta import DeltaTable
+    from onceq.spark.land.tables import DeltaTable
 
     patch.setattr(DeltaTable, "has", lambda self, batch: False)
 
@@ -45,25 +46,22 @@ def _half_a_batch_by_another_schema(patch: pytest.MonkeyPatch) -> None:
 
 
 def _bytes_left_over(patch: pytest.MonkeyPatch) -> None:
-    from onceq.spark.land import avro
 
     class Read(BytesIO):
         def tell(self) -> int:
             return 1 << 40
 
-    patch.setattr(avro, "BytesIO", Read)
+    patch.setattr(decoding, "BytesIO", Read)
 
 
 def _queues_are_one(patch: pytest.MonkeyPatch) -> None:
     """A message for two queues counts as one that came twice."""
     import numpy as np
 
-    from onceq.spark.land import proof
-
     def codes(managers: Any, queues: Any, places: Any) -> Any:
         return np.zeros(len(queues), np.uint32)
 
-    patch.setattr(proof, "_codes", codes)
+    patch.setattr(reading, "_codes", codes)
 
 
 def _a_plan_is_replaced_at_any_time(patch: pytest.MonkeyPatch) -> None:
@@ -118,11 +116,11 @@ PLANTED = (
     ),
     Planted(
         "avro-bytes-left-over", _bytes_left_over,
-        "tests/unit/spark/test_land_avro.py::test_a_body_is_one_record_or_says_why_not",
+        "tests/unit/spark/land/test_decoding_avro.py::test_a_body_is_one_record_or_says_why_not",
     ),
     Planted(
         "landed-queues-are-one", _queues_are_one,
-        "tests/unit/spark/test_land_proof.py::test_queues_and_managers_have_messages_of_their_own",
+        "tests/unit/spark/land/test_reading_proof.py::test_queues_and_managers_have_messages_of_their_own",
     ),
     Planted(
         "plan-replaced-at-any-time", _a_plan_is_replaced_at_any_time,
@@ -141,16 +139,18 @@ PLANTED = (
         "tests/audit/test_report_text.py::test_a_full_disk_does_not_hide_the_verdict",
     ),
     Planted(
-        "sentences-heard-again", edited(hearing, "self._place += len(line)", "pass"),
+        "sentences-heard-again", edited(worker_messages, "self._place += len(line)", "pass"),
         HEARING + "each_sentence_is_heard_once_and_as_one_line",
     ),
     Planted(
-        "half-sentences", edited(hearing, "if not line.endswith(b\"\\n\"):", "if False:"),
+        "half-sentences", edited(worker_messages, "if not line.endswith(b\"\\n\"):", "if False:"),
         HEARING + "half_a_sentence_waits_for_its_end",
     ),
     Planted(
         "nobody-listens-at-the-end",
-        edited(hearing, "        thread.join()\n        ear.look()", "        thread.join()"),
+        edited(
+            worker_messages, "        thread.join()\n        ear.look()", "        thread.join()"
+        ),
         HEARING + "the_last_sentence_is_heard",
     ),
 )  # fmt: skip

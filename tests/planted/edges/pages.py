@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onceq.spark.operators import beside, limited
-from onceq.spark.operators.limited import Limited
-from onceq.spark.operators.numbering import Before, Numbering
+from onceq.spark import argument_checks
+from onceq.spark.operators import key_buckets, quotas
+from onceq.spark.operators.numbering import EarlierNumbers, Numbering
+from onceq.spark.operators.quotas import Limited
 from tests.planted.planted import Planted, replaced
 
 BESIDE = "tests/property/test_spark_beside.py::test_"
-REMEMBERED = "tests/unit/spark/operators/test_remembered.py::test_"
-GIVEN = "tests/unit/spark/test_given.py::test_"
+REMEMBERED = "tests/unit/spark/operators/test_saved_state.py::test_"
+GIVEN = "tests/unit/spark/test_argument_checks.py::test_"
 
 
 def _method(owner: type, name: str, old: str, new: str) -> Callable[[pytest.MonkeyPatch], None]:
@@ -40,9 +41,8 @@ def _method(owner: type, name: str, old: str, new: str) -> Callable[[pytest.Monk
 
 
 def _any_format_is_read(patch: pytest.MonkeyPatch) -> None:
-    from onceq.spark.operators import memory
 
-    patch.setattr(memory, "_made", lambda table: ("8", "1"))
+    patch.setattr(key_buckets, "_made", lambda table: ("8", "1"))
 
 
 def _carets_stay(patch: pytest.MonkeyPatch) -> None:
@@ -52,21 +52,20 @@ def _carets_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def _words_are_answers(patch: pytest.MonkeyPatch) -> None:
-    from onceq.spark import given
 
-    def yes_no_given(value: object, what: str) -> None:
+    def require_flag(value: object, what: str) -> None:
         assert value is not None, what
 
-    patch.setattr(given, "yes_no_given", yes_no_given)
+    patch.setattr(argument_checks, "require_flag", require_flag)
 
 
 def _pages_forget(patch: pytest.MonkeyPatch) -> None:
-    original = beside.Pages.__iter__
+    original = key_buckets.Pages.__iter__
 
     def pages(self: Any) -> Any:
-        return original(beside.Pages(self.batches, self.names))
+        return original(key_buckets.Pages(self.batches, self.names))
 
-    patch.setattr(beside.Pages, "__iter__", pages)
+    patch.setattr(key_buckets.Pages, "__iter__", pages)
 
 
 PLANTED = (
@@ -77,7 +76,9 @@ PLANTED = (
     ),
     Planted(
         "before-is-put-at-other-keys",
-        _method(Before, "fill", "held[name][at[mine]] = values", "held[name][mine] = values"),
+        _method(
+            EarlierNumbers, "fill", "held[name][at[mine]] = values", "held[name][mine] = values"
+        ),
         BESIDE + "numbers_are_the_same_by_page_and_at_once",
     ),
     Planted(
@@ -97,7 +98,7 @@ PLANTED = (
     ),
     Planted(
         "null-is-no-transaction",
-        replaced(limited, "sound_of", lambda rows: np.ones(rows.num_rows, np.bool_)),
+        replaced(quotas, "sound_of", lambda rows: np.ones(rows.num_rows, np.bool_)),
         BESIDE + "quotas_are_the_same_by_page_and_at_once",
     ),
     Planted("short-pages-of-a-long-memory", _pages_forget,

@@ -8,12 +8,13 @@ from onceq.core.ending import dead_letters
 from onceq.core.receive import handles, reading
 from onceq.core.state import readings
 from onceq.core.state.readings import Readings
-from onceq.spark import anew, patience
+from onceq.spark import connections
+from onceq.spark.source import checkpoint_conflicts
 from tests.planted.planted import Planted, edited, replaced
 
 READERS = "tests/conformance/test_readers.py::test_"
-ANEW = "tests/unit/spark/test_anew.py::test_"
-PATIENCE = "tests/unit/spark/test_patience.py::test_"
+ANEW = "tests/unit/spark/source/test_checkpoint_conflicts.py::test_"
+PATIENCE = "tests/unit/spark/test_connections_patience.py::test_"
 
 
 def _a_checkpoint_forgets_readers(patch: pytest.MonkeyPatch) -> None:
@@ -93,22 +94,22 @@ PLANTED = (
     ),
     Planted(
         "a-new-query-begins-where-one-has-read",
-        edited(anew, "if not told:", "if False:"),
+        edited(checkpoint_conflicts, "if not told:", "if False:"),
         ANEW + "a_query_that_begins_anew_is_told_everything",
     ),
     Planted(
         "an-old-checkpoint-goes-on",
-        edited(anew, "and one.to > place.to.get(key, one.to)", "and False"),
+        edited(checkpoint_conflicts, "and one.to > place.to.get(key, one.to)", "and False"),
         ANEW + "a_checkpoint_that_is_older_is_refused",
     ),
     Planted(
         "another-reader-is-this-one",
-        edited(anew, "if one.reader != reader.name:", "if False:"),
+        edited(checkpoint_conflicts, "if one.reader != reader.name:", "if False:"),
         ANEW + "who_may_begin",
     ),
     Planted(
         "nothing-bounds-the-waits",
-        replaced(patience, "LONGEST_WAIT_S", 1e9),
+        replaced(connections, "LONGEST_WAIT_S", 1e9),
         PATIENCE + "a_manager_may_be_away_for_a_minute_by_default",
     ),
 )  # fmt: skip

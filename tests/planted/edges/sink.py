@@ -6,15 +6,10 @@ import pytest
 
 from onceq.core.state.branch_table import Branches
 from onceq.core.transaction import groups, xa_branch
-from onceq.spark import (
-    pool,
-    sink_branch,
-    sink_digest,
-    sink_line,
-    sink_parts,
-    sink_targets,
-    writer,
-)
+from onceq.spark import connections
+from onceq.spark.sink import branches, task, writer
+from onceq.spark.sink import options as sink_options
+from onceq.spark.sink import rows as sink_rows
 from tests.planted.planted import Planted, edited, replaced
 
 GROUPS = "tests/conformance/test_groups.py::test_"
@@ -58,19 +53,19 @@ PLANTED = (
     ),
     Planted(
         "columns-in-any-order-are-other-rows",
-        edited(sink_digest, "sorted((name, index) for", "list((name, index) for"),
-        UNIT + "test_sink_digest.py::test_columns_are_known_by_name",
+        edited(sink_rows, "sorted((name, index) for", "list((name, index) for"),
+        UNIT + "sink/test_rows_sum.py::test_columns_are_known_by_name",
     ),
     Planted(
         "addresses-are-computers",
-        edited(sink_targets, "if not _ADDRESS.match(name) and _possible(name):", "if True:"),
-        UNIT + "test_sink_targets.py::"
+        edited(sink_options, "if not _ADDRESS.match(name) and _possible(name):", "if True:"),
+        UNIT + "sink/test_options_targets.py::"
         "test_0_8_an_address_for_a_computer_is_refused_before_it_waits_for_days",
     ),
     Planted(
         "what-was-staged-is-forgotten-with-its-connection",
         edited(
-            sink_branch,
+            branches,
             "self._doubtful, self._branch, self._given = self._branch.xid, None, 0",
             "self._doubtful, self._branch = self._branch.xid, None",
         ),
@@ -78,30 +73,30 @@ PLANTED = (
     ),
     Planted(
         "a-branch-in-doubt-is-left",
-        replaced(sink_branch, "fence", lambda manager, xid: None),
+        replaced(branches, "fence", lambda manager, xid: None),
         AWAY + "an_answer_is_lost_at_any_request_of_a_task",
     ),
     Planted(
         "a-branch-at-work-elsewhere-is-over",
-        edited(sink_branch, "except UnknownBranch:", "except (UnknownBranch, BranchState):"),
+        edited(branches, "except UnknownBranch:", "except (UnknownBranch, BranchState):"),
         AWAY + "an_answer_is_lost_at_any_request_of_a_task",
     ),
     Planted(
         "rows-that-were-given-away-are-kept",
         edited(
-            sink_branch,
+            branches,
             "given = Run(rows.bodies.data, rows.bodies.lengths[:])", "given = rows.bodies",
         ),
         AWAY + "an_answer_is_lost_at_any_request_of_a_task",
     ),
     Planted(
         "an-anchor-is-prepared-only-once",
-        edited(sink_parts, "            if tried:\n                fence(home, xid)\n", ""),
+        edited(task, "            if tried:\n                fence(home, xid)\n", ""),
         AWAY + "an_answer_is_lost_at_either_of_two_queue_managers",
     ),
     Planted(
         "an-anchor-that-begins-late-ends-the-task",
-        edited(sink_parts, "except DuplicateBranch as error", "except ZeroDivisionError as error"),
+        edited(task, "except DuplicateBranch as error", "except ZeroDivisionError as error"),
         AWAY + "an_answer_is_lost_at_either_of_two_queue_managers",
     ),
     Planted(
@@ -111,23 +106,27 @@ PLANTED = (
     ),
     Planted(
         "connections-that-failed-are-kept",
-        edited(pool, "made.close()\n            raise", "self._give(key, made)\n            raise"),
+        edited(
+            connections,
+            "made.close()\n            raise", "self._give(key, made)\n            raise",
+        ),
         POOL + "one_for_writing_is_used_again_by_the_next_task",
     ),
     Planted(
         "two-tasks-share-a-connection",
-        edited(pool, "kept.pop()[1] if kept", "kept[-1][1] if kept"),
+        edited(connections, "kept.pop()[1] if kept", "kept[-1][1] if kept"),
         POOL + "one_for_writing_is_used_again_by_the_next_task",
     ),
     Planted(
         "a-wrong-address-is-waited-for",
-        edited(sink_line, "isinstance(error, WrongAddress) and not met()", "False"),
-        UNIT + "test_sink_line.py::test_what_was_never_there_is_not_waited_for",
+        edited(branches, "isinstance(error, WrongAddress) and not met()", "False"),
+        UNIT + "sink/test_branches_line.py::test_what_was_never_there_is_not_waited_for",
     ),
     Planted(
         "a-host-that-is-started-again-is-a-wrong-address",
-        edited(sink_line, "isinstance(error, WrongAddress) and not met()",
+        edited(branches, "isinstance(error, WrongAddress) and not met()",
                "isinstance(error, WrongAddress)"),
-        UNIT + "test_sink_line.py::test_a_name_that_is_not_known_for_a_while_is_one_that_is_away",
+        UNIT + "sink/test_branches_line.py::"
+        "test_a_name_that_is_not_known_for_a_while_is_one_that_is_away",
     ),
 )  # fmt: skip

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from onceq.cli import spark_land, spark_loading, spark_replay
 from onceq.client import credentials
-from onceq.spark import (
-    access,
-    credential_files,
-    discovery,
-    pool,
-    reader,
-    replay,
-    sink_parts,
-    source,
-    writer,
-)
-from onceq.spark.land import run
+from onceq.spark import connections, data_source
+from onceq.spark.land import replay, run
+from onceq.spark.sink import task, writer
+from onceq.spark.source import access, queue_matching, reader
 from tests.planted.planted import Planted, edited
 
-FILES = "tests/unit/spark/test_credential_files.py::test_"
+FILES = "tests/unit/spark/test_connections_credentials.py::test_"
 JOBS = "tests/unit/cli/test_spark_loading.py::test_"
 SOURCE = FILES + "every_connection_of_a_source_is_the_querys"
 SINK = FILES + "every_connection_of_a_sink_is_the_querys"
@@ -29,12 +21,12 @@ SECRETS = FILES + "a_token_in_the_place_of_a_name_is_refused_and_not_repeated"
 PLANTED = (
     Planted(
         "a-connection-for-writing-is-anybodys",
-        edited(pool, "(QueueManager, where, credentials)", "(QueueManager, where)"),
+        edited(connections, "(QueueManager, where, credentials)", "(QueueManager, where)"),
         FILES + "connections_are_kept_for_those_they_belong_to",
     ),
     Planted(
         "a-connection-for-reading-is-anybodys",
-        edited(pool, "(Access, where, patience, credentials)", "(Access, where, patience)"),
+        edited(access, "(Access, where, patience, credentials)", "(Access, where, patience)"),
         FILES + "connections_are_kept_for_those_they_belong_to",
     ),
     Planted(
@@ -55,7 +47,7 @@ PLANTED = (
     ),
     Planted(
         "streams-are-planned-as-nobody",
-        edited(discovery, "options.patience, options.credentials)", "options.patience)"),
+        edited(queue_matching, "options.patience, options.credentials)", "options.patience)"),
         SOURCE,
     ),
     Planted(
@@ -74,7 +66,7 @@ PLANTED = (
     ),
     Planted(
         "tasks-write-as-nobody",
-        edited(sink_parts, "=options.credentials)", "=type(options.credentials)())"),
+        edited(task, "=options.credentials)", "=type(options.credentials)())"),
         SINK,
     ),
     Planted(
@@ -118,12 +110,12 @@ PLANTED = (
     ),
     Planted(
         "queries-begin-before-the-driver-looks",
-        edited(source, "    options.credentials.check(DRIVER)\n", ""),
+        edited(data_source, "    options.credentials.check(DRIVER)\n", ""),
         FILES + "the_driver_reads_them_before_anything_runs",
     ),
     Planted(
         "a-token-is-taken-for-a-name",
-        edited(credential_files, "if is_secret(name):", "if False:"),
+        edited(connections, "if is_secret(name):", "if False:"),
         SECRETS,
     ),
     Planted(
@@ -138,7 +130,7 @@ PLANTED = (
     Planted(
         "a-certificate-with-the-key-of-another",
         edited(
-            credential_files,
+            connections,
             "own = (self.certificate, self.key) if",
             "own = (self.certificate, self.key or around.key) if",
         ),
@@ -146,17 +138,17 @@ PLANTED = (
     ),
     Planted(
         "the-environment-says-nothing-of-authorities",
-        edited(credential_files, "self.authorities or around.authorities", "self.authorities"),
+        edited(connections, "self.authorities or around.authorities", "self.authorities"),
         FILES + "files_for_tls_are_taken_one_by_one_but_key_and_certificate_together",
     ),
     Planted(
         "files-for-tls-are-not-looked-at",
-        edited(credential_files, "if self.authorities or self.certificate:", "if False:"),
+        edited(connections, "if self.authorities or self.certificate:", "if False:"),
         FILES + "what_cannot_be_used_is_refused_at_the_start_with_file_and_cure",
     ),
     Planted(
         "errors-at-the-start-lose-their-code",
-        edited(credential_files, "raise coded(error, place) from None", "raise error"),
+        edited(connections, "raise coded(error, place) from None", "raise error"),
         FILES + "what_cannot_be_used_is_refused_at_the_start_with_file_and_cure",
     ),
 )

@@ -15,8 +15,8 @@ from onceq.core.management import range_views
 from onceq.core.step.step import Step
 from onceq.core.transaction import idle_timeout
 from onceq.service import naming, upkeep
-from onceq.spark import growth, ranges
-from onceq.spark.ranges import Offset, Range
+from onceq.spark.source import batch_limits, offsets, queue_matching
+from onceq.spark.source.offsets import Offset, Range
 from onceq.store import pool
 from onceq.store.framing import Framing
 from onceq.store.pool import Pool
@@ -142,7 +142,7 @@ def batch_begins_with_the_last(patch: pytest.MonkeyPatch) -> None:
 
 def offsets_unordered(patch: pytest.MonkeyPatch) -> None:
     """Two offsets that are the same differ as text, because their queues stand in another order."""
-    patch.setattr(ranges, "_ordered", lambda values: dict(values))
+    patch.setattr(offsets, "_ordered", lambda values: dict(values))
 
 
 def most_for_each(patch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def most_for_each(patch: pytest.MonkeyPatch) -> None:
     def advance(begins: Mapping[str, int], ends: Mapping[str, int], most: int) -> dict[str, int]:
         return {key: min(end, begins.get(key, 0) + most) for key, end in ends.items()}
 
-    patch.setattr(ranges, "advance", advance)
+    patch.setattr(batch_limits, "advance", advance)
 
 
 def holes_that_excuse(patch: pytest.MonkeyPatch) -> None:
@@ -166,20 +166,20 @@ def a_lock_is_a_hole(patch: pytest.MonkeyPatch) -> None:
 
 def a_queue_that_left_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     """One that comes back begins anew, and what was written of it is read twice."""
-    original = growth.resolve
+    original = queue_matching.resolve
 
-    def resolve(*args: Any) -> growth.Resolved:
+    def resolve(*args: Any) -> queue_matching.Resolved:
         found = original(*args)
         return replace(found, place=replace(found.place, left={}))
 
-    patch.setattr(growth, "resolve", resolve)
+    patch.setattr(queue_matching, "resolve", resolve)
 
 
 FRAMING = "tests/unit/store/test_framing.py::test_"
 POOL = "tests/unit/store/test_pool.py::test_"
 SESSION = "tests/unit/wire/mqqb/test_session.py::test_"
 CLIENT = "tests/unit/client/plans/"
-RANGES = "tests/unit/spark/test_ranges.py::test_"
+RANGES = "tests/unit/spark/source/test_offsets.py::test_"
 
 PLANTED = (
     Planted(
@@ -225,7 +225,7 @@ PLANTED = (
     ),
     Planted(
         "holes-that-excuse", holes_that_excuse,
-        "tests/unit/spark/test_losses.py::test_what_had_expired_before_excuses_nothing",
+        "tests/unit/spark/source/test_losses.py::test_what_had_expired_before_excuses_nothing",
     ),
     Planted(
         "a-lock-is-a-hole", a_lock_is_a_hole,
@@ -234,7 +234,7 @@ PLANTED = (
     ),
     Planted(
         "a-queue-that-left-is-forgotten", a_queue_that_left_is_forgotten,
-        "tests/unit/spark/test_growth.py::"
+        "tests/unit/spark/source/test_queue_matching.py::"
         "test_one_that_leaves_keeps_its_place_and_goes_on_when_it_is_back",
     ),
     Planted(

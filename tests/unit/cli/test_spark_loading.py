@@ -14,8 +14,8 @@ from onceq.model.tokens import SECRET_BYTES, text_of
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: pip install onceq[spark]")
 
-from onceq.spark import replay
-from onceq.spark.credential_files import CredentialFiles
+from onceq.spark.connections import CredentialFiles
+from onceq.spark.land import replay
 from onceq.spark.land import run as landing
 from onceq.spark.land.plan import Plan
 
@@ -23,7 +23,6 @@ SECRET = text_of("billing", bytes(range(SECRET_BYTES)))
 WHERE = ("-q", "tls://hub:1802", "spark")
 JOBS = (
     ("land", "q", "--to", "parquet", "table"),
-    ("drain", "q", "--to", "table"),
     ("replay", "table", "--to", "q", "--checkpoint", "checkpoint"),
 )
 

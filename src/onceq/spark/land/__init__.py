@@ -1,4 +1,4 @@
-"""``onceq spark land`` and ``drain``: messages of queues as rows of a table, each exactly once.
+"""``onceq spark land``: messages of queues as rows of a table, each exactly once.
 
 Spark plans batches and remembers them in a checkpoint inside the table's folder; the source removes
 what was committed; and this package makes rows of a batch such that doing it twice is doing it

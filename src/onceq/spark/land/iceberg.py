@@ -20,13 +20,14 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.update import update_table_metadata
 
-from onceq.spark import state_files
+from onceq.spark.land import files
 from onceq.spark.land.files import File
 from onceq.spark.land.plan import DATE
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
 
 APP: Final = "onceq.app"
 BATCH: Final = "onceq.batch"
@@ -74,13 +75,14 @@ class Folder(NoopCatalog):  # type: ignore[misc]
             by: Column of times by whose days it is parted; empty: by nothing.
         """
         from pyiceberg.partitioning import PartitionField, PartitionSpec
+        from pyiceberg.schema import assign_fresh_schema_ids
         from pyiceberg.table.metadata import new_table_metadata
         from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
         from pyiceberg.transforms import DayTransform
 
-        state_files.make(self.metadata)
-        found = self._convert_schema_if_needed(schema)
-        found = _numbered(found)
+        files.make_folder(self.metadata)
+        # A table knows its columns by numbers.
+        found = assign_fresh_schema_ids(self._convert_schema_if_needed(schema))
         parts = []
         if by:
             field = found.find_field(by)
@@ -112,7 +114,7 @@ class Folder(NoopCatalog):  # type: ignore[misc]
         self.settle()
         fresh = self.metadata / f"v{version}.{os.getpid()}.new"
         fresh.write_text(made.model_dump_json(exclude_none=True))
-        state_files.sync(fresh)
+        files.sync_path(fresh)
         try:
             os.link(fresh, self._path(version))
         except FileExistsError:
@@ -122,26 +124,19 @@ class Folder(NoopCatalog):  # type: ignore[misc]
         self.settle()
         hint = self.metadata / f"{HINT}.new"
         hint.write_text(str(version))
-        state_files.sync(hint)
+        files.sync_path(hint)
         hint.replace(self.metadata / HINT)
-        state_files.sync(self.metadata)
+        files.sync_path(self.metadata)
 
     def settle(self) -> None:
         """Let all that is there survive a loss of power."""
         there = {path.name for path in self.metadata.iterdir() if path.name != HINT}
         for name in there - self._synced:
             with contextlib.suppress(FileNotFoundError):  # others may clean up
-                state_files.sync(self.metadata / name)
-        state_files.sync(self.metadata)
-        state_files.sync(self._to)
+                files.sync_path(self.metadata / name)
+        files.sync_path(self.metadata)
+        files.sync_path(self._to)
         self._synced |= there
-
-
-def _numbered(schema: Any) -> Any:
-    """Columns have numbers, by which a table knows them."""
-    from pyiceberg.schema import assign_fresh_schema_ids
-
-    return assign_fresh_schema_ids(schema)
 
 
 class IcebergTable:

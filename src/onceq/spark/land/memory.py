@@ -1,8 +1,8 @@
-"""What a landing remembers in the folder of its table: the plan, and what is done.
+"""What a landing remembers in the folder of its table: the plan, and which batches are done.
 
-A folder belongs to one plan for ever, once a batch of it was planned; until then a mistyped one is
-replaced by the next. What may change from run to run is what makes no difference to the rows: sizes
-of batches, whether it goes on, and columns that are added (``schemas.added``).
+A folder belongs to one plan as soon as a batch of it was planned; until then the next plan replaces
+a mistyped one. What may change from run to run is what makes no difference to the rows: sizes of
+batches, whether it goes on, and columns that are added (``plan.check_change``).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from onceq.model.spelling import folded
-from onceq.spark import state_files
-from onceq.spark.land import schemas
-from onceq.spark.land.plan import Plan
-from onceq.spark.targets import parts_of, wrong
+from onceq.spark.error_codes import wrong
+from onceq.spark.land import files
+from onceq.spark.land.plan import Field, Plan, check_change
+from onceq.spark.targets import parts_of
 
 HIDDEN: Final = "_onceq"
 """Our folder inside the target; readers of tables pass over what begins with a line."""
@@ -71,7 +71,7 @@ class Memory:
         """Whether it began before there were tables of other kinds, and types to agree on."""
         return bool(self.kept["format"] == 1)
 
-    def prepare(self, fields: Sequence[schemas.Field] | None) -> None:
+    def prepare(self, fields: Sequence[Field] | None) -> None:
         """Look whether this folder can be landed in.
 
         Args:
@@ -83,7 +83,8 @@ class Memory:
         wished = self._wished(fields)
         if self._path.exists():
             self.kept = {**DRAINED, **json.loads(self._path.read_text())}
-            if self._begun() or not self._differing(wished):
+            differs = any(_differs(name, self.kept, wished) for name in (*FIXED, "schema"))
+            if self._begun() or not differs:
                 self._go_on(wished)
                 return
         for folder in (self._to, self._plan.errors) if fields is not None else (self._to,):
@@ -92,9 +93,9 @@ class Memory:
                     f"{folder} has files already, and not from a landing; name an empty or new "
                     "folder"
                 )
-        state_files.make(self._hidden)
+        files.make_folder(self._hidden)
         self.kept = wished
-        state_files.write(self._path, wished)
+        files.write_json(self._path, wished)
 
     def _begun(self) -> bool:
         """Whether messages may stand in the table already, by the plan that stands there."""
@@ -102,10 +103,7 @@ class Memory:
         planned = offsets.is_dir() and any(offsets.iterdir())
         return planned or self._state.exists() or self.kept["format"] > FORMAT
 
-    def _differing(self, wished: dict[str, Any]) -> bool:
-        return any(_differs(name, self.kept, wished) for name in (*FIXED, "schema"))
-
-    def _wished(self, fields: Sequence[schemas.Field] | None) -> dict[str, Any]:
+    def _wished(self, fields: Sequence[Field] | None) -> dict[str, Any]:
         plan = self._plan
         columns = list(plan.kept) if plan.columns or plan.body else []
         return {
@@ -130,10 +128,10 @@ class Memory:
         before, after = self.kept["schema"], wished["schema"]
         if before is None or before == after:
             return
-        schemas.check_change(before, after, allowed=self._plan.evolve)
+        check_change(before, after, allowed=self._plan.evolve)
         self._check_open_batch()
         self.kept["schema"] = after
-        state_files.write(self._path, self.kept)
+        files.write_json(self._path, self.kept)
 
     def _check_checkpoint(self) -> None:
         """Raises ConfigurationError if Spark's record of the last batch is gone: without it the
@@ -171,14 +169,14 @@ class Memory:
         Spark writes it and does not wait for the disk: without this the number could go to other
         messages, and ``done.json`` would pass them over.
         """
-        state_files.sync(self._planned(batch))
-        state_files.sync(self.checkpoint / "offsets")
-        state_files.sync(self.checkpoint)
+        files.sync_path(self._planned(batch))
+        files.sync_path(self.checkpoint / "offsets")
+        files.sync_path(self.checkpoint)
 
     def done(self, batch: int, messages: int, bad: int) -> None:
         """A batch is done."""
         self.counts = Counts(batch, self.counts.total + messages, self.counts.bad + bad)
-        state_files.write(self._state, vars(self.counts))
+        files.write_json(self._state, vars(self.counts))
 
 
 def began(to: Path) -> list[str]:

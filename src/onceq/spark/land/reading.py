@@ -1,25 +1,34 @@
-"""Landed tables read back: the rows' identity, for the landing's own proof and for audits.
+"""Landed tables read back: for the landing's own proof that each message is there once, and audits.
 
-Nothing here needs Spark. A table is opened by what its landing has left in it (``memory``).
+A library reads the rows that wrote none of them (``tables``), and the proof uses nothing that the
+landing remembers but the number that it compares with. Nothing here needs Spark. A table is opened
+by what its landing has left in it (``memory``).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from onceq.audit.landed import DIFFERENT, IDENTIFIED, SUM, Landed
+from onceq.model.spelling import local
+from onceq.model.wording import plural
+from onceq.spark.error_codes import wrong
 from onceq.spark.land.memory import DRAINED, FORMAT, HIDDEN
 from onceq.spark.land.plan import ERRORS, IDENTITY, LIBRARIES, Plan
 from onceq.spark.land.tables import Table, open_errors, open_table
-from onceq.spark.targets import targets_of, wrong
+from onceq.spark.targets import targets_of
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+
 
 BODY = "body"
 _ANYWHERE = "localhost:1"
@@ -92,7 +101,7 @@ def _kept(folder: str, to: Path) -> dict[str, Any]:
     except FileNotFoundError:
         said = "there is no such folder" if not to.is_dir() else f"it has no {HIDDEN}/plan.json"
         raise wrong(
-            f"{folder} is no table that onceq spark land or drain has written: {said}; name the "
+            f"{folder} is no table that onceq spark land has written: {said}; name the "
             "folder of its --to (the table of bad rows is read with it)"
         ) from None
     except (OSError, ValueError) as error:
@@ -129,3 +138,126 @@ def _read(folder: str, table: Table, prefix: str, there: Sequence[str]) -> Itera
             f"{folder} cannot be read back by {table.reader} ({said}): a file of it is damaged, "
             "only half there, or not of this table; copy the table again"
         ) from error
+
+
+ID_BYTES: Final = 20
+_LOW: Final = (1 << 32) - 1
+COUNTED: Final = tuple(name for name in IDENTITY if name != "lookupId")
+"""A message that came back to its queue has another place, and is the same message."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """Rows of a table, and how many of them are a message's second row or a later one."""
+
+    rows: int = 0
+    twice: int = 0
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was read back.
+
+    Attributes:
+        committed: Messages of batches that are done.
+        rows, bad: Rows of the table and of the error table.
+        twice: Rows, of both together, of messages that have one already.
+        readers: What read them.
+    """
+
+    committed: int
+    rows: int
+    bad: int
+    twice: int
+    readers: str
+
+    @property
+    def holds(self) -> bool:
+        """Each message is one row."""
+        return not self.twice and self.rows + self.bad == self.committed
+
+    def sentence(self) -> str:
+        """The verdict for people."""
+        bad = f" and {plural(self.bad, 'bad row')}" if self.bad else ""
+        twice = f"{self.twice:,} TWICE" if self.twice else "none twice"
+        gone = self.committed - self.rows - self.bad + self.twice
+        odd = ""
+        if gone > 0:
+            odd = f", {gone:,} MISSING (removed from the table since, or lost)"
+        elif gone < 0:
+            odd = f", {-gone:,} that no batch counts"
+        return (
+            f"{self.committed:,} committed, {plural(self.rows, 'row')}{bad}, {twice}{odd} "
+            f"(read back by {self.readers})"
+        )
+
+
+def count(batches: Iterable[pa.RecordBatch], names: Sequence[str] = COUNTED) -> Count:
+    """Count rows, and those of messages that have one already.
+
+    Args:
+        names: The columns of queue manager, queue and message identifier, in this order.
+    """
+    import numpy as np
+
+    places: dict[tuple[str, str], int] = {}
+    rows = 0
+    keys = [np.zeros((0, 3), np.uint64)]
+    for batch in batches:
+        rows += batch.num_rows
+        # Rows that others have added may be of no message.
+        known = batch.filter(batch.column(names[-1]).is_valid())
+        if known.num_rows:
+            keys.append(_keys(known, names, places))
+    found = np.concatenate(keys)
+    order = np.lexsort(found.T)
+    found = found[order]
+    twice = int(np.count_nonzero((found[1:] == found[:-1]).all(axis=1)))
+    return Count(rows, twice)
+
+
+def _keys(
+    batch: pa.RecordBatch, names: Sequence[str], places: dict[tuple[str, str], int]
+) -> np.ndarray[Any, Any]:
+    """Three numbers for each row, which only the same message has: its identifier, its queue."""
+    import numpy as np
+    import pyarrow as pa
+
+    managers, queues, identifiers = (batch.column(name) for name in names)
+    fixed = _fixed(identifiers.cast(pa.binary()))
+    size = fixed.offset * ID_BYTES, (fixed.offset + len(fixed)) * ID_BYTES
+    raw = np.frombuffer(fixed.buffers()[1], np.uint8)[size[0] : size[1]].reshape(-1, ID_BYTES)
+    wide = np.zeros((len(raw), 24), np.uint8)
+    wide[:, :ID_BYTES] = raw
+    wide[:, ID_BYTES:] = _codes(managers, queues, places).view(np.uint8).reshape(-1, 4)
+    return wide.view(np.uint64)
+
+
+def _fixed(identifiers: pa.Array) -> pa.Array:
+    """All of the length that identifiers of messages have; of others a digest."""
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    kind = pa.binary(ID_BYTES)
+    if compute.all(compute.equal(compute.binary_length(identifiers), ID_BYTES)).as_py():
+        return identifiers.cast(kind)
+    return pa.array(
+        [
+            value if len(value) == ID_BYTES else blake2b(value, digest_size=ID_BYTES).digest()
+            for value in identifiers.to_pylist()
+        ],
+        kind,
+    )
+
+
+def _codes(managers: Any, queues: Any, places: dict[tuple[str, str], int]) -> np.ndarray[Any, Any]:
+    """A number for each queue."""
+    import numpy as np
+
+    left, right = (column.fill_null("").dictionary_encode() for column in (managers, queues))
+    at, of = (c.indices.to_numpy(zero_copy_only=False).astype(np.int64) for c in (left, right))
+    pairs, each = np.unique(at << 32 | of, return_inverse=True)
+    # A queue may have been named otherwise in a later run.
+    named = [local(name) for name in right.dictionary.to_pylist()]
+    known = [(left.dictionary[int(pair) >> 32].as_py(), named[int(pair) & _LOW]) for pair in pairs]
+    return np.asarray([places.setdefault(place, len(places)) for place in known], np.uint32)[each]

@@ -13,30 +13,30 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.errors import OnceqError, ServiceNotAvailable
-from onceq.spark.access import Access
-from onceq.spark.discovery import unsteady
-from onceq.spark.land import avro, decoding, files, schemas
+from onceq.spark.error_codes import wrong
+from onceq.spark.land import decoding, files
 from onceq.spark.land.memory import Memory, began
-from onceq.spark.land.plan import DATE, IDENTITY, Plan
-from onceq.spark.land.proof import COUNTED, Proof, count
-from onceq.spark.land.reading import rows_of
+from onceq.spark.land.plan import DATE, IDENTITY, Field, Plan, check_names, fields_of
+from onceq.spark.land.reading import COUNTED, Proof, count, rows_of
 from onceq.spark.land.tables import Table, open_errors, open_table
-from onceq.spark.options import parse
-from onceq.spark.ranges import Sight
 from onceq.spark.runtime import stop_asked
-from onceq.spark.source_columns import ddl
-from onceq.spark.targets import Target, wrong
+from onceq.spark.source.access import Access
+from onceq.spark.source.offsets import QueueSample
+from onceq.spark.source.options import ddl, parse
+from onceq.spark.source.queue_matching import unsteady
+from onceq.spark.targets import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
 
 POLL_S: Final = 0.2
 TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
 
 
 @dataclass
-class Done:
+class LandingResult:
     """What was done in this run, and (``total``) by all runs with this table.
 
     Attributes:
@@ -67,7 +67,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Step:
+class LandedBatch:
     """One batch that is done."""
 
     batch: int
@@ -81,9 +81,9 @@ class Stopped(Exception):
 
 
 def land(
-    spark: SparkSession, plan: Plan, say: Callable[[Step], None],
+    spark: SparkSession, plan: Plan, say: Callable[[LandedBatch], None],
     tell: Callable[[str], None] = lambda stage: None,
-) -> Done:  # fmt: skip
+) -> LandingResult:  # fmt: skip
     """Carry a plan out; SIGINT and SIGTERM end it between two batches.
 
     Args:
@@ -116,14 +116,14 @@ def land(
     return landing.done
 
 
-def _fields(plan: Plan) -> list[schemas.Field] | None:
+def _fields(plan: Plan) -> list[Field] | None:
     if not plan.body:
         return None
     if plan.body == "avro":
-        fields = avro.fields_of(plan.schema)
+        fields = decoding.avro_fields_of(plan.schema)
     else:
-        fields = schemas.fields_of(plan.schema, _ddl)
-    schemas.check_names(plan, fields)
+        fields = fields_of(plan.schema, _ddl)
+    check_names(plan, fields)
     return fields
 
 
@@ -207,7 +207,7 @@ def _remove_done(memory: Memory, options: Mapping[str, str]) -> None:
     """
     end = memory.end_of_last()
     if end is not None:
-        from onceq.spark.stream import OnceqStreamReader
+        from onceq.spark.source.stream import OnceqStreamReader
 
         once = {**options, "numRetries": "0"}
         reader = OnceqStreamReader(parse(once, stream=True), ())
@@ -221,7 +221,7 @@ class Landing:
     """The table that a plan is about, and the one beside it for what is bad."""
 
     def __init__(
-        self, plan: Plan, fields: Sequence[schemas.Field] | None, say: Callable[[Step], None]
+        self, plan: Plan, fields: Sequence[Field] | None, say: Callable[[LandedBatch], None]
     ) -> None:
         self._plan = plan
         self._fields = fields
@@ -233,7 +233,7 @@ class Landing:
         self._bad: Table
         self._busy = threading.Lock()
         self._closed = False
-        self.done = Done()
+        self.done = LandingResult()
 
     def prepare(self) -> None:
         """Look whether this folder can be landed in; raises ConfigurationError."""
@@ -263,7 +263,7 @@ class Landing:
             good = self._put(decoding.rows(frame, self._plan, None), batch)
             bad: list[files.File] = []
         else:
-            judged = decoding.judged(frame, self._plan, self._fields).persist()
+            judged = decoding.judge_bodies(frame, self._plan, self._fields).persist()
             try:
                 good = self._put(decoding.rows(judged, self._plan, self._fields), batch)
                 # From what is decoded now; before, a single task would have to decode it all.
@@ -281,22 +281,22 @@ class Landing:
         self.done.bytes += size
         self.done.files += len(good) + len(bad)
         self.done.total = self.memory.counts.total
-        self._say(Step(batch, messages, size, refused))
+        self._say(LandedBatch(batch, messages, size, refused))
 
     def _put(self, frame: DataFrame, batch: int) -> list[files.File]:
         if self._table.has(batch):
-            return files.placed(self._to, batch)
-        files.stage(frame, self.memory.staging, DATE if self._plan.by_date else "")
-        placed = files.place(self.memory.staging, self._to, batch)
+            return files.placed_files(self._to, batch)
+        files.stage_files(frame, self.memory.staging, DATE if self._plan.by_date else "")
+        placed = files.place_files(self.memory.staging, self._to, batch)
         if placed:
             self._table.take(batch, placed, _loose(frame))
         return placed
 
     def _put_errors(self, frame: DataFrame, batch: int) -> list[files.File]:
         if self._bad.has(batch):
-            return files.placed(self._errors, batch)
-        files.stage(frame.coalesce(1), self.memory.staging)
-        placed = files.place(self.memory.staging, self._errors, batch)
+            return files.placed_files(self._errors, batch)
+        files.stage_files(frame.coalesce(1), self.memory.staging)
+        placed = files.place_files(self.memory.staging, self._errors, batch)
         if placed:
             self._bad.take(batch, placed, _loose(frame))
         return placed
@@ -345,7 +345,7 @@ def held(plan: Plan) -> int:
         return 0  # What was landed is landed, whatever has become of a queue meanwhile.
 
 
-def _sights(plan: Plan) -> Iterator[tuple[Target, Sight]]:
+def _sights(plan: Plan) -> Iterator[tuple[Target, QueueSample]]:
     """The queues as they are now; nothing of a queue manager that does not answer."""
     options = parse({**_options(plan, ""), "numRetries": "0"}, stream=True)
     for target in options.targets:
@@ -356,7 +356,9 @@ def _sights(plan: Plan) -> Iterator[tuple[Target, Sight]]:
             yield target, access.look(target.queue)
 
 
-def run(master: str, plan: Plan, say: Callable[[Step], None], tell: Callable[[str], None]) -> Done:
+def run(
+    master: str, plan: Plan, say: Callable[[LandedBatch], None], tell: Callable[[str], None]
+) -> LandingResult:
     """``land`` in a session of its own.
 
     Args:

@@ -1,9 +1,10 @@
-"""Messages that arrive, out of Arrow columns; and what became of them as columns again.
+"""Messages that arrive, out of Arrow columns; the table of their queues; and their ends as columns.
 
-Between the two the rules decide on arrays (``endings``, ``quotas``). Rows keep their places, so an
-answer belongs to the row beside it.
+``settle`` is given the table of queues. It is read once, on the driver, and goes with every task.
+Between columns in and columns out the rules decide on arrays (``rules``, ``quotas``). Rows keep
+their places, so an answer belongs to the row beside it.
 
-Upholds: I11 (one end), I24 (what is no message is noticed, not believed).
+Upholds: I11 (one end), I24 (the table has a limit; what is no message is refused).
 """
 
 from __future__ import annotations
@@ -17,14 +18,94 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onceq.model.classes import MessageClass
+from onceq.model.queue import QUOTA_UNLIMITED_KB
 from onceq.model.spelling import folded
 from onceq.model.time import NEVER_S, SECOND_US
-from onceq.spark.operators import endings
-from onceq.spark.operators.columns import TEXT, WHOLE, YES_NO
-from onceq.spark.operators.destinations import Place, is_system
-from onceq.spark.operators.endings import NOT_YET, Messages
-from onceq.spark.operators.quotas import FOREVER
-from onceq.spark.operators.rules import Flags, Ints
+from onceq.spark.argument_checks import require_frame
+from onceq.spark.error_codes import wrong
+from onceq.spark.operators import rules
+from onceq.spark.operators.columns import TEXT, WHOLE, YES_NO, need
+from onceq.spark.operators.rules import FOREVER, NOT_YET, Flags, Ints, Messages
+
+QUEUE_COLUMNS: Final = {
+    "queue": (TEXT, "the name of the queue, as messages name it"),
+    "transactional": (YES_NO, "whether it is transactional"),
+}
+QUEUE_OPTIONAL: Final = {
+    "journal": (YES_NO, "whether it keeps a journal; null: it does not"),
+    "quotaKb": (WHOLE, "KiB that it may hold; null, or 4,294,967,295: no limit"),
+    "usedBytes": (
+        WHOLE,
+        "bytes that lay in it before the first of these messages, and stay; null: 0",
+    ),
+}
+QUEUES_MAX: Final = 100_000
+"""Queues of a table: it goes with every task."""
+UNLIMITED: Final = 1 << 62
+"""More bytes than anything holds."""
+SIZE_MAX: Final = 1 << 42
+"""Larger than every quota: what claims to be larger still counts as this, so that sums are sums."""
+SYSTEM_NAMES: Final = ("admin_queue$", "notify_queue$", "order_queue$")
+"""Queues that managers use among themselves, which may be kept quiet (Q-17)."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSetup:
+    """One queue: its properties, and bytes that it may hold and that it holds."""
+
+    transactional: bool
+    journal: bool = False
+    quota_bytes: int = UNLIMITED
+    used_bytes: int = 0
+
+    @property
+    def limited(self) -> bool:
+        """Whether it has a quota."""
+        return self.quota_bytes < UNLIMITED
+
+
+def queue_table(queues: Any, what: str) -> Mapping[str, QueueSetup]:
+    """The queues of a frame by folded name.
+
+    Raises:
+        ConfigurationError: A column is missing, or a row cannot be.
+    """
+    what = f"{what}: the table of queues"
+    require_frame(queues, what)
+    given = {name: kind for name, kind in QUEUE_OPTIONAL.items() if name in queues.columns}
+    need(queues, what, {**QUEUE_COLUMNS, **given})
+    rows = queues.select(*QUEUE_COLUMNS, *given).limit(QUEUES_MAX + 1).collect()
+    if len(rows) > QUEUES_MAX:
+        raise wrong(f"{what} has more than {QUEUES_MAX} rows; give those that messages go to")
+    found: dict[str, QueueSetup] = {}
+    for row in rows:
+        name, place = _place(row.asDict(), what)
+        if folded(name) in found:
+            raise wrong(f"{what} has {name} twice")
+        found[folded(name)] = place
+    return found
+
+
+def _place(row: dict[str, Any], what: str) -> tuple[str, QueueSetup]:
+    name, transactional = row["queue"], row["transactional"]
+    if not name or transactional is None:
+        raise wrong(f"{what} has a row without a name, or that does not say transactional")
+    quota, used = row.get("quotaKb"), row.get("usedBytes") or 0
+    if quota is None:
+        quota = QUOTA_UNLIMITED_KB
+    if not 0 <= quota <= QUOTA_UNLIMITED_KB or used < 0:
+        raise wrong(
+            f"{what}: {name} has quotaKb {quota} and usedBytes {used}; they are whole numbers, "
+            f"from 0 to {QUOTA_UNLIMITED_KB} and from 0 up"
+        )
+    limit = UNLIMITED if quota == QUOTA_UNLIMITED_KB else quota << 10
+    return name, QueueSetup(transactional, bool(row.get("journal")), limit, min(used, SIZE_MAX))
+
+
+def is_system(name: str) -> bool:
+    """Whether a queue, by its folded name, is one that managers use among themselves."""
+    return name.rpartition("\\")[2] in SYSTEM_NAMES
+
 
 WHEN: Final = ("timestamp",)
 COLUMNS: Final = {
@@ -66,7 +147,7 @@ DEAD_LETTER, DEAD_XACT = "DEADLETTER", "DEADXACT"
 class Settler:
     """What there is at the destination, by folded name, and how it is set up."""
 
-    places: Mapping[str, Place]
+    places: Mapping[str, QueueSetup]
     permit_insecure_nacks: bool = True
     quiet_system_queues: bool = False
 
@@ -83,7 +164,7 @@ def told(messages: Messages, sound: Flags, refusals: Ints, now_s: Ints, work: Se
 
     Of what is no message nothing is told, and no copy is kept: nobody can say which.
     """
-    found = endings.settle(
+    found = rules.settle(
         messages, refusals, now_s, permit_insecure_nacks=work.permit_insecure_nacks
     )
     results = np.select(
@@ -125,9 +206,9 @@ def with_answers(rows: Any, found: Any) -> Any:
 
 def leaves(rows: Any, m: Messages) -> Ints:
     """When messages leave their queues again, if they enter them (us)."""
-    expires = endings.expiries(m)
+    expires = rules.expiries(m)
     late = np.where(expires == NEVER_S, FOREVER, expires * SECOND_US)
-    found: Ints = np.where(endings.in_time(m, expires), micros(rows, "receivedTime", FOREVER), late)
+    found: Ints = np.where(rules.in_time(m, expires), micros(rows, "receivedTime", FOREVER), late)
     return found
 
 

@@ -24,10 +24,10 @@ from onceq.model.caret import one_line
 from onceq.model.directory import Snapshot
 from onceq.model.names import FormatName, Kind, parse_path_name
 from onceq.model.sending import check_send, elements_of, in_order
-from onceq.spark.given import described, yes_no_given
+from onceq.spark.argument_checks import described, require_flag
+from onceq.spark.error_codes import wrong
 from onceq.spark.operators.columns import TEXT, free, need, with_columns
-from onceq.spark.operators.parcels import BATCH_ROWS
-from onceq.spark.options import wrong
+from onceq.spark.operators.row_packing import BATCH_ROWS
 
 WHAT: Final = "expand_destinations"
 QUEUE: Final = "queue"
@@ -135,7 +135,7 @@ def expand_destinations(
     """
     need(frame, WHAT, COLUMNS)
     free(frame, WHAT, tuple(ADDED))
-    yes_no_given(transactional, "transactional")
+    require_flag(transactional, "transactional")
     if computer:
         _check_computer(computer)
     work = Expander(_snapshot(directory), computer, transactional)

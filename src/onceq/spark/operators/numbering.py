@@ -1,21 +1,26 @@
 """Sequence numbers for what was committed: ``number``.
 
-A receiver tells repetitions and gaps by numbers alone, so a number is for ever: given once, to one
-message, in the order of the sender's commits, with the messages of a transaction together and in
-the order of their sends. For each pair of sender and queue there is one stream; its memory is
-the last number, the place that has it, and how far receivers have acknowledged it.
+A receiver tells repetitions and gaps by numbers alone, so a number is given once, to one message,
+in the order of the sender's commits, with the messages of a transaction together and in the order
+of their sends. For each pair of sender and queue there is one stream; its memory is the last
+number, the place that has it, and how far receivers have acknowledged it.
 
 A stream whose messages are all acknowledged is left with the next message, and a greater one begun
 (EOD-12), as in a queue manager. Acknowledgments come as rows beside the messages, and count before
-them: they tell of what earlier micro-batches have numbered.
+them: they are about what earlier micro-batches have numbered.
 
-Upholds: I5 (commit order), I7 (numbers are for ever), I8 (true links).
+Numbering can go on from a frame of numbered messages. It is read once, on the driver: of each pair
+of sender and queue the row with the last number of its latest stream. What comes of it goes with
+every task, in one piece for each bucket.
+
+Upholds: I5 (commit order), I7 (a number is never given twice), I8 (true links), I24 (what goes with
+every task has a limit).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,26 +28,118 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onceq.spark.given import whole_given
-from onceq.spark.operators.beside import FOUND, answered, clocked, deciding, in_one_task, unnamed
-from onceq.spark.operators.buckets import BUCKETS, bucketed
+from onceq.spark.argument_checks import require_integer
+from onceq.spark.error_codes import wrong
 from onceq.spark.operators.columns import (
+    STREAM_MAX,
     TEXT,
     WHOLE,
+    bucket_of,
     checked_buckets,
     free,
+    keyed,
     need,
     numbers_of,
     streams_of,
     with_columns,
 )
-from onceq.spark.operators.keys import bucket_of, keyed
-from onceq.spark.operators.memory import Memory
-from onceq.spark.operators.numbered import FIELDS, numbered_before
-from onceq.spark.operators.parcels import placed
+from onceq.spark.operators.key_buckets import (
+    BUCKETS,
+    FOUND,
+    Memory,
+    answered,
+    bucketed,
+    clocked,
+    deciding,
+    in_one_task,
+    unnamed,
+)
+from onceq.spark.operators.row_packing import placed
 from onceq.spark.operators.rules import NUMBER_MAX, Flags, Ints, Streams, renewable
 from onceq.spark.operators.rules import number as number_rule
-from onceq.spark.options import wrong
+
+NUMBERED_COLUMNS: Final = {
+    "sourceMachine": (TEXT, "who sent it"),
+    "queue": (TEXT, "its destination"),
+    "commitOrder": (WHOLE, "its transaction's place among the commits of the sender"),
+    "sendOrder": (WHOLE, "its own place in the transaction"),
+    "streamId": ((*WHOLE, *TEXT), "its stream"),
+    "seqNumber": (WHOLE, "its number there; null: it got none"),
+}
+FIELDS: Final[Mapping[str, Any]] = {
+    "stream": np.uint64, "last": np.int64, "commit": np.int64, "send": np.int64,
+    "acknowledged": np.int64,
+}  # fmt: skip
+"""The stream of a key, the last number given there, the place that numbering has reached, and up to
+where the stream is acknowledged."""
+PAIRS_MAX: Final = 1_000_000
+"""Pairs of sender and queue that numbering goes on for: they go with every task, some 20 to 100
+bytes each."""
+
+
+def numbered_before(after: Any, what: str, key: Sequence[str], buckets: int) -> Mapping[int, bytes]:
+    """What was numbered before, as the memory of each bucket that has any.
+
+    Raises:
+        ConfigurationError: A column is missing, a row cannot be, or there are too many pairs.
+    """
+    what = f"{what}: after"
+    need(after, what, NUMBERED_COLUMNS)
+    if after.isStreaming:
+        raise wrong(f"{what} is a stream, and is read once; give a table: spark.read...")
+    table = _lasts(after, key)
+    if table.num_rows > PAIRS_MAX:
+        raise wrong(
+            f"{what} has more than {PAIRS_MAX} pairs of sender and queue; number them in parts"
+        )
+    return by_bucket(memory_of(table, what, key), buckets)
+
+
+def _lasts(after: Any, key: Sequence[str]) -> Any:
+    """The last row of each pair as it is spelled."""
+    from pyspark.sql import functions as sql
+
+    place = sql.struct(
+        # Numbers, also where they are written as text, and in the order of numbers.
+        sql.expr("try_cast(streamId as decimal(20, 0))").alias("stream"),
+        sql.col("seqNumber").cast("bigint").alias("last"),
+        sql.col("commitOrder").cast("bigint").alias("commit"),
+        sql.col("sendOrder").cast("bigint").alias("send"),
+    )
+    there = after.dropna("any", subset=[*key, "commitOrder", "sendOrder", "seqNumber"])
+    found = there.groupBy(*key).agg(sql.max(place).alias("at"))
+    named = found.select(
+        *key, sql.col("at.stream").cast("string").alias("stream"), "at.last", "at.commit", "at.send"
+    )
+    return named.limit(PAIRS_MAX + 1).toArrow()
+
+
+def memory_of(table: Any, what: str, key: Sequence[str]) -> Memory:
+    """One record for each pair, however it is spelled; raises ConfigurationError."""
+    streams, fine = streams_of(table["stream"])
+    lasts, sound = numbers_of(table["last"], least=1)
+    if not (fine & sound & (streams > 0) & (streams < STREAM_MAX)).all():
+        raise wrong(
+            f"{what} has a row whose streamId or seqNumber is none: streams are 1 to "
+            f"{STREAM_MAX - 1}, and numbers as number gives them"
+        )
+    codes, keys, _ = keyed(table, key)
+    order = np.lexsort((lasts, streams, codes))
+    end = np.ones(len(order), np.bool_)
+    end[:-1] = codes[order][1:] != codes[order][:-1]
+    row = order[end]
+    fields = {
+        "stream": streams[row], "last": lasts[row],
+        "commit": table["commit"].to_numpy()[row], "send": table["send"].to_numpy()[row],
+        "acknowledged": np.zeros(len(row), np.int64),
+    }  # fmt: skip
+    return Memory(keys.take(pa.array(codes[row])), fields)
+
+
+def by_bucket(memory: Memory, buckets: int) -> Mapping[int, bytes]:
+    bucket = bucket_of(memory.keys, buckets)
+    return {int(b): memory.part(bucket == b).write(buckets) for b in np.unique(bucket).tolist()}
+
 
 WHAT: Final = "number"
 KEY: Final = ("sourceMachine", "queue")
@@ -81,8 +178,8 @@ def number(
             after a later commit to the same queue was numbered gets no number any more.
         after: What was numbered before, if numbers go on from there: a frame with the columns that
             this function needs and adds, and of each pair of sender and queue at least the row with
-            the last number (``numbered``). It is read once, now. A stream looks there for pairs
-            that its checkpoint does not know.
+            the last number. It is read once, now. A stream looks there for pairs that its
+            checkpoint does not know.
         acknowledgments: Order acknowledgments, as ``order_acknowledgments`` makes them; a stream if
             the messages are one. Of whose stream everything is acknowledged, their next message
             begins a new one. Without them streams are never left.
@@ -103,7 +200,7 @@ def number(
     need(frame, WHAT, COLUMNS)
     free(frame, WHAT, (*ADDED, ACK_STREAM, ACK_NUMBER))
     if stamp is not None:
-        whole_given(stamp, "stamp, a time in seconds since 1970,", 1, STAMP_MAX)
+        require_integer(stamp, "stamp, a time in seconds since 1970,", 1, STAMP_MAX)
     if stamp is None and not frame.isStreaming:
         # Once for the whole frame, however often its tasks are run.
         stamp = int(time.time())
@@ -156,7 +253,7 @@ def _numbered(frame: Any, work: Numbering, schema: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class NumberedRows:
     """What became of rows, an array for each field.
 
     Attributes:
@@ -175,7 +272,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class EarlierNumbers:
     """What was numbered before, in one piece for each bucket; a piece is read when a key of it is
     met, and then kept."""
 
@@ -185,7 +282,7 @@ class Before:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Without what was read: it goes with every task."""
-        return Before, (self.pieces, self.buckets)
+        return EarlierNumbers, (self.pieces, self.buckets)
 
     def fill(self, held: dict[str, Any], keys: Any, new: Flags) -> None:
         """Put the fields of ``new`` keys where they are known from before."""
@@ -213,7 +310,7 @@ class Numbering:
         self, stamp: int | None, buckets: int, before: Mapping[int, bytes] | None = None
     ) -> None:
         self._stamp = stamp
-        self._before = Before(before or {}, buckets)
+        self._before = EarlierNumbers(before or {}, buckets)
         self.buckets = buckets
 
     def done(self, table: Any, memory: Memory, now_s: int) -> tuple[Any, Memory]:
@@ -233,7 +330,7 @@ class Numbering:
         columns = _columns(found.streams, found.numbers)
         return pa.StructArray.from_arrays(list(columns.values()), list(columns)), found.memory
 
-    def _given(self, table: Any, memory: Memory, now_s: int) -> Given:
+    def _given(self, table: Any, memory: Memory, now_s: int) -> NumberedRows:
         codes, keys, good = keyed(table, KEY)
         held, at = memory.of(keys)
         self._before.fill(held, keys, at < 0)
@@ -262,7 +359,7 @@ class Numbering:
             "acknowledged": np.where(renewed, 0, acknowledged),
         }  # fmt: skip
         after = memory.after(keys, at, fields, lasts > 0)
-        return Given(codes, messages, streams[codes], numbers, after)
+        return NumberedRows(codes, messages, streams[codes], numbers, after)
 
 
 def _heard(table: Any, codes: Ints, good: Flags, held: Mapping[str, Any]) -> tuple[Flags, Ints]:

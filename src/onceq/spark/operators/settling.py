@@ -1,14 +1,13 @@
 """What becomes of messages that arrive: ``settle``, and the acknowledgment messages of it.
 
 One row in, the same row out with its end: refused for a named reason, received, too late, or
-waiting in its queue; and who is told, and where copies are kept. All but one of the rules decide by
-the row, its queue and the time alone (``endings``), and so need no memory.
+waiting in its queue; and which acknowledgments are due, and where copies are kept. All but one of
+the rules decide by the row, its queue and the time alone (``rules``), and so need no memory.
 
-The one is the quota (``quotas``, ``limited``). Where a queue of the table has one, the rows of each
-queue are brought together and decided in the order of their arrival; in a stream Spark keeps what
-lies in each queue, and when it leaves, with the checkpoint.
-
-Rows stay in Spark meanwhile (``beside``), but for those of a stream where a queue has a quota.
+The one is the quota (``quotas``). Where a queue of the table has one, the rows of each queue are
+brought together and decided in the order of their arrival; in a stream Spark keeps what lies in
+each queue, and when it leaves, with the checkpoint. Other rows stay in Spark meanwhile
+(``key_buckets``).
 
 Upholds: I11 (one end), I12 (one dead letter), I13 (true acknowledgments), I14, I15.
 """
@@ -22,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from onceq.model.limits import ANSWER_QUEUES_MAX
-from onceq.spark.given import frame_given, yes_no_given
-from onceq.spark.operators import endings
+from onceq.spark.argument_checks import require_flag, require_frame
+from onceq.spark.error_codes import wrong
+from onceq.spark.operators import rules
 from onceq.spark.operators.arrivals import (
     ADDED,
     COLUMNS,
@@ -31,19 +31,10 @@ from onceq.spark.operators.arrivals import (
     OPTIONAL,
     Settler,
     messages_of,
+    queue_table,
     sound_of,
     told,
 )
-from onceq.spark.operators.beside import (
-    FOUND,
-    Answers,
-    answered,
-    clocked,
-    deciding,
-    in_one_task,
-    unnamed,
-)
-from onceq.spark.operators.buckets import BUCKETS, bucketed
 from onceq.spark.operators.columns import (
     STREAM_MAX,
     TEXT,
@@ -53,11 +44,20 @@ from onceq.spark.operators.columns import (
     order_of,
     with_columns,
 )
-from onceq.spark.operators.destinations import queue_table
-from onceq.spark.operators.limited import Limited
-from onceq.spark.operators.parcels import CLOCK
+from onceq.spark.operators.key_buckets import (
+    BUCKETS,
+    FOUND,
+    Answers,
+    answered,
+    bucketed,
+    clocked,
+    deciding,
+    in_one_task,
+    unnamed,
+)
+from onceq.spark.operators.quotas import Limited
+from onceq.spark.operators.row_packing import CLOCK
 from onceq.spark.operators.rules import NUMBER_MAX
-from onceq.spark.options import wrong
 
 WHAT: Final = "settle"
 TOLD_BY: Final = {
@@ -82,7 +82,7 @@ def settle(
         frame: Messages that arrived, transactional ones as ``eod_filter`` accepted them; columns
             ``COLUMNS``, those of ``OPTIONAL`` that there are, and any others.
         queues: What queues there are: a frame with ``queue``, ``transactional`` and, if it likes,
-            ``journal``, ``quotaKb`` and ``usedBytes`` (``destinations``). It is read once, now.
+            ``journal``, ``quotaKb`` and ``usedBytes``. It is read once, now.
         order_by: For quotas: columns that say in which order the messages arrived. Without it
             ``arrivedTime``, and at one time ``lookupId``, or streams and numbers, where these
             columns are.
@@ -100,12 +100,12 @@ def settle(
         ConfigurationError: A column is missing, a queue stands twice in the table, or a parameter
             makes no sense.
     """
-    frame_given(frame, WHAT)
+    require_frame(frame, WHAT)
     there = {name: kind for name, kind in OPTIONAL.items() if name in frame.columns}
     need(frame, WHAT, {**COLUMNS, **there})
     free(frame, WHAT, tuple(ADDED))
-    yes_no_given(permit_insecure_nacks, "permit_insecure_nacks")
-    yes_no_given(quiet_system_queues, "quiet_system_queues")
+    require_flag(permit_insecure_nacks, "permit_insecure_nacks")
+    require_flag(quiet_system_queues, "quiet_system_queues")
     order = _order(frame, order_by)
     places = queue_table(queues, WHAT)
     work = Settler(places, permit_insecure_nacks, quiet_system_queues)
@@ -203,7 +203,7 @@ def each(work: Settler, names: Sequence[str]) -> Answers:
             rows = pa.record_batch(list(columns), names=list(names))
             now_s = rows.column(CLOCK).to_numpy().astype(np.int64)
             messages = messages_of(rows, work, now_s)
-            yield told(messages, sound_of(rows), endings.refused(messages), now_s, work)
+            yield told(messages, sound_of(rows), rules.refused(messages), now_s, work)
 
     return answers
 

@@ -1,0 +1,404 @@
+"""How source and sink connect: as whom, for how long they try, and what they keep between tasks.
+
+``CredentialFiles`` names the files that say who a query is and whom it trusts. Options travel in
+plans, on Spark's pages, in its event log and in checkpoints, so they have names of files and never
+a secret. Each connection reads the files where it is made. What the options do not say comes from
+the environment there.
+
+``Patience`` says how long to try when a queue manager does not answer. One that is started again
+is away for a moment, and with many messages for half a minute; a computer that is started again
+for some minutes. A query that ends because of that must be started by somebody, so it waits: at
+first a tenth of a second, then longer and longer, up to ``retry_s`` in all. The log says once that
+it waits, and once that it goes on. ``BackOff`` decides and knows no clock; ``Spell`` acts on it.
+
+``Pool`` keeps the connections of a worker process for a short time between its tasks. Spark gives
+the tasks of a query to the same few processes, one after another. A task borrows a connection and
+gives it back; one that no task wants for some seconds is closed, so that nothing is left of a query
+that has ended. One whose task failed is closed at once, because its state is unknown. A connection
+belongs to a user, so it serves only tasks with the same files of credentials.
+
+Upholds: I24 (bounded time, bounded attempts, as many connections as tasks); a secret stands in its
+file and in the hello of a connection, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar, cast
+
+from onceq.client.credentials import Credentials, Tls, environment_files, is_secret
+from onceq.client.opening import connect_for_job
+from onceq.client.pause import pause
+from onceq.client.threads.manager import QueueManager
+from onceq.errors import OnceqError
+from onceq.spark.argument_checks import TOKEN_SHOWN, Option, number, span_s
+from onceq.spark.error_codes import coded, wrong
+
+RETRIES_MAX: Final = 1_000
+MILLISECONDS_MAX: Final = 86_400_000
+"""A day."""
+RETRY_INTERVAL_S: Final = 1.0
+"""Between attempts of a number that was asked for."""
+
+CREDENTIALS: Final = (
+    Option(
+        "tokenFile", "name of a file", "as the environment says",
+        "File with the token that says who the query is (`onceq token create`), or with a line for "
+        "each of several queue managers (`ADDRESS TOKEN`); no other account may read it. It is "
+        "read where driver and executors run, for each connection anew, so it must be on each of "
+        "these hosts. Goes before `ONCEQ_TOKEN_FILE` and `ONCEQ_TOKEN`.",
+    ),
+    Option(
+        "tlsAuthorities", "name of a file", "as the environment says",
+        "File with the certificates of those who may have signed the queue managers' (several may "
+        "stand in it), for `tls://host:port`; on each host like the token. Goes before "
+        "`ONCEQ_TLS_AUTHORITIES`; without both those count that the system trusts.",
+    ),
+    Option(
+        "tlsCertificate", "name of a file", "as the environment says",
+        "File with the query's own certificate, which says who it is; on each host like the token. "
+        "Goes before `ONCEQ_TLS_CERTIFICATE`, and with `tlsKey` before `ONCEQ_TLS_KEY`.",
+    ),
+    Option(
+        "tlsKey", "name of a file", "in `tlsCertificate`",
+        "File with the private key of that certificate; on each host like the token.",
+    ),
+)  # fmt: skip
+"""Of source and sink: who a query is. Names of files only."""
+
+FIRST_WAIT_S: Final = 0.1
+"""Before the second attempt; the wait before each later one is twice as long..."""
+LONGEST_WAIT_S: Final = 5.0
+"""... up to this: so much later than need be it is noticed that a queue manager is back."""
+SHORTEST_WAIT_S: Final = 0.01
+"""Whatever is asked for: a minute of attempts without any would be some million."""
+RETRY_S: Final = 60.0
+"""How long it is tried by default: longer than a queue manager with some million messages takes to
+start, shorter than anybody waits for an error."""
+
+log = logging.getLogger("onceq.spark")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to try with a queue manager that does not answer.
+
+    Attributes:
+        timeout_s: For a connection, and for each answer.
+        retry_s: For all attempts together, from the first failure on.
+        retries: Attempts after the first, at most; None: as many as there is time for.
+        interval_s: Wait before each of them; None: it grows.
+    """
+
+    timeout_s: float = 10.0
+    retry_s: float = RETRY_S
+    retries: int | None = None
+    interval_s: float | None = None
+
+
+class BackOff:
+    """When the next attempt is made. Knows no clock: whoever asks says how long it has been.
+
+    Attributes:
+        failed: Attempts so far.
+    """
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self.failed = 0
+
+    def next_s(self, elapsed_s: float) -> float | None:
+        """An attempt has failed: seconds until the next one; None: give up.
+
+        The last one is made when the time is over, so that nobody gives up before.
+
+        Args:
+            elapsed_s: Seconds since the first attempt has failed.
+        """
+        self.failed += 1
+        patience = self._patience
+        left = patience.retry_s - elapsed_s
+        if patience.retries is not None and self.failed > patience.retries:
+            return None
+        if patience.retries is None and left <= 0:
+            return None
+        wait = patience.interval_s
+        if wait is None:
+            wait = min(FIRST_WAIT_S * 2.0 ** min(self.failed - 1, 16), LONGEST_WAIT_S)
+        # A number of attempts that is asked for is made, however long that takes.
+        return wait if patience.retries is not None else min(max(wait, SHORTEST_WAIT_S), left)
+
+
+class Spell:
+    """One time that somebody is away: begins with the first failure, ends with ``over``."""
+
+    def __init__(
+        self, patience: Patience, who: str, *, clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] | None = None,
+    ) -> None:  # fmt: skip
+        """
+        Args:
+            who: Does not answer, in words, for the log.
+        """
+        self._back_off = BackOff(patience)
+        self._patience = patience
+        self._who = who
+        self._clock = clock
+        self._sleep = sleep or pause
+        self._since = clock()
+
+    @property
+    def attempts(self) -> int:
+        """How many have failed."""
+        return self._back_off.failed
+
+    @property
+    def seconds(self) -> float:
+        """Since the first of them."""
+        return self._clock() - self._since
+
+    def again(self, error: Exception) -> bool:
+        """An attempt has failed: wait, and then make another one; False: give up."""
+        wait = self._back_off.next_s(self.seconds)
+        if wait is None:
+            return False
+        if self.attempts == 1:
+            log.warning("%s does not answer (%s); trying again %s", self._who, error,
+                        self._how_long())  # fmt: skip
+        self._sleep(wait)
+        return True
+
+    def over(self) -> None:
+        """It answers again."""
+        if self.attempts:
+            log.warning("%s answers again, after %.1f s", self._who, self.seconds)
+
+    def said(self) -> str:
+        """What was done about it, for the error that ends it; "" if that is not worth saying."""
+        if self.attempts <= 1:
+            return ""
+        return f", tried {self.attempts} times in {self.seconds:.0f} s"
+
+    def _how_long(self) -> str:
+        if self._patience.retries is not None:
+            return f"{self._patience.retries} times (numRetries)"
+        return f"for {self._patience.retry_s:g} s (retryTimeout)"
+
+
+def patience_of(values: Mapping[str, str]) -> Patience:
+    """How long to try; raises ConfigurationError."""
+    if "numRetries" in values and "retryTimeout" in values:
+        raise wrong("numRetries and retryTimeout both say how long to try; give one of them")
+    retry_s = span_s(values.get("retryTimeout", f"{RETRY_S:g}s"), "retryTimeout")
+    if retry_s > MILLISECONDS_MAX / 1000:
+        raise wrong(f"retryTimeout is at most a day, not {values['retryTimeout']!r}")
+    retries, interval_s = None, None
+    if "numRetries" in values:
+        retries, interval_s = number(values, "numRetries", 0, RETRIES_MAX), RETRY_INTERVAL_S
+    if "retryIntervalMs" in values:
+        interval_s = number(values, "retryIntervalMs", 0, MILLISECONDS_MAX) / 1000
+    timeout_s = number(values, "timeoutMs", 10_000, MILLISECONDS_MAX, least=1) / 1000
+    return Patience(timeout_s, retry_s, retries, interval_s)
+
+
+TOKEN_FILE: Final = "tokenFile"
+AUTHORITIES: Final = "tlsAuthorities"
+CERTIFICATE: Final = "tlsCertificate"
+KEY: Final = "tlsKey"
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialFiles:
+    """Names of files; "": what the environment says.
+
+    Attributes:
+        token: That holds a token.
+        authorities: With certificates of those who may have signed the queue manager's.
+        certificate: With the query's own certificate.
+        key: With the private key of that; "": it stands in the same file.
+    """
+
+    token: str = ""
+    authorities: str = ""
+    certificate: str = ""
+    key: str = ""
+
+    def credentials(self) -> Credentials:
+        """For connections of this process; raises ConfigurationError."""
+        around = environment_files()
+        # A key belongs to its certificate: those two come from one place.
+        own = (self.certificate, self.key) if self.certificate else (around.certificate, around.key)
+        return Credentials(
+            token_file=self.token or None, tls=Tls(self.authorities or around.authorities, *own)
+        )
+
+    def check(self, place: str) -> None:
+        """Read them once, before anything runs.
+
+        Args:
+            place: Who needs them, for the error.
+
+        Raises:
+            ConfigurationError, AccessDenied: One cannot be used; it is named.
+        """
+        try:
+            shown = self.credentials()
+            shown.check()
+            if self.authorities or self.certificate:
+                shown.context()
+        except OnceqError as error:
+            raise coded(error, place) from None
+
+    def options(self) -> dict[str, str]:
+        """As options of a source or sink; what is not said is none."""
+        named = {
+            TOKEN_FILE: self.token, AUTHORITIES: self.authorities,
+            CERTIFICATE: self.certificate, KEY: self.key,
+        }  # fmt: skip
+        return {option: name for option, name in named.items() if name}
+
+
+FROM_ENVIRONMENT: Final = CredentialFiles()
+
+
+def credential_files_of(values: Mapping[str, str]) -> CredentialFiles:
+    """What options say; raises ConfigurationError."""
+    names: dict[str, str] = {}
+    for option in (TOKEN_FILE, AUTHORITIES, CERTIFICATE, KEY):
+        name = names[option] = values.get(option, "").strip()
+        if is_secret(name):
+            raise wrong(f"{option} is the name of a file, and a token was given: {TOKEN_SHOWN}")
+        if option in values and not name:
+            raise wrong(
+                f"{option} is the name of a file, and is empty; leave it out where the environment "
+                "says it"
+            )
+    if names[KEY] and not names[CERTIFICATE]:
+        raise wrong(
+            f"{KEY} is the private key of the certificate in {CERTIFICATE}, which is not given"
+        )
+    return CredentialFiles(*names.values())
+
+
+KEEP_S: Final = 2.0
+"""How long a connection waits for the next task."""
+CONNECT_S_MAX: Final = 10.0
+"""Of those for writing: for connecting."""
+ANSWER_S_MAX: Final = 60.0
+"""Of those for writing: for each answer. A commit of two million messages takes some seconds, more
+if they leave for other queue managers; from a computer that is gone nothing ever comes."""
+
+
+class Closable(Protocol):
+    """What is kept."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+C = TypeVar("C", bound=Closable)
+
+
+class Pool:
+    """Connections by what they are for. One for each process (``borrowed``, ``connection``)."""
+
+    def __init__(self, keep_s: float = KEEP_S) -> None:
+        self.keep_s = keep_s
+        self._process = os.getpid()
+        self._changed = threading.Condition()
+        self._idle: dict[Hashable, list[tuple[float, Closable]]] = {}
+        self._sweeper: threading.Thread | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self._idle.values()))
+
+    @contextlib.contextmanager
+    def borrowed(self, key: Hashable, make: Callable[[], C]) -> Iterator[C]:
+        """A connection for the time of one task.
+
+        Args:
+            key: Says what ``make`` makes, and where to: those with one key may stand for each
+                other.
+        """
+        kept = self._take(key)
+        made = cast("C", kept) if kept is not None else make()
+        try:
+            yield made
+        except BaseException:
+            made.close()
+            raise
+        self._give(key, made)
+
+    def close(self) -> None:
+        """Close all that wait."""
+        with self._changed:
+            idle, self._idle = self._idle, {}
+            self._changed.notify_all()
+        if self._process == os.getpid():  # After a fork they are the other process's.
+            for kept in idle.values():
+                for _, made in kept:
+                    made.close()
+
+    def _take(self, key: Hashable) -> Closable | None:
+        if self._process != os.getpid():
+            # After a fork: its connections are the parent's, and a lock that another thread held
+            # stays so.
+            self.__init__(self.keep_s)  # type: ignore[misc]
+        with self._changed:
+            kept = self._idle.get(key)
+            return kept.pop()[1] if kept else None
+
+    def _give(self, key: Hashable, made: Closable) -> None:
+        with self._changed:
+            self._idle.setdefault(key, []).append((time.monotonic(), made))
+            if self._sweeper is None:
+                self._sweeper = threading.Thread(target=self._sweep, daemon=True)
+                self._sweeper.start()
+
+    def _sweep(self) -> None:
+        """Close what was not wanted for a while; ends when nothing is left."""
+        while True:
+            with self._changed:
+                until = time.monotonic() - self.keep_s
+                old = self._old(until)
+                if not old and not self._idle:
+                    self._sweeper = None
+                    return
+                if not old:
+                    oldest = min(since for kept in self._idle.values() for since, _ in kept)
+                    self._changed.wait(max(oldest - until, 0.01))
+            for made in old:
+                made.close()
+
+    def _old(self, until: float) -> list[Closable]:
+        old = [one for kept in self._idle.values() for since, one in kept if since <= until]
+        left = {
+            key: [pair for pair in kept if pair[0] > until] for key, kept in self._idle.items()
+        }  # fmt: skip
+        self._idle = {key: kept for key, kept in left.items() if kept}
+        return old
+
+
+POOL: Final = Pool()
+atexit.register(POOL.close)
+
+
+def connection(
+    where: str, *, credentials: CredentialFiles
+) -> contextlib.AbstractContextManager[QueueManager]:
+    """A connection of this process for writing, for the time of one task; raises
+    ServiceNotAvailable, AccessDenied, ConfigurationError."""
+    return POOL.borrowed(
+        (QueueManager, where, credentials),
+        lambda: connect_for_job(
+            where, timeout=CONNECT_S_MAX, answers=ANSWER_S_MAX,
+            credentials=credentials.credentials(),
+        ),
+    )  # fmt: skip
