@@ -29,7 +29,8 @@ SUGGESTIONS_MAX = 3
 def function_of(path: str) -> Callable[..., Any]:
     """The function of a command of the table; loads its module."""
     module, _, name = commands.COMMANDS[path].partition(":")
-    made: Callable[..., Any] = getattr(import_module(module), name)
+    found = getattr(import_module(module), name)
+    made: Callable[..., Any] = found[path].command() if name == "LISTS" else found
     return made
 
 

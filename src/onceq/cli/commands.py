@@ -42,9 +42,9 @@ COMMANDS: Final = {
     "outcome": "onceq.cli.streams:outcome",
     "grant": "onceq.cli.rights:grant",
     "revoke": "onceq.cli.rights:revoke",
-    "trail": "onceq.cli.trails:trail",
+    "trail": "onceq.cli.lists:list_acts",
     "trail verify": "onceq.cli.trails:verify",
-    "trail heads": "onceq.cli.trails:heads",
+    "trail heads": "onceq.cli.lists:LISTS",
     "bench": "onceq.cli.bench:bench",
     "audit": "onceq.cli.audit:audit",
     "console": "onceq.cli.console:console",
@@ -57,14 +57,14 @@ COMMANDS: Final = {
     "qm init": "onceq.cli.manage:init",
     "qm run": "onceq.cli.manage:run",
     "qm status": "onceq.cli.status:status",
-    "qm settings": "onceq.cli.settings:settings",
+    "qm settings": "onceq.cli.lists:list_settings",
     "qm reload": "onceq.cli.steering:reload",
     "qm disconnect": "onceq.cli.steering:disconnect",
     "qm connect": "onceq.cli.steering:connect",
     "qm tidy": "onceq.cli.steering:tidy",
     "qm check": "onceq.cli.manage:check",
     "queue create": "onceq.cli.queues:create",
-    "queue list": "onceq.cli.queues:list_",
+    "queue list": "onceq.cli.lists:list_queues",
     "queue set": "onceq.cli.queues:set_",
     "queue poison": "onceq.cli.queues:poison",
     "queue show": "onceq.cli.queues:show",
@@ -73,24 +73,24 @@ COMMANDS: Final = {
     "queue pause": "onceq.cli.pausing:pause",
     "queue resume": "onceq.cli.pausing:resume",
     "queue release": "onceq.cli.pausing:release",
-    "outgoing list": "onceq.cli.outgoing:list_",
+    "outgoing list": "onceq.cli.lists:list_outgoing",
     "outgoing show": "onceq.cli.outgoing:show",
     "outgoing why": "onceq.cli.outgoing:why_",
     "outgoing pause": "onceq.cli.outgoing:pause",
     "outgoing resume": "onceq.cli.outgoing:resume",
     "outgoing resend": "onceq.cli.outgoing:resend",
     "outgoing remove": "onceq.cli.outgoing:remove",
-    "stream list": "onceq.cli.streams:list_streams",
+    "stream list": "onceq.cli.lists:list_streams",
     "stream show": "onceq.cli.streams:show_stream",
     "stream reset": "onceq.cli.streams:reset_stream",
-    "peer list": "onceq.cli.streams:list_peers",
+    "peer list": "onceq.cli.lists:LISTS",
     "peer forget": "onceq.cli.streams:forget_peer",
     "peer accept": "onceq.cli.streams:accept_clock",
-    "rights show": "onceq.cli.rights:show",
+    "rights show": "onceq.cli.lists:list_grants",
     "rights explain": "onceq.cli.rights:explain",
     "rights list": "onceq.cli.rights:list_rights",
     "token create": "onceq.cli.tokens:create",
-    "token list": "onceq.cli.tokens:list_tokens",
+    "token list": "onceq.cli.lists:LISTS",
     "token revoke": "onceq.cli.tokens:revoke",
     "tls init": "onceq.cli.tls:init",
     "tls invite": "onceq.cli.tls:invite",
@@ -106,14 +106,14 @@ COMMANDS: Final = {
     "tx forget": "onceq.cli.transactions:forget_branch",
     "tx recover": "onceq.cli.transactions:recover",
     "tx accept-database": "onceq.cli.transactions:accept_database",
-    "tx groups": "onceq.cli.groups:list_groups",
+    "tx groups": "onceq.cli.lists:LISTS",
     "tx forget-group": "onceq.cli.groups:forget_group",
     "dead list": "onceq.cli.letter_lists:list_dead",
     "dead show": "onceq.cli.letter_lists:show_dead",
     "dead return": "onceq.cli.letters:return_dead",
     "dead send-as-new": "onceq.cli.letters:send_dead_as_new",
     "dead purge": "onceq.cli.letters:purge_dead",
-    "job list": "onceq.cli.jobs:list_jobs",
+    "job list": "onceq.cli.lists:LISTS",
     "job show": "onceq.cli.jobs:show_job",
     "job start": "onceq.cli.jobs:start",
     "job follow": "onceq.cli.jobs:follow_job",
@@ -123,28 +123,28 @@ COMMANDS: Final = {
     "journal purge": "onceq.cli.letters:purge_journal",
     "mapping check": "onceq.cli.mapping:check",
     "mapping explain": "onceq.cli.mapping:explain",
-    "damage list": "onceq.cli.damage:list_",
+    "damage list": "onceq.cli.lists:LISTS",
     "damage drop": "onceq.cli.damage:drop",
     "context add": "onceq.cli.context_commands:add",
     "context list": "onceq.cli.context_commands:list_",
     "context use": "onceq.cli.context_commands:use",
     "context remove": "onceq.cli.context_commands:remove",
     "names explain": "onceq.cli.explaining:explain",
-    "list create": "onceq.cli.lists:create_list",
-    "list add": "onceq.cli.lists:add",
-    "list remove": "onceq.cli.lists:remove",
-    "list drop": "onceq.cli.lists:drop",
-    "list show": "onceq.cli.lists:show",
-    "directory init": "onceq.cli.lists:init",
-    "directory show": "onceq.cli.lists:show_directory",
+    "list create": "onceq.cli.directories:create_list",
+    "list add": "onceq.cli.directories:add",
+    "list remove": "onceq.cli.directories:remove",
+    "list drop": "onceq.cli.directories:drop",
+    "list show": "onceq.cli.lists:list_members",
+    "directory init": "onceq.cli.directories:init",
+    "directory show": "onceq.cli.directories:show_directory",
     "spark land": "onceq.cli.spark_land:land",
     "spark drain": "onceq.cli.spark_land:drain",
     "spark replay": "onceq.cli.spark_replay:replay",
     "spark audit": "onceq.cli.spark_audit:audit",
-    "spark readers": "onceq.cli.spark_readers:list_readers",
+    "spark readers": "onceq.cli.lists:list_readers",
     "spark forget": "onceq.cli.spark_readers:forget",
 }
-"""What is typed, and the function: ``module:name``."""
+"""What is typed, and the function: ``module:name``; or the table with a row for it: ``LISTS``."""
 
 TABLES: Final = frozenset(
     (
@@ -169,20 +169,21 @@ def below(group: str) -> list[str]:
 def summaries(group: str) -> list[tuple[str, str]]:
     """The words that may follow a group, "" for the top, each with what it is about."""
     paths = [(word, f"{group} {word}".strip()) for word in below(group)]
-    return [(word, GROUPS.get(path) or _first_sentence(COMMANDS[path])) for word, path in paths]
+    return [(word, GROUPS.get(path) or _first_sentence(path)) for word, path in paths]
 
 
-def _first_sentence(target: str) -> str:
-    """The first sentence of a function's docstring, from the source of its module.
+def _first_sentence(path: str) -> str:
+    """The first sentence of the help of a command, from the source of its module.
 
     A page that lists commands, or a shell that completes their names, would load every module there
     is to read one line of it. A search in the text takes some 50 us.
     """
-    module, _, name = target.partition(":")
+    module, _, name = COMMANDS[path].partition(":")
     loader: Any = sys.modules[__name__].__loader__
     file = join(dirname(__file__), f"{module.rpartition('.')[2]}.py")
     source = loader.get_data(file).decode()
-    doc = source.partition(f"\ndef {name}(")[2].split('"""', 2)[1]
+    begins = f'    "{path}": ' if name == "LISTS" else f"\ndef {name}("
+    doc = source.partition(begins)[2].split('"""', 2)[1]
     words = doc.split()
     end = next(at for at, word in enumerate(words, 1) if word.endswith("."))
     return " ".join(words[:end])

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, agreed, asking, dumped, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
 from onceq.cli.parameters import Argument, Option
 from onceq.client.pause import pause
 from onceq.errors import DamagedRecord, InvalidParameter
-from onceq.model.classes import class_name
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:
@@ -25,36 +24,6 @@ Rate = Annotated[
 ]
 Stop = Annotated[bool, Option("--stop", help="Stop the one that runs.")]
 NoWait = Annotated[bool, Option("--no-wait", help="Begin it, and do not wait for its end.")]
-
-
-def list_(qm: Where = None, json: Json = False) -> None:
-    """List what was set aside: where it was, when, and how much.
-
-    An entry stands for neighbouring messages. 'in doubt' and 'not delivered' are said of messages
-    that waited in an outgoing queue.
-    """
-    with asking(qm) as connection:
-        found = connection.damages()
-    if dumped(found, json):
-        return
-    out.table(
-        ("number", "queue", "lookup", "messages", "bytes", "set aside", "ended as"),
-        [
-            (
-                d.number, out.name(d.queue), f"{d.lookup:#x}", d.count, out.size(d.bytes),
-                out.when(d.at), ended_as(d.reason),
-            )
-            for d in found
-        ],
-        give=("bytes", "set aside", "lookup", "ended as"),
-    )  # fmt: skip
-
-
-def ended_as(reason: int) -> str:
-    """How a message ended that waited for another computer; "-" for one that was here."""
-    if not reason:
-        return "-"
-    return "in doubt" if reason == 0xC003 else f"not delivered ({class_name(reason)})"
 
 
 def drop(

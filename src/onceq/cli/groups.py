@@ -6,34 +6,14 @@ that is written twice from being sent twice, so to forget it is asked twice.
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, agreed, asking, dumped, manager
+from onceq.cli.common import DryRun, Where, Yes, agreed, manager
 from onceq.cli.parameters import Argument
 from onceq.errors import UsageError
-from onceq.model.wording import duration
 
 App = Annotated[str, Argument(metavar="APP", help="As the list shows it: txnAppId, or query:...")]
-
-
-def list_groups(qm: Where = None, json: Json = False) -> None:
-    """List applications that commit groups of branches (Spark), and their last versions."""
-    from onceq.client.plans import batch_commit
-
-    with asking(qm) as connection:
-        found = connection._run(batch_commit.applications(connection._state))
-    if dumped(found, json):
-        return
-    if not found:
-        out.line("nobody has committed a group of branches here")
-        return
-    now = int(time.time())
-    out.table(
-        ("application", "query", "last version", "ago"),
-        [(g.app, g.query, g.version, duration(now - g.since)) for g in found],
-    )
 
 
 def forget_group(app: App, dry_run: DryRun = False, yes: Yes = False, qm: Where = None) -> None:

@@ -103,28 +103,6 @@ def start(
         told(connection, job, no_wait=no_wait, json=json)
 
 
-def list_jobs(qm: Where = None, json: Json = False) -> None:
-    """List the jobs that run, and the last that are over."""
-    with asking(qm) as connection:
-        found = connection.jobs()
-    if dumped(found, json):
-        return
-    if not found:
-        out.line("there are no jobs")
-        return
-    out.table(
-        ("job", "action", "queues", "state", "looked", "total", "done", "kept", "failed", "began",
-         "by"),
-        [
-            (one.number, one.action, ", ".join(map(out.name, one.queues)), one.state, one.looked,
-             one.total, one.done, sum(one.kept.values()), one.failed, out.when(one.began),
-             one.who or "-")
-            for one in found
-        ],
-        give=("by", "began", "total", "kept", "queues"),
-    )  # fmt: skip
-
-
 def show_job(number: Number, qm: Where = None, json: Json = False) -> None:
     """Show one job: how far it is, what stays and why, which messages failed, and where these were
     going."""

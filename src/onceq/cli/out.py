@@ -13,10 +13,13 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onceq.cli.table import GAP, Table, width_of
 from onceq.hidden import HIDDEN, show_hidden
+
+if TYPE_CHECKING:
+    from onceq.model.views.view import Column
 
 _NAMES = re.compile(
     r"(?<=private\$)\\{1,2}|\\{1,2}(?=(?:private|system)\$)|(?<=OS:)([\w.-]+)\\{1,2}"
@@ -82,6 +85,48 @@ def cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
     return show_hidden(str(value)).replace("\n", "\\n").replace("\t", " ")
+
+
+def value(column: Column, found: Any, now_s: float) -> object:
+    """The value of a field of a view, as its column has it in a table."""
+    if column.unit == "count":
+        return sum(found.values()) if isinstance(found, dict) else len(found)
+    if isinstance(found, (tuple, list)):
+        parts = [str(value(column, one, now_s)) for one in found]
+        return ("," if column.unit == "words" else ", ").join(parts) or column.empty
+    if found in ("", None):
+        return column.empty
+    match column.unit:
+        case "bytes":
+            return size(found)
+        case "moment":
+            return when(found) if found else column.empty
+        case "since" | "age":
+            if column.unit == "since" and not found:
+                return column.empty
+            from onceq.model.wording import duration
+
+            return duration(now_s - found if column.unit == "since" else found)
+        case "name":
+            return name(found)
+        case "place":
+            return str(found)
+        case "hex":
+            return f"{found:#x}"
+        case "setting":
+            from onceq.model.settings import as_written
+
+            return as_written(found)
+    return found
+
+
+def short_value(column: Column, found: Any, now_s: float) -> object:
+    """The short form of the same: of a moment how long ago it is."""
+    from onceq.model.wording import duration
+
+    if column.unit == "moment" and found:
+        return f"{duration(now_s - found)} ago"
+    return value(column, found, now_s)
 
 
 def table(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from onceq.cli import out
 from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, asking, dumped, manager
-from onceq.cli.listing import Limit, Part, Sort, listed, tell_others
+from onceq.cli.lists import LISTS
 from onceq.cli.names import proposed
 from onceq.cli.parameters import Argument, Option
-from onceq.client.notes import notes_of_queue
 from onceq.client.why import why
 from onceq.errors import (
     AccessDenied,
@@ -19,7 +18,7 @@ from onceq.errors import (
     UsageError,
 )
 from onceq.model.limits import CONSUMERS_SHOWN_MAX
-from onceq.model.wording import duration, plural
+from onceq.model.wording import plural
 
 if TYPE_CHECKING:
     from onceq.client.threads.manager import QueueManager
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 NO_QUOTA = 0xFFFF_FFFF
 PRIVACY = ("none", "optional", "body")
-_ALWAYS = ("who", "holds", "waiting")
-"""Columns of the table of those who work on a queue; the others where they say something."""
 
 Label = Annotated[
     str | None, Option("--label", metavar="TEXT", help="A description.", show_default=False)
@@ -140,44 +137,6 @@ def create(
     kind = "transactional queue" if made.transactional else "queue"
     public_name = f"  {made.format_name}" if public else ""
     out.line(f"{kind} {out.name(made.path)}{public_name}")
-
-
-def list_(
-    system: Annotated[
-        bool, Option("--system", help="Dead-letter queues and the journal too.")
-    ] = False,
-    sort: Sort = "",
-    part: Part = "",
-    limit: Limit = 0,
-    qm: Where = None,
-    json: Json = False,
-) -> None:
-    """List the queues. System queues are listed when something is in them, or with --system."""
-    with asking(qm) as connection:
-        found, of = listed(
-            connection.queues, connection.queue_page, sort=sort, only="" if system else "used",
-            part=part, limit=limit,
-        )  # fmt: skip
-    if not (sort or limit):
-        found.sort(key=lambda q: (q.system, q.path.casefold()))
-    if dumped(found, json):
-        return
-    out.table(
-        (
-            "queue", "transactional", "messages", "locked", "bytes", "readers waiting", "note",
-            "label",
-        ),
-        [
-            (
-                out.name(q.path), q.transactional, q.messages, q.locked, out.size(q.bytes),
-                q.readers_waiting, "; ".join(notes_of_queue(q)) or "-", q.label,
-            )
-            for q in found
-        ],
-        texts=("note", "label"),
-        give=("label", "readers waiting", "bytes", "locked", "transactional"),
-    )  # fmt: skip
-    tell_others(len(found), of, "queue")
 
 
 def set_(
@@ -326,36 +285,15 @@ def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
     _show_consumers(at_work)
 
 
-def _show_consumers(found: list[ConsumerView]) -> None:
+def _show_consumers(found: Sequence[ConsumerView]) -> None:
+    consumers = LISTS["queue show"]
     if not found:
-        out.line("nobody waits at it, has it open or holds messages of it")
+        out.line(consumers.nothing)
         return
-    now = int(time.time())
-    columns: dict[str, list[object]] = {
-        "who": [one.who or ("in its own process" if one.connection else "-") for one in found],
-        "from": [one.place or "-" for one in found],
-        "holds": [one.holds for one in found],
-        "waiting": [one.waiting for one in found],
-        "for": [duration(now - one.since) if one.since else "-" for one in found],
-        "opened to": [_opened(one) for one in found],
-        "says": [one.says or "-" for one in found],
-        "branch": [one.branch or "-" for one in found],
-    }
-    # What none of them has is no column: there is little room, and the others say more.
-    rare = [
-        name for name in ("branch", "says", "opened to", "for", "from")
-        if any(cell != "-" for cell in columns[name])
-    ]  # fmt: skip
-    kept = {name: cells for name, cells in columns.items() if name in (*_ALWAYS, *rare)}
     print()
-    out.table(tuple(kept), list(zip(*kept.values(), strict=True)), texts=("says",), give=rare)
+    consumers.table(found)
     if len(found) == CONSUMERS_SHOWN_MAX:
-        out.note(f"of more than {CONSUMERS_SHOWN_MAX} these are shown; who holds messages is first")
-
-
-def _opened(one: ConsumerView) -> str:
-    alone = " alone" if one.denies else ""
-    return f"{one.access}{alone}" if one.opened else "-"
+        out.note(f"only {CONSUMERS_SHOWN_MAX} are shown; those that hold messages come first")
 
 
 def _there(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, asking, dumped, manager
+from onceq.cli.common import Json, Where, dumped, manager
 from onceq.cli.parameters import Argument, Option
 from onceq.errors import AccessDenied, InvalidParameter
 
@@ -77,22 +77,6 @@ def revoke(
     out.line(f"{rights}{_at(queue)} is taken away from {who}{_where(everywhere)}")
 
 
-def show(queue: Place = "", qm: Where = None, json: Json = False) -> None:
-    """List the grants, or those that are about a queue."""
-    with asking(qm) as connection:
-        found = connection.rights(queue)
-    if dumped(found, json):
-        return
-    out.table(
-        ("who", "rights", "queues", "why"),
-        [
-            (g.who, ",".join(g.rights), out.name(g.pattern) or "(queue manager)",
-             _why(g))
-            for g in sorted(found, key=lambda g: (g.who, g.pattern))
-        ],
-    )  # fmt: skip
-
-
 def explain(
     who: Who,
     right: Annotated[str, Argument(metavar="RIGHT", help="One of 'rights list'.")],
@@ -133,14 +117,6 @@ def _seen(connection: QueueManager, queue: str) -> list[GrantView] | None:
         return sorted(connection.rights(queue), key=repr)
     except AccessDenied:
         return None
-
-
-def _why(grant: GrantView) -> str:
-    if grant.owner:
-        return "has made it"
-    by = f" by {grant.by}" if grant.by else ""
-    goes = ", goes with the queue" if grant.of_one_queue else ""
-    return f"granted{_where(bool(grant.origin))}{by}{goes}"
 
 
 def _where(everywhere: bool) -> str:

@@ -6,14 +6,12 @@ it is asked twice. Needs no Spark.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
+from onceq.cli.common import DryRun, Where, Yes, agreed, manager
 from onceq.cli.parameters import Argument, Option
 from onceq.errors import UsageError
-from onceq.model.wording import duration
 
 if TYPE_CHECKING:
     from onceq.client.threads.manager import QueueManager
@@ -26,25 +24,6 @@ Some = Annotated[
 Subscription = Annotated[
     str, Option("--subscription", metavar="NAME", help="Of the stream; without: no name.")
 ]
-
-
-def list_readers(queues: Some = None, qm: Where = None, json: Json = False) -> None:
-    """List the streams that have read queues and removed what they had written."""
-    with manager(qm) as connection:
-        found = [one for queue in queues or [""] for one in _readers(connection, queue)]
-    if dumped(found, json):
-        return
-    if not found:
-        out.line("no stream has read and removed messages here")
-        return
-    now = int(time.time())
-    out.table(
-        ("queue", "subscription", "query", "up to", "ago", "who"),
-        [
-            (out.name(r.queue), r.reader, r.query, str(r.to), duration(now - r.since), r.who)
-            for r in found
-        ],
-    )
 
 
 def forget(

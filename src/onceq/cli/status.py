@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from onceq.cli import out
 from onceq.cli.common import Json, Where, asking, dumped
+from onceq.cli.lists import LISTS
 from onceq.client.attention import (
     FULL,
     PAUSED,
@@ -67,10 +68,7 @@ def status(qm: Where = None, json: Json = False) -> None:
     busy = [q for q in busy if q.messages]
     if busy:
         print()
-        out.table(
-            ("queue", "messages", "locked", "bytes"),
-            [(out.name(q.path), q.messages, q.locked, out.size(q.bytes)) for q in busy],
-        )
+        LISTS["qm status"].table(busy)
     for text in attention:
         out.line(f"! {text}")
 

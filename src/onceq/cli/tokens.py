@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, age, agreed, asking, dumped, manager
+from onceq.cli.common import DryRun, Json, Where, Yes, age, agreed, dumped, manager
 from onceq.cli.parameters import Argument, Option
 from onceq.errors import InvalidParameter
 from onceq.model.wording import plural
@@ -52,24 +52,6 @@ def create(
              f"rights yet: onceq grant token:{name} RIGHTS QUEUE"))  # fmt: skip
 
 
-def list_tokens(qm: Where = None, json: Json = False) -> None:
-    """List the tokens; what they may do is shown by 'rights show'."""
-    with asking(qm) as connection:
-        found = connection.tokens()
-    if dumped(found, json):
-        return
-    if not found:
-        out.line("there are no tokens")
-        return
-    out.table(
-        ("token", "made", "expires", "connections"),
-        [
-            (t.name, out.when(t.made_s), _expires(t.expires_s, expired=t.expired), t.connections)
-            for t in found
-        ],
-    )
-
-
 def revoke(name: Name, yes: Yes = False, dry_run: DryRun = False, qm: Where = None) -> None:
     """Take a token back, with what was granted to it by its name. It asks first.
 
@@ -86,10 +68,6 @@ def revoke(name: Name, yes: Yes = False, dry_run: DryRun = False, qm: Where = No
         cut = connection.revoke_token(name)
     what = f"; {plural(cut, 'connection')} that came with it {'is' if cut == 1 else 'are'} cut"
     out.line(f"the token {name} is revoked{what if cut else ''}")
-
-
-def _expires(seconds: int, *, expired: bool) -> str:
-    return f"{out.when(seconds)} (expired)" if expired else out.when(seconds)
 
 
 def _grants(given: list[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from onceq.cli import out
 from onceq.cli.common import Json, Where, asking, dumped, manager
+from onceq.cli.lists import LISTS
 from onceq.cli.parameters import Option
 from onceq.client.why import branch_advice
 from onceq.model.branch import Decision
@@ -54,15 +55,7 @@ def list_transactions(database: Databases = None, qm: Where = None, json: Json =
     shown = False
     if found["transactions"]:
         shown = True
-        out.table(
-            ("application", "who", "transaction", "open for", "sent", "received", "bytes"),
-            [
-                (t.owner, t.who or "-", t.number, duration(now - t.began), t.sent, t.received,
-                 out.size(t.bytes))
-                for t in found["transactions"]
-            ],
-            give=("bytes", "sent", "received", "transaction"),
-        )  # fmt: skip
+        LISTS["tx list"].table(found["transactions"])
     for title, what in (("here", "branches"), ("database", "prepared")):
         if found[what]:
             shown = True
@@ -78,11 +71,7 @@ def list_transactions(database: Databases = None, qm: Where = None, json: Json =
             )  # fmt: skip
     if found["decisions"]:
         shown = True
-        out.table(
-            ("decided to commit", "since", "partners still to be told"),
-            [(d.gtrid, out.when(d.since), ", ".join(d.partners))
-             for d in found["decisions"]],
-        )  # fmt: skip
+        LISTS["tx list: decisions"].table(found["decisions"])
     for name, why in found["failed"].items():
         out.note(f"{name} cannot be asked: {why}")
     if not shown:

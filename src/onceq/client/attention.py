@@ -16,8 +16,8 @@ from onceq.model.time import DAY_S
 from onceq.model.views.branches import BranchView
 from onceq.model.views.managers import StatusView
 from onceq.model.views.metrics import MetricsView
-from onceq.model.views.pages import Page
 from onceq.model.views.queues import QUOTA_WARN, OutgoingView, QueueView
+from onceq.model.views.view import Page
 from onceq.model.wording import plural
 
 REFUSED: Final = {

@@ -20,6 +20,7 @@ from onceq.console.managers import Watched
 from onceq.console.openapi import document
 from onceq.console.table import OPERATIONS, Operation
 from onceq.errors import InvalidParameter, OnceqError
+from onceq.model.views.view import plain
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -78,7 +79,7 @@ def _operation(desk: Desk, operation: Operation) -> Handler:
                 told = await desk.read(watched, operation.run, given)
         except OnceqError as error:
             return JSONResponse(told_of(error), status_code=status_of(error))
-        return JSONResponse(told)
+        return JSONResponse(plain(told))
 
     return answer
 

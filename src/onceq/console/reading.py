@@ -1,9 +1,10 @@
 """What the console reads of a queue manager: one function for each screen, used by its page and by
 its JSON alike. Nothing here changes anything.
 
-Answers are maps of plain values; places in queues are texts, because they are larger than the
-numbers of JavaScript are exact. Where messages are listed, only their headers are asked for: the
-right ``peek`` is enough, and no body leaves the queue manager before somebody opens one message.
+Answers are maps of views and plain values; places of messages are texts, because they are larger
+than the numbers of JavaScript are exact. Where messages are listed, only their headers are asked
+for: the right ``peek`` is enough, and no body leaves the queue manager before somebody opens one
+message.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import base64
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from onceq.client.attention import (
     FULL,
@@ -42,12 +43,50 @@ from onceq.model.limits import VIEWS_AT_ONCE
 from onceq.model.message import NO_CORRELATION, Message
 from onceq.model.record import names
 from onceq.model.rights import MEANING, Right
+from onceq.model.views.queues import OutgoingView, QueueView, StreamView
+from onceq.model.views.view import Column, copy_by_name
 
 Told: TypeAlias = dict[str, Any]
 Read: TypeAlias = Callable[[AsyncQueueManager, Given, int], Awaitable[Told]]
 """Asks a queue manager; the number is the second since 1970."""
 
 DEAD_QUEUES = ("SYSTEM$;DEADXACT", "SYSTEM$;DEADLETTER")
+
+
+class QueueRow(QueueView, frozen=True):
+    """A queue in the list.
+
+    Attributes:
+        oldest_s: Since how many seconds its oldest message waits; None: it is empty.
+        notes: What an operator should know of it, in a few words each.
+    """
+
+    oldest_s: Annotated[int | None, Column("oldest", "age")] = None
+    notes: tuple[str, ...] = ()
+
+
+class OutgoingRow(OutgoingView, frozen=True):
+    """An outgoing queue in the list.
+
+    Attributes:
+        why: The sentence that says why it moves or does not.
+        refused: What its destination has refused, in a sentence.
+        notes: What an operator should know of it, in a few words each.
+    """
+
+    why: str = ""
+    refused: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class StreamRow(StreamView, frozen=True):
+    """An incoming stream in the list.
+
+    Attributes:
+        why: The sentence that says what happens on it.
+    """
+
+    why: str = ""
 
 
 async def may(qm: AsyncQueueManager, right: Right, queue: str = "") -> bool:
@@ -109,7 +148,7 @@ async def numbers(qm: AsyncQueueManager, now_s: int) -> Numbers:
 async def settings(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     """What a queue manager is set to, and what it says of itself."""
     found = sorted(await qm.settings(), key=lambda one: one.value == one.default)
-    return {"settings": [one.as_dict() for one in found], "state": (await qm.status()).as_dict()}
+    return {"settings": found, "state": (await qm.status()).as_dict()}
 
 
 # ---- queues ------------------------------------------------------------------------------------
@@ -123,7 +162,9 @@ async def queues(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
         after=given.text("after"), limit=limit,
     )  # fmt: skip
     rows = [
-        {**one.as_dict(), "oldest_s": _age(one.oldest, now_s), "notes": notes_of_queue(one)}
+        copy_by_name(
+            QueueRow, one, oldest_s=_age(one.oldest, now_s), notes=tuple(notes_of_queue(one))
+        )
         for one in page.views
     ]
     return {"queues": rows, "of": page.of, "next": page.next or None}
@@ -148,14 +189,11 @@ async def queue(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
 
 
 async def _consumers(qm: AsyncQueueManager, name: str, given: Given) -> Told:
-    """Who works on a queue; None: the queue manager is of an older version, and does not say."""
+    """Who works on a queue."""
     limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
-    try:
-        found = await qm.consumers(name)
-    except InvalidParameter:
-        return {"consumers": None, "consumers_of": 0, "held": False}
+    found = await qm.consumers(name)
     return {
-        "consumers": [one.as_dict() for one in found[:limit]],
+        "consumers": found[:limit],
         "consumers_of": len(found),
         "held": any(one.denies for one in found),
     }
@@ -320,14 +358,12 @@ async def outgoing(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
         limit=limit,
     )  # fmt: skip
     rows = [
-        {
-            **one.as_dict(),
-            "why": why(one),
-            "refused": refusals(one),
-            "notes": notes_of_outgoing(one),
-        }
+        copy_by_name(
+            OutgoingRow, one, why=why(one), refused=refusals(one),
+            notes=tuple(notes_of_outgoing(one)),
+        )
         for one in page.views
-    ]
+    ]  # fmt: skip
     return {
         "outgoing": rows,
         "of": page.of,
@@ -339,19 +375,19 @@ async def outgoing(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
 async def streams(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     """Incoming message streams, each with a sentence."""
     found = sorted(await qm.streams(), key=lambda one: (one.queue.casefold(), one.source))
-    return {"streams": [{**one.as_dict(), "why": stream_why(one)} for one in found]}
+    return {"streams": [copy_by_name(StreamRow, one, why=stream_why(one)) for one in found]}
 
 
 async def peers(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     """Names that were connected to, and who answers there."""
-    return {"peers": [{**one.as_dict(), "title": one.title} for one in await qm.peers()]}
+    return {"peers": await qm.peers()}
 
 
 async def trail(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     """The audit trail: who did what, the newest first."""
     limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
     found = await qm.trail(given.number("after", 0))
-    return {"acts": [act.as_dict() for act in reversed(found[-limit:])], "of": len(found)}
+    return {"acts": found[-limit:][::-1], "of": len(found)}
 
 
 async def rights(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
@@ -359,7 +395,7 @@ async def rights(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     own = {right.value: await may(qm, right) for right in
            (Right.MONITOR, Right.OPERATE, Right.ADMINISTER)}  # fmt: skip
     try:
-        grants = [grant.as_dict() for grant in await qm.rights(given.text("queue"))]
+        grants = await qm.rights(given.text("queue"))
     except AccessDenied as error:
         return {"own": own, "grants": None, "refused": error.text, "meaning": _meaning()}
     return {"own": own, "grants": grants, "refused": "", "meaning": _meaning()}

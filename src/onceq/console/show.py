@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,8 +14,10 @@ from markupsafe import Markup
 from onceq.console.limits import HEX_BYTES_MAX, SHOWN_BYTES_MAX
 from onceq.hidden import show_hidden
 from onceq.model.message_words import in_words
+from onceq.model.record import defaults
 from onceq.model.settings import as_written
 from onceq.model.time import NEVER_S
+from onceq.model.views.view import Column, View, columns
 from onceq.model.wording import plural
 from onceq.version import __version__
 
@@ -39,6 +41,8 @@ def environment() -> Environment:
         plural=plural,
         without=without,
         setting=as_written,
+        cell=cell,
+        heads=heads,
     )
     made.globals.update(link=link, version=__version__)
     return made
@@ -95,6 +99,61 @@ def number(value: int) -> str:
 def named(name: str) -> str:
     """The name of a field for people."""
     return name.replace("_", " ")
+
+
+class Head(NamedTuple):
+    """The head of a column of a table of views.
+
+    Attributes:
+        name: Of the field.
+        numeric: Its values are set to the right.
+    """
+
+    name: str
+    title: str
+    column: Column
+    numeric: bool
+
+
+def heads(rows: Sequence[View]) -> list[Head]:
+    """The columns of a table of views, as their class says them."""
+    kind = type(rows[0])
+    plain = defaults(kind)
+    return [
+        Head(name, one.title[:1].upper() + one.title[1:], one, _is_numeric(one, plain.get(name)))
+        for name, one in columns(kind).items()
+    ]
+
+
+def _is_numeric(column: Column, default: object) -> bool:
+    return column.unit in ("bytes", "age", "count") or (not column.unit and type(default) is int)
+
+
+def cell(value: Any, column: Column) -> str:
+    """The value of a field of a view, as its column has it on a page."""
+    empty = column.empty if len(column.empty) > 1 else "–"
+    match column.unit:
+        case "bytes":
+            return size(value)
+        case "moment":
+            return when(value)
+        case "since":
+            return age(time.time() - value) if value else empty
+        case "age":
+            return age(value)
+        case "count":
+            return number(sum(value.values()) if isinstance(value, dict) else len(value))
+        case "hex":
+            return f"{value:#x}"
+        case "setting":
+            return as_written(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return str(value) if column.unit == "place" else number(value)
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or empty
+    return str(value) or empty
 
 
 _MOMENTS = ("created", "modified", "certificate_ends", "expires_next")

@@ -16,7 +16,6 @@ from onceq.cli import commands, contexts, main, out
 from onceq.model.views.branches import BranchView, DecisionView, GroupView
 from onceq.model.views.jobs import JobView
 from onceq.model.views.managers import DamageView, ListView, PeerView, TransactionView
-from onceq.model.views.pages import Page
 from onceq.model.views.queues import (
     ConsumerView,
     OutgoingView,
@@ -28,6 +27,7 @@ from onceq.model.views.rights import GrantView
 from onceq.model.views.settings import SettingView
 from onceq.model.views.tokens import TokenView
 from onceq.model.views.trail import ActView, HeadView, TrailView
+from onceq.model.views.view import Page
 
 GOLDEN: Final = Path(__file__).with_name("lists.txt")
 """The texts: a heading for each command line, and what it prints."""
@@ -63,11 +63,11 @@ STREAMS: Final = [
         sender="BETA", stream=0x77, number=41, last_access=AT_S, rejects=3, duplicates=2, gaps=1,
         connected=True, begun=AT_S,
     ),
-    StreamView(queue="os:alpha\\private$\\late", source=OTHER, number=7),
+    StreamView(queue="late", name="os:alpha\\private$\\late", source=OTHER, number=7),
 ]  # fmt: skip
 CONSUMERS: Final = [
-    ConsumerView("orders", "account:anna", "local", 3, 0, 1, "receive", "receive", "nightly",
-                 12_000, AT_S, ""),
+    ConsumerView("orders", "account:anna", "local", 3, opened=1, access="receive", says="nightly",
+                 denies="receive", holds=12_000, since=AT_S),
     ConsumerView("orders", connection=1, waiting=4),
 ]  # fmt: skip
 TRANSACTIONS: Final = [

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from onceq import exposition
-from onceq.cli import outgoing, queues, status, top
+from onceq.cli import lists, outgoing, queues, status, top
 from onceq.console import reading
 from onceq.console.given import Given
 from onceq.console.show import environment
@@ -22,7 +22,6 @@ from onceq.model.views.jobs import JobView
 from onceq.model.views.managers import ClashView, StatusView
 from onceq.model.views.metrics import MetricsView, OutgoingMetrics
 from onceq.model.views.msmq import SendInfo
-from onceq.model.views.pages import Page
 from onceq.model.views.queues import (
     EVERY_FAILS,
     ConsumerView,
@@ -31,6 +30,7 @@ from onceq.model.views.queues import (
     QueueView,
 )
 from onceq.model.views.rights import RightView
+from onceq.model.views.view import Page
 
 Q, D = "private$\\orders", "DIRECT=OS:BETA\\private$\\stock"
 NOW = int(time.time())
@@ -304,8 +304,8 @@ def told(seen: Seen, face: str, capsys: pytest.CaptureFixture[str]) -> str:
     else:
         commands: dict[str, Callable[[], object]] = {
             "qm status": status.status,
-            "outgoing list": outgoing.list_,
-            "queue list": queues.list_,
+            "outgoing list": lists.list_outgoing,
+            "queue list": lists.list_queues,
             "outgoing show": lambda: outgoing.show(D),
             "outgoing why": lambda: outgoing.why_(D),
             "queue show": lambda: queues.show(Q),
@@ -325,7 +325,7 @@ def test_it_is_told_or_it_is_said_why_not(
     def asking(*_: object, **__: object) -> Iterator[Seen]:
         yield seen
 
-    for module in (status, outgoing, queues):
+    for module in (status, outgoing, queues, lists):
         monkeypatch.setattr(module, "asking", asking)
     words = expected.get(face)
     if words is None:

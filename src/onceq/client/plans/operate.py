@@ -26,9 +26,9 @@ from onceq.model.views.managers import (
 )
 from onceq.model.views.metrics import PER_QUEUE, MetricsView
 from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
-from onceq.model.views.pages import Page
 from onceq.model.views.queues import OutgoingView, StreamReset, StreamView
 from onceq.model.views.settings import SettingView
+from onceq.model.views.view import Page
 from onceq.model.views.waiting import WaitingView
 
 T = TypeVar("T")

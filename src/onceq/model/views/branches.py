@@ -5,20 +5,22 @@ Times are seconds since 1970 UTC.
 
 from __future__ import annotations
 
-from onceq.model.views.view import View
+from typing import Annotated
+
+from onceq.model.views.view import Column, View
 
 
 class BranchView(View, frozen=True):
     """One branch, for operators and coordinators.
 
     Attributes:
-        xid: Its identifier in text form.
-        phase: Where it is: active, suspended, ended, prepared, committed by hand, or
+        xid: Identifier of the branch.
+        phase: Its state: active, suspended, ended, prepared, committed by hand, or
             rolled back by hand.
         since: When it was prepared, or begun.
-        messages: How many it sends.
-        bytes: Of their bodies.
-        received: How many it has received and holds.
+        messages: Messages that it sends.
+        bytes: Size of their bodies.
+        received: Messages that it has received and holds.
         queues: Those from which it has received.
         destinations: Names to which it sends.
         number: Of this manager, once it is prepared.
@@ -26,12 +28,12 @@ class BranchView(View, frozen=True):
         at_work: Whether the application that has prepared it for such a row is still connected.
     """
 
-    xid: str = ""
-    phase: str = ""
-    since: int = 0
-    messages: int = 0
+    xid: Annotated[str, Column("branch")] = ""
+    phase: Annotated[str, Column("here")] = ""
+    since: Annotated[int, Column("for", "since", leaves=1, empty="")] = 0
+    messages: Annotated[int, Column("sends", leaves=2)] = 0
     bytes: int = 0
-    received: int = 0
+    received: Annotated[int, Column("holds", leaves=3)] = 0
     queues: tuple[str, ...] = ()
     destinations: tuple[str, ...] = ()
     number: int = 0
@@ -44,14 +46,14 @@ class DecisionView(View, frozen=True):
     told.
 
     Attributes:
-        gtrid: Its global identifier, as text.
-        partners: Their names, as they were enlisted.
+        gtrid: Global identifier of the transaction.
         since: When it was decided.
+        partners: Names of the partners that are still to be told, as they were enlisted.
     """
 
-    gtrid: str = ""
-    partners: tuple[str, ...] = ()
-    since: int = 0
+    gtrid: Annotated[str, Column("decided to commit")] = ""
+    since: Annotated[int, Column("since", "moment")] = 0
+    partners: Annotated[tuple[str, ...], Column("partners still to be told")] = ()
 
 
 class RowsView(View, frozen=True):
@@ -84,17 +86,17 @@ class GroupView(View, frozen=True):
     """The last group of branches that an application has committed.
 
     Attributes:
-        app: Its name.
-        query: Which life of it that was; empty: it did not say.
+        app: Name of the application.
+        query: Identifier of its run; "": it gave none.
         version: Number of the batch.
-        since: When that was committed.
+        since: When that batch was committed.
         left: Branches of later attempts at the same batch that are still prepared.
     """
 
-    app: str = ""
-    query: str = ""
-    version: int = 0
-    since: int = 0
+    app: Annotated[str, Column("application")] = ""
+    query: Annotated[str, Column("query", empty="")] = ""
+    version: Annotated[int, Column("last version")] = 0
+    since: Annotated[int, Column("ago", "since")] = 0
     left: int = 0
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from onceq.model.record import field
-from onceq.model.views.view import View
+from onceq.model.views.view import Column, View
 
 
 class JobFailure(View, frozen=True):
@@ -25,21 +27,26 @@ class JobFailure(View, frozen=True):
 class JobView(View, frozen=True):
     """A job: what it is to do, and how far it is.
 
-    ``looked`` messages were looked at so far: ``done`` of them are done, ``kept`` says of how many
-    others, and why, they are not meant to be done, ``gone`` were taken by somebody else before
-    their turn, and ``failed`` could not be done. The rest of them does not fit.
+    Messages that were looked at, and are in none of ``done``, ``kept``, ``gone`` and ``failed``, do
+    not fit ``which``.
 
     Attributes:
-        number: They rise by one, for ever.
+        number: Number of the job; each has the next one.
         action: return, purge, move or send-as-new.
         state: running, done, cancelled or failed.
-        queues: Whose messages.
+        queues: Queues whose messages it looks at.
         to: Destination of all; "": each goes to its own.
         which: What was said of the messages that are meant, by name; what was not said is absent.
         limit: It ends after so many that are done; 0: none.
-        who: Who started it, as ``kind:name``; "": whoever runs the queue manager.
-        began, ended: Second since 1970; 0: it has not.
+        who: Who started it, as ``kind:name``; "": the account that runs the queue manager.
+        began: When it began (seconds since 1970).
+        ended: When it ended; 0: it runs.
         total: Messages that stood there when it began.
+        looked: Messages that it has looked at so far.
+        done: Messages with which it has done its action.
+        kept: Messages that it leaves in place, by the reason.
+        gone: Messages that somebody else had taken before their turn.
+        failed: Messages with which it could not do its action.
         more: Whether there were more than ``limit``.
         failures: The first of those that failed; where many jobs are listed they are left out.
         why: Of a job that failed or was cancelled: why, or by whom.
@@ -50,22 +57,22 @@ class JobView(View, frozen=True):
             Left out where many jobs are listed.
     """
 
-    number: int = 0
-    action: str = ""
-    state: str = ""
-    queues: tuple[str, ...] = ()
+    number: Annotated[int, Column("job")] = 0
+    action: Annotated[str, Column("action")] = ""
+    queues: Annotated[tuple[str, ...], Column("queues", "name", leaves=5, empty="")] = ()
+    state: Annotated[str, Column("state")] = ""
+    looked: Annotated[int, Column("looked")] = 0
+    total: Annotated[int, Column("total", leaves=3)] = 0
+    done: Annotated[int, Column("done")] = 0
+    kept: Annotated[dict[str, int], Column("kept", "count", leaves=4)] = field(default_factory=dict)
+    failed: Annotated[int, Column("failed")] = 0
+    began: Annotated[int, Column("began", "moment", leaves=2)] = 0
+    who: Annotated[str, Column("by", leaves=1)] = ""
     to: str = ""
     which: dict[str, str | int | bool] = field(default_factory=dict)
     limit: int = 0
-    who: str = ""
-    began: int = 0
     ended: int = 0
-    total: int = 0
-    looked: int = 0
-    done: int = 0
     gone: int = 0
-    failed: int = 0
-    kept: dict[str, int] = field(default_factory=dict)
     more: bool = False
     failures: tuple[JobFailure, ...] = ()
     why: str = ""

@@ -24,7 +24,6 @@ from onceq.model.views.managers import (
 )
 from onceq.model.views.metrics import MetricsView
 from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
-from onceq.model.views.pages import Page
 from onceq.model.views.queues import (
     ConsumerView,
     OutgoingView,
@@ -37,6 +36,7 @@ from onceq.model.views.rights import GrantView
 from onceq.model.views.settings import SettingView
 from onceq.model.views.tokens import TokenView
 from onceq.model.views.trail import ActView, TrailView
+from onceq.model.views.view import Page
 from onceq.model.views.waiting import WaitingView
 
 T_co = TypeVar("T_co", covariant=True)

@@ -5,9 +5,11 @@ Times are seconds since 1970 UTC, 0 meaning never, and sizes are bytes, where no
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from onceq.model.identity import guid_text
 from onceq.model.record import field
-from onceq.model.views.view import View
+from onceq.model.views.view import Column, View
 
 
 class Restored(View, frozen=True):
@@ -163,25 +165,25 @@ class TransactionView(View, frozen=True):
     """One transaction that is open.
 
     Attributes:
-        owner: The connection that has begun it.
-        number: Its number there.
-        began: When it was begun.
-        sent: Messages that it sends so far.
+        owner: Number of the connection that began it.
+        number: Its number in that connection.
+        began: When it began.
+        sent: Messages that it has sent so far.
         received: Messages that it has received.
-        bytes: Of what it sends.
+        bytes: Size of the messages that it has sent.
         who: Who has begun it, such as ``account:anna``; "": a program in the queue manager's own
             process.
         place: From where: an address, or ``local``, with the process if that is known,
             and the person for whom it says that it works.
     """
 
-    owner: int = 0
-    number: int = 0
-    began: int = 0
-    sent: int = 0
-    received: int = 0
-    bytes: int = 0
-    who: str = ""
+    owner: Annotated[int, Column("application")] = 0
+    who: Annotated[str, Column("who")] = ""
+    number: Annotated[int, Column("transaction", leaves=4)] = 0
+    began: Annotated[int, Column("open for", "since")] = 0
+    sent: Annotated[int, Column("sent", leaves=2)] = 0
+    received: Annotated[int, Column("received", leaves=3)] = 0
+    bytes: Annotated[int, Column("bytes", "bytes", leaves=1)] = 0
     place: str = ""
 
 
@@ -191,14 +193,14 @@ class PeerView(View, frozen=True):
     Attributes:
         name: The name, such as ``os:beta``.
         id: GUID of the queue manager that answers there.
-        since: When it did so first.
+        since: When it first answered there.
         connected: Whether it is connected now.
     """
 
-    name: str = ""
-    id: str = ""
-    since: int = 0
-    connected: bool = False
+    name: Annotated[str, Column("name")] = ""
+    id: Annotated[str, Column("queue manager")] = ""
+    since: Annotated[int, Column("since", "moment")] = 0
+    connected: Annotated[bool, Column("connected")] = False
 
     @property
     def title(self) -> str:
@@ -231,14 +233,14 @@ class ListView(View, frozen=True):
     """A distribution list.
 
     Attributes:
-        name: Its name.
-        format_name: What to send to.
+        name: Name of the list.
+        format_name: Format name to send to.
         members: Format names of queues and of other lists.
     """
 
-    name: str = ""
-    format_name: str = ""
-    members: tuple[str, ...] = ()
+    name: Annotated[str, Column("list")] = ""
+    format_name: Annotated[str, Column("format name")] = ""
+    members: Annotated[tuple[str, ...], Column("members", "count")] = ()
 
 
 class NameView(View, frozen=True):
@@ -281,24 +283,24 @@ class DamageView(View, frozen=True):
     """Neighbouring messages that were set aside because their stored bytes are damaged.
 
     Attributes:
-        number: Of this entry, for ``drop_damaged``.
+        number: Number of this entry, for ``drop_damaged``.
         queue: The queue that they were in.
-        lookup: Lookup identifier of the first.
-        count: How many.
-        bytes: Of all of them.
+        lookup: Lookup identifier of the first message.
+        count: Number of messages.
+        bytes: Size of all of them.
         address: Where in the log the damage is.
-        at: When it was found.
+        at: When the damage was found.
         reason: Message class that says what became of them; 0: nothing yet.
     """
 
-    number: int = 0
-    queue: str = ""
-    lookup: int = 0
-    count: int = 0
-    bytes: int = 0
+    number: Annotated[int, Column("number")] = 0
+    queue: Annotated[str, Column("queue", "name")] = ""
+    lookup: Annotated[int, Column("lookup", "hex", leaves=3)] = 0
+    count: Annotated[int, Column("messages")] = 0
+    bytes: Annotated[int, Column("bytes", "bytes", leaves=1)] = 0
     address: int = 0
-    at: int = 0
-    reason: int = 0
+    at: Annotated[int, Column("set aside", "moment", leaves=2)] = 0
+    reason: Annotated[int, Column("ended as", leaves=4)] = 0
 
 
 class ScrubView(View, frozen=True):

@@ -5,9 +5,9 @@ Times are seconds since 1970 UTC, 0 meaning never, and sizes are bytes, where no
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
-from onceq.model.views.view import View
+from onceq.model.views.view import Column, View
 
 EVERY_FAILS: Final = "every message fails"
 """With these words begins what a consumer says of itself while it can handle no message..."""
@@ -42,13 +42,13 @@ class QueueView(View, frozen=True):
     Attributes:
         name: Name of the queue, with its subqueue (``orders;retry``).
         path: The path name, such as ``private$\\\\orders``.
-        transactional: Whether it takes messages of transactions, and no others.
+        transactional: Whether it accepts transactional messages, and no others.
         system: Whether it is one of the queues that every queue manager has.
-        label: For people.
-        messages: All that it holds, those that transactions hold included.
+        label: A description for people.
+        messages: Messages in it, including those that transactions hold.
         available: Of these, those that can be received now.
-        locked: Of these, those that open transactions have received.
-        bytes: Of its messages.
+        locked: Messages in it that open transactions have received.
+        bytes: Size of its messages.
         first_lookup: Lookup identifier of the first message; 0: it is empty.
         last_lookup: Lookup identifier of the last message; 0: it is empty.
         quota_kb: Most that it may hold, in KiB; 4294967295: no limit.
@@ -90,19 +90,19 @@ class QueueView(View, frozen=True):
     """
 
     name: str = ""
-    path: str = ""
-    transactional: bool = False
+    path: Annotated[str, Column("queue", "name")] = ""
+    transactional: Annotated[bool, Column("transactional", leaves=5)] = False
     system: bool = False
-    label: str = ""
-    messages: int = 0
+    messages: Annotated[int, Column("messages")] = 0
     available: int = 0
-    locked: int = 0
-    bytes: int = 0
+    locked: Annotated[int, Column("locked", leaves=4)] = 0
+    bytes: Annotated[int, Column("bytes", "bytes", leaves=3)] = 0
     first_lookup: int = 0
     last_lookup: int = 0
     quota_kb: int = 0
     created: int = 0
-    readers_waiting: int = 0
+    readers_waiting: Annotated[int, Column("readers waiting", leaves=2)] = 0
+    label: Annotated[str, Column("label", leaves=1, cut=True, empty="")] = ""
     number: int = 0
     instance: str = ""
     journal: bool = False
@@ -194,10 +194,10 @@ class OutgoingView(View, frozen=True):
     Attributes:
         destination: Format name of the queue that its messages go to.
         state: One of the strings of PROPID_MGMT_QUEUE_STATE (Q-40).
-        messages: All that it holds (PRP-6).
-        unacknowledged: Of these, those without an order acknowledgment.
-        awaiting_final: Of these, those that have arrived and await their final acknowledgment.
-        bytes: Of its messages.
+        messages: Messages in it (PRP-6).
+        unacknowledged: Messages in it without an order acknowledgment.
+        awaiting_final: Messages in it that have arrived and await their final acknowledgment.
+        bytes: Size of its messages.
         peer: GUID of the queue manager that it is connected to; "": it is not connected.
         paused_since: When an operator has paused it; 0: it is not paused.
         connected_since: When its session was made; 0: it has none.
@@ -252,12 +252,12 @@ class OutgoingView(View, frozen=True):
         oldest: When the first of those came that have no acknowledgment; 0: there are none.
     """
 
-    destination: str = ""
-    state: str = ""
-    messages: int = 0
-    unacknowledged: int = 0
+    destination: Annotated[str, Column("destination", "name")] = ""
+    state: Annotated[str, Column("state", leaves=4)] = ""
+    messages: Annotated[int, Column("messages")] = 0
+    unacknowledged: Annotated[int, Column("unacknowledged", leaves=2)] = 0
     awaiting_final: int = 0
-    bytes: int = 0
+    bytes: Annotated[int, Column("bytes", "bytes", leaves=1)] = 0
     peer: str = ""
     paused_since: int = 0
     connected_since: int = 0
@@ -312,20 +312,20 @@ class ReaderView(View, frozen=True):
     of each the last removal.
 
     Attributes:
-        queue: As people call it.
-        reader: His name, for a stream of Spark the option ``subscription``; "" is one, too.
-        query: Which life of him this is; "": he did not say.
-        to: Lookup identifier of the last place that he has removed.
-        since: When (seconds since 1970).
-        who: What he said of himself.
+        queue: Name of the queue.
+        reader: Name of the reader: for a stream of Spark the option ``subscription``; "" is a name.
+        query: Identifier of its run; "": it gave none.
+        to: Lookup identifier of the last message that it has removed.
+        since: When it removed that (seconds since 1970).
+        who: Description that it gave of itself.
     """
 
-    queue: str = ""
-    reader: str = ""
-    query: str = ""
-    to: int = 0
-    since: int = 0
-    who: str = ""
+    queue: Annotated[str, Column("queue", "name")] = ""
+    reader: Annotated[str, Column("subscription", empty="")] = ""
+    query: Annotated[str, Column("query", empty="")] = ""
+    to: Annotated[int, Column("up to", "place")] = 0
+    since: Annotated[int, Column("ago", "since")] = 0
+    who: Annotated[str, Column("who", empty="")] = ""
 
 
 class ConsumerView(View, frozen=True):
@@ -333,7 +333,7 @@ class ConsumerView(View, frozen=True):
     application, and one for each branch that holds messages and at which nobody is at work.
 
     Attributes:
-        queue: As people call it.
+        queue: Name of the queue.
         who: Who it is, such as ``account:anna``; "": a program in the queue manager's own process.
             Of a prepared branch who has prepared it; "": whoever runs the queue manager.
         place: From where: an address, or ``local``, with the process if that is known; "": it is
@@ -341,27 +341,27 @@ class ConsumerView(View, frozen=True):
         connection: Its connection, as ``TransactionView.owner``; 0: nobody is at work in it.
         waiting: Receives and peeks of it that wait for a message.
         opened: How often it has the queue open to receive, to peek, or to move messages there.
-        access: What for, such as ``receive, peek``; "": it has not opened it.
+        access: What it has opened the queue for, such as ``receive, peek``; "": it has not.
         denies: What it keeps others from by that: ``receive``, or "".
         says: What it has said of itself when it opened the queue.
-        holds: Messages that its transactions have taken and are not over with.
-        since: When the oldest of these was begun, or the branch prepared; of one that holds
-            nothing when it has opened the queue.
+        holds: Messages that its open transactions have received.
+        since: When its oldest transaction that holds messages began, or its branch was prepared; if
+            it holds none, when it opened the queue.
         branch: The branch that holds them, where the oldest of these transactions is one; else "".
     """
 
     queue: str = ""
-    who: str = ""
-    place: str = ""
+    who: Annotated[str, Column("who")] = ""
+    place: Annotated[str, Column("from", leaves=5, rare=True)] = ""
     connection: int = 0
-    waiting: int = 0
+    holds: Annotated[int, Column("holds")] = 0
+    waiting: Annotated[int, Column("waiting")] = 0
+    since: Annotated[int, Column("for", "since", leaves=4, rare=True)] = 0
     opened: int = 0
-    access: str = ""
+    access: Annotated[str, Column("opened to", leaves=3, rare=True)] = ""
     denies: str = ""
-    says: str = ""
-    holds: int = 0
-    since: int = 0
-    branch: str = ""
+    says: Annotated[str, Column("says", leaves=2, cut=True, rare=True)] = ""
+    branch: Annotated[str, Column("branch", leaves=1, rare=True)] = ""
 
 
 class StreamView(View, frozen=True):
@@ -369,12 +369,12 @@ class StreamView(View, frozen=True):
 
     Attributes:
         queue: The queue that it leads to, as its sender names it: the key that it is known by.
-        name: The same for people.
+        name: Name of the queue that it leads to, for people.
         source: GUID of its sender.
         sender: Name of its sender; "" if that is not known.
         stream: The stream.
         number: Number of the last message that was accepted in it.
-        last_access: When that was.
+        last_access: When that message was accepted.
         rejects: Messages that were turned away since the last one was accepted: they had come
             already, or too early. What a queue refuses is none of these.
         duplicates: Messages that were dropped because they had come before.
@@ -393,16 +393,17 @@ class StreamView(View, frozen=True):
     """
 
     queue: str = ""
-    source: str = ""
+    name: Annotated[str, Column("queue", "name")] = ""
+    source: Annotated[str, Column("source", shortens=1)] = ""
     sender: str = ""
     stream: int = 0
-    number: int = 0
-    last_access: int = 0
-    rejects: int = 0
-    duplicates: int = 0
-    gaps: int = 0
+    number: Annotated[int, Column("last number", leaves=3)] = 0
+    last_access: Annotated[int, Column("last accepted", "moment", leaves=7, shortens=2)] = 0
+    duplicates: Annotated[int, Column("duplicates", leaves=5)] = 0
+    gaps: Annotated[int, Column("gaps", leaves=4)] = 0
+    rejects: Annotated[int, Column("refused", leaves=8)] = 0
     stale: int = 0
-    connected: bool = False
+    connected: Annotated[bool, Column("connected", leaves=6)] = False
     begun: int = 0
     stale_stream: int = 0
     stale_at: int = 0
@@ -411,7 +412,6 @@ class StreamView(View, frozen=True):
     reset_from: int = 0
     conflicts: int = 0
     clash: str = ""
-    name: str = ""
 
 
 class StreamReset(View, frozen=True):

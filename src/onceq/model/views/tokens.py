@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from onceq.model.record import repr_without
-from onceq.model.views.view import View
+from onceq.model.views.view import Column, View
 
 
 class TokenView(View, frozen=True):
     """A token, as everybody may see it who administers.
 
     Attributes:
-        made_s, expires_s: Seconds since 1970; ``expires_s`` 0: it does not expire.
-        expired: It is no longer good.
+        name: Rights are granted to ``token:NAME``.
+        made_s: When it was made (seconds since 1970).
+        expires_s: When it expires (seconds since 1970); 0: never.
+        expired: Whether it has expired.
         connections: Applications that are connected with it now.
     """
 
-    name: str = ""
-    made_s: int = 0
-    expires_s: int = 0
+    name: Annotated[str, Column("token")] = ""
+    made_s: Annotated[int, Column("made", "moment")] = 0
+    expires_s: Annotated[int, Column("expires", "moment")] = 0
     expired: bool = False
-    connections: int = 0
+    connections: Annotated[int, Column("connections")] = 0
 
 
 class TokenMade(View, frozen=True):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from onceq.model.views.view import View
+from typing import Annotated
+
+from onceq.model.views.view import Column, View
 
 
 class HeadView(View, frozen=True):
@@ -11,16 +13,16 @@ class HeadView(View, frozen=True):
     Attributes:
         peer: GUID of the other queue manager.
         name: Its computer name; "": not known.
-        number: Of its last act then.
-        digest: Of that act, hexadecimal.
-        at: When it was told, in seconds since 1970.
+        number: Number of its last act at that moment.
+        digest: Digest of that act, in hexadecimal digits.
+        at: When it was told (seconds since 1970).
     """
 
-    peer: str = ""
-    name: str = ""
-    number: int = 0
-    digest: str = ""
-    at: int = 0
+    peer: Annotated[str, Column("queue manager")] = ""
+    name: Annotated[str, Column("name", leaves=1)] = ""
+    number: Annotated[int, Column("act")] = 0
+    digest: Annotated[str, Column("digest")] = ""
+    at: Annotated[int, Column("told", "moment", leaves=2)] = 0
 
 
 class TrailView(View, frozen=True):
@@ -46,27 +48,29 @@ class ActView(View, frozen=True):
     """An act of administration.
 
     Attributes:
-        number: They rise by one, for ever.
-        at: Second since 1970.
-        who: ``kind:name``.
-        where: Address, or "local", with the process if that is known; before that the person for
-            whom the program there says that it works (``local for anna, process 12``).
-        what, about: What was done, and to what.
-        result: "" for done or begun; else the code of the error.
+        number: Number of the act; each has the next one.
+        at: When it was done (seconds since 1970).
+        who: Who did it, as ``kind:name``.
+        where: From where: an address, or "local", with the process if that is known; before that
+            the person for whom the program there says that it works (``local for anna, process
+            12``).
+        what: What was done.
+        about: What it was done to, such as a queue.
+        result: The code of the error; "": it was done, or begun.
         times: How often it was done within the hour that follows it, itself included.
-        last: When last, in seconds since 1970.
+        last: When it was done last (seconds since 1970).
         before, digest: Digest of the act before it, and its own, hexadecimal; "": it is of a
             version without digests.
     """
 
-    number: int = 0
-    at: int = 0
-    who: str = ""
-    where: str = ""
-    what: str = ""
-    about: str = ""
-    result: str = ""
-    times: int = 1
-    last: int = 0
+    number: Annotated[int, Column("number")] = 0
+    at: Annotated[int, Column("when", "moment", leaves=4)] = 0
+    who: Annotated[str, Column("who")] = ""
+    where: Annotated[str, Column("from", leaves=1)] = ""
+    what: Annotated[str, Column("what")] = ""
+    about: Annotated[str, Column("about", "name", cut=True, empty="")] = ""
+    result: Annotated[str, Column("result", leaves=3, cut=True, empty="done")] = ""
+    times: Annotated[int, Column("times")] = 1
+    last: Annotated[int, Column("last", "moment", leaves=2)] = 0
     before: str = ""
     digest: str = ""

@@ -25,9 +25,9 @@ from onceq.model.requests.request import Needs
 from onceq.model.results import Opened, Sent
 from onceq.model.rights import OWNS, Actor, ActorKind
 from onceq.model.views.branches import GroupResult
-from onceq.model.views.pages import Page
 from onceq.model.views.ranges import RangeAsked
 from onceq.model.views.rights import GrantView, RightView
+from onceq.model.views.view import Page
 from onceq.model.xid import (
     TAG_BYTES,
     group_prefix,

@@ -18,8 +18,8 @@ from onceq.model.views import looks
 from onceq.model.views.branches import GroupResult, RowsView
 from onceq.model.views.managers import BackupHold, Cut, Reloaded, Restored, StatusView
 from onceq.model.views.msmq import ReceiveInfo, SequenceInfo
-from onceq.model.views.pages import Page
 from onceq.model.views.queues import ConnectionView, OutgoingView, PutBackView, QueueView
+from onceq.model.views.view import Page
 from onceq.model.xid import Xid
 from onceq.packet.batch import Batch
 from onceq.wire.app import answers, frames
