@@ -20,7 +20,7 @@ from onceq.errors import ServiceNotAvailable, UsageError
 from onceq.hidden import show_hidden
 
 if TYPE_CHECKING:
-    from onceq.model.views.trail import ActView
+    from onceq.model.views.managers import ActView
 
 POLL_S: Final = 1.0
 """Between two looks for what is new."""

@@ -16,9 +16,17 @@ from onceq.cli.common import Json, Where, as_json, asking, dumped
 from onceq.cli.parameters import Argument, Option
 from onceq.errors import InvalidParameter
 from onceq.model.record import Record
-from onceq.model.views.branches import BranchView, DecisionView, GroupView
-from onceq.model.views.jobs import JobView
-from onceq.model.views.managers import DamageView, ListView, PeerView, TransactionView
+from onceq.model.views.managers import (
+    ActView,
+    DamageView,
+    GrantView,
+    HeadView,
+    ListView,
+    PeerView,
+    SettingView,
+    TokenView,
+    TransactionView,
+)
 from onceq.model.views.queues import (
     ConsumerView,
     OutgoingView,
@@ -26,11 +34,8 @@ from onceq.model.views.queues import (
     ReaderView,
     StreamView,
 )
-from onceq.model.views.rights import GrantView
-from onceq.model.views.settings import SettingView
-from onceq.model.views.tokens import TokenView
-from onceq.model.views.trail import ActView, HeadView
 from onceq.model.views.view import Column, Page, View, columns
+from onceq.model.views.work import BranchView, DecisionView, GroupView, JobView
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:

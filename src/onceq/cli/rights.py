@@ -11,7 +11,7 @@ from onceq.errors import AccessDenied, InvalidParameter
 
 if TYPE_CHECKING:
     from onceq.client.threads.manager import QueueManager
-    from onceq.model.views.rights import GrantView
+    from onceq.model.views.managers import GrantView
 
 Who = Annotated[
     str,

@@ -39,7 +39,7 @@ from onceq.model.xid import Xid, decider_of
 
 if TYPE_CHECKING:
     from onceq.client.threads.manager import QueueManager
-    from onceq.model.views.branches import BranchView
+    from onceq.model.views.work import BranchView
     from onceq.partners.contract import Resource
     from onceq.partners.recovery import Report
 

@@ -14,7 +14,7 @@ from onceq.console.reading import Told, may
 from onceq.errors import InvalidParameter, UnknownBranch, UsageError
 from onceq.model.identity import guid_bytes
 from onceq.model.rights import Right
-from onceq.model.views.branches import BranchView
+from onceq.model.views.work import BranchView
 from onceq.model.xid import Xid
 
 OUTCOMES = ("commit", "abort")

@@ -15,7 +15,7 @@ from onceq.console.reading import Told, may
 from onceq.model.letters import Filter
 from onceq.model.limits import RETURNS_MAX
 from onceq.model.rights import Right
-from onceq.model.views.jobs import JobView
+from onceq.model.views.work import JobView
 
 
 async def jobs(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:

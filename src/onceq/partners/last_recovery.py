@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from onceq.errors import AccessDenied, DatabaseRestored, OnceqError, PartnerLost, UnknownBranch
 from onceq.model.requests.xa import ROWS_MISSING
-from onceq.model.views.branches import BranchView, RowsView
+from onceq.model.views.work import BranchView, RowsView
 from onceq.model.xid import Xid
 from onceq.partners.driving import Calls
 from onceq.partners.last_agent import Agent, Counts, row_of

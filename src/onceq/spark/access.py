@@ -35,8 +35,7 @@ from onceq.errors import (
     TransactionOver,
 )
 from onceq.model import requests
-from onceq.model.views.queues import QueueView, ReaderView
-from onceq.model.views.ranges import RangeView
+from onceq.model.views.queues import QueueView, RangeView, ReaderView
 from onceq.spark import times
 from onceq.spark.anew import Reader, is_from_here
 from onceq.spark.credential_files import FROM_ENVIRONMENT, CredentialFiles

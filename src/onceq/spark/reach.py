@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from onceq.model.views.ranges import RangeView
+from onceq.model.views.queues import RangeView
 from onceq.spark.ranges import Range, Sight, advance
 
 

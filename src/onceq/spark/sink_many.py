@@ -21,7 +21,7 @@ from typing import Final
 from onceq.client.recovering import ManagerResource
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import GroupIncomplete, ManagerAway
-from onceq.model.views.branches import GroupResult
+from onceq.model.views.work import GroupResult
 from onceq.model.xid import GROUP_MARK, Xid, group_of
 from onceq.spark.targets import wrong
 

@@ -34,8 +34,7 @@ from pyspark.sql.streaming.datasource import (
 
 from onceq.client.pause import pause
 from onceq.errors import MessagesMissing, OnceqError
-from onceq.model.views.queues import ReaderView
-from onceq.model.views.ranges import RangeView
+from onceq.model.views.queues import RangeView, ReaderView
 from onceq.spark.access import Access
 from onceq.spark.anew import Reader, check, check_batch, who
 from onceq.spark.discovery import Discovery, unsteady

@@ -31,7 +31,7 @@ from pyspark.sql.datasource import (
 
 from onceq.client.threads.manager import QueueManager
 from onceq.errors import GroupDiffers, OnceqError, UsageError
-from onceq.model.views.branches import GroupResult
+from onceq.model.views.work import GroupResult
 from onceq.model.xid import ONCEQ_FORMAT, Xid
 from onceq.spark.error_codes import coded
 from onceq.spark.pool import connection

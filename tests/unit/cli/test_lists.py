@@ -13,9 +13,18 @@ from typing import Any, Final
 import pytest
 
 from onceq.cli import commands, contexts, main, out
-from onceq.model.views.branches import BranchView, DecisionView, GroupView
-from onceq.model.views.jobs import JobView
-from onceq.model.views.managers import DamageView, ListView, PeerView, TransactionView
+from onceq.model.views.managers import (
+    ActView,
+    DamageView,
+    GrantView,
+    HeadView,
+    ListView,
+    PeerView,
+    SettingView,
+    TokenView,
+    TrailView,
+    TransactionView,
+)
 from onceq.model.views.queues import (
     ConsumerView,
     OutgoingView,
@@ -23,11 +32,8 @@ from onceq.model.views.queues import (
     ReaderView,
     StreamView,
 )
-from onceq.model.views.rights import GrantView
-from onceq.model.views.settings import SettingView
-from onceq.model.views.tokens import TokenView
-from onceq.model.views.trail import ActView, HeadView, TrailView
 from onceq.model.views.view import Page
+from onceq.model.views.work import BranchView, DecisionView, GroupView, JobView
 
 GOLDEN: Final = Path(__file__).with_name("lists.txt")
 """The texts: a heading for each command line, and what it prints."""

@@ -17,20 +17,18 @@ from onceq.console import reading
 from onceq.console.given import Given
 from onceq.console.show import environment
 from onceq.model.classes import MessageClass
-from onceq.model.views.branches import BranchView
-from onceq.model.views.jobs import JobView
-from onceq.model.views.managers import ClashView, StatusView
+from onceq.model.views.managers import ClashView, RightView, StatusView
 from onceq.model.views.metrics import MetricsView, OutgoingMetrics
-from onceq.model.views.msmq import SendInfo
 from onceq.model.views.queues import (
     EVERY_FAILS,
     ConsumerView,
     EndingView,
     OutgoingView,
     QueueView,
+    SendInfo,
 )
-from onceq.model.views.rights import RightView
 from onceq.model.views.view import Page
+from onceq.model.views.work import BranchView, JobView
 
 Q, D = "private$\\orders", "DIRECT=OS:BETA\\private$\\stock"
 NOW = int(time.time())

@@ -21,9 +21,9 @@ from onceq.core.state.group_table import Group
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.model.requests import Look
-from onceq.model.views.branches import BranchView, DecisionView, GroupView
 from onceq.model.views.managers import TransactionView
 from onceq.model.views.view import copy_by_name
+from onceq.model.views.work import BranchView, DecisionView, GroupView
 from onceq.model.xid import agent_of
 
 

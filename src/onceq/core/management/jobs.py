@@ -59,8 +59,8 @@ from onceq.model.requests import CancelJob, Look, StartJob
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.sending import elements_of
 from onceq.model.shares import Thing
-from onceq.model.views.jobs import JobFailure, JobView
 from onceq.model.views.view import copy_by_name
+from onceq.model.views.work import JobFailure, JobView
 
 _PURGED: Final = MessageClass.NACK_QUEUE_PURGED
 _REMOVES: Final = frozenset((JobAction.RETURN, JobAction.MOVE, JobAction.PURGE))

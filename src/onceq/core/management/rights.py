@@ -44,7 +44,7 @@ from onceq.model.rights import (
 )
 from onceq.model.shared_rights import Regrant
 from onceq.model.shares import Thing
-from onceq.model.views.rights import GrantView, RightView
+from onceq.model.views.managers import GrantView, RightView
 from onceq.model.views.view import copy_by_name
 
 

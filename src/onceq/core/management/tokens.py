@@ -30,7 +30,7 @@ from onceq.model.rights import NOBODY, Actor, ActorKind, words_of
 from onceq.model.shares import Thing
 from onceq.model.time import FOR_EVER_US, SECOND_US
 from onceq.model.tokens import Token, digest_of, salt_of, text_of
-from onceq.model.views.tokens import TokenMade, TokenView
+from onceq.model.views.managers import TokenMade, TokenView
 from onceq.model.views.view import copy_by_name
 
 

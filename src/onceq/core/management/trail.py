@@ -28,7 +28,7 @@ from onceq.model.numbers import read_number
 from onceq.model.requests import Grip, Request
 from onceq.model.requests.xa import ROWS_ACCEPTED
 from onceq.model.rights import ActorKind, words_of
-from onceq.model.views.trail import ActView, HeadView, TrailView
+from onceq.model.views.managers import ActView, HeadView, TrailView
 from onceq.model.views.view import copy_by_name
 
 

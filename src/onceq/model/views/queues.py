@@ -1,12 +1,17 @@
-"""Views of queues, outgoing queues, and the streams that lead into queues.
+"""Views of queues, outgoing queues, the streams that lead into queues, and ranges of messages.
 
-Times are seconds since 1970 UTC, 0 meaning never, and sizes are bytes, where nothing else is said.
+Those at the end have MSMQ's own names: EodGetSendInfo, EodGetReceiveInfo, PROPID_MGMT_*. Times are
+seconds since 1970 UTC, 0 meaning never, and sizes are bytes, where nothing else is said.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Final
 
+from onceq.errors import InvalidParameter
+from onceq.model.numbers import read_number
+from onceq.model.record import Record, field
 from onceq.model.views.view import Column, View
 
 EVERY_FAILS: Final = "every message fails"
@@ -436,3 +441,174 @@ class StreamReset(View, frozen=True):
     number: int = 0
     reason: str = ""
     dry_run: bool = False
+
+
+class RangeAsked(Record, frozen=True):
+    """Which range a look is about; its text is the name that the request carries.
+
+    Attributes:
+        queue: Its name.
+        after: Lookup identifier before the first place.
+        to: The last place.
+        messages: It ends behind so many messages; 0: it does not.
+        bytes: It ends before more than so many bytes of packets, but behind one message at least;
+            0: it does not.
+    """
+
+    queue: str
+    after: int
+    to: int
+    messages: int = 0
+    bytes: int = 0
+
+    def text(self) -> str:
+        """As a request carries it."""
+        return f"{self.after} {self.to} {self.messages} {self.bytes} {self.queue}"
+
+    @classmethod
+    def of(cls, text: str) -> RangeAsked:
+        """From the form of ``text``; raises InvalidParameter."""
+        parts = text.split(" ", 4)
+        numbers = [number for part in parts[:4] if (number := read_number(part)) is not None]
+        if len(numbers) != 4 or len(parts) != 5:
+            raise InvalidParameter(f"{text[:200]!r} is no range of a queue")
+        return cls(parts[4], *numbers)
+
+
+class RangeView(View, frozen=True):
+    """What stands in a range of places.
+
+    Attributes:
+        to: The last place of it that this is about.
+        messages: How many messages are there; what a transaction holds is not among them.
+        bytes: Of their packets, if the range has a limit of bytes; else 0.
+        locked: Lookup identifier of a message that a transaction holds: the range ends before it;
+            0: there is none.
+        more: Whether so much had to be looked at that the rest, behind ``to``, is another request.
+        ended: How many messages of it are known to have ended since the queue manager was started,
+            and were not received, by what became of them: expired, purged, rejected, moved,
+            damaged.
+    """
+
+    to: int = 0
+    messages: int = 0
+    bytes: int = 0
+    locked: int = 0
+    more: bool = False
+    ended: Mapping[str, int] = field(default_factory=dict)
+
+    def and_then(self, more: RangeView) -> RangeView:
+        """This and what stands behind it, as one."""
+        ended = dict(self.ended)
+        for how, count in more.ended.items():
+            ended[how] = ended.get(how, 0) + count
+        return RangeView(
+            more.to, self.messages + more.messages, self.bytes + more.bytes, more.locked, more.more,
+            ended,
+        )  # fmt: skip
+
+
+class WaitingRow(View, frozen=True):
+    """A queue, or an outgoing queue.
+
+    Attributes:
+        number: Its number in this queue manager.
+        name: As people call it; of an outgoing queue the format name.
+        messages: How many transactional messages wait there; of an outgoing queue those that its
+            receiver has not acknowledged.
+    """
+
+    number: int = 0
+    name: str = ""
+    messages: int = 0
+
+
+class WaitingView(View, frozen=True):
+    """The next queues behind a number, in the order of their numbers.
+
+    Attributes:
+        manager: GUID of the queue manager.
+        position: Every record of its log before this place is counted, and none behind it.
+        at: When it counted (seconds since 1970 by its clock).
+        rows: Transactional queues, their subqueues, and outgoing queues.
+        more: Whether there are others behind them.
+    """
+
+    manager: str = ""
+    position: int = 0
+    at: int = 0
+    rows: tuple[WaitingRow, ...] = ()
+    more: bool = False
+
+
+class SequenceInfo(View, frozen=True):
+    """SEQUENCE_INFO: a place in a stream; all zero where there is no such message.
+
+    Attributes:
+        seq_id: The stream.
+        seq_no: Number in it.
+        prev_no: Number of the message before; 0: it is the first.
+    """
+
+    seq_id: int = 0
+    seq_no: int = 0
+    prev_no: int = 0
+
+
+class SendInfo(View, frozen=True):
+    """EodGetSendInfo of an outgoing queue: its eleven items.
+
+    Attributes:
+        eod_last_ack: The last message that was acknowledged.
+        eod_last_ack_time: When the last order acknowledgment came.
+        eod_last_ack_count: How many have come since the start.
+        eod_first_non_ack: The first message that was transmitted and not acknowledged.
+        eod_last_non_ack: The last one.
+        eod_next_seq: What the next message will get.
+        eod_no_ack_count: Messages that were transmitted and not acknowledged.
+        eod_no_read_count: Messages that have arrived and await their final acknowledgment.
+        eod_resend_time: When what is not acknowledged is sent again; 0: no such time is set.
+        eod_resend_interval: Seconds that an acknowledgment is waited for.
+        eod_resend_count: Time-outs since the last acknowledgment.
+    """
+
+    eod_last_ack: SequenceInfo = SequenceInfo()
+    eod_last_ack_time: int = 0
+    eod_last_ack_count: int = 0
+    eod_first_non_ack: SequenceInfo = SequenceInfo()
+    eod_last_non_ack: SequenceInfo = SequenceInfo()
+    eod_next_seq: SequenceInfo = SequenceInfo()
+    eod_no_ack_count: int = 0
+    eod_no_read_count: int = 0
+    eod_resend_time: int = 0
+    eod_resend_interval: int = 0
+    eod_resend_count: int = 0
+
+
+class ReceiveInfo(View, frozen=True):
+    """EodGetReceiveInfo of a local queue: one sending queue manager.
+
+    Attributes:
+        queue_format_name: The queue, as the sender names it.
+        sender_id: GUID of the sender.
+        sender_name: Its name, which MSMQ does not tell; "" if it is not known.
+        seq_id: The stream.
+        seq_no: Number of the last message that was accepted in it.
+        last_access_time: When that was.
+        reject_count: Messages that were turned away since the last one was accepted.
+    """
+
+    queue_format_name: str = ""
+    sender_id: str = ""
+    sender_name: str = ""
+    seq_id: int = 0
+    seq_no: int = 0
+    last_access_time: int = 0
+    reject_count: int = 0
+
+
+ManagementValue = int | str | SequenceInfo | list[str | ReceiveInfo | list[int | str]]
+"""The value of one PROPID_MGMT_* property."""
+Management = dict[str, ManagementValue]
+"""Management properties by their names in small letters, without PROPID_MGMT_QUEUE_ or
+PROPID_MGMT_MSMQ_; ``docs/reference/management.md`` says what each means."""

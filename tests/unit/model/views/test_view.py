@@ -9,16 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from onceq.model.views import branches, managers, msmq, queues, settings
+from onceq.model.views import managers, queues, work
 from onceq.model.views.looks import LOOKS
-from onceq.model.views.msmq import SequenceInfo
-from onceq.model.views.queues import ConnectionView, OutgoingView, QueueView
+from onceq.model.views.queues import ConnectionView, OutgoingView, QueueView, SequenceInfo
 from onceq.model.views.view import View, plain
 
 SOURCE = Path(__file__).resolve().parents[4] / "src" / "onceq"
 KINDS = {
     name: kind
-    for module in (branches, managers, msmq, queues, settings)
+    for module in (managers, queues, work)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, View) and kind is not View
 }
