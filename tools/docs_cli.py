@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import click
 
+from onceq.cli.common import documented
 from onceq.cli.lists import LISTS, Listing
 from onceq.cli.main import app
-from onceq.cli.parameters import documented
 from onceq.model.views import view
 
 NOTE = "<!-- Written by `make docs` from the code; a test compares them. -->\n\n"

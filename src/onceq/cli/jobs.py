@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from onceq.cli import out
 from onceq.cli.common import (
+    Argument,
     DryRun,
+    Exit,
     Json,
+    Option,
     Where,
     Yes,
     age,
@@ -22,7 +25,6 @@ from onceq.cli.common import (
     dumped,
     manager,
 )
-from onceq.cli.parameters import Argument, Exit, Option
 from onceq.errors import InvalidParameter, ServiceNotAvailable, every
 from onceq.model.jobs import JobAction
 from onceq.model.letters import filter_of

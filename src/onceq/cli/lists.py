@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, Protocol, TypeVar
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, as_json, asking, dumped
-from onceq.cli.parameters import Argument, Option
+from onceq.cli.common import Argument, Json, Option, Where, as_json, asking, dumped
 from onceq.errors import InvalidParameter
 from onceq.model.record import Record
 from onceq.model.views.managers import (

@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Destination, DryRun, Json, Where, Yes, agreed, asking, dumped, manager
-from onceq.cli.parameters import Argument
+from onceq.cli.common import (
+    Argument,
+    Destination,
+    DryRun,
+    Json,
+    Where,
+    Yes,
+    agreed,
+    asking,
+    dumped,
+    manager,
+)
 from onceq.client.why import clock, why
 from onceq.errors import MessageNotFound, QueueNotFound
 from onceq.hidden import quote_word

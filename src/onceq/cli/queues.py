@@ -6,10 +6,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, asking, dumped, manager
+from onceq.cli.common import (
+    Argument,
+    DryRun,
+    Json,
+    Option,
+    QueueName,
+    Where,
+    Yes,
+    agreed,
+    asking,
+    dumped,
+    manager,
+)
 from onceq.cli.lists import LISTS
 from onceq.cli.names import proposed
-from onceq.cli.parameters import Argument, Option
 from onceq.client.why import why
 from onceq.errors import (
     AccessDenied,
@@ -80,7 +91,7 @@ PrivLevel = Annotated[
 ]  # fmt: skip
 
 
-def create(
+def create_queue(
     name: Annotated[
         str,
         Argument(metavar="QUEUE", help="Such as private$/orders; / is taken for \\."),
@@ -139,7 +150,7 @@ def create(
     out.line(f"{kind} {out.name(made.path)}{public_name}")
 
 
-def set_(
+def set_queue(
     name: QueueName,
     label: Label = None,
     quota_kb: QuotaKb = None,
@@ -170,7 +181,7 @@ def set_(
     out.facts(_properties(view))
 
 
-def poison(
+def set_poison_policy(
     name: QueueName,
     attempts: Annotated[
         int,
@@ -256,7 +267,7 @@ def _properties(view: QueueView) -> list[tuple[str, object]]:
     ]
 
 
-def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
+def show_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
     """Show everything about one queue, and who works on it now.
 
     That is who holds messages of it (has received them in a transaction that is not over), waits at
@@ -355,7 +366,7 @@ def _done(verb: str, count: int, there: dict[str, Any], *, dry: bool, json: bool
         out.line(f"{verb}d {out.name(there['name'])} with {gone}")
 
 
-def delete(
+def delete_queue(
     name: QueueName, yes: Yes = False, dry_run: DryRun = False, qm: Where = None,
     json: Json = False,
 ) -> None:  # fmt: skip
@@ -376,7 +387,7 @@ def delete(
     _done("delete", count, there, dry=dry_run, json=json)
 
 
-def purge(
+def purge_queue(
     name: QueueName, yes: Yes = False, dry_run: DryRun = False, qm: Where = None,
     json: Json = False,
 ) -> None:  # fmt: skip
@@ -413,3 +424,42 @@ def _copies(there: dict[str, Any]) -> str:
     count = there["copies"]
     copies = "copy" if count == 1 else f"{count:,} copies"
     return f", and the {copies} in its journal ({out.size(there['journal_bytes'])})"
+
+
+def pause_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
+    """Let nobody receive the next message of a queue until 'queue resume'.
+
+    Messages come in as before, and may expire. Receives wait, and end with nothing when their time
+    is over. Looking goes on, and so does what operators do to messages that they name: peek, purge,
+    move, return. A restart changes nothing. 'outgoing pause' is for messages that leave.
+    """
+    _pause_or_resume(name, qm, paused=True, json=json)
+
+
+def resume_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
+    """Let messages of a queue be received again."""
+    _pause_or_resume(name, qm, paused=False, json=json)
+
+
+def release_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
+    """End the holds that keep others from receiving from a queue.
+
+    The refusal of the others (sharing-violation) says who holds it. Who held it may open it again:
+    take the right away first, or end that application, if it should not.
+    """
+    with manager(qm, name=name) as connection:
+        count = connection.release_queue(name)
+    if not dumped({"queue": name, "released": count}, json):
+        out.line(f"{plural(count, 'hold')} of {out.name(name)} ended")
+
+
+def _pause_or_resume(name: str, qm: str | None, *, paused: bool, json: bool) -> None:
+    with manager(qm, name=name) as connection:
+        connection.queue(name)  # of an outgoing queue the other command pauses the way out
+        if paused:
+            connection.pause(name)
+        else:
+            connection.resume(name)
+        view = connection.queue(name)
+    if not dumped({"queue": view.path, "paused_since": view.paused_since}, json):
+        out.line(why(view))

@@ -1,7 +1,7 @@
-"""``onceq spark readers`` and ``forget``: which streams of Spark have read a queue, and how far.
+"""What is remembered of streams of Spark: ``onceq spark forget`` and ``tx forget-group``.
 
-That keeps a stream with a new checkpoint from losing messages beside an old folder, so who forgets
-it is asked twice. Needs no Spark.
+It keeps a stream with a new checkpoint from losing messages beside an old folder, and a batch that
+is written twice from being sent twice, so both ask before they forget. Needs no Spark.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Where, Yes, agreed, manager
-from onceq.cli.parameters import Argument, Option
+from onceq.cli.common import Argument, DryRun, Option, Where, Yes, agreed, manager
 from onceq.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,3 +68,26 @@ def _known(connection: QueueManager, queue: str, subscription: str) -> ReaderVie
     named = (f"--subscription {o.reader!r}" if o.reader else "no --subscription" for o in found)
     cure = f"say {' or '.join(named)}" if found else "nobody has read and removed its messages"
     raise UsageError(f"no stream {whom} is remembered of {queue}; {cure}")
+
+
+App = Annotated[str, Argument(metavar="APP", help="As the list shows it: txnAppId, or query:...")]
+
+
+def forget_group(app: App, dry_run: DryRun = False, yes: Yes = False, qm: Where = None) -> None:
+    """Forget the last version of an application: its next batch is sent, whatever its version."""
+    with manager(qm) as connection:
+        group = next((g for g in connection.groups.list() if g.app == app), None)
+        if group is None:
+            raise UsageError(f"no version is remembered of {app!r}; 'tx groups' shows the others")
+        said = f"version {group.version} of {app}"
+        if dry_run:
+            out.line(f"would be forgotten: {said}")
+            return
+        if not yes:
+            out.note(
+                "if it is still at work, or is started again with its old checkpoint, a batch that "
+                "was sent may be sent a second time."
+            )
+        agreed(f"forget {said}?", yes=yes)
+        connection.groups.forget(app)
+    out.line(f"forgotten: {said}")

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
 from onceq.cli.common import (
+    Argument,
     DryRun,
+    Exit,
     Json,
+    Option,
     Where,
     Yes,
     agreed,
@@ -19,7 +22,6 @@ from onceq.cli.common import (
     manager,
 )
 from onceq.cli.lists import sender_names
-from onceq.cli.parameters import Argument, Exit, Option
 from onceq.client.why import stream_why
 from onceq.errors import QueueNotFound
 from onceq.model.identity import MessageId

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, as_json, connected
+from onceq.cli.common import Json, Option, Where, as_json, connected
 from onceq.cli.lists import read_sorted
-from onceq.cli.parameters import Option
-from onceq.cli.table import Table
+from onceq.cli.out import Table
 from onceq.client.notes import OFFLINE, notes_of_outgoing, notes_of_queue
 from onceq.client.pause import pause
 from onceq.errors import AccessDenied, ServiceNotAvailable, UsageError

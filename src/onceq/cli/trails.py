@@ -6,8 +6,7 @@ import os
 from typing import Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, asking, dumped, where
-from onceq.cli.parameters import Option
+from onceq.cli.common import Json, Option, Where, asking, dumped, where
 from onceq.errors import TrailBroken
 from onceq.model.data_directory import TRAIL_FOLDER
 from onceq.model.trail_check import TrailCheck

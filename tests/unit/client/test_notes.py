@@ -306,7 +306,7 @@ def told(seen: Seen, face: str, capsys: pytest.CaptureFixture[str]) -> str:
             "queue list": lists.list_queues,
             "outgoing show": lambda: outgoing.show(D),
             "outgoing why": lambda: outgoing.why_(D),
-            "queue show": lambda: queues.show(Q),
+            "queue show": lambda: queues.show_queue(Q),
         }
         commands[face]()  # fmt: skip
     return capsys.readouterr().out
