@@ -1,4 +1,4 @@
-"""``onceq list`` and ``onceq directory``: distribution lists, and the directory they stand in."""
+"""``onceq list``, ``directory``, ``names`` and ``mapping``: what names stand for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""``onceq dead`` and ``onceq journal``, where they do something: send home, send as new, remove."""
+"""``onceq dead`` and ``onceq journal``: list, show, send home, send as new, remove.
+
+A table of 80 columns has no room for whole identifiers, so it shows the beginning of each, and
+commands accept that; where two messages begin alike nothing is done.
+"""
 
 from __future__ import annotations
 

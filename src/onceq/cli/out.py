@@ -1,10 +1,12 @@
 """How the command line prints: tables for people, JSON for programs, notes on stderr.
 
-A table that goes into a pipe is as wide as it needs to be and has no decoration, so that ``grep``
-and ``awk`` work; one on a terminal fits it (``table``). Numbers have no separators and names are
-written with a slash, so that both can be pasted into any shell. Text that came from outside
-(labels, names, bodies) cannot steer the terminal, nor hide what it says: characters that do are
-shown as escapes (finding K16).
+A table that goes into a pipe is as wide as it needs to be and every row is one line, so that
+``grep`` and ``awk`` work. On a terminal it is no wider than that: first texts become shorter (a
+label, a trouble), then columns leave, the least important first, and a line says which. A name is
+never cut, because half of one cannot be pasted; but it may have a shorter form that works. Numbers
+have no separators and names are written with a slash, so that both can be pasted into any shell.
+Text that came from outside (labels, names, bodies) cannot steer the terminal, nor hide what it
+says: characters that do are shown as escapes (finding K16).
 """
 
 from __future__ import annotations
@@ -261,7 +263,7 @@ def width_of(text: str) -> int:
 
 
 def shortened(text: str, width: int) -> str:
-    """A text of at most so many columns, with a sign where it was cut."""
+    """A text of at most ``width`` columns, with a sign where it was cut."""
     if width_of(text) <= width:
         return text
     kept = ""

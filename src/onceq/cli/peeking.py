@@ -1,4 +1,4 @@
-"""``onceq peek``: what is in a queue, whole or without what the messages say."""
+"""``onceq peek``: what is in a queue, whole or without bodies; and a message as a map."""
 
 from __future__ import annotations
 

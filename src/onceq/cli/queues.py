@@ -1,4 +1,4 @@
-"""``onceq queue``: make, list, show, set, purge and delete queues."""
+"""``onceq queue``: make, show, set, pause, purge and delete queues."""
 
 from __future__ import annotations
 
@@ -313,7 +313,8 @@ def _there(
     """A queue or an outgoing queue, as far as both have the same fields.
 
     Args:
-        counted: How much is in it has to be known; else whoever may not look at it goes on.
+        counted: How much is in it has to be known; else a caller without the right to look at it
+            goes on.
         whole: With what is in its subqueues (delayed and poison messages, and others), and with the
             copies in its journal, which go with it.
     """

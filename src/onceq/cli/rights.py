@@ -114,7 +114,7 @@ def list_rights(json: Json = False) -> None:
 
 
 def _is_known(connection: QueueManager, who: str, rights: str, queue: str) -> bool:
-    """Whether somebody of a name was ever there; patterns mean whoever comes."""
+    """Whether somebody of this name was ever there; patterns match anybody."""
     if "*" in who:
         return True
     try:
@@ -124,7 +124,7 @@ def _is_known(connection: QueueManager, who: str, rights: str, queue: str) -> bo
 
 
 def _seen(connection: QueueManager, queue: str) -> list[GrantView] | None:
-    """The grants that are about a queue; None: whoever asks may not see them, but only his own."""
+    """The grants that are about a queue; None: the caller may not see them."""
     try:
         return sorted(connection.rights(queue), key=repr)
     except AccessDenied:

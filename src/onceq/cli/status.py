@@ -1,4 +1,4 @@
-"""``onceq qm status``: a queue manager at a glance, and what needs attention."""
+"""``onceq qm status``, ``metrics``, ``reload``, ``connect``, ``disconnect`` and ``tidy``."""
 
 from __future__ import annotations
 

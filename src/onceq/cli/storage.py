@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from onceq.model.views.managers import ScrubView
 
 STEP_BYTES = 256 << 20
-"""After so many bytes the person at the terminal is told how far it is."""
+"""Bytes between two lines of progress."""
 
 Target = Annotated[str, Argument(metavar="DIR", help="A directory that is empty or not there.")]
 Source = Annotated[str, Argument(metavar="BACKUP", help="Directory of a backup.")]

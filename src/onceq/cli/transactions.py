@@ -1,8 +1,8 @@
 """``onceq tx``: what is open, prepared or in doubt on both sides, shown and decided.
 
 What is prepared here waits for a coordinator; what is prepared in a database waits for this
-manager. What is decided by hand is kept for ever in the log, and for the coordinator until it is
-forgotten (XTX-8). The list is in ``transaction_lists``.
+manager. What is decided by hand stays in the log, and for the coordinator until it is
+forgotten (XTX-8).
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def _connected(where: str) -> QueueManager:
 def _watch(qm: QueueManager, others: list[str], databases: list[str]) -> NoReturn:
     """Go on until somebody interrupts it; what stays the same is not said again.
 
-    None of the partners need be there yet: whoever cannot be asked is told of, and asked again.
+    No partner needs to be there yet: one that does not answer is named, and asked again.
     """
     from onceq.client.recovering import ManagerPromiser
     from onceq.client.threads.recovering import AbsentManager

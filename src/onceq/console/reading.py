@@ -27,7 +27,7 @@ from onceq.client.attention import (
 from onceq.client.notes import notes_of_outgoing, notes_of_queue
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.client.why import refusals, stream_why, why
-from onceq.console.given import Given
+from onceq.console.form_values import FormValues
 from onceq.console.limits import LOOKED_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
 from onceq.errors import (
     AccessDenied,
@@ -47,7 +47,7 @@ from onceq.model.views.queues import OutgoingView, QueueView, StreamView
 from onceq.model.views.view import Column, copy_by_name
 
 Told: TypeAlias = dict[str, Any]
-Read: TypeAlias = Callable[[AsyncQueueManager, Given, int], Awaitable[Told]]
+Read: TypeAlias = Callable[[AsyncQueueManager, FormValues, int], Awaitable[Told]]
 """Asks a queue manager; the number is the second since 1970."""
 
 DEAD_QUEUES = ("SYSTEM$;DEADXACT", "SYSTEM$;DEADLETTER")
@@ -145,7 +145,7 @@ async def numbers(qm: AsyncQueueManager, now_s: int) -> Numbers:
     return Numbers(shown, status.messages, status.log_position)
 
 
-async def settings(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def settings(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """What a queue manager is set to, and what it says of itself."""
     found = sorted(await qm.settings(), key=lambda one: one.value == one.default)
     return {"settings": found, "state": (await qm.status()).as_dict()}
@@ -154,7 +154,7 @@ async def settings(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
 # ---- queues ------------------------------------------------------------------------------------
 
 
-async def queues(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def queues(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """A page of the queues, those with the oldest messages first."""
     limit = given.number("limit", ROWS_MAX, least=1, most=VIEWS_AT_ONCE)
     page = await qm.queue_page(
@@ -174,7 +174,7 @@ def _age(at_s: int, now_s: int) -> int | None:
     return max(now_s - at_s, 0) if at_s else None
 
 
-async def queue(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def queue(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """One queue, who works on it, and a page of its messages: headers, no bodies."""
     name = given.text("queue", needed=True)
     view = await qm.queue(name)
@@ -188,7 +188,7 @@ async def queue(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     return {**told, **await _browsed(qm, name, given, now_s)}
 
 
-async def _consumers(qm: AsyncQueueManager, name: str, given: Given) -> Told:
+async def _consumers(qm: AsyncQueueManager, name: str, given: FormValues) -> Told:
     """Who works on a queue."""
     limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
     found = await qm.consumers(name)
@@ -199,7 +199,7 @@ async def _consumers(qm: AsyncQueueManager, name: str, given: Given) -> Told:
     }
 
 
-async def _browsed(qm: AsyncQueueManager, name: str, given: Given, now_s: int) -> Told:
+async def _browsed(qm: AsyncQueueManager, name: str, given: FormValues, now_s: int) -> Told:
     """A page of messages that fit a filter."""
     limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
     label, id = given.text("label").casefold(), given.text("id")
@@ -248,7 +248,7 @@ def _row(message: Message, body_bytes: int, now_s: int) -> Told:
 # ---- one message -------------------------------------------------------------------------------
 
 
-async def message(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def message(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """One message: every property, its body if that may be seen, and its story."""
     name = given.text("queue", needed=True)
     lookup = given.number("lookup_id", 0, least=1)
@@ -350,7 +350,7 @@ async def _ends(qm: AsyncQueueManager, message: Message) -> list[Told]:
 # ---- other queue managers, and who may do what -------------------------------------------------
 
 
-async def outgoing(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def outgoing(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """A page of the outgoing queues, each with the sentence that says why it moves or not."""
     limit = given.number("limit", ROWS_MAX, least=1, most=VIEWS_AT_ONCE)
     page = await qm.outgoing_page(
@@ -372,25 +372,25 @@ async def outgoing(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     }
 
 
-async def streams(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def streams(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Incoming message streams, each with a sentence."""
     found = sorted(await qm.streams(), key=lambda one: (one.queue.casefold(), one.source))
     return {"streams": [copy_by_name(StreamRow, one, why=stream_why(one)) for one in found]}
 
 
-async def peers(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def peers(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Names that were connected to, and who answers there."""
     return {"peers": await qm.peers()}
 
 
-async def trail(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def trail(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """The audit trail: who did what, the newest first."""
     limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
     found = await qm.trail(given.number("after", 0))
     return {"acts": found[-limit:][::-1], "of": len(found)}
 
 
-async def rights(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def rights(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Who may do what, and what the console itself may do."""
     own = {right.value: await may(qm, right) for right in
            (Right.MONITOR, Right.OPERATE, Right.ADMINISTER)}  # fmt: skip

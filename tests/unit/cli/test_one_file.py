@@ -13,7 +13,7 @@ from msgspec.structs import replace
 import docs_cli
 from onceq.cli import lists
 from onceq.console import reading
-from onceq.console.given import Given
+from onceq.console.form_values import FormValues
 from onceq.console.show import environment
 from onceq.model.views.managers import PeerView
 from onceq.model.views.view import Column, columns, copy_by_name, meanings, plain
@@ -56,7 +56,7 @@ def test_the_console_has_it() -> None:
             return [VIEW]
 
     manager: Any = Manager()
-    told = asyncio.run(reading.peers(manager, Given({}), 0))
+    told = asyncio.run(reading.peers(manager, FormValues({}), 0))
     told_plain: Any = plain(told)
     assert told_plain["peers"][0]["spoken_s"] == 90
     page = environment().get_template("peers.html").render(

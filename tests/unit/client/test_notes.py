@@ -14,7 +14,7 @@ import pytest
 from onceq import exposition
 from onceq.cli import lists, outgoing, queues, status, top
 from onceq.console import reading
-from onceq.console.given import Given
+from onceq.console.form_values import FormValues
 from onceq.console.show import environment
 from onceq.model.classes import MessageClass
 from onceq.model.views.managers import ClashView, RightView, StatusView
@@ -288,7 +288,7 @@ def told(seen: Seen, face: str, capsys: pytest.CaptureFixture[str]) -> str:
         return page.get_template("cards.html").render(cards=[card])
     if face.startswith("console"):
         name = face.partition(" ")[2]
-        found = asyncio.run(getattr(reading, name)(aside, Given({}), NOW))
+        found = asyncio.run(getattr(reading, name)(aside, FormValues({}), NOW))
         watched = type("Watched", (), {"key": "a", "title": "A"})
         return page.get_template(f"{name}.html").render(
             told=found, watched=watched, given={}, title="", managers=[], session=None,

@@ -95,8 +95,8 @@ class StatusView(View, frozen=True):
         space_low: Whether its disk is nearly full.
         dead_letters: Messages in the dead-letter queue.
         transactional_dead_letters: Messages in the transactional dead-letter queue.
-        poison_messages: Messages that policies have moved aside, because they were received in vain
-            too often.
+        poison_messages: Messages that policies have moved aside, because their receives
+            were aborted too often.
         offline_since: When an operator has disconnected it; 0: it is not disconnected.
         damaged_messages: Those that were set aside because their stored bytes are damaged.
         restored: The restore that it comes from; None: from none.

@@ -17,7 +17,7 @@ from onceq.model.views.view import Column, View
 EVERY_FAILS: Final = "every message fails"
 """With these words begins what a consumer says of itself while it can handle no message..."""
 FAILING_SHOWN: Final = 20
-"""... and an overview names so many queues with such consumers."""
+"""... and an overview names at most this number of queues with such consumers."""
 QUOTA_WARN: Final = 0.9
 """From this share on a quota is told to be nearly used up."""
 REFUSALS_SHOWN_S: Final = 7 * 86_400
@@ -88,7 +88,7 @@ class QueueView(View, frozen=True):
         bytes_in_subqueues: Their size.
         paused_since: When an operator has paused it; 0: it is not paused.
         poison: Of the messages of its subqueues, those that its policy has moved aside, because
-            they were received in vain too often.
+            their receives were aborted too often.
         oldest: When the oldest of its messages came; 0: it is empty.
         quota_used: How much of its quota is used, with what is in its subqueues: 1.0 is all of it;
             0.0: it has none.
@@ -209,7 +209,7 @@ class OutgoingView(View, frozen=True):
         trouble: Why it cannot be reached; "" if nothing is known to be wrong.
         trouble_since: When that was noticed first.
         trouble_last: When that was noticed last.
-        attempts: How often it was tried in vain since then.
+        attempts: Failed attempts to connect since then.
         retry_in_s: Seconds from now until the next attempt; -1: none is planned.
         stream: The stream that is transmitted now.
         behind_stream: Messages in streams that follow when that one is acknowledged.
@@ -340,7 +340,8 @@ class ConsumerView(View, frozen=True):
     Attributes:
         queue: Name of the queue.
         who: Who it is, such as ``account:anna``; "": a program in the queue manager's own process.
-            Of a prepared branch who has prepared it; "": whoever runs the queue manager.
+            Of a prepared branch who has prepared it; "": the account that runs the
+            queue manager.
         place: From where: an address, or ``local``, with the process if that is known; "": it is
             not known.
         connection: Its connection, as ``TransactionView.owner``; 0: nobody is at work in it.
@@ -450,8 +451,8 @@ class RangeAsked(Record, frozen=True):
         queue: Its name.
         after: Lookup identifier before the first place.
         to: The last place.
-        messages: It ends behind so many messages; 0: it does not.
-        bytes: It ends before more than so many bytes of packets, but behind one message at least;
+        messages: Most messages in it; 0: no limit.
+        bytes: Most bytes of packets in it, but one message at least;
             0: it does not.
     """
 

@@ -146,7 +146,7 @@ class JobView(View, frozen=True):
         queues: Queues whose messages it looks at.
         to: Destination of all; "": each goes to its own.
         which: What was said of the messages that are meant, by name; what was not said is absent.
-        limit: It ends after so many that are done; 0: none.
+        limit: Messages after which it ends; 0: none.
         who: Who started it, as ``kind:name``; "": the account that runs the queue manager.
         began: When it began (seconds since 1970).
         ended: When it ended; 0: it runs.
