@@ -9,8 +9,10 @@ from typing import Any, Final
 
 import click
 
+from onceq.cli.common import documented
+from onceq.cli.lists import LISTS, Listing
 from onceq.cli.main import app
-from onceq.cli.parameters import documented
+from onceq.model.views import view
 
 NOTE = "<!-- Written by `make docs` from the code; a test compares them. -->\n\n"
 COMMON: Final = 12
@@ -80,6 +82,19 @@ def _rows(command: Any) -> Iterator[str]:
         yield f"| {name} | {_explain(parameter)} |"
 
 
+def columns(listing: Listing[Any]) -> str:
+    """A sentence for each column of a list: its head and what it means."""
+    fields = {one.title: name for name, one in view.columns(listing.view).items()}
+    meaning = view.meanings(listing.view)
+    said = []
+    for title, (_, cell) in listing.columns().items():
+        name = fields.get(title, "")
+        by = getattr(listing.view, name) if name else cell
+        text = (meaning.get(name) or inspect.getdoc(by) or "").replace("``", "`")
+        said.append(f"* `{title}`: {text.replace(chr(92) * 2, chr(92))}")
+    return "Columns:\n\n" + "\n".join(said) + "\n\n"
+
+
 def page() -> str:
     """docs/reference/cli.md."""
     known = [(path, command, list(_rows(command))) for path, command in commands(app(), "onceq")]
@@ -97,4 +112,6 @@ def page() -> str:
         own = [row for row in rows if row not in common]
         if own:
             parts.append("| option | meaning |\n|---|---|\n" + "\n".join(own) + "\n\n")
+        if (listing := LISTS.get(path.removeprefix("onceq "))) is not None:
+            parts.append(columns(listing))
     return "".join(parts).rstrip() + "\n"

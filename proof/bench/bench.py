@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from onceq.cli.measure import WrongMessages, sync_rate
+from onceq.cli.bench import WrongMessages, sync_rate
 from proof.bench.cases import PROCESSES, QUICK, SIZES, Bench, Figures, Scale, benching
 
 YARD_S = 0.3

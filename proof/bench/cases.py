@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onceq
-from onceq.cli.measure import Bodies, WrongMessages, latency, receive, send
+from onceq.cli.bench import Bodies, WrongMessages, latency, receive, send
 from onceq.client.pause import pause
 from proof.bench.client import SENDER_SHIFT, Client, together
 from proof.nodes import Node, acquaint, allow, free_port

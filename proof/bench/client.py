@@ -13,7 +13,7 @@ import time
 from typing import Any, ClassVar, Self
 
 import onceq
-from onceq.cli.measure import Bodies, receive, send
+from onceq.cli.bench import Bodies, receive, send
 
 SENDER_SHIFT = 40
 """Numbers of messages begin with the number of their sender."""

@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from onceq.cli.measure import WrongMessages
+from onceq.cli.bench import WrongMessages
 from proof.bench.cases import QUICK, SIZES, Bench, Scale, benching
 
 LOCAL_ROUNDS = 150

@@ -22,7 +22,7 @@ from pathlib import Path
 import psycopg
 
 import onceq
-from onceq.cli.measure import sync_rate
+from onceq.cli.bench import sync_rate
 from onceq.partners.postgresql import PostgresLast
 from tests.daemon.applications import Daemon
 from tests.servers import Postgres

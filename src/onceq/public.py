@@ -38,7 +38,6 @@ from onceq.model.message import (
 )
 from onceq.model.results import Outcome
 from onceq.model.settings import Settings
-from onceq.model.views.branches import BranchView, DecisionView, GroupResult, GroupView
 from onceq.model.views.managers import (
     ClashView,
     ClockAccepted,
@@ -49,24 +48,29 @@ from onceq.model.views.managers import (
     Reloaded,
     Restored,
     ScrubView,
+    SettingView,
     StatusView,
+    TokenMade,
+    TokenView,
     TransactionView,
     UndoneView,
 )
 from onceq.model.views.metrics import Durations, MetricsView, OutgoingMetrics, QueueMetrics
-from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo, SequenceInfo
 from onceq.model.views.queues import (
     ConnectionView,
     ConsumerView,
+    ManagementValue,
     OutgoingView,
     PutBackView,
     QueueView,
+    ReceiveInfo,
+    SendInfo,
+    SequenceInfo,
     StreamReset,
     StreamView,
 )
-from onceq.model.views.settings import SettingView
-from onceq.model.views.tokens import TokenMade, TokenView
 from onceq.model.views.view import View
+from onceq.model.views.work import BranchView, DecisionView, GroupResult, GroupView
 from onceq.model.xid import Xid
 from onceq.packet.batch import Batch
 

@@ -17,7 +17,7 @@ from onceq.audit.waiting import Asked, until_told
 from onceq.errors import ConfigurationError
 from onceq.model import requests
 from onceq.model.message import Journal
-from onceq.model.views.waiting import WaitingRow, WaitingView
+from onceq.model.views.queues import WaitingRow, WaitingView
 from tests.audit.planting import Planter
 from tests.conformance.world import Node
 from tests.history.worlds import Kept

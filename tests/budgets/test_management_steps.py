@@ -17,7 +17,7 @@ from onceq.model.queue import QueueProperties
 from onceq.model.requests import Access, Share, Steer
 from onceq.model.run import Run
 from onceq.model.views import looks
-from onceq.model.views.pages import Page
+from onceq.model.views.view import Page
 from tests.budgets.steps import longest
 from tests.unit.core.alone import WALL_S, Core
 

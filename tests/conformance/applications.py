@@ -16,8 +16,8 @@ from onceq.model.queue import QueueProperties
 from onceq.model.requests import EditDirectory
 from onceq.model.results import Opened, Outcome, Sent
 from onceq.model.run import Run
-from onceq.model.views.branches import GroupResult
-from onceq.model.views.pages import Page
+from onceq.model.views.view import Page
+from onceq.model.views.work import GroupResult
 from onceq.model.xid import NUMBER_BYTES, TAG_BYTES, Xid
 from onceq.packet.batch import Batch
 from onceq.packet.own import own_headers

@@ -14,7 +14,7 @@ import pytest
 from onceq.model.message import Delivery, Journal
 from onceq.model.requests import TakeRead
 from onceq.model.views import looks
-from onceq.model.views.ranges import RangeAsked
+from onceq.model.views.queues import RangeAsked
 from onceq.testing.disk import SimFiles
 from onceq.testing.power import Plan
 from tests.conformance.copies import image

@@ -22,7 +22,7 @@ from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.model.settings import Settings
 from onceq.model.time import Now
-from onceq.model.views.branches import GroupResult
+from onceq.model.views.work import GroupResult
 from onceq.model.xid import Xid, group_prefix, group_xid
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine

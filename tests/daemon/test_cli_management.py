@@ -15,7 +15,7 @@ import onceq
 import onceq.aio
 from onceq import errors
 from onceq.cli import out
-from onceq.cli.streams import _names
+from onceq.cli.lists import sender_names
 from onceq.model.views.managers import PeerView
 from onceq.model.views.queues import StreamView
 from tests.daemon.shell import STOCK, Shell, free_port, running
@@ -281,4 +281,4 @@ def test_the_name_of_a_sender_is_what_it_has_said_or_where_it_is_reached() -> No
             return [PeerView("os:beta", "b"), PeerView("tcp:10.0.0.7", "c")]
 
     found = [StreamView(source="c", sender="GAMMA"), StreamView(source="d")]
-    assert _names(Knows(), found) == {"b": "BETA", "c": "GAMMA"}  # type: ignore[arg-type]
+    assert sender_names(Knows(), found) == {"b": "BETA", "c": "GAMMA"}  # type: ignore[arg-type]

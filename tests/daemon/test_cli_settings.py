@@ -38,7 +38,9 @@ def test_what_was_set_is_told_before_and_after_a_reload(
     capsys.readouterr()
     assert run(["-q", where, "qm", "settings", "--changed"]) == 0
     _, *rows = capsys.readouterr().out.splitlines()
-    assert [row.split() for row in rows] == [["connect_retry_s", "1.5", "5"]], "no restart yet"
+    assert [row.split() for row in rows] == [
+        ["connect_retry_s", "1.5", "5", "at", "a", "reload"]
+    ], "no restart yet"
     assert alpha.end(signal.SIGTERM) == 0
     alpha = Process(tmp_path / "alpha", "--listen", "127.0.0.1:0").started()
     assert run(["-q", where, "qm", "settings", "--changed"]) == 0

@@ -14,7 +14,7 @@ from onceq.client.pause import pause
 from onceq.errors import OnceqError, ReceiveTimeout
 from onceq.model.letters import DEAD_XACT
 from onceq.model.message import Journal
-from onceq.model.views.jobs import JobView
+from onceq.model.views.work import JobView
 from proof.nodes import Node, free_port
 
 Q = r"private$\q"

@@ -14,7 +14,7 @@ from onceq import aio
 from onceq.client.threads.letters import DEAD_XACT
 from onceq.console import letters as console
 from onceq.console import reading
-from onceq.console.given import Given
+from onceq.console.form_values import FormValues
 from onceq.console.reading import Told
 from onceq.model.limits import FAILURE_CHARS_MAX
 from tests.daemon.shell import Shell
@@ -71,7 +71,7 @@ def test_it_is_in_every_list(onceq_: Shell) -> None:
 async def looked(shell: Shell) -> tuple[Told, Told]:
     async with await aio.connect(str(shell.alpha)) as qm:
         overview = await reading.numbers(qm, 0)
-        return overview.shown, await console.dead(qm, Given({}), 0)
+        return overview.shown, await console.dead(qm, FormValues({}), 0)
 
 
 @pytest.mark.parametrize("then", ["move:poison", "dead-letter"])

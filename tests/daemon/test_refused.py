@@ -12,7 +12,7 @@ import onceq
 from onceq import aio
 from onceq.client.threads.letters import DEAD_XACT
 from onceq.console import reading
-from onceq.console.given import Given
+from onceq.console.form_values import FormValues
 from onceq.console.reading import Told
 from tests.daemon.shell import Shell, running
 from tests.daemon.two import WAIT
@@ -52,4 +52,4 @@ async def console(shell: Shell) -> tuple[Told, Told]:
     async with await aio.connect(str(shell.alpha)) as qm:
         now_s = int(time.time())
         overview = await reading.numbers(qm, now_s)
-        return overview.shown, await reading.outgoing(qm, Given({}), now_s)
+        return overview.shown, await reading.outgoing(qm, FormValues({}), now_s)

@@ -13,7 +13,7 @@ import pytest
 import onceq
 from onceq import aio
 from onceq.cli.main import run
-from onceq.model.views.trail import ActView, TrailView
+from onceq.model.views.managers import ActView, TrailView
 from tests.daemon.shell import Shell, free_port, running
 
 pytestmark = pytest.mark.slow

@@ -21,7 +21,7 @@ from onceq.model.message import PLAIN, Journal
 from onceq.model.requests import Access, Grip, PickBy, Request, SendItem, Share, Steer
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.views import looks
-from onceq.model.views.ranges import RangeAsked
+from onceq.model.views.queues import RangeAsked
 from onceq.model.xid import Xid, xid_by_row
 from tests.matrix.roles import ANYONE, NAMED
 

@@ -21,7 +21,7 @@ from onceq.model.identity import guid_text
 from onceq.model.requests import Steer
 from onceq.model.rights import ActorKind
 from onceq.model.tokens import SECRET_BYTES, text_of
-from onceq.model.views.rights import RightView
+from onceq.model.views.managers import RightView
 from onceq.tls.contexts import PEERS
 from tests.certificates import BETA
 from tests.matrix import showing

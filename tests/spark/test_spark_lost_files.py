@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from onceq.errors import FinishedBefore, MessagesMissing
-from onceq.model.views.ranges import RangeView
+from onceq.model.views.queues import RangeView
 from tests.spark.driver import send
 
 pytestmark = pytest.mark.spark

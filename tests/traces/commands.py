@@ -22,7 +22,7 @@ from onceq.model.branch import Join, Leave
 from onceq.model.classes import MessageClass
 from onceq.model.queue import QueueProperties
 from onceq.model.requests import Claim, MoveMessage, OpenCursor, Reject, Seek, Steer
-from onceq.model.views.pages import Page
+from onceq.model.views.view import Page
 from onceq.packet.acks import final_ack, order_ack
 from tests.traces import telling
 from tests.traces.arguments import (

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from onceq.cli.measure import Bodies, WrongMessages, percentile
+from onceq.cli.bench import Bodies, WrongMessages, percentile
 from proof.bench.client import SENDER_SHIFT, Client, go
 from proof.bench.peers.contract import BODY, Link
 from proof.bench.peers.systems import system

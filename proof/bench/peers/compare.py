@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from onceq.cli.measure import WrongMessages
+from onceq.cli.bench import WrongMessages
 from proof import ROOT
 from proof.bench.peers import pages, plot, programs, rounds
 from proof.bench.peers.run import QUICK, Outcome, Run, Scale

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from onceq.cli.measure import WrongMessages, sync_rate
+from onceq.cli.bench import WrongMessages, sync_rate
 from proof.bench.peers.client import PeerClient
 from proof.bench.peers.contract import System
 from proof.bench.peers.run import CLIENTS, Figures, Outcome, Scale

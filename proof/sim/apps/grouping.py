@@ -25,7 +25,7 @@ from onceq.model.requests import (
 )
 from onceq.model.results import Outcome
 from onceq.model.settings import Settings
-from onceq.model.views.branches import GroupResult
+from onceq.model.views.work import GroupResult
 from onceq.model.xid import TAG_BYTES, Xid, group_prefix, group_xid
 from proof.sim.apps.apps import App, Ask, Lost, Program, Sleep
 from proof.sim.apps.work import Work

@@ -21,7 +21,7 @@ from onceq.errors import AccessDenied, InvalidParameter, OnceqError, ServiceNotA
 from onceq.model.requests import CreateToken, RevokeToken
 from onceq.model.rights import NOBODY, Actor, ActorKind
 from onceq.model.tokens import SECRET_BYTES, text_of
-from onceq.model.views.tokens import TokenMade
+from onceq.model.views.managers import TokenMade
 from onceq.service.engine import Engine
 from onceq.service.tokens import actor_of, unproven
 from proof.sim.apps.apps import App, Ask, Program

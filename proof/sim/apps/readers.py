@@ -34,8 +34,7 @@ from onceq.model.requests import (
 )
 from onceq.model.results import Opened
 from onceq.model.views import looks
-from onceq.model.views.queues import ReaderView
-from onceq.model.views.ranges import RangeAsked, RangeView
+from onceq.model.views.queues import RangeAsked, RangeView, ReaderView
 from proof.sim.apps.apps import App, Ask, Lost, Program, Sleep, look_at_all
 from proof.sim.apps.removing import Checkpoint, Life, Removing
 from proof.sim.apps.work import Talk, Work

@@ -22,7 +22,7 @@ from onceq.model.message import Properties
 from onceq.model.requests import Abort, Begin, Commit, Receive, Send, SendItem, SetRights
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.run import Run
-from onceq.model.views.rights import GrantView
+from onceq.model.views.managers import GrantView
 from proof.sim.apps.apps import App, Ask, Lost, Program, Sleep, look_at_all
 from proof.sim.apps.holders import Holder, SentAway, Tokens
 from proof.sim.apps.work import Talk, Work

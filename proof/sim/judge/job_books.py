@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from onceq.core.inputs.jobs import JobBatch
 from onceq.core.state.job_table import Work
-from onceq.model.views.jobs import JobView
+from onceq.model.views.work import JobView
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel
 from proof.sim.base.node import Node

@@ -12,7 +12,7 @@ from onceq.core.management.trail import acts, end
 from onceq.core.manager import Manager
 from onceq.model.identity import guid_text
 from onceq.model.trail_check import TrailCheck
-from onceq.model.views.trail import ActView
+from onceq.model.views.managers import ActView
 from proof.sim.base import marks
 from proof.sim.base.kernel import Kernel
 from proof.sim.base.node import Node

@@ -24,7 +24,7 @@ from onceq.audit.copies import OWN_GRAVES_FROM
 from onceq.audit.events import Events
 from onceq.errors import ConfigurationError
 from onceq.model.limits import AUDIT_ASK_WAIT_S
-from onceq.model.views.waiting import WaitingView
+from onceq.model.views.queues import WaitingView
 from onceq.model.wording import plural
 
 DIFFERS: Final = "I1", "waiting-differs"

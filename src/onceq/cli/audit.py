@@ -11,9 +11,8 @@ from importlib import import_module
 from typing import Annotated, Any
 
 from onceq.cli import out
-from onceq.cli.common import Json, asking, dumped
+from onceq.cli.common import Argument, Exit, Json, Option, asking, dumped
 from onceq.cli.interrupt import Interruptible
-from onceq.cli.parameters import Argument, Exit, Option
 from onceq.cli.spark_loading import INTERRUPTED, Missing
 from onceq.client.pause import pause
 from onceq.hidden import show_hidden

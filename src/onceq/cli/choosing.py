@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
+from onceq.cli.common import Option
 from onceq.cli.out import note
-from onceq.cli.parameters import Option
 from onceq.errors import ConfigurationError, OnceqError, ReceiveTimeout
 from onceq.model.wording import plural
 

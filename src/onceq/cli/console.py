@@ -8,8 +8,7 @@ import time
 from typing import Annotated
 
 from onceq.cli import out
-from onceq.cli.common import TOP, where
-from onceq.cli.parameters import Option
+from onceq.cli.common import TOP, Option, where
 from onceq.errors import ConfigurationError, OnceqError
 
 TOKEN = "ONCEQ_CONSOLE_TOKEN"

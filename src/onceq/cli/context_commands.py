@@ -6,9 +6,8 @@ import os
 from typing import Annotated
 
 from onceq.cli import contexts, out
-from onceq.cli.common import DryRun, Json, Yes, agreed, complete_where, dumped
+from onceq.cli.common import Argument, DryRun, Json, Option, Yes, agreed, complete_where, dumped
 from onceq.cli.contexts import CONTEXTS_MAX, Context
-from onceq.cli.parameters import Argument, Option
 from onceq.errors import ServiceNotAvailable, UsageError
 
 New = Annotated[str, Argument(metavar="NAME", help="Letters, digits, '.', '_' and '-'.")]

@@ -13,14 +13,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, as_json, asking, where
-from onceq.cli.parameters import Option
+from onceq.cli.common import Json, Option, Where, as_json, asking, where
 from onceq.client.pause import pause
 from onceq.errors import ServiceNotAvailable, UsageError
 from onceq.hidden import show_hidden
 
 if TYPE_CHECKING:
-    from onceq.model.views.trail import ActView
+    from onceq.model.views.managers import ActView
 
 POLL_S: Final = 1.0
 """Between two looks for what is new."""

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from onceq.cli import out
 from onceq.cli.common import (
+    Argument,
     DryRun,
+    Exit,
     Json,
+    Option,
     Where,
     Yes,
     age,
@@ -22,7 +25,6 @@ from onceq.cli.common import (
     dumped,
     manager,
 )
-from onceq.cli.parameters import Argument, Exit, Option
 from onceq.errors import InvalidParameter, ServiceNotAvailable, every
 from onceq.model.jobs import JobAction
 from onceq.model.letters import filter_of
@@ -31,7 +33,7 @@ from onceq.model.wording import plural
 
 if TYPE_CHECKING:
     from onceq.client.threads.manager import QueueManager
-    from onceq.model.views.jobs import JobView
+    from onceq.model.views.work import JobView
 
 TELL_S: Final = 1.0
 """How far a job is, is told so often."""
@@ -101,28 +103,6 @@ def start(
             action, *queues, which=which, to=to, limit=limit, returns_max=RETURNS_MAX
         )
         told(connection, job, no_wait=no_wait, json=json)
-
-
-def list_jobs(qm: Where = None, json: Json = False) -> None:
-    """List the jobs that run, and the last that are over."""
-    with asking(qm) as connection:
-        found = connection.jobs()
-    if dumped(found, json):
-        return
-    if not found:
-        out.line("there are no jobs")
-        return
-    out.table(
-        ("job", "action", "queues", "state", "looked", "total", "done", "kept", "failed", "began",
-         "by"),
-        [
-            (one.number, one.action, ", ".join(map(out.name, one.queues)), one.state, one.looked,
-             one.total, one.done, sum(one.kept.values()), one.failed, out.when(one.began),
-             one.who or "-")
-            for one in found
-        ],
-        give=("by", "began", "total", "kept", "queues"),
-    )  # fmt: skip
 
 
 def show_job(number: Number, qm: Where = None, json: Json = False) -> None:
@@ -219,7 +199,7 @@ def told(
 
 def no_job(action: str) -> JobView:
     """In place of a job where there is nothing to do, and none was started."""
-    from onceq.model.views.jobs import JobView
+    from onceq.model.views.work import JobView
 
     return JobView(action=action, state="done")
 

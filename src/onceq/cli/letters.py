@@ -1,15 +1,35 @@
-"""``onceq dead`` and ``onceq journal``, where they do something: send home, send as new, remove."""
+"""``onceq dead`` and ``onceq journal``: list, show, send home, send as new, remove.
+
+A table of 80 columns has no room for whole identifiers, so it shows the beginning of each, and
+commands accept that; where two messages begin alike nothing is done.
+"""
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
+from onceq.cli.common import (
+    COMPLETION_S_MAX,
+    TOP,
+    Argument,
+    DryRun,
+    Json,
+    Option,
+    Where,
+    Yes,
+    age,
+    agreed,
+    dumped,
+    manager,
+    where,
+)
 from onceq.cli.jobs import (
     NoWait,
     count_standing,
@@ -18,34 +38,28 @@ from onceq.cli.jobs import (
     say_held,
     told,
 )
-from onceq.cli.letter_choice import (
-    Chosen,
-    Copies,
-    Destination,
-    Ids,
-    JournalOf,
-    Label,
-    Limit,
-    Looked,
-    Older,
-    Origin,
-    Queue,
-    Reason,
-    To,
-    Younger,
-    dead_queues,
-    filter_from,
-    journal_queues,
-    missing,
+from onceq.errors import InvalidParameter, OnceqError, QueueNotFound, ReceiveTimeout
+from onceq.model.identity import MessageId, guid_text
+from onceq.model.letters import (
+    ALL,
+    DEAD,
+    DEAD_XACT,
+    JOURNAL,
+    REASONS,
+    Filter,
+    Letter,
+    filter_of,
 )
-from onceq.cli.parameters import Option
-from onceq.model.letters import ALL, Filter, filter_of
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
-from onceq.model.record import names
-from onceq.model.wording import plural
+from onceq.model.message_words import in_words
+from onceq.model.record import field, names
+from onceq.model.record import names as field_names
+from onceq.model.time import NEVER_S
+from onceq.model.wording import duration, plural
 
 if TYPE_CHECKING:
     from onceq.client.threads.manager import QueueManager
+    from onceq.model.views.queues import QueueView
 
 
 def return_dead(
@@ -242,3 +256,362 @@ def _count(connection: QueueManager, queues: list[str], which: Filter, now_s: in
     from onceq.client.threads.letters import discard
 
     return discard(connection, queues, which, now_s, dry_run=True)
+
+
+OFFERED_MAX: Final = 200
+"""Identifiers of each queue that a shell is told of."""
+SHORT: Final = 8
+"""Digits of the GUID in the short form."""
+_WRITTEN: Final = re.compile(r"\{?([0-9a-f]{8}[0-9a-f-]{0,28})\}?[/\\]([0-9]{1,10})", re.IGNORECASE)
+
+
+def short(id: MessageId) -> str:
+    """The short form of an identifier."""
+    return f"{guid_text(id.source)[:SHORT]}/{id.number}"
+
+
+class Chosen(Filter, frozen=True):
+    """Letters that are named, and fit what else was said.
+
+    Attributes:
+        names: Each the beginning of a GUID, and a number.
+        found: The message that each has turned out to be.
+    """
+
+    names: tuple[tuple[str, int], ...] = ()
+    found: dict[tuple[str, int], MessageId] = field(default_factory=dict)
+
+    def fits(self, letter: Letter, now_s: int) -> bool:
+        """See Filter; raises InvalidParameter if one name is that of two messages."""
+        id = letter.message.id
+        guid = guid_text(id.source)
+        for name in self.names:
+            if id.number == name[1] and guid.startswith(name[0]):
+                if self.found.setdefault(name, id) != id:
+                    raise InvalidParameter(
+                        f"{name[0]}/{name[1]} is the beginning of {id} and of {self.found[name]}: "
+                        "say which one, whole; nothing was changed"
+                    )
+                return Filter.fits(self, letter, now_s)
+        return False
+
+
+def chosen(ids: Sequence[str], rest: Filter) -> Filter:
+    """A filter with these identifiers; without any it is the one that was given.
+
+    Raises:
+        InvalidParameter: One of them is none.
+    """
+    if not ids:
+        return rest
+    names = []
+    for text in ids:
+        written = _WRITTEN.fullmatch(text.strip())
+        if written is None:
+            filter_of(id=text)  # says what one looks like
+            raise InvalidParameter(f"{text!r} is no identifier of a message")
+        names.append((written[1].casefold(), int(written[2])))
+    values = {name: getattr(rest, name) for name in field_names(Filter)}
+    return Chosen(**values, names=tuple(names))
+
+
+def missing(which: Filter) -> list[str]:
+    """The names under which nothing was found."""
+    if not isinstance(which, Chosen):
+        return []
+    return [f"{guid}/{number}" for guid, number in which.names if (guid, number) not in which.found]
+
+
+# ---- what the shell offers -----------------------------------------------------------------------
+
+
+def complete_reason(incomplete: str) -> list[str]:
+    """Words for a reason; shells break them at spaces."""
+    words = (word.replace(" ", "-") for word in REASONS)
+    return [word for word in words if word.startswith(incomplete.casefold())]
+
+
+def complete_dead(incomplete: str) -> list[str]:
+    """Identifiers of dead letters; nothing if no manager answers."""
+    return _complete(incomplete, (DEAD_XACT, DEAD))
+
+
+def complete_journal(incomplete: str) -> list[str]:
+    """Identifiers of copies in the journal of the computer; nothing if no manager answers."""
+    return _complete(incomplete, (JOURNAL,))
+
+
+def _complete(incomplete: str, queues: Sequence[str]) -> list[str]:
+    """In the short form, unless a whole one was begun: shells take braces for their own."""
+    from onceq.client.credentials import Credentials
+    from onceq.client.opening import connect_for_job
+
+    found: dict[str, None] = {}
+    whole = incomplete.startswith("{")
+    try:
+        place, shown = where(None), Credentials(token_file=TOP.token_file)
+        with connect_for_job(place, timeout=COMPLETION_S_MAX, credentials=shown) as qm:
+            for queue in queues:
+                with suppress(ReceiveTimeout):
+                    for one in qm.peek_headers(queue, OFFERED_MAX):
+                        id = one.message.id
+                        found[out.name(str(id)) if whole else short(id)] = None
+    except (OnceqError, OSError):
+        return []
+    begun = out.name(incomplete).casefold()
+    return [name for name in found if name.startswith(begun)]
+
+
+# ---- what commands take --------------------------------------------------------------------------
+
+Queue = Annotated[
+    str,
+    Option(
+        "--queue", metavar="QUEUE", show_default=False,
+        help="A dead-letter queue of one's own [else both of the system's].",
+    ),
+]  # fmt: skip
+JournalOf = Annotated[
+    str,
+    Argument(
+        metavar="[QUEUE]", show_default=False,
+        help="Journal of this queue [else of the computer].",
+    ),
+]  # fmt: skip
+Reason = Annotated[
+    str,
+    Option(
+        "--reason", metavar="REASON", show_default=False, autocompletion=complete_reason,
+        help=f"{', '.join(REASONS)}, or a class such as 8003 or nack-queue-exceed-quota.",
+    ),
+]  # fmt: skip
+Destination = Annotated[
+    str,
+    Option("--destination", metavar="TEXT", show_default=False, help="Part of the name."),
+]
+Label = Annotated[
+    str, Option("--label", metavar="TEXT", show_default=False, help="Part of the label.")
+]
+Origin = Annotated[
+    str,
+    Option("--origin", metavar="GUID", show_default=False, help="Sent by this manager."),
+]
+Older = Annotated[
+    str,
+    Option("--older-than", metavar="AGE", show_default=False, help="Such as 30s, 5m, 2h or 1d."),
+]
+Younger = Annotated[
+    str, Option("--younger-than", metavar="AGE", show_default=False, help="Likewise.")
+]
+Ids = Annotated[
+    list[str] | None,
+    Option("--id", metavar="MESSAGE-ID", show_default=False,
+           help="These messages only; it may be given several times.",
+           autocompletion=complete_dead),
+]  # fmt: skip
+Copies = Annotated[
+    list[str] | None,
+    Option("--id", metavar="MESSAGE-ID", show_default=False,
+           help="These messages only; it may be given several times.",
+           autocompletion=complete_journal),
+]  # fmt: skip
+DeadId = Annotated[
+    str,
+    Argument(metavar="MESSAGE-ID", help="As the list shows it.", autocompletion=complete_dead),
+]
+CopyId = Annotated[
+    str,
+    Argument(metavar="MESSAGE-ID", help="As the list shows it.", autocompletion=complete_journal),
+]
+To = Annotated[
+    str,
+    Option("--to", metavar="NAME", show_default=False, help="Another destination for all."),
+]
+Limit = Annotated[int, Option("--limit", "-n", metavar="N", min=1, help="At most N letters.")]
+
+
+class Looked(Protocol):
+    """A queue manager as far as it is looked at here."""
+
+    def queues(self, *, only: str = "", part: str = "") -> list[QueueView]: ...
+
+
+def dead_queues(connection: Looked, queue: str) -> list[str]:
+    """Where dead letters are looked for: a queue that is named, else both of the system's, and what
+    policies have moved aside."""
+    if queue:
+        return [queue]
+    return [DEAD_XACT, DEAD, *(one.path for one in connection.queues(only="poison"))]
+
+
+def journal_queues(queue: str) -> list[str]:
+    """The journal of a queue that is named, else the one of the computer."""
+    return [f"{queue};JOURNAL"] if queue else [JOURNAL]
+
+
+def filter_from(
+    reason: str = "", destination: str = "", label: str = "", origin: str = "", older: str = "",
+    younger: str = "", ids: Sequence[str] | None = None,
+) -> Filter:  # fmt: skip
+    """What the options of a command mean; raises InvalidParameter."""
+    return chosen(ids or (), filter_of(
+        reason=reason, destination=destination, label=label, origin=origin, older_s=age(older),
+        younger_s=age(younger),
+    ))  # fmt: skip
+
+
+GIVE = ("size", "class", "message", "returned", "age", "destination", "label", "destination")
+"""Columns that leave, or become short, where there is no room, in that order: a person knows a
+letter by its reason, destination and label."""
+DIRECT = re.compile(r"^DIRECT=(OS|TCP):", re.IGNORECASE)
+NAMES = ("id", "destination", "response_queue", "admin_queue", "dead_letter_queue")
+"""Properties that are names."""
+PROGRAMS = ("class", "json")
+"""What JSON has beside the properties."""
+
+
+def list_dead(
+    queue: Queue = "", reason: Reason = "", destination: Destination = "", label: Label = "",
+    origin: Origin = "", older: Older = "", younger: Younger = "", id: Ids = None,
+    limit: Limit = 100, qm: Where = None, json: Json = False,
+) -> None:  # fmt: skip
+    """List dead letters: why each could not be delivered, how old it is, where it came from."""
+    which = filter_from(reason, destination, label, origin, older, younger, id)
+    _list_letters(partial(dead_queues, queue=queue), which, limit, qm, json, dead=True)
+
+
+def show_dead(
+    id: DeadId,
+    queue: Queue = "",
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Show one dead letter: every property, the reason in a sentence, and its body."""
+    _show_letter(partial(dead_queues, queue=queue), id, qm, json)
+
+
+def list_journal(
+    queue: JournalOf = "", destination: Destination = "", label: Label = "", older: Older = "",
+    younger: Younger = "", id: Copies = None, limit: Limit = 100, qm: Where = None,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """List the copies in a journal."""
+    which = filter_from("", destination, label, "", older, younger, id)
+    _list_letters(lambda _: journal_queues(queue), which, limit, qm, json, dead=False)
+
+
+def show_journal(
+    id: CopyId,
+    queue: JournalOf = "",
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Show one copy: every property, and its body."""
+    _show_letter(lambda _: journal_queues(queue), id, qm, json)
+
+
+def _list_letters(
+    of: Callable[[Looked], list[str]],
+    which: Filter,
+    limit: int,
+    qm: str | None,
+    json: bool,
+    *,
+    dead: bool,
+) -> None:
+    from onceq.cli.peeking import as_map
+    from onceq.client.threads.letters import letters
+
+    now_s = int(time.time())
+    found: list[Letter] = []
+    more = False
+    with manager(qm) as connection:
+        for letter in letters(connection, of(connection), which, now_s):
+            if len(found) == limit:
+                more = True
+                break
+            found.append(letter)
+    said = [
+        {**as_map(one.message), "queue": one.queue, "reason": one.reason, "why": one.why,
+         "second": one.second}
+        for one in found
+    ]  # fmt: skip
+    if dumped(said, json):
+        return
+    rows = [
+        {
+            "reason": f"{one.reason} (second)" if one.second else one.reason,
+            "class": f"{one.message.message_class:#06x}",
+            "message": out.name(str(one.message.id)),
+            "age": duration(max(now_s - one.message.arrived_time, 0)),
+            "returned": one.message.returned,
+            "destination": out.name(one.message.destination),
+            "label": one.message.label,
+            "size": out.size(len(one.message.body)),
+        }
+        for one in found
+    ]
+    columns: tuple[str, ...] = ("message", "age", "destination", "label", "size")
+    if dead:
+        columns = ("reason", "class", "message", "age", "returned", "destination", "label", "size")
+    out.table(
+        columns, [[row[column] for column in columns] for row in rows], texts=("label",),
+        give=[one for one in GIVE if one in columns],
+        brief={
+            "message": [short(one.message.id) for one in found],
+            # What stands behind that is a part of the name, as --destination takes it.
+            "destination": [
+                out.name(DIRECT.sub("", one.message.destination)) for one in found
+            ],
+        },
+    )  # fmt: skip
+    if more:
+        out.line(f"there are more; --limit {limit} stopped it")
+
+
+def _show_letter(of: Callable[[Looked], list[str]], id: str, qm: str | None, json: bool) -> None:
+    from onceq.cli.peeking import as_map
+    from onceq.client.threads.letters import letters
+
+    with manager(qm) as connection:
+        queues = of(connection)
+        found = list(letters(connection, queues, chosen([id], ALL), int(time.time())))
+    if not found:
+        raise QueueNotFound(f"there is no message {id} in {' or '.join(queues)}")
+    said = [
+        {**as_map(one.message), "queue": one.queue, "why": one.why, "second": one.second}
+        for one in found
+    ]
+    if dumped(said, json):
+        return
+    for at, one in enumerate(found):
+        if at:
+            out.line("")
+        values: dict[str, Any] = as_map(one.message)
+        body = values.pop("body", values.pop("body_base64", ""))
+        facts = [
+            ("queue", out.name(one.queue)),
+            ("why", out.sentence(one.why)),
+            *(
+                (key, _render_property(key, value))
+                for key, value in values.items()
+                if key not in PROGRAMS
+            ),
+        ]
+        if one.second:
+            facts.insert(2, ("second", f"its sender has a dead letter of it too, {one.second}"))
+        out.facts([(name, value) for name, value in facts if value not in ("", 0, None, False)])
+        out.body(str(body))
+
+
+def _render_property(name: str, value: Any) -> object:
+    """A property for people; nothing where it says nothing."""
+    if name in NAMES:
+        return out.name(value)
+    if not value or isinstance(value, bool) or not isinstance(value, int):
+        return value
+    if name.startswith("time_to_"):
+        return "never" if value >= NEVER_S - 1 else duration(value)
+    if name.endswith("_time") or name == "deliver_at":
+        return out.when(value)
+    return value if (words := in_words(name, value)) is None else words

@@ -16,9 +16,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from onceq.cli.common import TOP, Json, TokenFile, Where
+from onceq.cli.common import TOP, Exit, Json, TokenFile, Where
 from onceq.cli.out import failure, line
-from onceq.cli.parameters import Exit
 from onceq.cli.standard import forget_output, open_streams
 from onceq.errors import InDoubt, LinkLost, OnceqError, OutputLost
 from onceq.version import __version__
@@ -42,8 +41,7 @@ def app() -> click.Group:
     """The command with all below it, which are loaded when they are called."""
     import click
 
-    from onceq.cli.building import HELP, Commands, command
-    from onceq.cli.completion import options
+    from onceq.cli.commands import HELP, Commands, command, options
 
     own = command("onceq", top)
     version = click.Option(
@@ -131,7 +129,7 @@ def _complain(complaint: Any, *, as_json: bool) -> int:
 def main() -> None:
     """The entry point."""
     if instruction := os.environ.get("_ONCEQ_COMPLETE"):
-        from onceq.cli.completion import answer
+        from onceq.cli.commands import answer
 
         answer(app(), instruction)
         return

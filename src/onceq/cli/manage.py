@@ -6,8 +6,7 @@ import sys
 from typing import Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Json, dumped
-from onceq.cli.parameters import Argument, Option
+from onceq.cli.common import Argument, Json, Option, dumped
 from onceq.errors import ConfigurationError, DamagedRecord
 from onceq.hidden import quote_word
 from onceq.model.numbers import read_number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from onceq.cli.parameters import Argument, Option
+from onceq.cli.common import Argument, Option
 
 Target = Annotated[
     str,

@@ -5,44 +5,24 @@ from __future__ import annotations
 from typing import Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Destination, DryRun, Json, Where, Yes, agreed, asking, dumped, manager
-from onceq.cli.listing import Limit, Part, Sort, listed, tell_others
-from onceq.cli.parameters import Argument
-from onceq.client.notes import notes_of_outgoing
+from onceq.cli.common import (
+    Argument,
+    Destination,
+    DryRun,
+    Json,
+    Where,
+    Yes,
+    agreed,
+    asking,
+    dumped,
+    manager,
+)
 from onceq.client.why import clock, why
 from onceq.errors import MessageNotFound, QueueNotFound
 from onceq.hidden import quote_word
 from onceq.model.classes import class_name
 from onceq.model.views.queues import OutgoingView, QueueView
 from onceq.model.wording import duration
-
-
-def list_(
-    sort: Sort = "", part: Part = "", limit: Limit = 0, qm: Where = None, json: Json = False
-) -> None:
-    """List the outgoing queues."""
-    with asking(qm) as connection:
-        found, of = listed(
-            connection.outgoing, connection.outgoing_page, sort=sort, only="", part=part,
-            limit=limit,
-        )  # fmt: skip
-    if not (sort or limit):
-        found.sort(key=lambda o: o.destination.casefold())
-    if dumped(found, json):
-        return
-    out.table(
-        ("destination", "state", "messages", "unacknowledged", "bytes", "note"),
-        [
-            (
-                out.name(o.destination), o.state, o.messages, o.unacknowledged,
-                out.size(o.bytes), out.sentence("; ".join(notes_of_outgoing(o))) or "-",
-            )
-            for o in found
-        ],
-        texts=("note",),
-        give=("bytes", "unacknowledged", "note", "state"),
-    )  # fmt: skip
-    tell_others(len(found), of, "outgoing queue")
 
 
 def show(destination: Destination, qm: Where = None, json: Json = False) -> None:

@@ -1,16 +1,26 @@
-"""``onceq queue``: make, list, show, set, purge and delete queues."""
+"""``onceq queue``: make, show, set, pause, purge and delete queues."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, QueueName, Where, Yes, agreed, asking, dumped, manager
-from onceq.cli.listing import Limit, Part, Sort, listed, tell_others
+from onceq.cli.common import (
+    Argument,
+    DryRun,
+    Json,
+    Option,
+    QueueName,
+    Where,
+    Yes,
+    agreed,
+    asking,
+    dumped,
+    manager,
+)
+from onceq.cli.lists import LISTS
 from onceq.cli.names import proposed
-from onceq.cli.parameters import Argument, Option
-from onceq.client.notes import notes_of_queue
 from onceq.client.why import why
 from onceq.errors import (
     AccessDenied,
@@ -19,7 +29,7 @@ from onceq.errors import (
     UsageError,
 )
 from onceq.model.limits import CONSUMERS_SHOWN_MAX
-from onceq.model.wording import duration, plural
+from onceq.model.wording import plural
 
 if TYPE_CHECKING:
     from onceq.client.threads.manager import QueueManager
@@ -27,8 +37,6 @@ if TYPE_CHECKING:
 
 NO_QUOTA = 0xFFFF_FFFF
 PRIVACY = ("none", "optional", "body")
-_ALWAYS = ("who", "holds", "waiting")
-"""Columns of the table of those who work on a queue; the others where they say something."""
 
 Label = Annotated[
     str | None, Option("--label", metavar="TEXT", help="A description.", show_default=False)
@@ -83,7 +91,7 @@ PrivLevel = Annotated[
 ]  # fmt: skip
 
 
-def create(
+def create_queue(
     name: Annotated[
         str,
         Argument(metavar="QUEUE", help="Such as private$/orders; / is taken for \\."),
@@ -142,45 +150,7 @@ def create(
     out.line(f"{kind} {out.name(made.path)}{public_name}")
 
 
-def list_(
-    system: Annotated[
-        bool, Option("--system", help="Dead-letter queues and the journal too.")
-    ] = False,
-    sort: Sort = "",
-    part: Part = "",
-    limit: Limit = 0,
-    qm: Where = None,
-    json: Json = False,
-) -> None:
-    """List the queues. System queues are listed when something is in them, or with --system."""
-    with asking(qm) as connection:
-        found, of = listed(
-            connection.queues, connection.queue_page, sort=sort, only="" if system else "used",
-            part=part, limit=limit,
-        )  # fmt: skip
-    if not (sort or limit):
-        found.sort(key=lambda q: (q.system, q.path.casefold()))
-    if dumped(found, json):
-        return
-    out.table(
-        (
-            "queue", "transactional", "messages", "locked", "bytes", "readers waiting", "note",
-            "label",
-        ),
-        [
-            (
-                out.name(q.path), q.transactional, q.messages, q.locked, out.size(q.bytes),
-                q.readers_waiting, "; ".join(notes_of_queue(q)) or "-", q.label,
-            )
-            for q in found
-        ],
-        texts=("note", "label"),
-        give=("label", "readers waiting", "bytes", "locked", "transactional"),
-    )  # fmt: skip
-    tell_others(len(found), of, "queue")
-
-
-def set_(
+def set_queue(
     name: QueueName,
     label: Label = None,
     quota_kb: QuotaKb = None,
@@ -211,7 +181,7 @@ def set_(
     out.facts(_properties(view))
 
 
-def poison(
+def set_poison_policy(
     name: QueueName,
     attempts: Annotated[
         int,
@@ -297,7 +267,7 @@ def _properties(view: QueueView) -> list[tuple[str, object]]:
     ]
 
 
-def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
+def show_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
     """Show everything about one queue, and who works on it now.
 
     That is who holds messages of it (has received them in a transaction that is not over), waits at
@@ -326,36 +296,15 @@ def show(name: QueueName, qm: Where = None, json: Json = False) -> None:
     _show_consumers(at_work)
 
 
-def _show_consumers(found: list[ConsumerView]) -> None:
+def _show_consumers(found: Sequence[ConsumerView]) -> None:
+    consumers = LISTS["queue show"]
     if not found:
-        out.line("nobody waits at it, has it open or holds messages of it")
+        out.line(consumers.nothing)
         return
-    now = int(time.time())
-    columns: dict[str, list[object]] = {
-        "who": [one.who or ("in its own process" if one.connection else "-") for one in found],
-        "from": [one.place or "-" for one in found],
-        "holds": [one.holds for one in found],
-        "waiting": [one.waiting for one in found],
-        "for": [duration(now - one.since) if one.since else "-" for one in found],
-        "opened to": [_opened(one) for one in found],
-        "says": [one.says or "-" for one in found],
-        "branch": [one.branch or "-" for one in found],
-    }
-    # What none of them has is no column: there is little room, and the others say more.
-    rare = [
-        name for name in ("branch", "says", "opened to", "for", "from")
-        if any(cell != "-" for cell in columns[name])
-    ]  # fmt: skip
-    kept = {name: cells for name, cells in columns.items() if name in (*_ALWAYS, *rare)}
     print()
-    out.table(tuple(kept), list(zip(*kept.values(), strict=True)), texts=("says",), give=rare)
+    consumers.table(found)
     if len(found) == CONSUMERS_SHOWN_MAX:
-        out.note(f"of more than {CONSUMERS_SHOWN_MAX} these are shown; who holds messages is first")
-
-
-def _opened(one: ConsumerView) -> str:
-    alone = " alone" if one.denies else ""
-    return f"{one.access}{alone}" if one.opened else "-"
+        out.note(f"only {CONSUMERS_SHOWN_MAX} are shown; those that hold messages come first")
 
 
 def _there(
@@ -364,7 +313,8 @@ def _there(
     """A queue or an outgoing queue, as far as both have the same fields.
 
     Args:
-        counted: How much is in it has to be known; else whoever may not look at it goes on.
+        counted: How much is in it has to be known; else a caller without the right to look at it
+            goes on.
         whole: With what is in its subqueues (delayed and poison messages, and others), and with the
             copies in its journal, which go with it.
     """
@@ -417,7 +367,7 @@ def _done(verb: str, count: int, there: dict[str, Any], *, dry: bool, json: bool
         out.line(f"{verb}d {out.name(there['name'])} with {gone}")
 
 
-def delete(
+def delete_queue(
     name: QueueName, yes: Yes = False, dry_run: DryRun = False, qm: Where = None,
     json: Json = False,
 ) -> None:  # fmt: skip
@@ -438,7 +388,7 @@ def delete(
     _done("delete", count, there, dry=dry_run, json=json)
 
 
-def purge(
+def purge_queue(
     name: QueueName, yes: Yes = False, dry_run: DryRun = False, qm: Where = None,
     json: Json = False,
 ) -> None:  # fmt: skip
@@ -475,3 +425,42 @@ def _copies(there: dict[str, Any]) -> str:
     count = there["copies"]
     copies = "copy" if count == 1 else f"{count:,} copies"
     return f", and the {copies} in its journal ({out.size(there['journal_bytes'])})"
+
+
+def pause_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
+    """Let nobody receive the next message of a queue until 'queue resume'.
+
+    Messages come in as before, and may expire. Receives wait, and end with nothing when their time
+    is over. Looking goes on, and so does what operators do to messages that they name: peek, purge,
+    move, return. A restart changes nothing. 'outgoing pause' is for messages that leave.
+    """
+    _pause_or_resume(name, qm, paused=True, json=json)
+
+
+def resume_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
+    """Let messages of a queue be received again."""
+    _pause_or_resume(name, qm, paused=False, json=json)
+
+
+def release_queue(name: QueueName, qm: Where = None, json: Json = False) -> None:
+    """End the holds that keep others from receiving from a queue.
+
+    The refusal of the others (sharing-violation) says who holds it. Who held it may open it again:
+    take the right away first, or end that application, if it should not.
+    """
+    with manager(qm, name=name) as connection:
+        count = connection.release_queue(name)
+    if not dumped({"queue": name, "released": count}, json):
+        out.line(f"{plural(count, 'hold')} of {out.name(name)} ended")
+
+
+def _pause_or_resume(name: str, qm: str | None, *, paused: bool, json: bool) -> None:
+    with manager(qm, name=name) as connection:
+        connection.queue(name)  # of an outgoing queue the other command pauses the way out
+        if paused:
+            connection.pause(name)
+        else:
+            connection.resume(name)
+        view = connection.queue(name)
+    if not dumped({"queue": view.path, "paused_since": view.paused_since}, json):
+        out.line(why(view))

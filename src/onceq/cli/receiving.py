@@ -20,10 +20,9 @@ from onceq.cli.choosing import (
     choice_of,
     take_some,
 )
-from onceq.cli.common import Json, QueueName, Where, as_json, manager
+from onceq.cli.common import Exit, Json, Option, QueueName, Where, as_json, manager
 from onceq.cli.draining import Drain
 from onceq.cli.interrupt import Interruptible, in_doubt
-from onceq.cli.parameters import Exit, Option
 from onceq.cli.standard import write_some
 from onceq.errors import (
     ConfigurationError,
@@ -81,7 +80,7 @@ class Writer:
         """Put messages out, as far as the system that reads our output; raises BrokenPipeError and
         OutputLost."""
         if self._json:
-            from onceq.cli.message_map import as_map
+            from onceq.cli.peeking import as_map
 
             lines = (out.render_json(as_map(message)) for message in batch)
             data = "".join(line + "\n" for line in lines).encode("utf-8", "surrogatepass")

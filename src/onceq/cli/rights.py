@@ -1,17 +1,29 @@
-"""``onceq grant``, ``revoke`` and ``rights``: who may do what."""
+"""Who may do what: ``onceq grant``, ``revoke`` and ``rights``; and ``onceq token``, by which
+applications prove over a network who they are."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, asking, dumped, manager
-from onceq.cli.parameters import Argument, Option
+from onceq.cli.common import (
+    Argument,
+    DryRun,
+    Json,
+    Option,
+    Where,
+    Yes,
+    age,
+    agreed,
+    dumped,
+    manager,
+)
 from onceq.errors import AccessDenied, InvalidParameter
+from onceq.model.wording import plural
 
 if TYPE_CHECKING:
     from onceq.client.threads.manager import QueueManager
-    from onceq.model.views.rights import GrantView
+    from onceq.model.views.managers import GrantView
 
 Who = Annotated[
     str,
@@ -77,22 +89,6 @@ def revoke(
     out.line(f"{rights}{_at(queue)} is taken away from {who}{_where(everywhere)}")
 
 
-def show(queue: Place = "", qm: Where = None, json: Json = False) -> None:
-    """List the grants, or those that are about a queue."""
-    with asking(qm) as connection:
-        found = connection.rights(queue)
-    if dumped(found, json):
-        return
-    out.table(
-        ("who", "rights", "queues", "why"),
-        [
-            (g.who, ",".join(g.rights), out.name(g.pattern) or "(queue manager)",
-             _why(g))
-            for g in sorted(found, key=lambda g: (g.who, g.pattern))
-        ],
-    )  # fmt: skip
-
-
 def explain(
     who: Who,
     right: Annotated[str, Argument(metavar="RIGHT", help="One of 'rights list'.")],
@@ -118,7 +114,7 @@ def list_rights(json: Json = False) -> None:
 
 
 def _is_known(connection: QueueManager, who: str, rights: str, queue: str) -> bool:
-    """Whether somebody of a name was ever there; patterns mean whoever comes."""
+    """Whether somebody of this name was ever there; patterns match anybody."""
     if "*" in who:
         return True
     try:
@@ -128,19 +124,11 @@ def _is_known(connection: QueueManager, who: str, rights: str, queue: str) -> bo
 
 
 def _seen(connection: QueueManager, queue: str) -> list[GrantView] | None:
-    """The grants that are about a queue; None: whoever asks may not see them, but only his own."""
+    """The grants that are about a queue; None: the caller may not see them."""
     try:
         return sorted(connection.rights(queue), key=repr)
     except AccessDenied:
         return None
-
-
-def _why(grant: GrantView) -> str:
-    if grant.owner:
-        return "has made it"
-    by = f" by {grant.by}" if grant.by else ""
-    goes = ", goes with the queue" if grant.of_one_queue else ""
-    return f"granted{_where(bool(grant.origin))}{by}{goes}"
 
 
 def _where(everywhere: bool) -> str:
@@ -149,3 +137,81 @@ def _where(everywhere: bool) -> str:
 
 def _at(queue: str) -> str:
     return f" at {queue}" if queue else ""
+
+
+TokenName = Annotated[
+    str,
+    Argument(
+        metavar="NAME", help="Rights are granted to token:NAME; letters, digits, '.', '_', '-'."
+    ),
+]
+Expires = Annotated[
+    str,
+    Option(
+        "--expires", metavar="AGE", show_default=False,
+        help="After which it is no longer good: 12h, 30d [never].",
+    ),
+]  # fmt: skip
+Grants = Annotated[
+    list[str] | None,
+    Option(
+        "--grant", metavar="RIGHTS@QUEUE", show_default=False,
+        help="Such as 'send,peek@private$\\orders*', or RIGHTS alone for the whole queue manager; "
+        "may be given several times.",
+    ),
+]  # fmt: skip
+
+
+def create_token(
+    name: TokenName,
+    expires: Expires = "",
+    grant: Grants = None,
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """Make a token, and print it: this once, and never again.
+
+    Put it into a file that only its application can read, and name that in ONCEQ_TOKEN_FILE.
+    """
+    seconds = age(expires) if expires else None
+    grants = _grants(grant or [])
+    with manager(qm) as connection:
+        made = connection.create_token(name, expires=seconds, grants=grants)
+    if dumped(made, json):
+        return
+    out.line(made.token)
+    until = f"until {out.when(made.expires_s)}" if made.expires_s else "until it is revoked"
+    out.note(f"good {until}; nobody can be shown it again" + ("" if grants else "; it has no "
+             f"rights yet: onceq grant token:{name} RIGHTS QUEUE"))  # fmt: skip
+
+
+def revoke_token(
+    name: TokenName, yes: Yes = False, dry_run: DryRun = False, qm: Where = None
+) -> None:
+    """Take a token back, with what was granted to it by its name. It asks first.
+
+    Connections that came with it are cut at once; what was open on them is undone.
+    """
+    with manager(qm) as connection:
+        found = next((one for one in connection.tokens() if one.name == name), None)
+        if found is not None:
+            users = plural(found.connections, "connection")
+            if dry_run:
+                out.line(f"would revoke the token {name} and cut {users}; nothing was changed")
+                return
+            agreed(f"revoke the token {name} for good, and cut {users}?", yes=yes)
+        cut = connection.revoke_token(name)
+    what = f"; {plural(cut, 'connection')} that came with it {'is' if cut == 1 else 'are'} cut"
+    out.line(f"the token {name} is revoked{what if cut else ''}")
+
+
+def _grants(given: list[str]) -> dict[str, str]:
+    """By queue its rights; raises InvalidParameter."""
+    found: dict[str, str] = {}
+    for text in given:
+        # Queues can have an @ in their names, rights cannot.
+        rights, _, queue = text.partition("@")
+        if not rights:
+            raise InvalidParameter(f"{text!r} is no grant such as send,peek@private$\\orders")
+        found[queue] = f"{found[queue]},{rights}" if queue in found else rights
+    return found

@@ -14,14 +14,14 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from json import dumps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from onceq.cli import options, out, times
-from onceq.cli.common import Json, Where, as_json, manager
+from onceq.cli import options, out
+from onceq.cli.common import Exit, Json, Where, as_json, manager
 from onceq.cli.interrupt import Interruptible, in_doubt
 from onceq.cli.names import check_dollar, meant
-from onceq.cli.parameters import Exit
 from onceq.errors import (
     BodyTooLarge,
     ConfigurationError,
@@ -32,6 +32,7 @@ from onceq.errors import (
     ServiceNotAvailable,
 )
 from onceq.model.limits import PACKET_BYTES_MAX
+from onceq.model.numbers import read_number
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:
@@ -248,8 +249,8 @@ def _due(delay: str, at: str) -> dict[str, Any]:
     if delay and at:
         raise ConfigurationError("say --delay or --at, not both")
     if delay:
-        return {"delay": times.length("--delay", delay)}
-    return {"deliver_at": times.moment("--at", at)} if at else {}
+        return {"delay": length("--delay", delay)}
+    return {"deliver_at": moment("--at", at)} if at else {}
 
 
 def _level(text: str) -> int | None:
@@ -447,3 +448,50 @@ def _summary(tally: Tally, *, json: bool, interrupted: bool = False) -> None:
             f"sent {plural(tally.messages, 'message')} in {count}, {tally.seconds:.3f} s, "
             f"{tally.rate:,.0f}/s"
         )
+
+
+# ---- times as people write them: 10m, 2026-12-01T08:00 ------------------------------------------
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_NUMBER_MAX: Final = 999_999_999
+
+
+def length(option: str, text: str) -> timedelta:
+    """A length of time: seconds, or a number with s, m, h or d.
+
+    Raises:
+        IllegalPropertyValue: It is none; the text names the option.
+    """
+    digits, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
+    number = read_number(digits, _NUMBER_MAX)
+    if number is None:
+        raise IllegalPropertyValue(
+            f"{option} {text!r}: write a number of seconds, or one with s, m, h or d, such as 10m"
+        )
+    return timedelta(seconds=number * unit)
+
+
+def moment(option: str, text: str) -> datetime:
+    """A point in time, as ISO 8601 has it; without a time zone it is the local one.
+
+    Raises:
+        IllegalPropertyValue: It is none, or the local clock shows it twice or never; the text
+            names the option.
+    """
+    try:
+        said = datetime.fromisoformat(text)
+        found = said.astimezone()
+        other = said.replace(fold=1).astimezone()
+    except (ValueError, OverflowError):
+        raise IllegalPropertyValue(
+            f"{option} {text!r}: write a date and a time, such as 2026-12-01T08:00, which is local "
+            "time, or 2026-12-01T08:00Z"
+        ) from None
+    if said.tzinfo is None and found.utcoffset() != other.utcoffset():
+        # The clock changes there: it leaves this time out, or shows it twice (finding K16).
+        left_out = found.replace(tzinfo=None) != said
+        raise IllegalPropertyValue(
+            f"{option} {text!r}: the local clock shows that {'never' if left_out else 'twice'}; "
+            f"say {min(found, other).isoformat()} or {max(found, other).isoformat()}"
+        )
+    return found

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from onceq.cli.audit import Folders, Html, Settled, Stuck, Teller, To, told
-from onceq.cli.common import Json
-from onceq.cli.parameters import Option
+from onceq.cli.common import Json, Option
 from onceq.cli.spark_loading import loaded, said
 from onceq.errors import UsageError
 

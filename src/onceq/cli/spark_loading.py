@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from onceq.cli import out
-from onceq.cli.common import TOP
-from onceq.cli.parameters import Exit
+from onceq.cli.common import TOP, Exit
 from onceq.errors import ConfigurationError, OnceqError
 
 INTERRUPTED = 130

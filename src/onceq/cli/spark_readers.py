@@ -1,19 +1,16 @@
-"""``onceq spark readers`` and ``forget``: which streams of Spark have read a queue, and how far.
+"""What is remembered of streams of Spark: ``onceq spark forget`` and ``tx forget-group``.
 
-That keeps a stream with a new checkpoint from losing messages beside an old folder, so who forgets
-it is asked twice. Needs no Spark.
+It keeps a stream with a new checkpoint from losing messages beside an old folder, and a batch that
+is written twice from being sent twice, so both ask before they forget. Needs no Spark.
 """
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import DryRun, Json, Where, Yes, agreed, dumped, manager
-from onceq.cli.parameters import Argument, Option
+from onceq.cli.common import Argument, DryRun, Option, Where, Yes, agreed, manager
 from onceq.errors import UsageError
-from onceq.model.wording import duration
 
 if TYPE_CHECKING:
     from onceq.client.threads.manager import QueueManager
@@ -26,25 +23,6 @@ Some = Annotated[
 Subscription = Annotated[
     str, Option("--subscription", metavar="NAME", help="Of the stream; without: no name.")
 ]
-
-
-def list_readers(queues: Some = None, qm: Where = None, json: Json = False) -> None:
-    """List the streams that have read queues and removed what they had written."""
-    with manager(qm) as connection:
-        found = [one for queue in queues or [""] for one in _readers(connection, queue)]
-    if dumped(found, json):
-        return
-    if not found:
-        out.line("no stream has read and removed messages here")
-        return
-    now = int(time.time())
-    out.table(
-        ("queue", "subscription", "query", "up to", "ago", "who"),
-        [
-            (out.name(r.queue), r.reader, r.query, str(r.to), duration(now - r.since), r.who)
-            for r in found
-        ],
-    )
 
 
 def forget(
@@ -90,3 +68,26 @@ def _known(connection: QueueManager, queue: str, subscription: str) -> ReaderVie
     named = (f"--subscription {o.reader!r}" if o.reader else "no --subscription" for o in found)
     cure = f"say {' or '.join(named)}" if found else "nobody has read and removed its messages"
     raise UsageError(f"no stream {whom} is remembered of {queue}; {cure}")
+
+
+App = Annotated[str, Argument(metavar="APP", help="As the list shows it: txnAppId, or query:...")]
+
+
+def forget_group(app: App, dry_run: DryRun = False, yes: Yes = False, qm: Where = None) -> None:
+    """Forget the last version of an application: its next batch is sent, whatever its version."""
+    with manager(qm) as connection:
+        group = next((g for g in connection.groups.list() if g.app == app), None)
+        if group is None:
+            raise UsageError(f"no version is remembered of {app!r}; 'tx groups' shows the others")
+        said = f"version {group.version} of {app}"
+        if dry_run:
+            out.line(f"would be forgotten: {said}")
+            return
+        if not yes:
+            out.note(
+                "if it is still at work, or is started again with its old checkpoint, a batch that "
+                "was sent may be sent a second time."
+            )
+        agreed(f"forget {said}?", yes=yes)
+        connection.groups.forget(app)
+    out.line(f"forgotten: {said}")

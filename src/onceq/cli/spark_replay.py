@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, dumped, where
-from onceq.cli.parameters import Argument, Option
+from onceq.cli.common import Argument, Json, Option, Where, dumped, where
 from onceq.cli.spark_loading import credential_files, interrupted, loaded, said
 from onceq.errors import UsageError
 

@@ -1,12 +1,24 @@
-"""``onceq qm status``: a queue manager at a glance, and what needs attention."""
+"""``onceq qm status``, ``metrics``, ``reload``, ``connect``, ``disconnect`` and ``tidy``."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, asking, dumped
+from onceq.cli.common import (
+    DryRun,
+    Json,
+    Option,
+    Where,
+    Yes,
+    agreed,
+    as_json,
+    asking,
+    dumped,
+    manager,
+)
+from onceq.cli.lists import LISTS
 from onceq.client.attention import (
     FULL,
     PAUSED,
@@ -17,6 +29,7 @@ from onceq.client.attention import (
     letters,
     to_look_at,
 )
+from onceq.errors import UsageError
 from onceq.model.identity import guid_text
 from onceq.model.wording import duration, plural
 
@@ -67,10 +80,7 @@ def status(qm: Where = None, json: Json = False) -> None:
     busy = [q for q in busy if q.messages]
     if busy:
         print()
-        out.table(
-            ("queue", "messages", "locked", "bytes"),
-            [(out.name(q.path), q.messages, q.locked, out.size(q.bytes)) for q in busy],
-        )
+        LISTS["qm status"].table(busy)
     for text in attention:
         out.line(f"! {text}")
 
@@ -106,3 +116,123 @@ def put_back(restored: Restored) -> str:
         if restored.tokens:
             text += f", {plural(restored.tokens, 'token')} not good any more"
     return text
+
+
+def reload(qm: Where = None, json: Json = False) -> None:
+    """Let a queue manager read its onceq.toml again; says what changed and what needs a restart.
+
+    SIGHUP does the same. A file with a mistake changes nothing.
+    """
+    with manager(qm) as connection:
+        found = connection.reload()
+    if dumped(found, json):
+        return
+    for text in found.changed:
+        out.line(f"changed: {text}")
+    for text in found.restart:
+        out.line(f"needs a restart: {text}")
+    if not (found.changed or found.restart):
+        out.line("nothing has changed")
+
+
+def disconnect(
+    yes: Yes = False, dry_run: DryRun = False, qm: Where = None, json: Json = False
+) -> None:
+    """Take a queue manager off the network: no session with others until 'qm connect'. It asks.
+
+    Applications go on; what they send to other computers gathers, and may expire. It stays so over
+    a restart.
+    """
+    with manager(qm) as connection:
+        view = connection.status()
+    text = (
+        f"take {view.name} off the network: {plural(view.sessions, 'session')} with other queue "
+        f"managers {'ends' if view.sessions == 1 else 'end'}, and what goes to them gathers here "
+        f"({plural(view.outgoing_messages, 'message')} now) and may expire, until 'qm connect'"
+    )
+    if not dry_run:
+        agreed(f"{text}; do it?", yes=yes)
+        _action("disconnect", qm, json)
+        return
+    said = {"queue_manager": view.name, "action": "disconnect", "dry_run": True,
+            "sessions": view.sessions, "messages": view.outgoing_messages}  # fmt: skip
+    if not dumped(said, json):
+        out.line(f"would be done: {text}")
+
+
+def connect(qm: Where = None, json: Json = False) -> None:
+    """Bring a queue manager back to the network after 'qm disconnect'."""
+    _action("connect", qm, json)
+
+
+def tidy(
+    unanswered: Annotated[
+        bool,
+        Option(
+            "--unanswered",
+            help="Give up acknowledgments for strangers that nobody has answered at, too. It asks.",
+        ),
+    ] = False,
+    yes: Yes = False, dry_run: DryRun = False, qm: Where = None, json: Json = False,
+) -> None:  # fmt: skip
+    """Remove empty, unused outgoing queues.
+
+    With --unanswered also those that hold acknowledgment messages for a stranger whose address
+    has never answered. These messages are lost then. A stranger may be an honest queue manager that
+    has just begun to send to this one, and that is away for a while.
+    """
+    if not unanswered:
+        if dry_run:
+            raise UsageError("--dry-run goes with --unanswered; without it no message is lost")
+        _action("tidy", qm, json)
+        return
+    with manager(qm) as connection:
+        views = connection.outgoing(only="unanswered")
+        count = sum(view.messages for view in views)
+        for view in () if as_json(json) else views:
+            out.line(f"{view.destination}: {plural(view.messages, 'message')}; "
+                     f"{view.trouble}")  # fmt: skip
+        if not dry_run:
+            if count:
+                agreed(f"give up {plural(count, 'acknowledgment message')} for good?", yes=yes)
+            count = connection.forget_unanswered()
+    if dumped({"messages_given_up": count, "dry_run": dry_run}, json):
+        return
+    would = "would be given up" if dry_run else "given up"
+    out.line(f"{plural(count, 'acknowledgment message')} {would}")
+
+
+def _action(action: str, qm: str | None, json: bool) -> None:
+    with manager(qm) as connection:
+        count = connection.action(action)
+        name = connection.name
+    if dumped({"queue_manager": name, "action": action, "outgoing_forgotten": count}, json):
+        return
+    if action == "tidy":
+        out.line(f"{name}: {plural(count or 0, 'outgoing queue')} forgotten")
+    else:
+        out.line(f"{name}: {action}ed {'to' if action == 'connect' else 'from'} the network")
+
+
+def metrics(
+    openmetrics: Annotated[
+        bool, Option("--openmetrics", help="In the form of OpenMetrics.")
+    ] = False,
+    queues: Annotated[
+        bool, Option("--queues", help="What is told of each queue, in place of the sums.")
+    ] = False,
+    qm: Where = None,
+    json: Json = False,
+) -> None:
+    """What a queue manager has counted since its start and how it is, for Prometheus.
+
+    Needs pip install 'onceq[metrics]', but for --json. A queue manager exposes the same by itself
+    at the address that its onceq.toml has as metrics_listen.
+    """
+    with asking(qm) as connection:
+        view = connection.metrics(queues=queues)
+    if dumped(view, json):
+        return
+    from onceq import exposition  # it needs a library that a plain install lacks
+
+    out.body(exposition.text(view, openmetrics=openmetrics, queues=queues).rstrip())

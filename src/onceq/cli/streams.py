@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
 from onceq.cli.common import (
+    Argument,
     DryRun,
+    Exit,
     Json,
+    Option,
     Where,
     Yes,
     agreed,
@@ -19,29 +21,15 @@ from onceq.cli.common import (
     dumped,
     manager,
 )
-from onceq.cli.parameters import Argument, Exit, Option
+from onceq.cli.lists import sender_names
 from onceq.client.why import stream_why
 from onceq.errors import QueueNotFound
 from onceq.model.identity import MessageId
-from onceq.model.wording import duration
 
 if TYPE_CHECKING:
     from onceq.client.plans.tracking import Ending
-    from onceq.client.threads.looking import Looking
     from onceq.model.views.managers import ClockAccepted
     from onceq.model.views.queues import StreamReset, StreamView
-
-
-def list_peers(qm: Where = None, json: Json = False) -> None:
-    """List the names that were connected to, and who answers there."""
-    with asking(qm) as connection:
-        found = connection.peers()
-    if dumped(found, json):
-        return
-    out.table(
-        ("name", "queue manager", "since", "connected"),
-        [(p.title, p.id, out.when(p.since), p.connected) for p in found],
-    )
 
 
 def forget_peer(
@@ -105,43 +93,6 @@ UNKNOWN = 6
 """Exit code of ``outcome`` when nobody knows any more; the code of InDoubt."""
 
 
-def list_streams(qm: Where = None, json: Json = False) -> None:
-    """List the incoming streams: what was accepted last, and what was turned away."""
-    with asking(qm) as connection:
-        found = connection.streams()
-        names = _names(connection, found)
-    found.sort(key=lambda s: (s.queue, s.source))
-    if dumped(found, json):
-        return
-    now_s = time.time()
-    out.table(
-        ("queue", "source", "last number", "last accepted", "duplicates", "gaps", "refused",
-         "connected"),
-        [
-            (out.name(s.name or s.queue), names.get(s.source, s.source), s.number,
-             out.when(s.last_access), s.duplicates, s.gaps, s.rejects, s.connected)
-            for s in found
-        ],
-        give=("source", "last accepted", "last number", "gaps", "duplicates", "connected",
-              "last accepted", "refused"),
-        brief={
-            # By the beginning of its GUID a sender is known to commands, too.
-            "source": [names.get(s.source, s.source.partition("-")[0]) for s in found],
-            "last accepted": [
-                f"{duration(now_s - s.last_access)} ago" if s.last_access else "-" for s in found
-            ],
-        },
-    )  # fmt: skip
-
-
-def _names(connection: Looking, found: Sequence[StreamView]) -> dict[str, str]:
-    """Names of senders by GUID: what they have said themselves, else where they are reached."""
-    bound: dict[str, str] = {}
-    if not all(one.sender for one in found):
-        bound = {one.id: one.name.partition(":")[2].upper() for one in connection.peers()}
-    return bound | {one.source: one.sender for one in found if one.sender}
-
-
 def show_stream(
     queue: Annotated[
         str,
@@ -163,7 +114,7 @@ def show_stream(
     """Show the incoming streams of a queue, each with a sentence about what happens on it."""
     with asking(qm, name=queue) as connection:
         streams = connection.streams()
-        names = _names(connection, streams)
+        names = sender_names(connection, streams)
         listed = out.name(queue).casefold()
         found = [s for s in streams if listed in (_told(s.queue), _told(s.name))]
         try:
@@ -208,7 +159,7 @@ def _is_from(s: StreamView, source: str, names: Mapping[str, str]) -> bool:
 
 def _facts(s: StreamView, sender: str) -> list[tuple[str, object]]:
     return [
-        ("queue", out.name(s.name or s.queue)),
+        ("queue", out.name(s.name)),
         ("source", f"{sender} {s.source}" if sender else s.source),
         ("stream", f"{s.stream:#018x}"),
         ("last number accepted", str(s.number)),

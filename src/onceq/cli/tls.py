@@ -6,8 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Json, dumped, manager
-from onceq.cli.parameters import Argument, Option
+from onceq.cli.common import Argument, Json, Option, dumped, manager
 from onceq.errors import ConfigurationError, ServiceNotAvailable, UsageError
 from onceq.model.numbers import read_number
 

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, as_json, connected
-from onceq.cli.listing import listed
-from onceq.cli.parameters import Option
-from onceq.cli.table import Table
+from onceq.cli.common import Json, Option, Where, as_json, connected
+from onceq.cli.lists import read_sorted
+from onceq.cli.out import Table
 from onceq.client.notes import OFFLINE, notes_of_outgoing, notes_of_queue
 from onceq.client.pause import pause
 from onceq.errors import AccessDenied, ServiceNotAvailable, UsageError
@@ -131,11 +130,11 @@ def top(
 def _look(connection: QueueManager, *, everything: bool) -> Seen:
     at_s, now_s, status = time.monotonic(), int(time.time()), connection.status()
     sort, limit = ("", 0) if everything else ("messages", QUEUES_MAX)
-    queues, of = listed(
+    queues, of = read_sorted(
         connection.queues, connection.queue_page, sort=sort, only="" if everything else "busy",
         part="", limit=limit,
     )  # fmt: skip
-    outgoing, of_outgoing = listed(
+    outgoing, of_outgoing = read_sorted(
         connection.outgoing, connection.outgoing_page, sort=sort,
         only="" if everything else "noted", part="", limit=limit,
     )  # fmt: skip

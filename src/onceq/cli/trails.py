@@ -6,70 +6,10 @@ import os
 from typing import Annotated
 
 from onceq.cli import out
-from onceq.cli.common import Json, Where, asking, dumped, where
-from onceq.cli.parameters import Option
+from onceq.cli.common import Json, Option, Where, asking, dumped, where
 from onceq.errors import TrailBroken
 from onceq.model.data_directory import TRAIL_FOLDER
 from onceq.model.trail_check import TrailCheck
-
-
-def trail(
-    last: Annotated[
-        int, Option("--last", metavar="N", min=0, help="Only the last N; 0: all.")
-    ] = 50,
-    after: Annotated[
-        int, Option("--after", metavar="NUMBER", min=0, help="Only those behind this one.")
-    ] = 0,
-    qm: Where = None,
-    json: Json = False,
-) -> None:
-    """List who did what to the queue manager, when, from where, and with what result.
-
-    Acts of administration: rights, queues, purges, branches decided by hand, pauses, backups. What
-    was refused for want of a right stands there, too, once an hour for each kind. What somebody
-    does again within an hour is counted: "times", and "last".
-    """
-    with asking(qm) as connection:
-        found = connection.trail(after)
-    found = found[-last:] if last else found
-    if dumped(found, json):
-        return
-    out.table(
-        ("number", "when", "who", "from", "what", "about", "result", "times", "last"),
-        [
-            (
-                a.number,
-                out.when(a.at),
-                a.who,
-                a.where or "-",
-                a.what,
-                out.name(a.about),
-                a.result or "done",
-                a.times,
-                out.when(a.last) if a.times > 1 else "-",
-            )
-            for a in found
-        ],
-        texts=("about", "result"),
-        give=("from", "last", "result", "when"),
-    )
-
-
-def heads(qm: Where = None, json: Json = False) -> None:
-    """List what this queue manager holds of the trails of others.
-
-    Another queue manager tells the number and the digest of its last act of administration when a
-    session with it begins.
-    """
-    with asking(qm) as connection:
-        found = connection.trail_end().heads
-    if dumped(list(found), json):
-        return
-    out.table(
-        ("queue manager", "name", "act", "digest", "told"),
-        [(one.peer, one.name or "-", one.number, one.digest, out.when(one.at)) for one in found],
-        give=("name", "told"),
-    )
 
 
 def verify(

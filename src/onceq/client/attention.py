@@ -13,11 +13,11 @@ from typing import Final, NamedTuple, TypedDict
 from onceq.client.why import clock, recent_refusals, stuck
 from onceq.model.limits import CERTIFICATE_WARN_DAYS
 from onceq.model.time import DAY_S
-from onceq.model.views.branches import BranchView
 from onceq.model.views.managers import StatusView
 from onceq.model.views.metrics import MetricsView
-from onceq.model.views.pages import Page
 from onceq.model.views.queues import QUOTA_WARN, OutgoingView, QueueView
+from onceq.model.views.view import Page
+from onceq.model.views.work import BranchView
 from onceq.model.wording import plural
 
 REFUSED: Final = {

@@ -22,8 +22,8 @@ from onceq.model.identity import guid_bytes
 from onceq.model.jobs import JobAction
 from onceq.model.letters import Filter, Letter
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
-from onceq.model.views.jobs import JobView
 from onceq.model.views.queues import QueueView
+from onceq.model.views.work import JobView
 from onceq.packet.batch import Batch
 from onceq.partners.driving import Calls, call
 

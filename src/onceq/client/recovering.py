@@ -24,7 +24,7 @@ from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
 from onceq.errors import OnceqError
 from onceq.model.branch import Decision
-from onceq.model.views.branches import BranchView, RowsView
+from onceq.model.views.work import BranchView, RowsView
 from onceq.model.xid import Xid, partner_name
 from onceq.partners.contract import AnyPartner, LastAgent
 from onceq.partners.recovery import WAIT_S_MIN, Recovery

@@ -9,9 +9,9 @@ from typing import Final
 
 from onceq.model.classes import FORGOTTEN_THERE, TOLD_ALREADY, MessageClass, is_refused_there
 from onceq.model.identity import guid_text
-from onceq.model.views.branches import BranchView
-from onceq.model.views.pages import Page
 from onceq.model.views.queues import EndingView, OutgoingView, PutBackView, QueueView, StreamView
+from onceq.model.views.view import Page
+from onceq.model.views.work import BranchView
 from onceq.model.wording import duration, plural
 from onceq.model.xid import Xid, decider_of, group_of
 

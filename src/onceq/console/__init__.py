@@ -8,5 +8,5 @@ has a limit of time for everything: one that is away is shown as away and keeps 
 else.
 
 Upholds: nothing here is believed about a queue manager that it has not said itself, and nothing is
-done to one but by its own requests, under the rights of whoever started the console.
+done to one but by its own requests, under the rights of the account that started the console.
 """

@@ -2,24 +2,27 @@
 
 ``GET /api/managers`` names the queue managers; what can be asked of each stands in ``table``. An
 error has a status of HTTP and the code, text and cure of the command line.
+
+The OpenAPI document is made from the same table.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from onceq.console.desk import Desk, status_of, told_of
-from onceq.console.given import Given
+from onceq.console.form_values import FormValues
 from onceq.console.managers import Watched
-from onceq.console.openapi import document
-from onceq.console.table import OPERATIONS, Operation
+from onceq.console.table import METRICS, OPERATIONS, Operation, Parameter, Text
 from onceq.errors import InvalidParameter, OnceqError
+from onceq.model.views.view import plain
+from onceq.version import __version__
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -69,16 +72,16 @@ def _operation(desk: Desk, operation: Operation) -> Handler:
         try:
             watched = desk.watched(request)
             if operation.changes:
-                given = Given.of_json(_parsed(await request.body()))
+                given = FormValues.of_json(_parsed(await request.body()))
                 given.only(operation.names)
                 told = await desk.act(request, watched, operation.run, given)
             else:
-                given = Given.of_query(request.url.query)
+                given = FormValues.of_query(request.url.query)
                 given.only(operation.names)
                 told = await desk.read(watched, operation.run, given)
         except OnceqError as error:
             return JSONResponse(told_of(error), status_code=status_of(error))
-        return JSONResponse(told)
+        return JSONResponse(plain(told))
 
     return answer
 
@@ -88,3 +91,112 @@ def _parsed(body: bytes) -> object:
         return json.loads(body or b"{}")
     except (ValueError, RecursionError):
         raise InvalidParameter("the body of this request is a JSON object") from None
+
+
+_ANSWER: Final[dict[str, Any]] = {
+    "description": "What was asked for.",
+    "content": {"application/json": {"schema": {"type": "object"}}},
+}
+_TEXT: Final[dict[str, Any]] = {
+    "description": "What a collector of metrics reads.",
+    "content": {
+        kind: {"schema": {"type": "string"}}
+        for kind in ("text/plain", "application/openmetrics-text")
+    },
+}
+_ERROR: Final[dict[str, Any]] = {
+    "description": "An error: its code, what happened, and what to do.",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+}
+_SCHEMAS: Final[dict[str, Any]] = {
+    "Error": {
+        "type": "object",
+        "properties": {
+            "error": {
+                "type": "object",
+                "properties": {name: {"type": "string"} for name in ("code", "text", "cure")},
+                "required": ["code", "text"],
+            }
+        },
+        "required": ["error"],
+    }
+}
+_MANAGER: Final[dict[str, Any]] = {
+    "name": "manager", "in": "path", "required": True, "schema": {"type": "string"},
+    "description": "As `GET /api/managers` names it.",
+}  # fmt: skip
+
+
+def document() -> dict[str, Any]:
+    """The whole document."""
+    paths: dict[str, Any] = {
+        "/api/managers": {
+            "get": {
+                "operationId": "managers",
+                "summary": "The queue managers that this console watches, and their last numbers.",
+                "responses": {"200": _ANSWER, "default": _ERROR},
+            }
+        }
+    }
+    for one in OPERATIONS:
+        path = f"/api/managers/{{manager}}{one.path}"
+        paths.setdefault(path, {})[one.method.lower()] = _describe(one)
+    for page in METRICS:
+        paths[f"/api/managers/{{manager}}{page.path}"] = {"get": _text(page)}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "onceq console", "version": __version__},
+        "components": {
+            "schemas": _SCHEMAS,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}],
+        "paths": paths,
+    }
+
+
+def _describe(one: Operation) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "operationId": one.name,
+        "summary": one.text,
+        "description": f"Right: {one.right}.",
+        "parameters": [_MANAGER],
+        "responses": {"200": _ANSWER, "default": _ERROR},
+    }
+    if not one.changes:
+        told["parameters"] = [_MANAGER, *(_in_query(parameter) for parameter in one.parameters)]
+        return told
+    told["requestBody"] = {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {
+                        parameter.name: {"type": parameter.kind, "description": parameter.text}
+                        for parameter in one.parameters
+                    },
+                    "required": [p.name for p in one.parameters if p.needed],
+                }
+            }
+        },
+    }
+    return told
+
+
+def _text(page: Text) -> dict[str, Any]:
+    return {
+        "operationId": page.name,
+        "summary": page.text,
+        "description": f"Right: {page.right}.",
+        "parameters": [_MANAGER],
+        "responses": {"200": _TEXT, "default": _ERROR},
+    }
+
+
+def _in_query(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name, "in": "query", "required": parameter.needed,
+        "description": parameter.text, "schema": {"type": parameter.kind},
+    }  # fmt: skip

@@ -3,10 +3,15 @@
 Who has signed in by OpenID Connect works as the token of a group: for each group there are
 connections of its own, which show that token. What somebody changes goes over a connection that
 says for whom it is, so that the trail of the queue manager does.
+
+Each sign-in and each act of somebody whom the provider has named writes a line to the error output.
 """
 
 from __future__ import annotations
 
+import json
+import logging
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -14,9 +19,8 @@ from typing import Any, Final
 from starlette.requests import Request
 
 from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.console.given import Given
-from onceq.console.keys import Keys, Session
-from onceq.console.log import tell
+from onceq.console.form_values import FormValues
+from onceq.console.guard import Keys, Session
 from onceq.console.managers import Managers, Sample, Watched
 from onceq.console.reading import Read, Told, numbers
 from onceq.errors import (
@@ -71,7 +75,7 @@ class Desk:
     roles: Mapping[str, Managers] = field(default_factory=dict)
 
     def managers_of(self, request: Request) -> Managers:
-        """The queue managers, as whoever asks works with them."""
+        """The queue managers with the connections of the caller."""
         session = session_of(request)
         return self.roles[session.role] if session is not None and session.role else self.managers
 
@@ -89,12 +93,12 @@ class Desk:
         """The queue manager that the address of a request names; raises ManagerNotFound."""
         return self.managers_of(request)[request.path_params["manager"]]
 
-    async def read(self, watched: Watched, read: Read, given: Given) -> Told:
+    async def read(self, watched: Watched, read: Read, given: FormValues) -> Told:
         """Ask a queue manager; raises OnceqError."""
         return await watched.read(self._ask(read, given))
 
-    async def act(self, request: Request, watched: Watched, read: Read, given: Given) -> Told:
-        """Have a queue manager do something for whoever asks; raises OnceqError."""
+    async def act(self, request: Request, watched: Watched, read: Read, given: FormValues) -> Told:
+        """Have a queue manager do something for the caller; raises OnceqError."""
         session = session_of(request)
         person = session.person if session is not None else ""
         if not person:
@@ -113,7 +117,7 @@ class Desk:
             tell("act", person=person, group=group, manager=watched.title, act=read.__name__,
                  **about, result=result)  # fmt: skip
 
-    def _ask(self, read: Read, given: Given) -> Callable[[AsyncQueueManager], Awaitable[Told]]:
+    def _ask(self, read: Read, given: FormValues) -> Callable[[AsyncQueueManager], Awaitable[Told]]:
         return lambda qm: read(qm, given, self.now_s())
 
     async def sample(self, watched: Watched) -> Sample:
@@ -138,3 +142,27 @@ def told_of(error: OnceqError) -> dict[str, Any]:
     """An error for scripts."""
     text = error.text.removeprefix(f"[{error.code}] ")
     return {"error": {"code": error.code, "text": text, "cure": error.cure}}
+
+
+LOG: Final = logging.getLogger("onceq.console")
+
+
+def tell(what: str, **about: object) -> None:
+    """Say that something was done.
+
+    Args:
+        about: Values, which are written as JSON: nothing in them begins a line.
+    """
+    words = " ".join(f"{name}={json.dumps(value)}" for name, value in about.items())
+    LOG.info("%s: %s", what, words)
+
+
+def show_log() -> None:
+    """Have these lines on the error output, with their times, also where nothing else is shown."""
+    if LOG.handlers:
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s console: %(message)s"))
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    LOG.propagate = False

@@ -1,4 +1,4 @@
-"""What every request passes before anything looks at it, and every answer after.
+"""What every request passes before anything looks at it, every answer after, and who has signed in.
 
 * Its ``Host`` is a name of this console: a page of another site cannot reach it under a name of its
   own that leads to this computer.
@@ -8,13 +8,27 @@
   header is no browser's doing and does not need it.
 * It is not larger than ``limits`` allow, whether it says its length or not.
 
-Answers carry a content policy that runs and loads nothing but what the console ships, and are kept
-by nobody.
+Answers carry a content policy that runs and loads nothing but what the console ships, and no cache
+keeps them.
+
+A one-time link opens one session and is used up then, or after an hour; by OpenID Connect
+(``sign_in.py``) a session has a person and a role. A session is a cookie that scripts cannot read
+and that no other site can send, and a second secret, the *form token*, which is in every form and
+must come back with each change. Everything is in memory: a restart of the console signs everybody
+out.
+
+Upholds: secrets are compared in constant time, and only their digests are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import hashlib
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,8 +37,15 @@ from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from onceq.console.keys import Keys, Session
-from onceq.console.limits import BODY_BYTES_MAX, FIELDS_MAX, HEADER_BYTES_MAX
+from onceq.console.limits import (
+    BODY_BYTES_MAX,
+    CODE_S,
+    FIELDS_MAX,
+    HEADER_BYTES_MAX,
+    NOTICES_MAX,
+    SESSION_S,
+    SESSIONS_MAX,
+)
 from onceq.model.numbers import read_number
 
 POLICY: Final = (
@@ -211,3 +232,108 @@ def _form_token(headers: Headers, body: bytes) -> str:
     except ValueError:
         return ""
     return fields.get("form_token", [""])[0]
+
+
+@dataclass(slots=True)
+class Session:
+    """One browser that has signed in.
+
+    Attributes:
+        form_token: What its forms bring back.
+        until: When it ends, in seconds of the console's clock.
+        role: The group that it works as; "": as the console itself.
+        person: Who it is; "": somebody who had the link or the token.
+        notices: Sentences for its next page.
+    """
+
+    form_token: str
+    until: float
+    role: str = ""
+    person: str = ""
+    notices: list[str] = field(default_factory=list)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it ends before its time."""
+
+    def tell(self, text: str) -> None:
+        """Say something at the top of the next page."""
+        self.notices.append(text)
+        del self.notices[:-NOTICES_MAX]
+
+    def told(self) -> list[str]:
+        """What is to be said now, once."""
+        found, self.notices = self.notices, []
+        return found
+
+    def has_sent(self, form_token: str) -> bool:
+        """Whether a form is one of this browser's own."""
+        return hmac.compare_digest(self.form_token.encode(), form_token.encode())
+
+
+class Keys:
+    """All secrets of one console."""
+
+    def __init__(self, now: Callable[[], float], token: str = "") -> None:
+        """Make them.
+
+        Args:
+            now: A monotonic clock, in seconds.
+            token: For scripts; "": a new one.
+        """
+        self._now = now
+        self.token = token or secrets.token_urlsafe(32)
+        self._token = _digest(self.token)
+        self._codes: dict[bytes, float] = {}
+        self._sessions: OrderedDict[bytes, Session] = OrderedDict()
+
+    def new_code(self) -> str:
+        """A code for a sign-in link, good for once."""
+        code = secrets.token_urlsafe(24)
+        self._codes[_digest(code)] = self._now() + CODE_S
+        return code
+
+    def is_token(self, text: str) -> bool:
+        """Whether it is the token for scripts."""
+        return hmac.compare_digest(_digest(text), self._token)
+
+    def sign_in(self, secret: str) -> str | None:
+        """Open a session with a code, which is used up then, or with the token.
+
+        Returns:
+            The value of its cookie; None: it is neither.
+        """
+        until = self._codes.pop(_digest(secret), None)
+        if (until is None or until < self._now()) and not self.is_token(secret):
+            return None
+        return self.open()
+
+    def open(self, *, role: str = "", person: str = "", session_s: int = SESSION_S) -> str:
+        """Open a session for somebody who was let in; returns the value of its cookie."""
+        cookie = secrets.token_urlsafe(32)
+        until = self._now() + session_s
+        made = Session(secrets.token_urlsafe(32), until, role, person)
+        self._sessions[_digest(cookie)] = made
+        while len(self._sessions) > SESSIONS_MAX:
+            self._sessions.popitem(last=False)[1].over.set()
+        return cookie
+
+    def session(self, cookie: str) -> Session | None:
+        """The session of a cookie; None: there is none any more."""
+        key = _digest(cookie)
+        found = self._sessions.get(key)
+        if found is None:
+            return None
+        if found.until < self._now():
+            del self._sessions[key]
+            return None
+        self._sessions.move_to_end(key)
+        return found
+
+    def sign_out(self, cookie: str) -> None:
+        """End the session of a cookie."""
+        ended = self._sessions.pop(_digest(cookie), None)
+        if ended is not None:
+            ended.over.set()
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()

@@ -1,18 +1,19 @@
-"""Dead letters: by reason, one by one, sent home, removed for good.
+"""Dead letters: by reason, one by one, sent home, removed for good; and the jobs that do it.
 
-They are counted by their headers. To send them home or as new, and to remove them, are jobs of the
-queue manager (``jobs.py``).
+Letters are counted by their headers. To send them home or as new, and to remove them, are jobs of
+the queue manager. A button that is about many messages starts a job and waits a moment for it; if
+it takes longer, its progress is on the page of jobs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from onceq.client.tasks.letters import discard, give_back
 from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.console import jobs
-from onceq.console.given import Given
-from onceq.console.limits import LETTERS_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
+from onceq.console.form_values import FormValues
+from onceq.console.limits import JOB_WAIT_S, LETTERS_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
 from onceq.console.reading import Told, id_of, may
 from onceq.errors import ReceiveTimeout
 from onceq.model.classes import class_name
@@ -21,11 +22,12 @@ from onceq.model.letters import DEAD, DEAD_XACT, Filter, Letter, filter_of
 from onceq.model.limits import RETURN_MESSAGES_MAX, RETURNS_MAX
 from onceq.model.message import MessageHeaders
 from onceq.model.rights import Right
+from onceq.model.views.work import JobView
 
 FILTER = ("reason", "destination", "label", "origin", "older_than", "younger_than", "id")
 
 
-async def queues_of(qm: AsyncQueueManager, given: Given) -> list[str]:
+async def queues_of(qm: AsyncQueueManager, given: FormValues) -> list[str]:
     """The dead-letter queue that is meant, or both of the system's and what policies have moved
     aside."""
     named = given.text("queue")
@@ -34,7 +36,7 @@ async def queues_of(qm: AsyncQueueManager, given: Given) -> list[str]:
     return [DEAD_XACT, DEAD, *(one.path for one in await qm.queues(only="poison"))]
 
 
-def which(given: Given) -> Filter:
+def which(given: FormValues) -> Filter:
     """The filter that a request names; raises InvalidParameter."""
     return filter_of(
         reason=given.text("reason"), destination=given.text("destination"),
@@ -43,7 +45,7 @@ def which(given: Given) -> Filter:
     )  # fmt: skip
 
 
-async def dead(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def dead(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Dead letters that fit: how many for each reason, how old the oldest is, and a page of them,
     the oldest first."""
     limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
@@ -106,7 +108,7 @@ def _row(letter: Letter, body_bytes: int, age_s: int) -> Told:
     }
 
 
-async def preview_return(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def preview_return(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """What ``dead/return`` would do; nothing is changed."""
     would = await give_back(
         qm, await queues_of(qm, given), which(given), now_s, to=given.text("to"),
@@ -117,44 +119,97 @@ async def preview_return(qm: AsyncQueueManager, given: Given, now_s: int) -> Tol
     return {"returned": would.sent, "kept": would.kept, "more": would.more, "dry_run": True}
 
 
-async def return_home(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def return_home(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Send dead letters to their destinations again, as a job. Each is sent and removed in one
     step."""
     if given.flag("dry_run"):
         return await preview_return(qm, given, now_s)
     limit = given.number("limit", RETURN_MESSAGES_MAX, least=1, most=RETURN_MESSAGES_MAX)
-    made = await jobs.started(
+    made = await start_job(
         qm, "return", await queues_of(qm, given), which(given), given, limit=limit
     )
-    return jobs.told(made, "returned")
+    return job_result(made, "returned")
 
 
-async def preview_new(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def preview_new(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """What ``dead/send-as-new`` would do; nothing is changed."""
     count = await discard(qm, await queues_of(qm, given), which(given), now_s, dry_run=True)
     return {"sent_as_new": min(count, RETURN_MESSAGES_MAX), "dry_run": True}
 
 
-async def send_as_new(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def send_as_new(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Send messages like dead letters to their destinations, as a job; the letters stay."""
     if given.flag("dry_run"):
         return await preview_new(qm, given, now_s)
     limit = given.number("limit", RETURN_MESSAGES_MAX, least=1, most=RETURN_MESSAGES_MAX)
-    made = await jobs.started(
+    made = await start_job(
         qm, "send-as-new", await queues_of(qm, given), which(given), given, limit=limit
     )
-    return jobs.told(made, "sent_as_new")
+    return job_result(made, "sent_as_new")
 
 
-async def preview_purge(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def preview_purge(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """What ``dead/purge`` would remove; nothing is changed."""
     count = await discard(qm, await queues_of(qm, given), which(given), now_s, dry_run=True)
     return {"removed": count, "dry_run": True}
 
 
-async def purge(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def purge(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Remove dead letters for good, as a job."""
     if given.flag("dry_run"):
         return await preview_purge(qm, given, now_s)
-    made = await jobs.started(qm, "purge", await queues_of(qm, given), which(given), given)
-    return jobs.told(made, "removed")
+    made = await start_job(qm, "purge", await queues_of(qm, given), which(given), given)
+    return job_result(made, "removed")
+
+
+async def list_jobs(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
+    """Jobs that run, and the last that are over, the newest first."""
+    found = [job.as_dict() for job in await qm.jobs()]
+    return {"jobs": found[::-1], "may_act": await may(qm, Right.OPERATE)}
+
+
+async def show_job(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
+    """One job, with the first of those that failed, and where these were going."""
+    found = await qm.job(_number(given))
+    failures = [
+        {**one.as_dict(), "destination": destination}
+        for one, destination in zip(found.failures, await qm.job_destinations(found), strict=True)
+    ]
+    job = {**found.as_dict(), "failures": failures}
+    return {"job": job, "may_act": await may(qm, Right.OPERATE)}
+
+
+async def cancel_job(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
+    """End a job between two batches: what is done stays done."""
+    return {"job": (await qm.cancel_job(_number(given))).as_dict()}
+
+
+def _number(given: FormValues) -> int:
+    given.text("number", needed=True)
+    return given.number("number", 0, least=1)
+
+
+async def start_job(
+    qm: AsyncQueueManager,
+    action: str,
+    queues: Sequence[str],
+    which: Filter,
+    given: FormValues,
+    *,
+    limit: int = 0,
+) -> JobView:
+    """A job that was started, as it is after a moment; raises OnceqError."""
+    made = await qm.start_job(
+        action, *queues, which=which, to=given.text("to"), limit=limit,
+        returns_max=given.number("max_returns", RETURNS_MAX, least=1),
+        in_doubt=given.flag("in_doubt"), second=given.flag("second"),
+    )  # fmt: skip
+    return await qm.wait_for_job(made.number, timeout=JOB_WAIT_S)
+
+
+def job_result(found: JobView, done: str) -> Told:
+    """What is told of it; ``done`` is the word for what has become of messages."""
+    return {
+        done: found.done, "kept": dict(found.kept), "more": found.more, "failed": found.failed,
+        "job": found.number, "state": found.state, "dry_run": False,
+    }  # fmt: skip

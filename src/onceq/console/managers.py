@@ -132,7 +132,7 @@ class Watched:
         return found
 
     async def _late(self) -> OnceqError:
-        """It has not answered in time: the error for whoever has asked."""
+        """It has not answered in time: the error for the caller."""
         if self._qm is not None:
             if not self.slow:
                 self.slow_since = self.now()
@@ -144,7 +144,7 @@ class Watched:
         return ServiceNotAvailable(text)
 
     async def act(self, ask: Ask[T], person: str = "") -> T:
-        """Have something done; it is done to its end, whoever waits for it.
+        """Have something done; it is done to its end, even if nobody waits for it.
 
         Args:
             person: For whom: on a connection of its own, which says so. "": for the console.
@@ -213,7 +213,7 @@ class Watched:
         self.away, self.slow, self._silent = "", "", False
 
     async def _lost(self, text: str, *, silent: bool) -> None:
-        """Remember why; whoever asks next connects anew, unless something is under way."""
+        """Remember why; the next question connects again, unless something is under way."""
         if not self.away:
             self.away_since = self.now()
         self.away, self.slow, self._silent = text, "", silent
@@ -274,7 +274,7 @@ class Managers:
         if problems and all(where in problems for where in places):
             raise ConfigurationError(next(iter(problems.values())))
         self.problems = problems
-        """What is wrong with some of the places, for whoever has named them."""
+        """What is wrong with some of the places, for the person who named them."""
         self._all: dict[str, Watched] = {}
         several = len(places) > 1
         shown = Credentials(token_file=token_file, aside=several and not role, always=role)

@@ -19,16 +19,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from onceq.console import branches, jobs, letters, reading, steering
+from onceq.console import letters, reading, steering
 from onceq.console.api import overview
-from onceq.console.desk import Desk, session_of, status_of
-from onceq.console.drawing import sparkline
-from onceq.console.given import Given
+from onceq.console.desk import Desk, session_of, status_of, tell
+from onceq.console.form_values import FormValues
 from onceq.console.limits import FIRST_S_MAX, SESSION_S
-from onceq.console.log import tell
 from onceq.console.managers import Watched
 from onceq.console.reading import Read, Told
-from onceq.console.show import VIEWS, body_view, environment, fitting, link
+from onceq.console.show import VIEWS, body_view, environment, fitting, link, sparkline
 from onceq.console.sign_in import BEGIN, SignIn
 from onceq.errors import InvalidParameter, OnceqError, ServiceNotAvailable
 from onceq.model.letters import REASONS
@@ -81,13 +79,13 @@ class Pages:
             ("dead/return", letters.preview_return, "dead_return.html"),
             ("dead/send-as-new", letters.preview_new, "dead_new.html"),
             ("dead/purge", letters.preview_purge, "dead_purge.html"),
-            ("transactions", branches.transactions, "transactions.html"),
-            ("transactions/decide", branches.preview_decision, "decide.html"),
+            ("transactions", steering.transactions, "transactions.html"),
+            ("transactions/decide", steering.preview_decision, "decide.html"),
             ("outgoing", reading.outgoing, "outgoing.html"),
             ("streams", reading.streams, "streams.html"),
             ("peers", reading.peers, "peers.html"),
-            ("jobs", jobs.jobs, "jobs.html"),
-            ("jobs/one", jobs.job, "job.html"),
+            ("jobs", letters.list_jobs, "jobs.html"),
+            ("jobs/one", letters.show_job, "job.html"),
             ("trail", reading.trail, "trail.html"),
             ("rights", reading.rights, "rights.html"),
             ("settings", reading.settings, "settings.html"),
@@ -106,9 +104,9 @@ class Pages:
             ("dead/return", letters.return_home, _returned),
             ("dead/send-as-new", letters.send_as_new, _sent_as_new),
             ("dead/purge", letters.purge, _purged),
-            ("jobs/cancel", jobs.cancel, _cancelled),
-            ("transactions/decide", branches.decide, _decided),
-            ("transactions/forget", branches.forget, _forgotten),
+            ("jobs/cancel", letters.cancel_job, _cancelled),
+            ("transactions/decide", steering.decide, _decided),
+            ("transactions/forget", steering.forget, _forgotten),
         )
         for path, act, words in forms:
             handler = self._form(act, path.partition("/")[0], words)
@@ -154,7 +152,7 @@ class Pages:
         session = session_of(request)
         try:
             watched = self._desk.watched(request)
-            told = await self._desk.read(watched, jobs.jobs, Given({}))
+            told = await self._desk.read(watched, letters.list_jobs, FormValues({}))
         except OnceqError as error:
             return f'<p class="notice bad">{html.escape(error.text)}</p>'
         return self._templates.get_template("jobs_table.html").render(
@@ -180,7 +178,9 @@ class Pages:
         if self._openid is not None:
             return self._door(request, status=403)
         try:
-            secret = Given.of_query((await request.body()).decode("utf-8", "replace")).text("code")
+            secret = FormValues.of_query((await request.body()).decode("utf-8", "replace")).text(
+                "code"
+            )
         except InvalidParameter:
             secret = ""
         cookie = self._desk.keys.sign_in(secret) if secret else None
@@ -212,7 +212,7 @@ class Pages:
     async def message(self, request: Request) -> Response:
         """One message, its body in one of the views."""
 
-        def shown(told: Told, given: Given) -> dict[str, Any]:
+        def shown(told: Told, given: FormValues) -> dict[str, Any]:
             body = _body(told)
             view = given.text("view") or (fitting(body) if body is not None else "text")
             if view not in VIEWS:
@@ -228,7 +228,7 @@ class Pages:
         read: Read,
         template: str,
         screen: str,
-        more: Callable[[Told, Given], Mapping[str, Any]] | None = None,
+        more: Callable[[Told, FormValues], Mapping[str, Any]] | None = None,
     ) -> Handler:
         """A page that shows what was read.
 
@@ -241,7 +241,7 @@ class Pages:
             watched: Watched | None = None
             try:
                 watched = self._desk.watched(request)
-                given = Given.of_query(request.url.query)
+                given = FormValues.of_query(request.url.query)
                 told = await self._desk.read(watched, read, given)
                 extra = more(told, given) if more is not None else {}
             except OnceqError as error:
@@ -260,7 +260,7 @@ class Pages:
             watched: Watched | None = None
             try:
                 watched = self._desk.watched(request)
-                given = Given.of_query((await request.body()).decode("utf-8", "replace"))
+                given = FormValues.of_query((await request.body()).decode("utf-8", "replace"))
                 told = await self._desk.act(request, watched, act, given)
             except OnceqError as error:
                 return self._trouble(request, watched, back, error)

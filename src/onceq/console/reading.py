@@ -1,9 +1,10 @@
 """What the console reads of a queue manager: one function for each screen, used by its page and by
 its JSON alike. Nothing here changes anything.
 
-Answers are maps of plain values; places in queues are texts, because they are larger than the
-numbers of JavaScript are exact. Where messages are listed, only their headers are asked for: the
-right ``peek`` is enough, and no body leaves the queue manager before somebody opens one message.
+Answers are maps of views and plain values; places of messages are texts, because they are larger
+than the numbers of JavaScript are exact. Where messages are listed, only their headers are asked
+for: the right ``peek`` is enough, and no body leaves the queue manager before somebody opens one
+message.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import base64
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from onceq.client.attention import (
     FULL,
@@ -26,7 +27,7 @@ from onceq.client.attention import (
 from onceq.client.notes import notes_of_outgoing, notes_of_queue
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.client.why import refusals, stream_why, why
-from onceq.console.given import Given
+from onceq.console.form_values import FormValues
 from onceq.console.limits import LOOKED_MAX, PAGE_MESSAGES, ROWS_LIMIT, ROWS_MAX
 from onceq.errors import (
     AccessDenied,
@@ -42,12 +43,50 @@ from onceq.model.limits import VIEWS_AT_ONCE
 from onceq.model.message import NO_CORRELATION, Message
 from onceq.model.record import names
 from onceq.model.rights import MEANING, Right
+from onceq.model.views.queues import OutgoingView, QueueView, StreamView
+from onceq.model.views.view import Column, copy_by_name
 
 Told: TypeAlias = dict[str, Any]
-Read: TypeAlias = Callable[[AsyncQueueManager, Given, int], Awaitable[Told]]
+Read: TypeAlias = Callable[[AsyncQueueManager, FormValues, int], Awaitable[Told]]
 """Asks a queue manager; the number is the second since 1970."""
 
 DEAD_QUEUES = ("SYSTEM$;DEADXACT", "SYSTEM$;DEADLETTER")
+
+
+class QueueRow(QueueView, frozen=True):
+    """A queue in the list.
+
+    Attributes:
+        oldest_s: Since how many seconds its oldest message waits; None: it is empty.
+        notes: What an operator should know of it, in a few words each.
+    """
+
+    oldest_s: Annotated[int | None, Column("oldest", "age")] = None
+    notes: tuple[str, ...] = ()
+
+
+class OutgoingRow(OutgoingView, frozen=True):
+    """An outgoing queue in the list.
+
+    Attributes:
+        why: The sentence that says why it moves or does not.
+        refused: What its destination has refused, in a sentence.
+        notes: What an operator should know of it, in a few words each.
+    """
+
+    why: str = ""
+    refused: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class StreamRow(StreamView, frozen=True):
+    """An incoming stream in the list.
+
+    Attributes:
+        why: The sentence that says what happens on it.
+    """
+
+    why: str = ""
 
 
 async def may(qm: AsyncQueueManager, right: Right, queue: str = "") -> bool:
@@ -106,16 +145,16 @@ async def numbers(qm: AsyncQueueManager, now_s: int) -> Numbers:
     return Numbers(shown, status.messages, status.log_position)
 
 
-async def settings(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def settings(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """What a queue manager is set to, and what it says of itself."""
     found = sorted(await qm.settings(), key=lambda one: one.value == one.default)
-    return {"settings": [one.as_dict() for one in found], "state": (await qm.status()).as_dict()}
+    return {"settings": found, "state": (await qm.status()).as_dict()}
 
 
 # ---- queues ------------------------------------------------------------------------------------
 
 
-async def queues(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def queues(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """A page of the queues, those with the oldest messages first."""
     limit = given.number("limit", ROWS_MAX, least=1, most=VIEWS_AT_ONCE)
     page = await qm.queue_page(
@@ -123,7 +162,9 @@ async def queues(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
         after=given.text("after"), limit=limit,
     )  # fmt: skip
     rows = [
-        {**one.as_dict(), "oldest_s": _age(one.oldest, now_s), "notes": notes_of_queue(one)}
+        copy_by_name(
+            QueueRow, one, oldest_s=_age(one.oldest, now_s), notes=tuple(notes_of_queue(one))
+        )
         for one in page.views
     ]
     return {"queues": rows, "of": page.of, "next": page.next or None}
@@ -133,7 +174,7 @@ def _age(at_s: int, now_s: int) -> int | None:
     return max(now_s - at_s, 0) if at_s else None
 
 
-async def queue(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def queue(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """One queue, who works on it, and a page of its messages: headers, no bodies."""
     name = given.text("queue", needed=True)
     view = await qm.queue(name)
@@ -147,21 +188,18 @@ async def queue(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     return {**told, **await _browsed(qm, name, given, now_s)}
 
 
-async def _consumers(qm: AsyncQueueManager, name: str, given: Given) -> Told:
-    """Who works on a queue; None: the queue manager is of an older version, and does not say."""
+async def _consumers(qm: AsyncQueueManager, name: str, given: FormValues) -> Told:
+    """Who works on a queue."""
     limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
-    try:
-        found = await qm.consumers(name)
-    except InvalidParameter:
-        return {"consumers": None, "consumers_of": 0, "held": False}
+    found = await qm.consumers(name)
     return {
-        "consumers": [one.as_dict() for one in found[:limit]],
+        "consumers": found[:limit],
         "consumers_of": len(found),
         "held": any(one.denies for one in found),
     }
 
 
-async def _browsed(qm: AsyncQueueManager, name: str, given: Given, now_s: int) -> Told:
+async def _browsed(qm: AsyncQueueManager, name: str, given: FormValues, now_s: int) -> Told:
     """A page of messages that fit a filter."""
     limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
     label, id = given.text("label").casefold(), given.text("id")
@@ -210,7 +248,7 @@ def _row(message: Message, body_bytes: int, now_s: int) -> Told:
 # ---- one message -------------------------------------------------------------------------------
 
 
-async def message(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def message(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """One message: every property, its body if that may be seen, and its story."""
     name = given.text("queue", needed=True)
     lookup = given.number("lookup_id", 0, least=1)
@@ -312,7 +350,7 @@ async def _ends(qm: AsyncQueueManager, message: Message) -> list[Told]:
 # ---- other queue managers, and who may do what -------------------------------------------------
 
 
-async def outgoing(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def outgoing(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """A page of the outgoing queues, each with the sentence that says why it moves or not."""
     limit = given.number("limit", ROWS_MAX, least=1, most=VIEWS_AT_ONCE)
     page = await qm.outgoing_page(
@@ -320,14 +358,12 @@ async def outgoing(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
         limit=limit,
     )  # fmt: skip
     rows = [
-        {
-            **one.as_dict(),
-            "why": why(one),
-            "refused": refusals(one),
-            "notes": notes_of_outgoing(one),
-        }
+        copy_by_name(
+            OutgoingRow, one, why=why(one), refused=refusals(one),
+            notes=tuple(notes_of_outgoing(one)),
+        )
         for one in page.views
-    ]
+    ]  # fmt: skip
     return {
         "outgoing": rows,
         "of": page.of,
@@ -336,30 +372,30 @@ async def outgoing(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     }
 
 
-async def streams(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def streams(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Incoming message streams, each with a sentence."""
     found = sorted(await qm.streams(), key=lambda one: (one.queue.casefold(), one.source))
-    return {"streams": [{**one.as_dict(), "why": stream_why(one)} for one in found]}
+    return {"streams": [copy_by_name(StreamRow, one, why=stream_why(one)) for one in found]}
 
 
-async def peers(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def peers(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Names that were connected to, and who answers there."""
-    return {"peers": [{**one.as_dict(), "title": one.title} for one in await qm.peers()]}
+    return {"peers": await qm.peers()}
 
 
-async def trail(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def trail(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """The audit trail: who did what, the newest first."""
     limit = given.number("limit", ROWS_MAX, least=1, most=ROWS_LIMIT)
     found = await qm.trail(given.number("after", 0))
-    return {"acts": [act.as_dict() for act in reversed(found[-limit:])], "of": len(found)}
+    return {"acts": found[-limit:][::-1], "of": len(found)}
 
 
-async def rights(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def rights(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Who may do what, and what the console itself may do."""
     own = {right.value: await may(qm, right) for right in
            (Right.MONITOR, Right.OPERATE, Right.ADMINISTER)}  # fmt: skip
     try:
-        grants = [grant.as_dict() for grant in await qm.rights(given.text("queue"))]
+        grants = await qm.rights(given.text("queue"))
     except AccessDenied as error:
         return {"own": own, "grants": None, "refused": error.text, "meaning": _meaning()}
     return {"own": own, "grants": grants, "refused": "", "meaning": _meaning()}

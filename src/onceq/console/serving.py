@@ -1,18 +1,28 @@
-"""Serving the console: a listening socket of this computer, uvicorn, and an orderly end."""
+"""Serving the console: a listening socket of this computer, uvicorn, and an orderly end.
+
+A request comes whole and in time, or its connection ends. uvicorn waits for the rest of a request
+for as long as the connection is open. So each connection has a time for its request, and few may
+have a request that is not whole: the oldest makes room for the next. Connections that are being
+answered, or wait for their next request, are not among these.
+
+Upholds: I24.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from onceq.console import log
 from onceq.console.app import make
-from onceq.console.connection import TimedConnection
-from onceq.console.desk import Desk
-from onceq.console.keys import Keys
-from onceq.console.limits import CONNECTIONS_MAX, HEADER_BYTES_MAX
+from onceq.console.desk import Desk, show_log
+from onceq.console.guard import Keys
+from onceq.console.limits import CONNECTIONS_MAX, HEADER_BYTES_MAX, REQUEST_S_MAX, SILENT_MAX
 from onceq.console.managers import Managers
 from onceq.console.people import People
 from onceq.console.sign_in import SignIn
@@ -75,7 +85,7 @@ class Console:
         self._front = (people.address if people is not None else "") or self.address.rstrip("/")
         self._door: SignIn | None = None
         if people is not None:
-            log.show()
+            show_log()
             self._door = SignIn(desk, people, address=self._front)
         self._app = make(desk, port=self.port, names=names, door=self._door)
         self._server = _Server(
@@ -139,3 +149,54 @@ def _listening(port: int) -> socket.socket:
     made.listen(128)
     made.setblocking(False)
     return made
+
+
+class TimedConnection(H11Protocol):
+    """See the module."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """See asyncio."""
+        super().connection_made(transport)
+        self._await_request()
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        super().data_received(data)
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+            self._await_request()
+        else:
+            self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """See uvicorn: what waits for its next request has the time that uvicorn gives it, unless
+        some of that request is there already."""
+        super().on_response_complete()
+        if self.conn.trailing_data[0]:
+            self._await_request()
+
+    def _await_request(self) -> None:
+        """A request is not whole: from its first byte on it has this time. Those that wait so are
+        in the order in which they began."""
+        if self._late is not None:
+            return
+        self._late = self.loop.call_later(REQUEST_S_MAX, self.transport.abort)
+        waiting = [one for one in self.connections if getattr(one, "_late", None) is not None]
+        if len(waiting) > SILENT_MAX:
+            min(waiting, key=_due).transport.abort()
+
+    def _stop_waiting(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
+def _due(connection: Any) -> float:
+    late: asyncio.TimerHandle = connection._late
+    return late.when()

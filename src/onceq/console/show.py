@@ -1,11 +1,16 @@
-"""How values look on a page: templates with everything escaped, sizes, ages, times, bodies."""
+"""How values look on a page: templates with everything escaped, sizes, times, bodies, pictures.
+
+Columns of tables are those of the views in their rows. Pictures of numbers over time are SVG inside
+a page, with no script and no colour of their own; all that show the same kind of number share one
+scale.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,8 +19,10 @@ from markupsafe import Markup
 from onceq.console.limits import HEX_BYTES_MAX, SHOWN_BYTES_MAX
 from onceq.hidden import show_hidden
 from onceq.model.message_words import in_words
+from onceq.model.record import defaults
 from onceq.model.settings import as_written
 from onceq.model.time import NEVER_S
+from onceq.model.views.view import Column, View, columns
 from onceq.model.wording import plural
 from onceq.version import __version__
 
@@ -39,6 +46,8 @@ def environment() -> Environment:
         plural=plural,
         without=without,
         setting=as_written,
+        cell=cell,
+        heads=heads,
     )
     made.globals.update(link=link, version=__version__)
     return made
@@ -95,6 +104,61 @@ def number(value: int) -> str:
 def named(name: str) -> str:
     """The name of a field for people."""
     return name.replace("_", " ")
+
+
+class Head(NamedTuple):
+    """The head of a column of a table of views.
+
+    Attributes:
+        name: Of the field.
+        numeric: Its values are set to the right.
+    """
+
+    name: str
+    title: str
+    column: Column
+    numeric: bool
+
+
+def heads(rows: Sequence[View]) -> list[Head]:
+    """The columns of a table of views, as their class says them."""
+    kind = type(rows[0])
+    plain = defaults(kind)
+    return [
+        Head(name, one.title[:1].upper() + one.title[1:], one, _is_numeric(one, plain.get(name)))
+        for name, one in columns(kind).items()
+    ]
+
+
+def _is_numeric(column: Column, default: object) -> bool:
+    return column.unit in ("bytes", "age", "count") or (not column.unit and type(default) is int)
+
+
+def cell(value: Any, column: Column) -> str:
+    """The value of a field of a view, as its column has it on a page."""
+    empty = column.empty if len(column.empty) > 1 else "–"
+    match column.unit:
+        case "bytes":
+            return size(value)
+        case "moment":
+            return when(value)
+        case "since":
+            return age(time.time() - value) if value else empty
+        case "age":
+            return age(value)
+        case "count":
+            return number(sum(value.values()) if isinstance(value, dict) else len(value))
+        case "hex":
+            return f"{value:#x}"
+        case "setting":
+            return as_written(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return str(value) if column.unit == "place" else number(value)
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or empty
+    return str(value) or empty
 
 
 _MOMENTS = ("created", "modified", "certificate_ends", "expires_next")
@@ -161,3 +225,26 @@ def fitting(body: bytes) -> str:
     if body.lstrip()[:1] in (b"{", b"[") and body_view(body, "json")[0] != "this is no JSON":
         return "json"
     return "text"
+
+
+WIDTH, HEIGHT = 160, 32
+
+
+def sparkline(values: Sequence[float], *, top: float, label: str) -> Markup:
+    """A line of values, evenly spaced, the last at the right.
+
+    Args:
+        top: Value at the upper edge; what is 0 or less is drawn at the lower one.
+        label: What a reader that cannot see it is told.
+    """
+    scale = top if top > 0 else 1.0
+    step = WIDTH / max(len(values) - 1, 1)
+    points = " ".join(
+        f"{at * step:.1f},{HEIGHT - 2 - min(max(value / scale, 0.0), 1.0) * (HEIGHT - 4):.1f}"
+        for at, value in enumerate(values)
+    )
+    line = Markup('<polyline points="{}"/>').format(points) if len(values) > 1 else Markup("")
+    return Markup(
+        '<svg class="line" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" '
+        'aria-label="{}">{}</svg>'
+    ).format(WIDTH, HEIGHT, label, line)

@@ -24,12 +24,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from onceq.console.desk import Desk
-from onceq.console.id_tokens import Person, TokenRefused
+from onceq.console.desk import Desk, tell
 from onceq.console.limits import ATTEMPT_S, ATTEMPTS_MAX, FIELDS_MAX
-from onceq.console.log import tell
 from onceq.console.people import People
-from onceq.console.provider import Provider, ProviderAway, ProviderRefuses
+from onceq.console.provider import Person, Provider, ProviderAway, ProviderRefuses, TokenRefused
 from onceq.console.show import environment
 from onceq.model.numbers import read_number
 

@@ -1,4 +1,8 @@
-"""What an operator does to queues from the console: pause, resume, end holds, try them."""
+"""What an operator does from the console: pause, resume, try queues; decide transactions by hand.
+
+To decide by hand is the last resort: nobody asks the coordinator, and if that decides otherwise,
+the partners differ. The manager keeps the decision until it is told to forget it (XTX-8).
+"""
 
 from __future__ import annotations
 
@@ -6,26 +10,30 @@ import json
 
 from onceq.client.properties import SendProperties
 from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.client.why import why
-from onceq.console.given import Given
-from onceq.console.reading import Told
-from onceq.errors import InvalidParameter
+from onceq.client.why import branch_advice, why
+from onceq.console.form_values import FormValues
+from onceq.console.reading import Told, may
+from onceq.errors import InvalidParameter, UnknownBranch, UsageError
+from onceq.model.identity import guid_bytes
+from onceq.model.rights import Right
+from onceq.model.views.work import BranchView
+from onceq.model.xid import Xid
 
 FORMS = ("text", "json")
 """What a body is given as."""
 
 
-async def pause_queue(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def pause_queue(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Let nobody receive the next message of a queue."""
     return await _queue(qm, given, paused=True)
 
 
-async def resume_queue(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def resume_queue(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Let messages of a queue be received again."""
     return await _queue(qm, given, paused=False)
 
 
-async def _queue(qm: AsyncQueueManager, given: Given, *, paused: bool) -> Told:
+async def _queue(qm: AsyncQueueManager, given: FormValues, *, paused: bool) -> Told:
     name = given.text("queue", needed=True)
     await qm.queue(name)  # of an outgoing queue the way out would be paused
     await (qm.pause(name) if paused else qm.resume(name))
@@ -33,23 +41,23 @@ async def _queue(qm: AsyncQueueManager, given: Given, *, paused: bool) -> Told:
     return {"queue": view.path, "paused_since": view.paused_since, "why": why(view)}
 
 
-async def release_queue(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def release_queue(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """End the holds that keep others from receiving from a queue."""
     name = given.text("queue", needed=True)
     return {"queue": name, "released": await qm.release_queue(name)}
 
 
-async def pause_outgoing(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def pause_outgoing(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Transmit nothing more to a destination; messages gather, and may expire."""
     return await _outgoing(qm, given, paused=True)
 
 
-async def resume_outgoing(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def resume_outgoing(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Transmit again."""
     return await _outgoing(qm, given, paused=False)
 
 
-async def _outgoing(qm: AsyncQueueManager, given: Given, *, paused: bool) -> Told:
+async def _outgoing(qm: AsyncQueueManager, given: FormValues, *, paused: bool) -> Told:
     name = given.text("destination", needed=True)
     await qm.outgoing_queue(name)
     await (qm.pause(name) if paused else qm.resume(name))
@@ -61,7 +69,7 @@ async def _outgoing(qm: AsyncQueueManager, given: Given, *, paused: bool) -> Tol
     }
 
 
-async def preview_send(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def preview_send(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """What ``queue/send`` would send; nothing is changed.
 
     Raises:
@@ -90,7 +98,7 @@ async def preview_send(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
     }
 
 
-async def send(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
+async def send(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
     """Send one message to a queue of this queue manager, to try what receives from it."""
     told = await preview_send(qm, given, now_s)
     if given.flag("dry_run"):
@@ -106,3 +114,65 @@ async def send(qm: AsyncQueueManager, given: Given, now_s: int) -> Told:
             told["queue"], told["body"], transactional=told["transactional"], **properties
         )
     return {**told, "id": str(identifier), "dry_run": False}
+
+
+OUTCOMES = ("commit", "abort")
+
+
+async def transactions(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
+    """Transactions at work, branches with what can be done about each, and decisions of which
+    partners are still to be told; the oldest first."""
+    branches = sorted(await qm.branches(), key=lambda one: (one.since, one.xid))
+    open_ = sorted(await qm.transactions(), key=lambda one: (one.began, one.owner, one.number))
+    here = guid_bytes(qm.id)
+    return {
+        "transactions": [one.as_dict() for one in open_],
+        "branches": [{**one.as_dict(), "advice": branch_advice(one, here)} for one in branches],
+        "decisions": [one.as_dict() for one in await qm.decisions()],
+        "may_act": await may(qm, Right.OPERATE),
+    }
+
+
+async def branch_of(qm: AsyncQueueManager, given: FormValues) -> BranchView:
+    """The branch that a request names; raises UnknownBranch, InvalidParameter."""
+    text = given.text("branch", needed=True)
+    wanted = str(Xid.parse(text))
+    for view in await qm.branches():
+        if view.xid == wanted:
+            return view
+    raise UnknownBranch(f"there is no branch {text} here any more")
+
+
+async def preview_decision(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
+    """What ``transactions/decide`` would do; nothing is changed."""
+    outcome = given.text("outcome", needed=True)
+    if outcome not in OUTCOMES:
+        raise InvalidParameter(f"outcome is one of {', '.join(OUTCOMES)}, and not {outcome!r}")
+    view = await branch_of(qm, given)
+    if view.phase != "prepared":
+        raise UsageError(f"branch {view.xid} is {view.phase}: only a prepared one is decided")
+    told = {**view.as_dict(), "advice": branch_advice(view, guid_bytes(qm.id))}
+    return {"branch": told, "outcome": outcome, "dry_run": True}
+
+
+async def decide(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
+    """Commit a prepared branch by hand, or roll it back."""
+    told = await preview_decision(qm, given, now_s)
+    if given.flag("dry_run"):
+        return told
+    xid = Xid.parse(told["branch"]["xid"])
+    if told["outcome"] == "commit":
+        await qm.xa.commit(xid, by_hand=True)
+    else:
+        await qm.xa.rollback(xid, by_hand=True)
+    return {**told, "dry_run": False}
+
+
+async def forget(qm: AsyncQueueManager, given: FormValues, now_s: int) -> Told:
+    """Drop the memory of a branch that was decided by hand, once all partners were compared."""
+    view = await branch_of(qm, given)
+    if not view.phase.endswith("by hand"):
+        raise UsageError(f"branch {view.xid} is {view.phase}: only one that was decided by hand "
+                         "is forgotten")  # fmt: skip
+    await qm.xa.forget(Xid.parse(view.xid))
+    return {"branch": view.as_dict(), "forgotten": True}

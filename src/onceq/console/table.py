@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from onceq.console import branches, jobs, letters, reading, steering
+from onceq.console import letters, reading, steering
 from onceq.console.limits import FIELD_CHARS_MAX, ROWS_LIMIT, ROWS_MAX
 from onceq.console.reading import Read
 from onceq.model.limits import VIEWS_AT_ONCE
@@ -93,13 +93,13 @@ def _p(name: str, kind: str, text: str, *, needed: bool = False) -> Parameter:
     return Parameter(name, kind, text, needed)
 
 
-LIMIT: Final = _p("limit", "integer", f"At most so many rows; {ROWS_MAX} if it is not said, "
+LIMIT: Final = _p("limit", "integer", f"Number of rows at most; {ROWS_MAX} by default, "
                   f"{ROWS_LIMIT} at most.")  # fmt: skip
 PAGED: Final = (
     _p("name", "string", "A part of the name."),
     _p("sort", "string", "`number`, `name`, `messages`, `bytes` or `oldest`."),
     _p("after", "string", "`next` of the page before."),
-    _p("limit", "integer", f"At most so many rows; {ROWS_MAX} if it is not said, "
+    _p("limit", "integer", f"Number of rows at most; {ROWS_MAX} by default, "
        f"{VIEWS_AT_ONCE} at most."),
 )  # fmt: skip
 QUEUE: Final = _p("queue", "string", "Name of a queue, such as `private$\\orders`.", needed=True)
@@ -119,7 +119,7 @@ LETTERS: Final = (
     _p("queue", "string", "A dead-letter queue of one's own; else both of the system's."),
     _p("reason", "string", "A word such as `expired`, or a class such as `0x8003`."),
     _p("destination", "string", "A part of the name."),
-    _p("label", "string", "A part of it."),
+    _p("label", "string", "Substring of the label."),
     _p("origin", "string", "GUID of the queue manager that has sent it."),
     _p("older_than", "string", "An age such as `30s`, `5m`, `2h` or `1d`."),
     _p("younger_than", "string", "Likewise."),
@@ -128,7 +128,7 @@ LETTERS: Final = (
 RETURN: Final = (
     *LETTERS,
     _p("to", "string", "Another destination for all of them."),
-    _p("limit", "integer", "At most so many."),
+    _p("limit", "integer", "Number of letters at most."),
     _p("max_returns", "integer", "None that was returned so often."),
     _p("in_doubt", "boolean", "Also those that may have been received: they may be received twice "
        "then."),
@@ -148,7 +148,7 @@ OPERATIONS: Final = (
         "/queue", reading.queue, "One queue, who works on it, and a page of the headers of its "
         "messages.", "peek",
         (QUEUE, _p("after", "integer", "Behind this lookup identifier."), LIMIT,
-         _p("label", "string", "A part of it."), _p("id", "string", "Of one message."),
+         _p("label", "string", "Substring of the label."), _p("id", "string", "Of one message."),
          _p("older_than", "string", "An age such as `30s`, `5m`, `2h` or `1d`.")),
     ),
     Operation(
@@ -194,27 +194,29 @@ OPERATIONS: Final = (
         "Remove dead letters for good, as a job.", "operate",
         (*LETTERS, DRY_RUN), changes=True,
     ),
-    Operation("/jobs", jobs.jobs, "Jobs that run, and the last that are over.", "monitor"),
+    Operation("/jobs", letters.list_jobs, "Jobs that run, and the last that are over.", "monitor"),
     Operation(
-        "/job", jobs.job, "One job, with the first messages that failed.", "monitor", (NUMBER,)
+        "/job", letters.show_job, "One job, with the first messages that failed.", "monitor",
+        (NUMBER,),
     ),
     Operation(
-        "/jobs/cancel", jobs.cancel, "End a job: what is done stays done.", "operate", (NUMBER,),
+        "/jobs/cancel", letters.cancel_job, "End a job: what is done stays done.", "operate",
+        (NUMBER,),
         changes=True,
     ),
     Operation(
-        "/transactions", branches.transactions,
+        "/transactions", steering.transactions,
         "Transactions that are open, branches with what can be done, and decisions.", "monitor",
     ),
     Operation(
-        "/transactions/decide", branches.decide,
+        "/transactions/decide", steering.decide,
         "Decide a prepared branch by hand. Nobody asks its coordinator: if that decides otherwise, "
-        "the partners differ for ever.", "operate",
+        "the partners differ permanently.", "operate",
         (BRANCH, _p("outcome", "string", "`commit` or `abort`.", needed=True), DRY_RUN),
         changes=True,
     ),
     Operation(
-        "/transactions/forget", branches.forget,
+        "/transactions/forget", steering.forget,
         "Drop the memory of a branch that was decided by hand.", "operate", (BRANCH,),
         changes=True,
     ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from onceq.model.views.trail import ActView
+from onceq.model.views.managers import ActView
 
 MISSING: Final = "missing"
 """Acts from ``first`` to ``last`` went before they could be written."""

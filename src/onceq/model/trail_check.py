@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from onceq.model.act_chain import digest_act
 from onceq.model.act_lines import DAMAGED, FORK, MISSING, REMOVED, read_line, split_lines
-from onceq.model.views.trail import ActView, HeadView, TrailView
+from onceq.model.views.managers import ActView, HeadView, TrailView
 
 RESTORE: Final = "restore"
 """What the act of a restore is called."""

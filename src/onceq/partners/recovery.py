@@ -42,7 +42,7 @@ from onceq.errors import (
 from onceq.model.branch import Decision
 from onceq.model.record import MutableRecord, field
 from onceq.model.requests.xa import ROWS_MISSING
-from onceq.model.views.branches import BranchView, RowsView
+from onceq.model.views.work import BranchView, RowsView
 from onceq.model.xid import PREFIX, Xid, decider_of
 from onceq.partners.contract import Agent, Counts, Resource, row_of
 from onceq.partners.driving import Call, Calls, drive

@@ -29,7 +29,7 @@ from onceq.model.requests import (
     Request,
     RollbackBranch,
 )
-from onceq.model.views.branches import BranchView, DecisionView, RowsView
+from onceq.model.views.work import BranchView, DecisionView, RowsView
 from onceq.model.xid import Xid
 from onceq.partners.finding import Place, place_for, without_secrets
 from onceq.partners.recovery import WAIT_S_MAX, Recovery, Report, promises_in

@@ -29,7 +29,7 @@ from onceq.model.act_lines import (
 )
 from onceq.model.data_directory import TRAIL_FOLDER
 from onceq.model.numbers import read_number
-from onceq.model.views.trail import ActView
+from onceq.model.views.managers import ActView
 from onceq.service.logs import event
 from onceq.store.files import Files
 

@@ -36,11 +36,10 @@ def _what_failed_is_left_behind(patch: pytest.MonkeyPatch) -> None:
 
 
 def _poison_is_no_dead_letter(patch: pytest.MonkeyPatch) -> None:
-    from onceq.cli import letter_lists, letters
+    from onceq.cli import letters
     from onceq.model.letters import DEAD, DEAD_XACT
 
-    for module in (letter_lists, letters):
-        patch.setattr(module, "dead_queues", lambda connection, queue: [DEAD_XACT, DEAD])
+    patch.setattr(letters, "dead_queues", lambda connection, queue: [DEAD_XACT, DEAD])
 
 
 PLANTED = (

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import click
 import pytest
 
-from onceq.cli.building import command
+from onceq.cli.commands import command
+from onceq.cli.common import Argument, Option
 from onceq.cli.main import app
-from onceq.cli.parameters import Argument, Option
 
 SEEN: list[dict[str, Any]] = []
 

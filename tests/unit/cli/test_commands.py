@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from onceq.cli import commands
-from onceq.cli.building import everything, function_of
+from onceq.cli.commands import everything, function_of
 from onceq.cli.main import run
 from tests.unit.client.scripted import Scripted, begun
 

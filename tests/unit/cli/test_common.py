@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceq.cli import common
-from onceq.cli.building import everything
+from onceq.cli.commands import everything
 from onceq.errors import UsageError
 
 DESTROYING = (

@@ -8,7 +8,7 @@ from shutil import which
 
 import pytest
 
-from onceq.cli import completion
+from onceq.cli import commands
 from onceq.cli.common import TOP
 from onceq.cli.main import app, main, run
 from onceq.model.requests import Look
@@ -22,7 +22,7 @@ def asked(
     words = line.split(" ")
     monkeypatch.setenv("COMP_WORDS", line)
     monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
-    monkeypatch.setenv(completion.VARIABLE, "bash_complete")
+    monkeypatch.setenv(commands.VARIABLE, "bash_complete")
     main()
     said = capsys.readouterr()
     assert said.err == ""
@@ -107,16 +107,16 @@ def test_names_are_those_of_the_manager_that_the_line_names(
 def test_whatever_goes_wrong_is_silence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    completion.answer(app(), "no_such_thing")
+    commands.answer(app(), "no_such_thing")
     monkeypatch.delenv("COMP_WORDS", raising=False)
-    completion.answer(app(), "bash_complete")
+    commands.answer(app(), "bash_complete")
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "")
 
 
-@pytest.mark.parametrize("shell", completion.SHELLS)
+@pytest.mark.parametrize("shell", commands.SHELLS)
 def test_each_shell_has_a_script_that_it_understands(shell: str) -> None:
-    text = completion.script(shell)
+    text = commands.script(shell)
     assert "_ONCEQ_COMPLETE" in text
     if which(shell) is not None:
         done = subprocess.run(
@@ -125,7 +125,7 @@ def test_each_shell_has_a_script_that_it_understands(shell: str) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("shell", completion.SHELLS)
+@pytest.mark.parametrize("shell", commands.SHELLS)
 def test_the_script_is_put_where_the_shell_looks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shell: str
 ) -> None:
@@ -134,7 +134,7 @@ def test_the_script_is_put_where_the_shell_looks(
     said = capsys.readouterr().out
     (written,) = (path for path in Path().rglob("*onceq*") if path.is_file())
     assert str(written) in said
-    assert written.read_text() == completion.script(shell)
+    assert written.read_text() == commands.script(shell)
     assert run(["--show-completion"]) == 0
     assert "_ONCEQ_COMPLETE" in capsys.readouterr().out
 

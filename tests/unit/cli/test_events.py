@@ -14,7 +14,7 @@ import pytest
 from onceq.cli import events
 from onceq.cli.main import run
 from onceq.history.columns import Span
-from onceq.model.views.trail import ActView
+from onceq.model.views.managers import ActView
 
 AT = datetime.datetime(2026, 11, 26, 12, tzinfo=datetime.UTC)
 SOURCE = "838e095e-ac71-4bff-9c74-73017d238197"

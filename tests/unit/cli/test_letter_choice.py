@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.cli.letter_choice import chosen, missing, short
+from onceq.cli.letters import chosen, missing, short
 from onceq.errors import InvalidParameter
 from onceq.model.identity import MessageId, guid_bytes
 from onceq.model.letters import ALL, DEAD_XACT, Letter, filter_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from onceq.cli.listing import listed, tell_others
-from onceq.model.views.pages import Page
+from onceq.cli.lists import note_others, read_sorted
+from onceq.model.views.view import Page
 
 
 @pytest.mark.parametrize("counted", [True, False])
@@ -20,8 +20,8 @@ def test_a_list_that_is_cut_says_that_there_are_more(
     def some(*, limit: int, **asked: Any) -> Page[int]:
         return Page((1, 2), "3" if there > limit else "", there if counted else None)
 
-    found, of = listed(lambda **asked: [], some, sort="number", only="", part="", limit=2)
-    tell_others(len(found), of, "queue")
+    found, of = read_sorted(lambda **asked: [], some, sort="number", only="", part="", limit=2)
+    note_others(len(found), of, "queue")
     said = capsys.readouterr().err
     assert found == [1, 2]
     assert ("--limit 0 shows all" in said) == (there == 3)

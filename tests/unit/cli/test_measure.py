@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onceq.cli.measure import Bodies, WrongMessages, percentile, sync_rate
+from onceq.cli.bench import Bodies, WrongMessages, percentile, sync_rate
 
 
 def test_what_was_made_passes() -> None:

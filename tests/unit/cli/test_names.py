@@ -23,7 +23,7 @@ from onceq.errors import UsageError
 )
 def test_what_is_proposed_is_a_name_that_works(name: str, write: str) -> None:
     with pytest.raises(UsageError, match="would be a public queue") as said:
-        queues.create(name)
+        queues.create_queue(name)
     assert write in str(said.value)
 
 

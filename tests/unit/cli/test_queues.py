@@ -12,8 +12,8 @@ from onceq.model.views.queues import ConsumerView
 XID = "1869509489-6f6e6365712d3764356134323566-626f6f6b696e67"
 PLACE = "local, process 4194304"
 HOLDS = ConsumerView(
-    "orders", "account:anna", PLACE, 3, 0, 1, "receive", "receive",
-    "the nightly run of accounting, second attempt", 12_000, 1_700_000_000, "",
+    "orders", "account:anna", PLACE, 3, opened=1, access="receive", denies="receive",
+    says="the nightly run of accounting, second attempt", holds=12_000, since=1_700_000_000,
 )  # fmt: skip
 BRANCH = ConsumerView("orders", "certificate:billing", holds=2, since=1_700_000_000, branch=XID)
 OWN = ConsumerView("orders", connection=1, waiting=4)
@@ -79,4 +79,4 @@ def test_a_list_that_is_cut_is_said_to_be(
     queues._show_consumers([HOLDS])
     assert capsys.readouterr().err == ""
     queues._show_consumers([HOLDS, WAITS])
-    assert "more than 2" in capsys.readouterr().err
+    assert "only 2 are shown" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onceq.cli.parameters import Exit
+from onceq.cli.common import Exit
 from onceq.cli.spark_land import _done
 from onceq.errors import ManagerAway, OnceqError
 

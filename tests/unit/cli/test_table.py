@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onceq.cli.table import TEXT_MIN, Table, shortened, width_of
+from onceq.cli.out import TEXT_MIN, Table, shortened, width_of
 
 NAME = "DIRECT=OS:BETA.example.net/private$/" + "n" * 30
 TROUBLE = "nobody answers at 10.0.0.7:1801, and has not for a day or more"

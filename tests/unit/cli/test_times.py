@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onceq.cli.times import length, moment
+from onceq.cli.sending import length, moment
 from onceq.errors import IllegalPropertyValue
 
 

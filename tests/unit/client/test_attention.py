@@ -9,7 +9,7 @@ from onceq.model.limits import CERTIFICATE_WARN_DAYS
 from onceq.model.time import DAY_S
 from onceq.model.views.managers import StatusView
 from onceq.model.views.metrics import MetricsView
-from onceq.model.views.pages import Page
+from onceq.model.views.view import Page
 
 ENDS_S = 1_800_000_000
 

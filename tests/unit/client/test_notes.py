@@ -12,25 +12,23 @@ from typing import Any
 import pytest
 
 from onceq import exposition
-from onceq.cli import outgoing, queues, status, top
+from onceq.cli import lists, outgoing, queues, status, top
 from onceq.console import reading
-from onceq.console.given import Given
+from onceq.console.form_values import FormValues
 from onceq.console.show import environment
 from onceq.model.classes import MessageClass
-from onceq.model.views.branches import BranchView
-from onceq.model.views.jobs import JobView
-from onceq.model.views.managers import ClashView, StatusView
+from onceq.model.views.managers import ClashView, RightView, StatusView
 from onceq.model.views.metrics import MetricsView, OutgoingMetrics
-from onceq.model.views.msmq import SendInfo
-from onceq.model.views.pages import Page
 from onceq.model.views.queues import (
     EVERY_FAILS,
     ConsumerView,
     EndingView,
     OutgoingView,
     QueueView,
+    SendInfo,
 )
-from onceq.model.views.rights import RightView
+from onceq.model.views.view import Page
+from onceq.model.views.work import BranchView, JobView
 
 Q, D = "private$\\orders", "DIRECT=OS:BETA\\private$\\stock"
 NOW = int(time.time())
@@ -290,7 +288,7 @@ def told(seen: Seen, face: str, capsys: pytest.CaptureFixture[str]) -> str:
         return page.get_template("cards.html").render(cards=[card])
     if face.startswith("console"):
         name = face.partition(" ")[2]
-        found = asyncio.run(getattr(reading, name)(aside, Given({}), NOW))
+        found = asyncio.run(getattr(reading, name)(aside, FormValues({}), NOW))
         watched = type("Watched", (), {"key": "a", "title": "A"})
         return page.get_template(f"{name}.html").render(
             told=found, watched=watched, given={}, title="", managers=[], session=None,
@@ -304,11 +302,11 @@ def told(seen: Seen, face: str, capsys: pytest.CaptureFixture[str]) -> str:
     else:
         commands: dict[str, Callable[[], object]] = {
             "qm status": status.status,
-            "outgoing list": outgoing.list_,
-            "queue list": queues.list_,
+            "outgoing list": lists.list_outgoing,
+            "queue list": lists.list_queues,
             "outgoing show": lambda: outgoing.show(D),
             "outgoing why": lambda: outgoing.why_(D),
-            "queue show": lambda: queues.show(Q),
+            "queue show": lambda: queues.show_queue(Q),
         }
         commands[face]()  # fmt: skip
     return capsys.readouterr().out
@@ -325,7 +323,7 @@ def test_it_is_told_or_it_is_said_why_not(
     def asking(*_: object, **__: object) -> Iterator[Seen]:
         yield seen
 
-    for module in (status, outgoing, queues):
+    for module in (status, outgoing, queues, lists):
         monkeypatch.setattr(module, "asking", asking)
     words = expected.get(face)
     if words is None:

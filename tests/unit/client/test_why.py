@@ -10,8 +10,8 @@ from onceq.client.why import branch_advice, stream_why, why
 from onceq.core.transfer.outgoing_states import STATES
 from onceq.model.classes import MessageClass
 from onceq.model.identity import guid_text
-from onceq.model.views.branches import BranchView
 from onceq.model.views.queues import EndingView, OutgoingView, PutBackView, QueueView, StreamView
+from onceq.model.views.work import BranchView
 from onceq.model.wording import duration
 from onceq.model.xid import ONCEQ_FORMAT, Xid, make_gtrid
 

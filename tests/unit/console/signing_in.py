@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from onceq.console.app import make
 from onceq.console.desk import Desk
-from onceq.console.keys import Keys
+from onceq.console.guard import Keys
 from onceq.console.managers import Managers
 from onceq.console.people import read
 from onceq.console.sign_in import BEGIN, SignIn

@@ -9,8 +9,8 @@ import pytest
 
 import onceq.aio
 from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.console import branches
-from onceq.console.given import Given
+from onceq.console import steering
+from onceq.console.form_values import FormValues
 from onceq.errors import InvalidParameter, UnknownBranch, UsageError
 from onceq.model.xid import Xid
 
@@ -19,12 +19,12 @@ XID = Xid(7, b"booking", b"queue")
 HERE = bytes(16)
 
 
-async def prepared(qm: AsyncQueueManager, xid: Xid) -> Given:
+async def prepared(qm: AsyncQueueManager, xid: Xid) -> FormValues:
     work = await qm.branch(xid)
     await work.send(Q, b"x")
     await work.end()
     await qm.xa.prepare(xid)
-    return Given({"branch": str(xid), "outcome": "commit"})
+    return FormValues({"branch": str(xid), "outcome": "commit"})
 
 
 @pytest.mark.slow
@@ -34,24 +34,24 @@ def test_a_branch_is_decided_once_and_forgotten(tmp_path: Path) -> None:
             await qm.create_queue(Q, transactional=True)
             given = await prepared(qm, XID)
             with pytest.raises(UsageError, match="decided by hand"):
-                await branches.forget(qm, given, 0)
-            assert (await branches.preview_decision(qm, given, 0))["dry_run"]
-            dry = Given({**given.values, "dry_run": "1"})
-            assert (await branches.decide(qm, dry, 0))["dry_run"]
+                await steering.forget(qm, given, 0)
+            assert (await steering.preview_decision(qm, given, 0))["dry_run"]
+            dry = FormValues({**given.values, "dry_run": "1"})
+            assert (await steering.decide(qm, dry, 0))["dry_run"]
             assert (await qm.queue(Q)).messages == 0
-            assert not (await branches.decide(qm, given, 0))["dry_run"]
+            assert not (await steering.decide(qm, given, 0))["dry_run"]
             assert (await qm.queue(Q)).messages == 1
             with pytest.raises(UsageError, match="only a prepared one"):
-                await branches.decide(qm, given, 0)
-            told = await branches.transactions(qm, Given({}), 0)
+                await steering.decide(qm, given, 0)
+            told = await steering.transactions(qm, FormValues({}), 0)
             assert [one["phase"] for one in told["branches"]] == ["committed by hand"]
-            assert (await branches.forget(qm, given, 0))["forgotten"]
+            assert (await steering.forget(qm, given, 0))["forgotten"]
             with pytest.raises(UnknownBranch):
-                await branches.decide(qm, given, 0)
+                await steering.decide(qm, given, 0)
             other = await prepared(qm, Xid(7, b"other", b"queue"))
             with pytest.raises(InvalidParameter, match="commit, abort"):
-                await branches.decide(qm, Given({**other.values, "outcome": "x"}), 0)
-            await branches.decide(qm, Given({**other.values, "outcome": "abort"}), 0)
+                await steering.decide(qm, FormValues({**other.values, "outcome": "x"}), 0)
+            await steering.decide(qm, FormValues({**other.values, "outcome": "abort"}), 0)
             assert (await qm.queue(Q)).messages == 1
 
     asyncio.run(whole())

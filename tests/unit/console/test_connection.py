@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from onceq.console import connection
-from onceq.console.connection import TimedConnection
+from onceq.console import serving
+from onceq.console.serving import TimedConnection
 
 HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4\r\n\r\n"
@@ -77,7 +77,7 @@ HALVES = {
 
 @pytest.mark.parametrize("half", HALVES.values(), ids=HALVES)
 def test_half_a_request_has_a_time(half: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "REQUEST_S_MAX", 0.2)
+    monkeypatch.setattr(serving, "REQUEST_S_MAX", 0.2)
 
     async def work(connect: Open) -> None:
         reader, _ = await connect(half)
@@ -93,7 +93,7 @@ def test_half_a_second_request_has_a_time_and_waiting_for_one_has_not(
         # With the time of the first one still running, nothing would cut the second one.
         reader, writer = await connect(HEAD + b"\r\n")
         assert (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200 ")
-        monkeypatch.setattr(connection, "REQUEST_S_MAX", 0.1)
+        monkeypatch.setattr(serving, "REQUEST_S_MAX", 0.1)
         other, own = await connect(HEAD)
         assert await over(other) == b""
         writer.write(HEAD + b"\r\n")
@@ -106,7 +106,7 @@ def test_half_a_second_request_has_a_time_and_waiting_for_one_has_not(
 
 
 def test_those_that_have_said_nothing_whole_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "SILENT_MAX", 3)
+    monkeypatch.setattr(serving, "SILENT_MAX", 3)
 
     async def work(connect: Open) -> None:
         first, _ = await connect(HEAD)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from onceq.console.drawing import HEIGHT, WIDTH, sparkline
+from onceq.console.show import HEIGHT, WIDTH, sparkline
 
 
 def points(values: list[float], top: float) -> list[tuple[float, float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceq.console.keys import Keys
+from onceq.console.guard import Keys
 from onceq.console.limits import CODE_S, NOTICES_MAX, SESSION_S, SESSIONS_MAX
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import onceq.aio
 from onceq.client.tasks.manager import AsyncQueueManager
-from onceq.console import jobs, letters
-from onceq.console.given import Given
+from onceq.console import letters
+from onceq.console.form_values import FormValues
 from onceq.errors import InvalidParameter
 from onceq.model.message import Journal
 
@@ -37,7 +37,7 @@ def tried(path: Path, test: Callable[[AsyncQueueManager], Awaitable[None]]) -> N
 
 
 async def told(qm: AsyncQueueManager, **values: str) -> dict[str, Any]:
-    return await letters.dead(qm, Given(values), 2_000_000_000)
+    return await letters.dead(qm, FormValues(values), 2_000_000_000)
 
 
 def test_they_are_counted_by_reason_without_their_bodies(tmp_path: Path) -> None:
@@ -59,9 +59,9 @@ def test_they_are_counted_by_reason_without_their_bodies(tmp_path: Path) -> None
 def test_a_preview_changes_nothing(tmp_path: Path) -> None:
     async def test(qm: AsyncQueueManager) -> None:
         for preview in (letters.preview_return, letters.preview_purge):
-            assert (await preview(qm, Given({"label": "letter"}), 0))["dry_run"]
+            assert (await preview(qm, FormValues({"label": "letter"}), 0))["dry_run"]
         for act in (letters.return_home, letters.purge):
-            assert (await act(qm, Given({"dry_run": "yes"}), 0))["dry_run"]
+            assert (await act(qm, FormValues({"dry_run": "yes"}), 0))["dry_run"]
         assert (await told(qm))["count"] == 3
         assert (await qm.queue(Q)).messages == 0
 
@@ -70,11 +70,11 @@ def test_a_preview_changes_nothing(tmp_path: Path) -> None:
 
 def test_those_that_are_meant_go_and_no_others(tmp_path: Path) -> None:
     async def test(qm: AsyncQueueManager) -> None:
-        home = await letters.return_home(qm, Given({"label": "letter 1"}), 0)
+        home = await letters.return_home(qm, FormValues({"label": "letter 1"}), 0)
         assert (home["returned"], home["kept"], home["state"]) == (1, {}, "done")
-        told_of = await jobs.job(qm, Given({"number": str(home["job"])}), 0)
+        told_of = await letters.show_job(qm, FormValues({"number": str(home["job"])}), 0)
         assert told_of["job"]["which"] == {"label": "letter 1"}
-        assert (await letters.purge(qm, Given({"label": "letter 2"}), 0))["removed"] == 1
+        assert (await letters.purge(qm, FormValues({"label": "letter 2"}), 0))["removed"] == 1
         assert [one["label"] for one in (await told(qm))["letters"]] == ["letter 0"]
         assert (await qm.receive(Q)).body == b"1"
 
@@ -83,9 +83,9 @@ def test_those_that_are_meant_go_and_no_others(tmp_path: Path) -> None:
 
 def test_what_is_sent_as_new_stays(tmp_path: Path) -> None:
     async def test(qm: AsyncQueueManager) -> None:
-        given = Given({"label": "letter"})
+        given = FormValues({"label": "letter"})
         assert (await letters.preview_new(qm, given, 0))["sent_as_new"] == 3
-        assert (await letters.send_as_new(qm, Given({"dry_run": "yes"}), 0))["dry_run"]
+        assert (await letters.send_as_new(qm, FormValues({"dry_run": "yes"}), 0))["dry_run"]
         assert (await letters.send_as_new(qm, given, 0))["sent_as_new"] == 3
         assert (await told(qm))["count"] == 3
         assert (await qm.queue(Q)).messages == 3
@@ -96,9 +96,9 @@ def test_what_is_sent_as_new_stays(tmp_path: Path) -> None:
 def test_one_letter_is_a_job_too(tmp_path: Path) -> None:
     async def test(qm: AsyncQueueManager) -> None:
         first, second, _ = (await told(qm))["letters"]
-        assert (await letters.return_home(qm, Given({"id": first["id"]}), 0))["returned"] == 1
-        assert (await letters.purge(qm, Given({"id": second["id"]}), 0))["removed"] == 1
-        listed = (await jobs.jobs(qm, Given({}), 0))["jobs"]
+        assert (await letters.return_home(qm, FormValues({"id": first["id"]}), 0))["returned"] == 1
+        assert (await letters.purge(qm, FormValues({"id": second["id"]}), 0))["removed"] == 1
+        listed = (await letters.list_jobs(qm, FormValues({}), 0))["jobs"]
         assert [(one["action"], one["done"]) for one in listed] == [("purge", 1), ("return", 1)]
 
     tried(tmp_path, test)
@@ -107,9 +107,9 @@ def test_one_letter_is_a_job_too(tmp_path: Path) -> None:
 def test_a_job_says_where_those_that_failed_were_going(tmp_path: Path) -> None:
     async def test(qm: AsyncQueueManager) -> None:
         await qm.create_queue(r"private$\full", transactional=True, quota_kb=0)
-        home = await letters.return_home(qm, Given({"to": r"private$\full"}), 0)
+        home = await letters.return_home(qm, FormValues({"to": r"private$\full"}), 0)
         (first, *_) = (await told(qm))["letters"]
-        shown = (await jobs.job(qm, Given({"number": str(home["job"])}), 0))["job"]
+        shown = (await letters.show_job(qm, FormValues({"number": str(home["job"])}), 0))["job"]
         assert [one["destination"] for one in shown["failures"]] == [first["destination"]] * 3
 
     tried(tmp_path, test)
@@ -117,14 +117,14 @@ def test_a_job_says_where_those_that_failed_were_going(tmp_path: Path) -> None:
 
 def test_a_job_is_named_by_its_number(tmp_path: Path) -> None:
     async def test(qm: AsyncQueueManager) -> None:
-        made = await letters.purge(qm, Given({}), 0)
+        made = await letters.purge(qm, FormValues({}), 0)
         assert made["removed"] == 3
         number = {"number": str(made["job"])}
-        assert (await jobs.cancel(qm, Given(number), 0))["job"]["state"] == "done"
-        (listed,) = (await jobs.jobs(qm, Given({}), 0))["jobs"]
+        assert (await letters.cancel_job(qm, FormValues(number), 0))["job"]["state"] == "done"
+        (listed,) = (await letters.list_jobs(qm, FormValues({}), 0))["jobs"]
         assert (listed["done"], listed["action"]) == (3, "purge")
         for wrong in ({}, {"number": "x"}, {"number": "99"}, {"number": "-1"}):
             with pytest.raises(InvalidParameter):
-                await jobs.job(qm, Given(wrong), 0)
+                await letters.show_job(qm, FormValues(wrong), 0)
 
     tried(tmp_path, test)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from onceq.console.keys import Keys
-from onceq.console.live import Live, event
+from onceq.console.app import Live, event
+from onceq.console.guard import Keys
 
 
 def test_every_line_is_data() -> None:

@@ -12,9 +12,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from onceq.console import metrics
+from onceq.console import app
 from onceq.console.desk import Desk
-from onceq.console.keys import Keys
+from onceq.console.guard import Keys
 from onceq.console.managers import Managers, Watched
 from onceq.console.table import METRICS
 from onceq.errors import AccessDenied, OnceqError, ServiceNotAvailable
@@ -28,7 +28,7 @@ class Site:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         managers = Managers(["onceq://alpha:1", "onceq://beta:1"], lambda: 0.0)
         self.desk = Desk(managers, Keys(lambda: 0.0), "c", lambda: 0.0, lambda: 0.0)
-        self.routes = {one.path: one.endpoint for one in metrics.routes(self.desk)}
+        self.routes = {one.path: one.endpoint for one in app.metric_routes(self.desk)}
         self.error: OnceqError | None = None
         self.looked: list[str] = []
         self.going: asyncio.Event | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from onceq.console.openapi import document
+from onceq.console.api import document
 from onceq.console.table import METRICS, OPERATIONS
 
 

@@ -37,7 +37,7 @@ from onceq.model.message import PLAIN
 from onceq.model.requests import SendItem
 from onceq.model.run import Run
 from onceq.model.settings import Settings
-from onceq.model.views.pages import Page
+from onceq.model.views.view import Page
 from onceq.packet.batch import Batch
 from onceq.service.config import Configuration
 from onceq.service.directory import init, open_store

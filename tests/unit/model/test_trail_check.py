@@ -9,7 +9,7 @@ import pytest
 from onceq.model.act_chain import BEGIN, digest_act
 from onceq.model.act_lines import DAMAGED, FORK, MISSING, REMOVED, line_of, note_line
 from onceq.model.trail_check import RESTORE, TrailCheck, TrailReport
-from onceq.model.views.trail import ActView, HeadView, TrailView
+from onceq.model.views.managers import ActView, HeadView, TrailView
 
 
 def act(number: int, before: str, what: str = "purge") -> ActView:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onceq.model.views.branches import BranchView
+from onceq.model.views.work import BranchView
 from onceq.model.xid import Xid
 from onceq.partners.contract import Agent, Row
 

@@ -38,7 +38,7 @@ from onceq.errors import (
 from onceq.model.branch import Decision, Vote
 from onceq.model.requests import Promise
 from onceq.model.results import Promised
-from onceq.model.views.branches import BranchView, RowsView
+from onceq.model.views.work import BranchView, RowsView
 from onceq.model.xid import ONCEQ_FORMAT, Xid, agent_of, decider_of, make_gtrid, xid_by_row
 from onceq.partners.contract import ABORTED, COMMITTED, NOTED, Row, row_of
 from onceq.partners.finding import Place

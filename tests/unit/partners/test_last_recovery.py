@@ -24,7 +24,7 @@ from onceq.model.queue import QueueProperties
 from onceq.model.requests.xa import ROWS_ACCEPTED
 from onceq.model.results import Promised
 from onceq.model.run import Run
-from onceq.model.views.branches import BranchView, RowsView
+from onceq.model.views.work import BranchView, RowsView
 from onceq.model.xid import Xid, xid_by_row
 from onceq.partners.contract import ABORTED, COMMITTED, NOTED, Row, row_of
 from onceq.partners.driving import drive

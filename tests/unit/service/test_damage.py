@@ -16,7 +16,7 @@ from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
 from onceq.model.settings import Settings
-from onceq.model.views.pages import Page
+from onceq.model.views.view import Page
 from onceq.model.xid import Xid
 from onceq.packet.batch import Batch
 from onceq.service.engine import Engine

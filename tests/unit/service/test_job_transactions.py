@@ -12,7 +12,7 @@ from onceq.errors import ReceiveTimeout
 from onceq.model.letters import DEAD_XACT
 from onceq.model.limits import JOB_BATCH_MESSAGES, JOB_TRANSACTION_MESSAGES
 from onceq.model.message import Journal
-from onceq.model.views.jobs import JobView
+from onceq.model.views.work import JobView
 from onceq.testing.managers import Manager
 
 Q, TO, OTHER = r"private$\q", r"private$\to", r"private$\other"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onceq.errors import InvalidParameter
 from onceq.model import requests
-from onceq.model.views.pages import Page
+from onceq.model.views.view import Page
 from onceq.wire.app.frames import FAILED
 from tests.unit.service.talk import Talk
 

@@ -16,7 +16,7 @@ from onceq.model.act_chain import BEGIN
 from onceq.model.act_lines import read_line, split_lines
 from onceq.model.limits import TRAIL_MAX
 from onceq.model.settings import Settings
-from onceq.model.views.trail import ActView
+from onceq.model.views.managers import ActView
 from onceq.service import trail_files
 from onceq.service.trail_export import RETRY_US, TrailExport
 from onceq.store.files import RealFiles

@@ -16,7 +16,7 @@ from onceq.client.plans.plan import Plan, ask, do, look_at_all
 from onceq.client.session import Session
 from onceq.model import requests
 from onceq.model.views import looks
-from onceq.model.views.branches import GroupResult, GroupView
+from onceq.model.views.work import GroupResult, GroupView
 from onceq.model.xid import TAG_BYTES, Xid, anchor_xid, group_prefix, group_xid
 
 

@@ -15,7 +15,7 @@ from onceq.model import requests
 from onceq.model.letters import ALL, Filter
 from onceq.model.limits import RETURNS_MAX
 from onceq.model.views import looks
-from onceq.model.views.jobs import JobFailure, JobView
+from onceq.model.views.work import JobFailure, JobView
 
 LOOK_S: Final = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Who waits for a job looks at it after these times; the last one is repeated."""

@@ -27,7 +27,7 @@ from onceq.errors import (
 from onceq.model import requests
 from onceq.model.results import Promised, Sent
 from onceq.model.views import looks
-from onceq.model.views.branches import BranchView, RowsView
+from onceq.model.views.work import BranchView, RowsView
 from onceq.model.xid import xid_by_row
 from onceq.partners.contract import Row, row_of
 from onceq.partners.recovery import promises_in

@@ -12,7 +12,6 @@ from onceq.client.why import why as sentence
 from onceq.errors import QueueNotFound
 from onceq.model import requests
 from onceq.model.views import looks
-from onceq.model.views.branches import BranchView, DecisionView
 from onceq.model.views.managers import (
     ClockAccepted,
     DamageView,
@@ -21,15 +20,22 @@ from onceq.model.views.managers import (
     PeerView,
     Reloaded,
     ScrubView,
+    SettingView,
     StatusView,
     TransactionView,
 )
 from onceq.model.views.metrics import PER_QUEUE, MetricsView
-from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
-from onceq.model.views.pages import Page
-from onceq.model.views.queues import OutgoingView, StreamReset, StreamView
-from onceq.model.views.settings import SettingView
-from onceq.model.views.waiting import WaitingView
+from onceq.model.views.queues import (
+    ManagementValue,
+    OutgoingView,
+    ReceiveInfo,
+    SendInfo,
+    StreamReset,
+    StreamView,
+    WaitingView,
+)
+from onceq.model.views.view import Page
+from onceq.model.views.work import BranchView, DecisionView
 
 T = TypeVar("T")
 

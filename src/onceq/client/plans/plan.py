@@ -9,7 +9,7 @@ from onceq.client.link import Request
 from onceq.client.session import Session
 from onceq.model import requests
 from onceq.model.views.looks import Look
-from onceq.model.views.pages import Page
+from onceq.model.views.view import Page
 
 if TYPE_CHECKING:
     from onceq.packet.batch import Batch

@@ -12,9 +12,8 @@ from onceq.model import requests
 from onceq.model.identity import GUID_BYTES, guid_text
 from onceq.model.names import parse_path_name
 from onceq.model.views import looks
-from onceq.model.views.pages import Page
-from onceq.model.views.queues import ConsumerView, QueueView
-from onceq.model.views.ranges import RangeAsked, RangeView
+from onceq.model.views.queues import ConsumerView, QueueView, RangeAsked, RangeView
+from onceq.model.views.view import Page
 
 
 def property_values(values: dict[str, Any]) -> dict[str, Any]:

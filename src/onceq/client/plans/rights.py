@@ -10,8 +10,7 @@ from onceq.client.session import Session
 from onceq.model import requests
 from onceq.model.rights import Right
 from onceq.model.views import looks
-from onceq.model.views.rights import GrantView, RightView
-from onceq.model.views.trail import ActView, TrailView
+from onceq.model.views.managers import ActView, GrantView, RightView, TrailView
 
 Words = str | Right | Iterable[str | Right]
 """One right or several: their words, with commas between them or one by one."""

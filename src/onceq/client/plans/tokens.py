@@ -11,7 +11,7 @@ from onceq.client.session import Session
 from onceq.errors import InvalidParameter
 from onceq.model import requests
 from onceq.model.views import looks
-from onceq.model.views.tokens import TokenMade, TokenView
+from onceq.model.views.managers import TokenMade, TokenView
 
 
 def create_token(

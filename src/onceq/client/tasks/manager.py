@@ -37,7 +37,7 @@ from onceq.client.tasks.running import opening
 from onceq.client.tasks.tracked import AsyncTracked, following
 from onceq.errors import OnceqError
 from onceq.model.identity import MessageId
-from onceq.model.views.jobs import JobView
+from onceq.model.views.work import JobView
 
 
 class AsyncQueueManager(AsyncConsuming):

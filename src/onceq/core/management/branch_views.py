@@ -21,8 +21,9 @@ from onceq.core.state.group_table import Group
 from onceq.core.step.step import Step
 from onceq.core.step.units import Transaction
 from onceq.model.requests import Look
-from onceq.model.views.branches import BranchView, DecisionView, GroupView
 from onceq.model.views.managers import TransactionView
+from onceq.model.views.view import copy_by_name
+from onceq.model.views.work import BranchView, DecisionView, GroupView
 from onceq.model.xid import agent_of
 
 
@@ -36,17 +37,17 @@ def branches(step: Step, owner: int) -> list[BranchView]:
     ]  # fmt: skip
     found += [
         BranchView(
-            str(b.xid),
-            b.by_hand.value,
-            b.prepared_s,
-            0,
-            0,
-            0,
-            (),
-            (),
-            b.number,
-            agent_of(b.xid),
-            False,
+            xid=str(b.xid),
+            phase=b.by_hand.value,
+            since=b.prepared_s,
+            messages=0,
+            bytes=0,
+            received=0,
+            queues=(),
+            destinations=(),
+            number=b.number,
+            agent=agent_of(b.xid),
+            at_work=False,
         )
         for b in step.state.branches
         if b.by_hand is not None
@@ -81,7 +82,11 @@ def decisions(step: Step, owner: int) -> list[DecisionView]:
     """Commits that partners are still to be told of."""
     whole, own = may(step, owner, (MONITOR,)), step.known_by(owner)
     return [
-        DecisionView(gtrid.decode("ascii", "backslashreplace"), made.partners, made.at_s)
+        DecisionView(
+            gtrid=gtrid.decode("ascii", "backslashreplace"),
+            since=made.at_s,
+            partners=made.partners,
+        )
         for gtrid, made in step.state.branches.decisions.items()
         if whole or made.by == own
     ]
@@ -89,10 +94,8 @@ def decisions(step: Step, owner: int) -> list[DecisionView]:
 
 def _group_view(step: Step, one: tuple[str, Group]) -> GroupView:
     app, group = one
-    return GroupView(
-        app, group.query, group.version, group.at_s,
-        sum(one.by == group.by for one in step.state.branches.of_group(group.prefix)),
-    )  # fmt: skip
+    left = sum(one.by == group.by for one in step.state.branches.of_group(group.prefix))
+    return copy_by_name(GroupView, group, app=app, since=group.at_s, left=left)
 
 
 def _own_groups(step: Step, item: Look) -> Callable[[tuple[str, Group]], bool]:
@@ -116,10 +119,10 @@ def _own_transactions(step: Step, item: Look) -> Callable[[Transaction], bool]:
 
 TRANSACTIONS: Final[Listing[Transaction, TransactionView]] = Listing(
     lambda step, item: list(step.units.transactions.values()),
-    lambda step, tx: TransactionView(
-        tx.owner, tx.number, tx.began_s, sum(len(p.item.bodies) for p in tx.sends),
-        sum(move.count for move in tx.receives), tx.bytes,
-        str(step.actors.get(tx.owner, "")), step.places.get(tx.owner, ""),
+    lambda step, tx: copy_by_name(
+        TransactionView, tx, sent=sum(len(p.item.bodies) for p in tx.sends),
+        received=sum(move.count for move in tx.receives),
+        who=str(step.actors.get(tx.owner, "")), place=step.places.get(tx.owner, ""),
     ),
     {"number": Order(lambda step, tx: (tx.owner, tx.number), (int, int))},
     _own_transactions,

@@ -27,6 +27,7 @@ from onceq.model.branch import Phase
 from onceq.model.limits import CONSUMERS_SHOWN_MAX, QUEUES_MEASURED_AT_ONCE
 from onceq.model.requests import Look, Share
 from onceq.model.views.queues import EVERY_FAILS, FAILING_SHOWN, ConsumerView
+from onceq.model.views.view import copy_by_name
 
 
 @dataclass(slots=True)
@@ -142,19 +143,16 @@ def _is_of(step: Step, one: _Consumer) -> str:
 def _view(step: Step, queue: Queue, one: _Consumer) -> ConsumerView:
     resting = one.rests
     by = whose(step, resting) if resting is not None else ""
-    return ConsumerView(
+    return copy_by_name(
+        ConsumerView,
+        one,
         queue=queue.title,
         who=by or str(step.actors.get(one.owner, "")),
         place=step.places.get(one.owner, ""),
         connection=0 if resting is not None else one.owner,
-        waiting=one.waiting,
-        opened=one.opened,
         access=", ".join(one.access),
         denies="receive" if one.denies else "",
-        says=one.says,
-        holds=one.holds,
         since=one.since_s or one.opened_s,
-        branch=one.branch,
     )
 
 

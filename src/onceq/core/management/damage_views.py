@@ -16,6 +16,7 @@ from onceq.errors import InvalidParameter, MessageNotFound
 from onceq.model.numbers import read_number
 from onceq.model.requests import Steer, SteerOutgoing
 from onceq.model.views.managers import DamageView
+from onceq.model.views.view import copy_by_name
 
 RATE_MAX = 10**18 - 1
 """Of a number of bytes in a second that is believed."""
@@ -32,10 +33,7 @@ def left(step: Step, entry: Damage) -> int:
 def _view(step: Step, entry: Damage) -> DamageView:
     classes = step.state.all_queues[DAMAGED].lanes[0].classes
     reason = classes.get(entry.first, entry.reason) if entry.first else entry.reason
-    return DamageView(
-        entry.number, entry.queue, entry.lookup, left(step, entry), entry.bytes, entry.address,
-        entry.at_s, reason,
-    )  # fmt: skip
+    return copy_by_name(DamageView, entry, count=left(step, entry), reason=reason)
 
 
 DAMAGES: Final[Listing[Damage, DamageView]] = Listing(

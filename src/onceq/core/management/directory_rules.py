@@ -52,7 +52,7 @@ from onceq.model.limits import (
 from onceq.model.names import FormatName, Kind, parse_any
 from onceq.model.requests import EditDirectory, Look
 from onceq.model.views.managers import ListView
-from onceq.model.views.pages import LISTS_AT_ONCE
+from onceq.model.views.view import LISTS_AT_ONCE
 from onceq.packet.address import name_of
 
 

@@ -59,7 +59,8 @@ from onceq.model.requests import CancelJob, Look, StartJob
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.sending import elements_of
 from onceq.model.shares import Thing
-from onceq.model.views.jobs import JobFailure, JobView
+from onceq.model.views.view import copy_by_name
+from onceq.model.views.work import JobFailure, JobView
 
 _PURGED: Final = MessageClass.NACK_QUEUE_PURGED
 _REMOVES: Final = frozenset((JobAction.RETURN, JobAction.MOVE, JobAction.PURGE))
@@ -157,12 +158,11 @@ def _view(step: Step, job: Job, *, named: bool = True) -> JobView:
         JobFailure(job.sources[one.at].name, one.lookup, one.id, one.code, one.text)
         for one in job.failures
     )
-    return JobView(
-        job.number, action, job.state.value, tuple(one.name for one in job.sources), to, which,
-        limit, job.who, job.began_s, job.ended_s, job.total, job.looked, job.done, job.gone,
-        job.failed, dict(job.kept), job.more, failures if named else (), job.why,
-        step.job_troubles.get(job.number, "") if job.running else "", job.torn,
-        _held(step, job) if named else 0,
+    return copy_by_name(
+        JobView, job, action=action, state=job.state.value, to=to, which=which, limit=limit,
+        queues=tuple(one.name for one in job.sources), kept=dict(job.kept),
+        failures=failures if named else (), held=_held(step, job) if named else 0,
+        trouble=step.job_troubles.get(job.number, "") if job.running else "",
     )  # fmt: skip
 
 

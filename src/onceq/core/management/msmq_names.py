@@ -19,7 +19,7 @@ from onceq.core.transfer.outgoing_states import LOCAL_CONNECTION, state_of
 from onceq.errors import NoInterface, UninitializedObject
 from onceq.model.identity import guid_text
 from onceq.model.names import Kind
-from onceq.model.views.msmq import Management, ReceiveInfo, SendInfo, SequenceInfo
+from onceq.model.views.queues import Management, ReceiveInfo, SendInfo, SequenceInfo
 
 
 def next_hops(step: Step, outgoing: OutgoingQueue) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from onceq.model.limits import QUEUES_MEASURED_AT_ONCE, VIEWS_AT_ONCE
 from onceq.model.record import Record
 from onceq.model.requests import Look
 from onceq.model.requests.request import quoted
-from onceq.model.views.pages import Page
+from onceq.model.views.view import Page
 
 T = TypeVar("T")
 V = TypeVar("V")

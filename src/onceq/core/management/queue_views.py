@@ -40,6 +40,7 @@ from onceq.model.views.queues import (
     OutgoingView,
     QueueView,
 )
+from onceq.model.views.view import copy_by_name
 
 Q = TypeVar("Q", Queue, OutgoingQueue)
 
@@ -54,39 +55,26 @@ def queue_view(step: Step, queue: Queue) -> QueueView:
         if len(lane)
         for counter in (lane.head, lane.last)
     ]
-    return QueueView(
+    return copy_by_name(
+        QueueView,
+        properties,
+        queue,
         name=queue.title,
         path=f"private$\\{queue.title}" if properties.private else queue.title,
-        transactional=properties.transactional,
-        system=queue.system,
-        label=properties.label,
+        number=queue.number,
         messages=len(queue),
-        available=queue.available,
         locked=sum(lane.locked for lane in queue.lanes.values()),
-        bytes=queue.bytes,
         first_lookup=min(lookups, default=0),
         last_lookup=max(lookups, default=0),
-        quota_kb=properties.quota_kb,
-        created=properties.created,
         readers_waiting=len(queue.waiting),
-        number=queue.number,
         instance=properties.instance.hex(),
         format_name=msmq_names.format_name(step, queue),
-        journal=properties.journal,
-        journal_quota_kb=properties.journal_quota_kb,
         type=guid_text(properties.type),
-        base_priority=properties.base_priority,
-        authenticate=properties.authenticate,
-        priv_level=properties.priv_level,
-        modified=properties.modified,
         state=LOCAL_CONNECTION,
         xact="YES" if properties.transactional else "NO",
         foreign="NO",
         parent=properties.name if queue.sub else "",
-        poison_attempts=properties.poison_attempts,
-        poison_retry_after=properties.poison_retry_after,
-        poison_retries=properties.poison_retries,
-        poison_then=properties.poison_then,
+        put_back=None,
         delayed=delayed,
         delayed_until=due_s,
         in_subqueues=sum(map(len, queue.subs.values())),
@@ -120,13 +108,13 @@ def outgoing_view(step: Step, outgoing: OutgoingQueue) -> OutgoingView:
     peer = step.sessions.peers.get(outgoing.session)
     resend_in = (pace.due_us - now.mono_us) / 1e6 if pace.due_us else -1.0
     goes_on = outgoing.given(step.state.stamp) > 0
-    return OutgoingView(
+    return copy_by_name(
+        OutgoingView,
+        outgoing,
         destination=str(outgoing.name),
         state=state_of(step, outgoing),
         messages=len(outgoing),
-        unacknowledged=outgoing.unacknowledged,
         awaiting_final=lane.awaiting,
-        bytes=outgoing.bytes,
         peer=guid_text(peer.peer) if peer is not None else "",
         paused_since=outgoing.paused_s,
         connected_since=outgoing.connected_s,
@@ -174,7 +162,6 @@ def outgoing_view(step: Step, outgoing: OutgoingQueue) -> OutgoingView:
         unanswered=unanswered(step, outgoing),
         put_back=undone_restores.of_outgoing(step, outgoing),
         elsewhere=_elsewhere(outgoing),
-        number=outgoing.number,
         oldest=oldest_waiting_s(outgoing),
     )
 

@@ -20,7 +20,7 @@ from onceq.core.state.positions import Positions
 from onceq.core.state.queues import lookup_id
 from onceq.core.step.step import Step
 from onceq.model.run import total_of
-from onceq.model.views.ranges import RangeAsked, RangeView
+from onceq.model.views.queues import RangeAsked, RangeView
 
 TABLES_AT_ONCE: Final = 256
 """Tables of states that one answer counts: a million messages, in less than a millisecond..."""

@@ -12,6 +12,7 @@ from onceq.core.state.state import title_of
 from onceq.core.step.step import Step
 from onceq.model.requests import Look
 from onceq.model.views.queues import ReaderView
+from onceq.model.views.view import copy_by_name
 
 Row = tuple[int, str, Reading]
 
@@ -25,7 +26,7 @@ def _of(step: Step, item: Look) -> Iterator[Row]:
 def _view(step: Step, row: Row) -> ReaderView:
     number, reader, one = row
     queue = title_of(step.state.all_queues[number])
-    return ReaderView(queue, reader, one.query, one.to, one.at_s, one.who)
+    return copy_by_name(ReaderView, one, queue=queue, reader=reader, since=one.at_s)
 
 
 READERS: Final[Listing[Row, ReaderView]] = Listing(

@@ -44,7 +44,8 @@ from onceq.model.rights import (
 )
 from onceq.model.shared_rights import Regrant
 from onceq.model.shares import Thing
-from onceq.model.views.rights import GrantView, RightView
+from onceq.model.views.managers import GrantView, RightView
+from onceq.model.views.view import copy_by_name
 
 
 def gone(step: Step, item: OwnerGone) -> None:
@@ -197,7 +198,7 @@ def _view(step: Step, given: Given) -> GrantView:
     one, origin = given
     rights = tuple(words_of(one.rights))
     who, queues = str(one.who), str(one.pattern)
-    return GrantView(who, rights, queues, one.owner, origin, one.of_one_queue, one.by)
+    return copy_by_name(GrantView, one, who=who, rights=rights, pattern=queues, origin=origin)
 
 
 def _all(step: Step, item: Look) -> list[Given]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from onceq.core.step.step import Step
 from onceq.model.settings import AT_START, Settings
-from onceq.model.views.settings import SettingView
+from onceq.model.views.managers import SettingView
 
 _DEFAULTS: Final = Settings()
 

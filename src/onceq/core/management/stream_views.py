@@ -12,6 +12,7 @@ from onceq.core.state.queues import Progress
 from onceq.core.step.step import Step
 from onceq.model.identity import guid_text
 from onceq.model.views.queues import StreamView
+from onceq.model.views.view import copy_by_name
 
 
 def people_call(step: Step, progress: Progress) -> str:
@@ -22,25 +23,19 @@ def people_call(step: Step, progress: Progress) -> str:
 def stream_view(step: Step, progress: Progress) -> StreamView:
     """One incoming stream."""
     reset = progress.reset
-    return StreamView(
+    return copy_by_name(
+        StreamView,
+        progress,
         queue=progress.key,
         source=guid_text(progress.source),
         sender=step.name_of(progress.source),
-        stream=progress.stream,
         number=progress.last,
-        last_access=progress.last_access_s,
-        rejects=progress.rejects,
-        duplicates=progress.duplicates,
-        gaps=progress.gaps,
-        stale=progress.stale,
         connected=progress.source in step.sessions.of,
         begun=progress.stream >> STAMP_SHIFT,
-        stale_stream=progress.stale_stream,
         stale_at=progress.stale_s if progress.stale_stream else 0,
         reset_at=reset.at_s if reset is not None else 0,
         reset_reason=reset.reason if reset is not None else "",
         reset_from=reset.stream if reset is not None else 0,
-        conflicts=progress.conflicts,
         clash=found_of(step, progress.source),
         name=people_call(step, progress),
     )

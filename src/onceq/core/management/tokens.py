@@ -30,7 +30,8 @@ from onceq.model.rights import NOBODY, Actor, ActorKind, words_of
 from onceq.model.shares import Thing
 from onceq.model.time import FOR_EVER_US, SECOND_US
 from onceq.model.tokens import Token, digest_of, salt_of, text_of
-from onceq.model.views.tokens import TokenMade, TokenView
+from onceq.model.views.managers import TokenMade, TokenView
+from onceq.model.views.view import copy_by_name
 
 
 def create(step: Step, item: CreateToken) -> None:
@@ -86,7 +87,7 @@ def _all(step: Step, item: Look) -> Iterator[Used]:
 def _view(step: Step, one: Used) -> TokenView:
     token, used = one
     over = token.over(step.now.wall_s)
-    return TokenView(token.name, token.made_s, token.expires_s, over, used)
+    return copy_by_name(TokenView, token, expired=over, connections=used)
 
 
 TOKENS: Final[Listing[Used, TokenView]] = Listing(

@@ -28,7 +28,8 @@ from onceq.model.numbers import read_number
 from onceq.model.requests import Grip, Request
 from onceq.model.requests.xa import ROWS_ACCEPTED
 from onceq.model.rights import ActorKind, words_of
-from onceq.model.views.trail import ActView, HeadView, TrailView
+from onceq.model.views.managers import ActView, HeadView, TrailView
+from onceq.model.views.view import copy_by_name
 
 
 def note(step: Step, item: Any, error: OnceqError | None) -> None:
@@ -68,7 +69,7 @@ def acts(step: Step, after: str) -> list[ActView]:
         raise InvalidParameter(f"{after[:40]!r} is not the number of an act")
     found = step.state.trail.behind(behind, VIEWS_AT_ONCE)
     return [
-        ActView(*act[:7], act.times, act.last_s, act.before.hex(), act.digest.hex())
+        copy_by_name(ActView, act, before=act.before.hex(), digest=act.digest.hex())
         for act in found
     ]
 
@@ -80,7 +81,10 @@ def end(step: Step) -> TrailView:
         guid_text(step.identity.guid), state.trail.next - 1, state.trail.head.hex(),
         state.trail.broken,
         tuple(
-            HeadView(guid_text(guid), step.name_of(guid), head.number, head.digest.hex(), head.at_s)
+            copy_by_name(
+                HeadView, head, peer=guid_text(guid), name=step.name_of(guid),
+                digest=head.digest.hex(),
+            )
             for guid, heads in state.heads for head in heads
         ),
     )  # fmt: skip

@@ -36,6 +36,7 @@ from onceq.core.peers import undone_restores
 from onceq.core.peers.duplicate_identity import clash_views
 from onceq.core.receive.poison import holds_poison
 from onceq.core.state.queues import OutgoingQueue, Queue
+from onceq.core.state.state import DEAD_LETTER, DEAD_XACT
 from onceq.core.step.step import Step
 from onceq.errors import InvalidParameter
 from onceq.model.identity import guid_text
@@ -43,8 +44,8 @@ from onceq.model.limits import QUEUES_MEASURED_AT_ONCE, SILENT_S
 from onceq.model.requests import Look
 from onceq.model.views import looks
 from onceq.model.views.managers import StatusView
-from onceq.model.views.pages import Page
 from onceq.model.views.queues import QueueView
+from onceq.model.views.view import Page
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -100,8 +101,8 @@ def _counted(step: Step, item: Look) -> Iterator[None]:
         streams=len(state.progress),
         log_position=step.position,
         space_low=step.space_low,
-        dead_letters=len(state.all_queues[2]),
-        transactional_dead_letters=len(state.all_queues[1]),
+        dead_letters=len(state.all_queues[DEAD_LETTER]),
+        transactional_dead_letters=len(state.all_queues[DEAD_XACT]),
         poison_messages=poison,
         offline_since=state.offline_s,
         damaged_messages=damaged,

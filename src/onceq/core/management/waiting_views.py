@@ -20,7 +20,7 @@ from onceq.model.limits import QUEUES_MEASURED_AT_ONCE, VIEWS_AT_ONCE
 from onceq.model.numbers import read_number
 from onceq.model.requests import Look
 from onceq.model.requests.request import quoted
-from onceq.model.views.waiting import WaitingRow, WaitingView
+from onceq.model.views.queues import WaitingRow, WaitingView
 
 
 def waiting(step: Step, item: Look) -> object:

@@ -35,7 +35,7 @@ from onceq.model.requests import Access, PickBy, Request, SendItem, Share
 from onceq.model.requests.request import Needs
 from onceq.model.requests.xa import ROWS_ACCEPTED
 from onceq.model.rights import UNPROVEN, WHOLE, Right, means_unproven
-from onceq.model.views.ranges import RangeAsked
+from onceq.model.views.queues import RangeAsked
 from onceq.model.xid import Xid, agent_of, group_of, is_group_prefix
 
 

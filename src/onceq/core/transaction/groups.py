@@ -59,7 +59,7 @@ from onceq.model.branch import Phase
 from onceq.model.limits import GROUP_AGE_S
 from onceq.model.requests import BeginAttempt, CommitGroup, ForgetGroup, RollbackGroup
 from onceq.model.shares import Thing
-from onceq.model.views.branches import GroupResult
+from onceq.model.views.work import GroupResult
 from onceq.model.xid import Xid, anchored, attempt_of, group_of, is_group_prefix
 
 

@@ -28,7 +28,7 @@ from onceq.model.branch import Phase
 from onceq.model.requests import AskRows, Promise
 from onceq.model.requests.xa import ROWS_ACCEPTED, ROWS_MISSING
 from onceq.model.results import Promised
-from onceq.model.views.branches import RowsView
+from onceq.model.views.work import RowsView
 from onceq.model.xid import agent_of
 
 

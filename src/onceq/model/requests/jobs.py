@@ -11,7 +11,7 @@ from onceq.model.letters import filter_of
 from onceq.model.limits import FORMAT_NAME_CHARS_MAX, JOB_QUEUES_MAX, JOB_TEXT_CHARS_MAX
 from onceq.model.requests.request import Needs, Request, choice, quoted
 from onceq.model.sending import elements_of
-from onceq.model.views.jobs import JobView
+from onceq.model.views.work import JobView
 
 _ACTIONS: Final = tuple(one.value for one in JobAction)
 

@@ -18,7 +18,7 @@ from onceq.model.rights import (
     rights_of,
 )
 from onceq.model.shared_rights import check_shareable
-from onceq.model.views.rights import RightView
+from onceq.model.views.managers import RightView
 
 _UNCHECKED: Final = Grant(ActorPattern.exactly(""), frozenset())
 """What nobody has asked for yet."""

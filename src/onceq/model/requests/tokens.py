@@ -11,7 +11,7 @@ from onceq.model.requests.request import Request
 from onceq.model.requests.rights import SetRights
 from onceq.model.rights import ActorKind, Right
 from onceq.model.tokens import token_name
-from onceq.model.views.tokens import TokenMade
+from onceq.model.views.managers import TokenMade
 
 
 class _CreateToken(Request, kw_only=True):

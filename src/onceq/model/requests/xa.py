@@ -21,7 +21,7 @@ from onceq.model.requests.batch import SendItem
 from onceq.model.requests.request import Needs, Request, choice
 from onceq.model.results import Promised, Sent
 from onceq.model.rights import Right
-from onceq.model.views.branches import GroupResult, RowsView
+from onceq.model.views.work import GroupResult, RowsView
 from onceq.model.xid import Xid, agent_of
 
 VERSION_MAX: Final = (1 << 63) - 1

@@ -11,33 +11,35 @@ from collections.abc import Mapping
 from typing import Final, Generic, TypeVar
 
 from onceq.model.record import Record
-from onceq.model.views.branches import BranchView, DecisionView, GroupView
-from onceq.model.views.jobs import JobView
 from onceq.model.views.managers import (
+    ActView,
     DamageView,
+    GrantView,
     ListView,
     NameView,
     PeerView,
     ScrubView,
+    SettingView,
     StatusView,
+    TokenView,
+    TrailView,
     TransactionView,
 )
 from onceq.model.views.metrics import MetricsView
-from onceq.model.views.msmq import ManagementValue, ReceiveInfo, SendInfo
-from onceq.model.views.pages import Page
 from onceq.model.views.queues import (
     ConsumerView,
+    ManagementValue,
     OutgoingView,
     QueueView,
+    RangeView,
     ReaderView,
+    ReceiveInfo,
+    SendInfo,
     StreamView,
+    WaitingView,
 )
-from onceq.model.views.ranges import RangeView
-from onceq.model.views.rights import GrantView
-from onceq.model.views.settings import SettingView
-from onceq.model.views.tokens import TokenView
-from onceq.model.views.trail import ActView, TrailView
-from onceq.model.views.waiting import WaitingView
+from onceq.model.views.view import Page
+from onceq.model.views.work import BranchView, DecisionView, GroupView, JobView
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -61,7 +63,7 @@ QUEUES: Final = Look("queues", Page[QueueView])
 ``busy`` (something is in it, or it is paused), or hold ``poison``."""
 QUEUE: Final = Look("queue", QueueView)
 RANGE: Final = Look("range", RangeView)
-"""What stands in a range of places (``model/views/ranges.py`` says how it is asked for)."""
+"""What stands in a range of places (``model/views/queues.py`` says how it is asked for)."""
 READERS: Final = Look("readers", Page[ReaderView])
 """Who has read a queue and removed what he had read; of all queues if none is named."""
 CONSUMERS: Final = Look("consumers", list[ConsumerView])

@@ -1,13 +1,15 @@
-"""Views of a queue manager as a whole: its status, what it is told and does, who it talks to.
+"""Views of a queue manager as a whole: its status, settings, rights, tokens, trail, and its peers.
 
 Times are seconds since 1970 UTC, 0 meaning never, and sizes are bytes, where nothing else is said.
 """
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from onceq.model.identity import guid_text
-from onceq.model.record import field
-from onceq.model.views.view import View
+from onceq.model.record import field, repr_without
+from onceq.model.views.view import Column, View
 
 
 class Restored(View, frozen=True):
@@ -93,8 +95,8 @@ class StatusView(View, frozen=True):
         space_low: Whether its disk is nearly full.
         dead_letters: Messages in the dead-letter queue.
         transactional_dead_letters: Messages in the transactional dead-letter queue.
-        poison_messages: Messages that policies have moved aside, because they were received in vain
-            too often.
+        poison_messages: Messages that policies have moved aside, because their receives
+            were aborted too often.
         offline_since: When an operator has disconnected it; 0: it is not disconnected.
         damaged_messages: Those that were set aside because their stored bytes are damaged.
         restored: The restore that it comes from; None: from none.
@@ -163,25 +165,25 @@ class TransactionView(View, frozen=True):
     """One transaction that is open.
 
     Attributes:
-        owner: The connection that has begun it.
-        number: Its number there.
-        began: When it was begun.
-        sent: Messages that it sends so far.
+        owner: Number of the connection that began it.
+        number: Its number in that connection.
+        began: When it began.
+        sent: Messages that it has sent so far.
         received: Messages that it has received.
-        bytes: Of what it sends.
+        bytes: Size of the messages that it has sent.
         who: Who has begun it, such as ``account:anna``; "": a program in the queue manager's own
             process.
         place: From where: an address, or ``local``, with the process if that is known,
             and the person for whom it says that it works.
     """
 
-    owner: int = 0
-    number: int = 0
-    began: int = 0
-    sent: int = 0
-    received: int = 0
-    bytes: int = 0
-    who: str = ""
+    owner: Annotated[int, Column("application")] = 0
+    who: Annotated[str, Column("who")] = ""
+    number: Annotated[int, Column("transaction", leaves=4)] = 0
+    began: Annotated[int, Column("open for", "since")] = 0
+    sent: Annotated[int, Column("sent", leaves=2)] = 0
+    received: Annotated[int, Column("received", leaves=3)] = 0
+    bytes: Annotated[int, Column("bytes", "bytes", leaves=1)] = 0
     place: str = ""
 
 
@@ -191,14 +193,14 @@ class PeerView(View, frozen=True):
     Attributes:
         name: The name, such as ``os:beta``.
         id: GUID of the queue manager that answers there.
-        since: When it did so first.
+        since: When it first answered there.
         connected: Whether it is connected now.
     """
 
-    name: str = ""
-    id: str = ""
-    since: int = 0
-    connected: bool = False
+    name: Annotated[str, Column("name")] = ""
+    id: Annotated[str, Column("queue manager")] = ""
+    since: Annotated[int, Column("since", "moment")] = 0
+    connected: Annotated[bool, Column("connected")] = False
 
     @property
     def title(self) -> str:
@@ -231,14 +233,14 @@ class ListView(View, frozen=True):
     """A distribution list.
 
     Attributes:
-        name: Its name.
-        format_name: What to send to.
+        name: Name of the list.
+        format_name: Format name to send to.
         members: Format names of queues and of other lists.
     """
 
-    name: str = ""
-    format_name: str = ""
-    members: tuple[str, ...] = ()
+    name: Annotated[str, Column("list")] = ""
+    format_name: Annotated[str, Column("format name")] = ""
+    members: Annotated[tuple[str, ...], Column("members", "count")] = ()
 
 
 class NameView(View, frozen=True):
@@ -281,24 +283,24 @@ class DamageView(View, frozen=True):
     """Neighbouring messages that were set aside because their stored bytes are damaged.
 
     Attributes:
-        number: Of this entry, for ``drop_damaged``.
+        number: Number of this entry, for ``drop_damaged``.
         queue: The queue that they were in.
-        lookup: Lookup identifier of the first.
-        count: How many.
-        bytes: Of all of them.
+        lookup: Lookup identifier of the first message.
+        count: Number of messages.
+        bytes: Size of all of them.
         address: Where in the log the damage is.
-        at: When it was found.
+        at: When the damage was found.
         reason: Message class that says what became of them; 0: nothing yet.
     """
 
-    number: int = 0
-    queue: str = ""
-    lookup: int = 0
-    count: int = 0
-    bytes: int = 0
+    number: Annotated[int, Column("number")] = 0
+    queue: Annotated[str, Column("queue", "name")] = ""
+    lookup: Annotated[int, Column("lookup", "hex", leaves=3)] = 0
+    count: Annotated[int, Column("messages")] = 0
+    bytes: Annotated[int, Column("bytes", "bytes", leaves=1)] = 0
     address: int = 0
-    at: int = 0
-    reason: int = 0
+    at: Annotated[int, Column("set aside", "moment", leaves=2)] = 0
+    reason: Annotated[int, Column("ended as", leaves=4)] = 0
 
 
 class ScrubView(View, frozen=True):
@@ -365,3 +367,186 @@ class BackupHold(View, frozen=True):
     number: int = 0
     cut: Cut = Cut()
     keep_s: float = 0.0
+
+
+SettingValue = bool | int | float | str
+"""A setting is a truth value, a number in the unit that its name ends in, or a text."""
+
+
+class SettingView(View, frozen=True):
+    """One setting.
+
+    Attributes:
+        name: Its name in the table ``[settings]`` of ``onceq.toml``.
+        value: Its value now.
+        default: Its default.
+        at_start: Whether only a restart changes it, and no reload.
+    """
+
+    name: Annotated[str, Column("setting")] = ""
+    value: Annotated[SettingValue, Column("value", "setting")] = ""
+    default: Annotated[SettingValue, Column("default", "setting")] = ""
+    at_start: bool = False
+
+    @property
+    def read(self) -> Annotated[str, Column("read")]:
+        """When a change in ``onceq.toml`` takes effect."""
+        return "at a start" if self.at_start else "at a reload"
+
+
+class TokenView(View, frozen=True):
+    """A token, as everybody may see it who administers.
+
+    Attributes:
+        name: Rights are granted to ``token:NAME``.
+        made_s: When it was made (seconds since 1970).
+        expires_s: When it expires (seconds since 1970); 0: never.
+        expired: Whether it has expired.
+        connections: Applications that are connected with it now.
+    """
+
+    name: Annotated[str, Column("token")] = ""
+    made_s: Annotated[int, Column("made", "moment")] = 0
+    expires_s: Annotated[int, Column("expires", "moment")] = 0
+    expired: bool = False
+    connections: Annotated[int, Column("connections")] = 0
+
+
+class TokenMade(View, frozen=True):
+    """A new token, and the only time that its secret is told.
+
+    Attributes:
+        name: Name of the token.
+        token: What its holder shows to the queue manager; it does not stand in a ``repr``.
+        expires_s: Seconds since 1970; 0: it does not expire.
+    """
+
+    name: str = ""
+    token: str = ""
+    expires_s: int = 0
+
+    __repr__ = repr_without("token")
+
+
+class GrantView(View, frozen=True):
+    """Rights that somebody was given.
+
+    Attributes:
+        who: ``kind:name``, a pattern of such, or ``*``.
+        rights: The rights, as ``onceq grant`` takes them.
+        pattern: Pattern of names of queues; "" for rights over the whole queue manager.
+        owner: Whether they come from having made the queue.
+        origin: ``directory``: they hold at every queue manager that shares the directory; "": they
+            were given here.
+        of_one_queue: They go with the queue of that name: its owner has given them, or has them.
+        by: Who has granted them; "": the account that runs the queue manager, or a version that did
+            not keep it.
+    """
+
+    who: Annotated[str, Column("who")] = ""
+    rights: Annotated[tuple[str, ...], Column("rights", "words")] = ()
+    pattern: Annotated[str, Column("queues", "name", empty="(queue manager)")] = ""
+    owner: bool = False
+    origin: str = ""
+    of_one_queue: bool = False
+    by: str = ""
+
+    @property
+    def why(self) -> Annotated[str, Column("why")]:
+        """Why they hold, in a few words."""
+        if self.owner:
+            return "has made it"
+        everywhere = " everywhere" if self.origin else ""
+        by = f" by {self.by}" if self.by else ""
+        return f"granted{everywhere}{by}{', goes with the queue' if self.of_one_queue else ''}"
+
+
+class RightView(View, frozen=True):
+    """May somebody do something, and why or why not.
+
+    Attributes:
+        who: Whose right was asked about.
+        right: Which right.
+        queue: At which queue; "": over the whole queue manager.
+        allowed: Whether it is allowed.
+        because: Why, in one sentence.
+        known: Whether somebody of that name was ever here: is connected, has acted or made a queue,
+            or has a token, or is a queue manager that was met.
+    """
+
+    who: str = ""
+    right: str = ""
+    queue: str = ""
+    allowed: bool = False
+    because: str = ""
+    known: bool = True
+
+
+class HeadView(View, frozen=True):
+    """The end of another queue manager's trail, as that manager has told it.
+
+    Attributes:
+        peer: GUID of the other queue manager.
+        name: Its computer name; "": not known.
+        number: Number of its last act at that moment.
+        digest: Digest of that act, in hexadecimal digits.
+        at: When it was told (seconds since 1970).
+    """
+
+    peer: Annotated[str, Column("queue manager")] = ""
+    name: Annotated[str, Column("name", leaves=1)] = ""
+    number: Annotated[int, Column("act")] = 0
+    digest: Annotated[str, Column("digest")] = ""
+    at: Annotated[int, Column("told", "moment", leaves=2)] = 0
+
+
+class TrailView(View, frozen=True):
+    """The end of a trail, and what is held of others'.
+
+    Attributes:
+        id: GUID of the queue manager.
+        number: Of its last act; 0: there is none.
+        digest: Of that act, hexadecimal; "": it has none.
+        broken: Number of the first act that does not go on from the act before it, as the log has
+            it; 0: all do.
+        heads: What others have told of theirs.
+    """
+
+    id: str = ""
+    number: int = 0
+    digest: str = ""
+    broken: int = 0
+    heads: tuple[HeadView, ...] = ()
+
+
+class ActView(View, frozen=True):
+    """An act of administration.
+
+    Attributes:
+        number: Number of the act; each has the next one.
+        at: When it was done (seconds since 1970).
+        who: Who did it, as ``kind:name``.
+        where: From where: an address, or "local", with the process if that is known; before that
+            the person for whom the program there says that it works (``local for anna, process
+            12``).
+        what: What was done.
+        about: What it was done to, such as a queue.
+        result: The code of the error; "": it was done, or begun.
+        times: How often it was done within the hour that follows it, itself included.
+        last: When it was done last (seconds since 1970).
+        before: Digest of the act before it, in hexadecimal digits; "": of a version without
+            digests.
+        digest: Its own digest, likewise.
+    """
+
+    number: Annotated[int, Column("number")] = 0
+    at: Annotated[int, Column("when", "moment", leaves=4)] = 0
+    who: Annotated[str, Column("who")] = ""
+    where: Annotated[str, Column("from", leaves=1)] = ""
+    what: Annotated[str, Column("what")] = ""
+    about: Annotated[str, Column("about", "name", cut=True, empty="")] = ""
+    result: Annotated[str, Column("result", leaves=3, cut=True, empty="done")] = ""
+    times: Annotated[int, Column("times")] = 1
+    last: Annotated[int, Column("last", "moment", leaves=2)] = 0
+    before: str = ""
+    digest: str = ""

@@ -104,8 +104,8 @@ class MetricsView(View, frozen=True):
         journal_messages: How many are in journals.
         dead_letters: Messages in the dead-letter queue.
         transactional_dead_letters: Messages in the transactional dead-letter queue.
-        poison_messages: Messages that policies have moved aside, because they were received in vain
-            too often.
+        poison_messages: Messages that policies have moved aside, because their receives
+            were aborted too often.
         damaged_messages: Those that were set aside because their stored bytes are damaged.
         doubts: Messages of which it is not known whether they arrived.
         waiting_readers: Receives and peeks that wait for a message.

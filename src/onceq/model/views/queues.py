@@ -1,18 +1,23 @@
-"""Views of queues, outgoing queues, and the streams that lead into queues.
+"""Views of queues, outgoing queues, the streams that lead into queues, and ranges of messages.
 
-Times are seconds since 1970 UTC, 0 meaning never, and sizes are bytes, where nothing else is said.
+Those at the end have MSMQ's own names: EodGetSendInfo, EodGetReceiveInfo, PROPID_MGMT_*. Times are
+seconds since 1970 UTC, 0 meaning never, and sizes are bytes, where nothing else is said.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Annotated, Final
 
-from onceq.model.views.view import View
+from onceq.errors import InvalidParameter
+from onceq.model.numbers import read_number
+from onceq.model.record import Record, field
+from onceq.model.views.view import Column, View
 
 EVERY_FAILS: Final = "every message fails"
 """With these words begins what a consumer says of itself while it can handle no message..."""
 FAILING_SHOWN: Final = 20
-"""... and an overview names so many queues with such consumers."""
+"""... and an overview names at most this number of queues with such consumers."""
 QUOTA_WARN: Final = 0.9
 """From this share on a quota is told to be nearly used up."""
 REFUSALS_SHOWN_S: Final = 7 * 86_400
@@ -42,13 +47,13 @@ class QueueView(View, frozen=True):
     Attributes:
         name: Name of the queue, with its subqueue (``orders;retry``).
         path: The path name, such as ``private$\\\\orders``.
-        transactional: Whether it takes messages of transactions, and no others.
+        transactional: Whether it accepts transactional messages, and no others.
         system: Whether it is one of the queues that every queue manager has.
-        label: For people.
-        messages: All that it holds, those that transactions hold included.
+        label: A description for people.
+        messages: Messages in it, including those that transactions hold.
         available: Of these, those that can be received now.
-        locked: Of these, those that open transactions have received.
-        bytes: Of its messages.
+        locked: Messages in it that open transactions have received.
+        bytes: Size of its messages.
         first_lookup: Lookup identifier of the first message; 0: it is empty.
         last_lookup: Lookup identifier of the last message; 0: it is empty.
         quota_kb: Most that it may hold, in KiB; 4294967295: no limit.
@@ -83,26 +88,26 @@ class QueueView(View, frozen=True):
         bytes_in_subqueues: Their size.
         paused_since: When an operator has paused it; 0: it is not paused.
         poison: Of the messages of its subqueues, those that its policy has moved aside, because
-            they were received in vain too often.
+            their receives were aborted too often.
         oldest: When the oldest of its messages came; 0: it is empty.
         quota_used: How much of its quota is used, with what is in its subqueues: 1.0 is all of it;
             0.0: it has none.
     """
 
     name: str = ""
-    path: str = ""
-    transactional: bool = False
+    path: Annotated[str, Column("queue", "name")] = ""
+    transactional: Annotated[bool, Column("transactional", leaves=5)] = False
     system: bool = False
-    label: str = ""
-    messages: int = 0
+    messages: Annotated[int, Column("messages")] = 0
     available: int = 0
-    locked: int = 0
-    bytes: int = 0
+    locked: Annotated[int, Column("locked", leaves=4)] = 0
+    bytes: Annotated[int, Column("bytes", "bytes", leaves=3)] = 0
     first_lookup: int = 0
     last_lookup: int = 0
     quota_kb: int = 0
     created: int = 0
-    readers_waiting: int = 0
+    readers_waiting: Annotated[int, Column("readers waiting", leaves=2)] = 0
+    label: Annotated[str, Column("label", leaves=1, cut=True, empty="")] = ""
     number: int = 0
     instance: str = ""
     journal: bool = False
@@ -194,17 +199,17 @@ class OutgoingView(View, frozen=True):
     Attributes:
         destination: Format name of the queue that its messages go to.
         state: One of the strings of PROPID_MGMT_QUEUE_STATE (Q-40).
-        messages: All that it holds (PRP-6).
-        unacknowledged: Of these, those without an order acknowledgment.
-        awaiting_final: Of these, those that have arrived and await their final acknowledgment.
-        bytes: Of its messages.
+        messages: Messages in it (PRP-6).
+        unacknowledged: Messages in it without an order acknowledgment.
+        awaiting_final: Messages in it that have arrived and await their final acknowledgment.
+        bytes: Size of its messages.
         peer: GUID of the queue manager that it is connected to; "": it is not connected.
         paused_since: When an operator has paused it; 0: it is not paused.
         connected_since: When its session was made; 0: it has none.
         trouble: Why it cannot be reached; "" if nothing is known to be wrong.
         trouble_since: When that was noticed first.
         trouble_last: When that was noticed last.
-        attempts: How often it was tried in vain since then.
+        attempts: Failed attempts to connect since then.
         retry_in_s: Seconds from now until the next attempt; -1: none is planned.
         stream: The stream that is transmitted now.
         behind_stream: Messages in streams that follow when that one is acknowledged.
@@ -252,12 +257,12 @@ class OutgoingView(View, frozen=True):
         oldest: When the first of those came that have no acknowledgment; 0: there are none.
     """
 
-    destination: str = ""
-    state: str = ""
-    messages: int = 0
-    unacknowledged: int = 0
+    destination: Annotated[str, Column("destination", "name")] = ""
+    state: Annotated[str, Column("state", leaves=4)] = ""
+    messages: Annotated[int, Column("messages")] = 0
+    unacknowledged: Annotated[int, Column("unacknowledged", leaves=2)] = 0
     awaiting_final: int = 0
-    bytes: int = 0
+    bytes: Annotated[int, Column("bytes", "bytes", leaves=1)] = 0
     peer: str = ""
     paused_since: int = 0
     connected_since: int = 0
@@ -312,20 +317,20 @@ class ReaderView(View, frozen=True):
     of each the last removal.
 
     Attributes:
-        queue: As people call it.
-        reader: His name, for a stream of Spark the option ``subscription``; "" is one, too.
-        query: Which life of him this is; "": he did not say.
-        to: Lookup identifier of the last place that he has removed.
-        since: When (seconds since 1970).
-        who: What he said of himself.
+        queue: Name of the queue.
+        reader: Name of the reader: for a stream of Spark the option ``subscription``; "" is a name.
+        query: Identifier of its run; "": it gave none.
+        to: Lookup identifier of the last message that it has removed.
+        since: When it removed that (seconds since 1970).
+        who: Description that it gave of itself.
     """
 
-    queue: str = ""
-    reader: str = ""
-    query: str = ""
-    to: int = 0
-    since: int = 0
-    who: str = ""
+    queue: Annotated[str, Column("queue", "name")] = ""
+    reader: Annotated[str, Column("subscription", empty="")] = ""
+    query: Annotated[str, Column("query", empty="")] = ""
+    to: Annotated[int, Column("up to", "place")] = 0
+    since: Annotated[int, Column("ago", "since")] = 0
+    who: Annotated[str, Column("who", empty="")] = ""
 
 
 class ConsumerView(View, frozen=True):
@@ -333,35 +338,36 @@ class ConsumerView(View, frozen=True):
     application, and one for each branch that holds messages and at which nobody is at work.
 
     Attributes:
-        queue: As people call it.
+        queue: Name of the queue.
         who: Who it is, such as ``account:anna``; "": a program in the queue manager's own process.
-            Of a prepared branch who has prepared it; "": whoever runs the queue manager.
+            Of a prepared branch who has prepared it; "": the account that runs the
+            queue manager.
         place: From where: an address, or ``local``, with the process if that is known; "": it is
             not known.
         connection: Its connection, as ``TransactionView.owner``; 0: nobody is at work in it.
         waiting: Receives and peeks of it that wait for a message.
         opened: How often it has the queue open to receive, to peek, or to move messages there.
-        access: What for, such as ``receive, peek``; "": it has not opened it.
+        access: What it has opened the queue for, such as ``receive, peek``; "": it has not.
         denies: What it keeps others from by that: ``receive``, or "".
         says: What it has said of itself when it opened the queue.
-        holds: Messages that its transactions have taken and are not over with.
-        since: When the oldest of these was begun, or the branch prepared; of one that holds
-            nothing when it has opened the queue.
+        holds: Messages that its open transactions have received.
+        since: When its oldest transaction that holds messages began, or its branch was prepared; if
+            it holds none, when it opened the queue.
         branch: The branch that holds them, where the oldest of these transactions is one; else "".
     """
 
     queue: str = ""
-    who: str = ""
-    place: str = ""
+    who: Annotated[str, Column("who")] = ""
+    place: Annotated[str, Column("from", leaves=5, rare=True)] = ""
     connection: int = 0
-    waiting: int = 0
+    holds: Annotated[int, Column("holds")] = 0
+    waiting: Annotated[int, Column("waiting")] = 0
+    since: Annotated[int, Column("for", "since", leaves=4, rare=True)] = 0
     opened: int = 0
-    access: str = ""
+    access: Annotated[str, Column("opened to", leaves=3, rare=True)] = ""
     denies: str = ""
-    says: str = ""
-    holds: int = 0
-    since: int = 0
-    branch: str = ""
+    says: Annotated[str, Column("says", leaves=2, cut=True, rare=True)] = ""
+    branch: Annotated[str, Column("branch", leaves=1, rare=True)] = ""
 
 
 class StreamView(View, frozen=True):
@@ -369,12 +375,12 @@ class StreamView(View, frozen=True):
 
     Attributes:
         queue: The queue that it leads to, as its sender names it: the key that it is known by.
-        name: The same for people.
+        name: Name of the queue that it leads to, for people.
         source: GUID of its sender.
         sender: Name of its sender; "" if that is not known.
         stream: The stream.
         number: Number of the last message that was accepted in it.
-        last_access: When that was.
+        last_access: When that message was accepted.
         rejects: Messages that were turned away since the last one was accepted: they had come
             already, or too early. What a queue refuses is none of these.
         duplicates: Messages that were dropped because they had come before.
@@ -393,16 +399,17 @@ class StreamView(View, frozen=True):
     """
 
     queue: str = ""
-    source: str = ""
+    name: Annotated[str, Column("queue", "name")] = ""
+    source: Annotated[str, Column("source", shortens=1)] = ""
     sender: str = ""
     stream: int = 0
-    number: int = 0
-    last_access: int = 0
-    rejects: int = 0
-    duplicates: int = 0
-    gaps: int = 0
+    number: Annotated[int, Column("last number", leaves=3)] = 0
+    last_access: Annotated[int, Column("last accepted", "moment", leaves=7, shortens=2)] = 0
+    duplicates: Annotated[int, Column("duplicates", leaves=5)] = 0
+    gaps: Annotated[int, Column("gaps", leaves=4)] = 0
+    rejects: Annotated[int, Column("refused", leaves=8)] = 0
     stale: int = 0
-    connected: bool = False
+    connected: Annotated[bool, Column("connected", leaves=6)] = False
     begun: int = 0
     stale_stream: int = 0
     stale_at: int = 0
@@ -411,7 +418,6 @@ class StreamView(View, frozen=True):
     reset_from: int = 0
     conflicts: int = 0
     clash: str = ""
-    name: str = ""
 
 
 class StreamReset(View, frozen=True):
@@ -436,3 +442,174 @@ class StreamReset(View, frozen=True):
     number: int = 0
     reason: str = ""
     dry_run: bool = False
+
+
+class RangeAsked(Record, frozen=True):
+    """Which range a look is about; its text is the name that the request carries.
+
+    Attributes:
+        queue: Its name.
+        after: Lookup identifier before the first place.
+        to: The last place.
+        messages: Most messages in it; 0: no limit.
+        bytes: Most bytes of packets in it, but one message at least;
+            0: it does not.
+    """
+
+    queue: str
+    after: int
+    to: int
+    messages: int = 0
+    bytes: int = 0
+
+    def text(self) -> str:
+        """As a request carries it."""
+        return f"{self.after} {self.to} {self.messages} {self.bytes} {self.queue}"
+
+    @classmethod
+    def of(cls, text: str) -> RangeAsked:
+        """From the form of ``text``; raises InvalidParameter."""
+        parts = text.split(" ", 4)
+        numbers = [number for part in parts[:4] if (number := read_number(part)) is not None]
+        if len(numbers) != 4 or len(parts) != 5:
+            raise InvalidParameter(f"{text[:200]!r} is no range of a queue")
+        return cls(parts[4], *numbers)
+
+
+class RangeView(View, frozen=True):
+    """What stands in a range of places.
+
+    Attributes:
+        to: The last place of it that this is about.
+        messages: How many messages are there; what a transaction holds is not among them.
+        bytes: Of their packets, if the range has a limit of bytes; else 0.
+        locked: Lookup identifier of a message that a transaction holds: the range ends before it;
+            0: there is none.
+        more: Whether so much had to be looked at that the rest, behind ``to``, is another request.
+        ended: How many messages of it are known to have ended since the queue manager was started,
+            and were not received, by what became of them: expired, purged, rejected, moved,
+            damaged.
+    """
+
+    to: int = 0
+    messages: int = 0
+    bytes: int = 0
+    locked: int = 0
+    more: bool = False
+    ended: Mapping[str, int] = field(default_factory=dict)
+
+    def and_then(self, more: RangeView) -> RangeView:
+        """This and what stands behind it, as one."""
+        ended = dict(self.ended)
+        for how, count in more.ended.items():
+            ended[how] = ended.get(how, 0) + count
+        return RangeView(
+            more.to, self.messages + more.messages, self.bytes + more.bytes, more.locked, more.more,
+            ended,
+        )  # fmt: skip
+
+
+class WaitingRow(View, frozen=True):
+    """A queue, or an outgoing queue.
+
+    Attributes:
+        number: Its number in this queue manager.
+        name: As people call it; of an outgoing queue the format name.
+        messages: How many transactional messages wait there; of an outgoing queue those that its
+            receiver has not acknowledged.
+    """
+
+    number: int = 0
+    name: str = ""
+    messages: int = 0
+
+
+class WaitingView(View, frozen=True):
+    """The next queues behind a number, in the order of their numbers.
+
+    Attributes:
+        manager: GUID of the queue manager.
+        position: Every record of its log before this place is counted, and none behind it.
+        at: When it counted (seconds since 1970 by its clock).
+        rows: Transactional queues, their subqueues, and outgoing queues.
+        more: Whether there are others behind them.
+    """
+
+    manager: str = ""
+    position: int = 0
+    at: int = 0
+    rows: tuple[WaitingRow, ...] = ()
+    more: bool = False
+
+
+class SequenceInfo(View, frozen=True):
+    """SEQUENCE_INFO: a place in a stream; all zero where there is no such message.
+
+    Attributes:
+        seq_id: The stream.
+        seq_no: Number in it.
+        prev_no: Number of the message before; 0: it is the first.
+    """
+
+    seq_id: int = 0
+    seq_no: int = 0
+    prev_no: int = 0
+
+
+class SendInfo(View, frozen=True):
+    """EodGetSendInfo of an outgoing queue: its eleven items.
+
+    Attributes:
+        eod_last_ack: The last message that was acknowledged.
+        eod_last_ack_time: When the last order acknowledgment came.
+        eod_last_ack_count: How many have come since the start.
+        eod_first_non_ack: The first message that was transmitted and not acknowledged.
+        eod_last_non_ack: The last one.
+        eod_next_seq: What the next message will get.
+        eod_no_ack_count: Messages that were transmitted and not acknowledged.
+        eod_no_read_count: Messages that have arrived and await their final acknowledgment.
+        eod_resend_time: When what is not acknowledged is sent again; 0: no such time is set.
+        eod_resend_interval: Seconds that an acknowledgment is waited for.
+        eod_resend_count: Time-outs since the last acknowledgment.
+    """
+
+    eod_last_ack: SequenceInfo = SequenceInfo()
+    eod_last_ack_time: int = 0
+    eod_last_ack_count: int = 0
+    eod_first_non_ack: SequenceInfo = SequenceInfo()
+    eod_last_non_ack: SequenceInfo = SequenceInfo()
+    eod_next_seq: SequenceInfo = SequenceInfo()
+    eod_no_ack_count: int = 0
+    eod_no_read_count: int = 0
+    eod_resend_time: int = 0
+    eod_resend_interval: int = 0
+    eod_resend_count: int = 0
+
+
+class ReceiveInfo(View, frozen=True):
+    """EodGetReceiveInfo of a local queue: one sending queue manager.
+
+    Attributes:
+        queue_format_name: The queue, as the sender names it.
+        sender_id: GUID of the sender.
+        sender_name: Its name, which MSMQ does not tell; "" if it is not known.
+        seq_id: The stream.
+        seq_no: Number of the last message that was accepted in it.
+        last_access_time: When that was.
+        reject_count: Messages that were turned away since the last one was accepted.
+    """
+
+    queue_format_name: str = ""
+    sender_id: str = ""
+    sender_name: str = ""
+    seq_id: int = 0
+    seq_no: int = 0
+    last_access_time: int = 0
+    reject_count: int = 0
+
+
+ManagementValue = int | str | SequenceInfo | list[str | ReceiveInfo | list[int | str]]
+"""The value of one PROPID_MGMT_* property."""
+Management = dict[str, ManagementValue]
+"""Management properties by their names in small letters, without PROPID_MGMT_QUEUE_ or
+PROPID_MGMT_MSMQ_; ``docs/reference/management.md`` says what each means."""

@@ -43,8 +43,7 @@ from onceq.errors import (
     TransactionOver,
 )
 from onceq.model import requests
-from onceq.model.views.queues import QueueView, ReaderView
-from onceq.model.views.ranges import RangeView
+from onceq.model.views.queues import QueueView, RangeView, ReaderView
 from onceq.spark import connections
 from onceq.spark.connections import FROM_ENVIRONMENT, CredentialFiles, Patience, Spell
 from onceq.spark.error_codes import coded

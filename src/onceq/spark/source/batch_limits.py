@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
-from onceq.model.views.ranges import RangeView
+from onceq.model.views.queues import RangeView
 from onceq.spark.source.offsets import NOTHING, QueueSample, Range
 from onceq.spark.targets import EARLIEST, LATEST
 

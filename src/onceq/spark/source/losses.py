@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from onceq.errors import MessagesMissing
-from onceq.model.views.ranges import RangeView
+from onceq.model.views.queues import RangeView
 from onceq.spark.source.offsets import Range
 
 log = logging.getLogger("onceq.spark")

@@ -34,8 +34,7 @@ from pyspark.sql.streaming.datasource import (
 
 from onceq.client.pause import pause
 from onceq.errors import MessagesMissing, OnceqError
-from onceq.model.views.queues import ReaderView
-from onceq.model.views.ranges import RangeView
+from onceq.model.views.queues import RangeView, ReaderView
 from onceq.spark.error_codes import wrong
 from onceq.spark.source.access import Access
 from onceq.spark.source.batch_limits import BATCH_MESSAGES, beginning, limit_batch, split

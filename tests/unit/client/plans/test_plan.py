@@ -9,8 +9,8 @@ from onceq.client.plans import operate, queues
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
 from onceq.model import requests
-from onceq.model.views.pages import Page
 from onceq.model.views.queues import OutgoingView
+from onceq.model.views.view import Page
 
 NOW = Session(Greeting("ALPHA", bytes(16), 0))
 

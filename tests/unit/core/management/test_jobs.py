@@ -37,8 +37,8 @@ from onceq.model.requests import SendItem
 from onceq.model.rights import Actor, ActorKind
 from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.settings import Settings
-from onceq.model.views.jobs import JobView
 from onceq.model.views.looks import JOB, JOBS, METRICS, TRAIL
+from onceq.model.views.work import JobView
 from proof.sim.base.comparing import differences
 from tests.unit.core.alone import IDENTITY, Core
 

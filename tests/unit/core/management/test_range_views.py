@@ -21,7 +21,7 @@ from onceq.model import requests
 from onceq.model.message import Properties
 from onceq.model.queue import QueueProperties
 from onceq.model.run import Run
-from onceq.model.views.ranges import RangeAsked, RangeView
+from onceq.model.views.queues import RangeAsked, RangeView
 from tests.unit.core.alone import Core
 
 QUEUE = r"private$\q"

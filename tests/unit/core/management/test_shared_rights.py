@@ -26,7 +26,7 @@ from onceq.model.policy import Door
 from onceq.model.requests import Steer
 from onceq.model.rights import NO_RIGHTS, Actor, ActorKind, Right, SharedRights, grant_of
 from onceq.model.settings import Settings
-from onceq.model.views.pages import Page
+from onceq.model.views.view import Page
 from tests.unit.core.alone import IDENTITY, WAITS, Core
 from tests.unit.core.rights.somebody import ALICE, KEY, ORDERS, core, denied, grant, item
 

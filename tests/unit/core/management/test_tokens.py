@@ -23,8 +23,8 @@ from onceq.model.run import LENGTH_TYPE, Run
 from onceq.model.settings import Settings
 from onceq.model.tokens import digest_of, salt_of, text_of
 from onceq.model.views.looks import TOKENS
-from onceq.model.views.pages import Page
-from onceq.model.views.tokens import TokenMade, TokenView
+from onceq.model.views.managers import TokenMade, TokenView
+from onceq.model.views.view import Page
 from tests.unit.core.alone import IDENTITY, WAITS, WALL_S, Core
 
 RUNS = 1

@@ -22,7 +22,7 @@ from onceq.model.requests import Grip, Request, Steer
 from onceq.model.returned import marked
 from onceq.model.rights import NOBODY, Actor, ActorKind, Right
 from onceq.model.run import Run
-from onceq.model.views.trail import ActView
+from onceq.model.views.managers import ActView
 from onceq.model.xid import Xid
 from tests.unit.core.alone import WALL_S, Core
 from tests.unit.core.kinds import kinds

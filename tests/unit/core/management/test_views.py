@@ -18,9 +18,8 @@ from onceq.model.requests import Access, Share
 from onceq.model.run import Run
 from onceq.model.views.managers import StatusView
 from onceq.model.views.metrics import MetricsView
-from onceq.model.views.pages import Page
-from onceq.model.views.queues import EVERY_FAILS, FAILING_SHOWN
-from onceq.model.views.waiting import WaitingView
+from onceq.model.views.queues import EVERY_FAILS, FAILING_SHOWN, WaitingView
+from onceq.model.views.view import Page
 from tests.unit.core.alone import WAITS, Core
 
 MANY = 3 * VIEWS_AT_ONCE + 7

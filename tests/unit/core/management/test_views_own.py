@@ -7,7 +7,7 @@ from typing import Any
 from onceq.core.inputs.inputs import OwnerCame
 from onceq.model import requests
 from onceq.model.rights import Actor, ActorKind
-from onceq.model.views.pages import Page
+from onceq.model.views.view import Page
 from tests.unit.core.alone import WAITS, Core
 from tests.unit.core.rights.somebody import (
     ALICE,

@@ -15,7 +15,7 @@ from onceq.model.identification import Identification, Proof
 from onceq.model.identity import guid_text
 from onceq.model.limits import NOTICE_EVERY_S
 from onceq.model.rights import Actor, ActorKind
-from onceq.model.views.trail import TrailView
+from onceq.model.views.managers import TrailView
 from tests.unit.core.alone import Core
 
 PEER, DIGEST = b"p" * 16, b"d" * 32

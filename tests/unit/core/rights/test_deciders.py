@@ -17,7 +17,7 @@ from onceq.model.branch import Decision, Join, Leave, Vote
 from onceq.model.requests import Request
 from onceq.model.results import Sent
 from onceq.model.rights import Actor, ActorKind
-from onceq.model.views.pages import Page
+from onceq.model.views.view import Page
 from onceq.model.xid import (
     TAG_BYTES,
     Xid,

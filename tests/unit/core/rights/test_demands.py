@@ -24,10 +24,10 @@ from onceq.model.requests import Access, PickBy, Request, Steer
 from onceq.model.requests.request import Needs
 from onceq.model.results import Opened, Sent
 from onceq.model.rights import OWNS, Actor, ActorKind
-from onceq.model.views.branches import GroupResult
-from onceq.model.views.pages import Page
-from onceq.model.views.ranges import RangeAsked
-from onceq.model.views.rights import GrantView, RightView
+from onceq.model.views.managers import GrantView, RightView
+from onceq.model.views.queues import RangeAsked
+from onceq.model.views.view import Page
+from onceq.model.views.work import GroupResult
 from onceq.model.xid import (
     TAG_BYTES,
     group_prefix,

@@ -16,7 +16,7 @@ from onceq.model import requests
 from onceq.model.branch import Decision, Vote
 from onceq.model.results import Sent
 from onceq.model.rights import Actor, ActorKind
-from onceq.model.views.branches import GroupResult
+from onceq.model.views.work import GroupResult
 from onceq.model.xid import TAG_BYTES, Xid, anchor_xid, attempt_of, group_prefix, group_xid
 from tests.unit.core.alone import IDENTITY, Core
 from tests.unit.core.rights.somebody import (

@@ -19,7 +19,7 @@ from onceq.errors import OnceqError
 from onceq.model import requests
 from onceq.model.results import Sent
 from onceq.model.rights import Actor, ActorKind
-from onceq.model.views.rights import GrantView
+from onceq.model.views.managers import GrantView
 from tests.unit.core.alone import IDENTITY, Core
 from tests.unit.core.rights.somebody import ALICE, BOB, RUNS, core, create, denied, grant, item
 

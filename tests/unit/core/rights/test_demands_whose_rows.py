@@ -13,7 +13,7 @@ from onceq.core.inputs.inputs import OwnerCame
 from onceq.errors import OnceqError
 from onceq.model import requests
 from onceq.model.rights import Actor, ActorKind
-from onceq.model.views.branches import RowsView
+from onceq.model.views.work import RowsView
 from onceq.model.xid import Xid, xid_by_row
 from tests.unit.core.alone import IDENTITY, Core
 from tests.unit.core.rights.somebody import (

@@ -27,7 +27,7 @@ from onceq.model.queue import QueueProperties
 from onceq.model.results import Promised, Sent
 from onceq.model.run import Run
 from onceq.model.settings import Settings
-from onceq.model.views.branches import BranchView
+from onceq.model.views.work import BranchView
 from onceq.model.xid import Xid, make_gtrid, xid_by_row
 from tests.unit.core.alone import IDENTITY, WAITS, Core
 

@@ -9,8 +9,8 @@ from onceq.model import requests
 from onceq.model.message import Properties
 from onceq.model.requests import Steer, SteerOutgoing
 from onceq.model.run import Run
-from onceq.model.views.pages import Page
 from onceq.model.views.queues import OutgoingView
+from onceq.model.views.view import Page
 from tests.unit.core.alone import Core
 
 THERE = "DIRECT=OS:B\\private$\\q"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import onceq
-from onceq.cli.measure import WrongMessages
+from onceq.cli.bench import WrongMessages
 from proof.bench import against as bench_against
 from proof.bench import bench
 from proof.bench import loss as bench_loss

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onceq.model.views.ranges import RangeView
+from onceq.model.views.queues import RangeView
 from onceq.spark.source.batch_limits import limit_batch
 from onceq.spark.source.offsets import QueueSample, Range
 

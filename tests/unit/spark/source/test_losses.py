@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from onceq.errors import MessagesMissing
-from onceq.model.views.ranges import RangeView
+from onceq.model.views.queues import RangeView
 from onceq.spark.source.losses import causes, judge
 from onceq.spark.source.offsets import Range
 

@@ -15,11 +15,17 @@ from onceq.model.queue import QueueProperties
 from onceq.model.results import Opened, Outcome, Promised, Sent
 from onceq.model.run import Run
 from onceq.model.views import looks
-from onceq.model.views.branches import GroupResult, RowsView
 from onceq.model.views.managers import BackupHold, Cut, Reloaded, Restored, StatusView
-from onceq.model.views.msmq import ReceiveInfo, SequenceInfo
-from onceq.model.views.pages import Page
-from onceq.model.views.queues import ConnectionView, OutgoingView, PutBackView, QueueView
+from onceq.model.views.queues import (
+    ConnectionView,
+    OutgoingView,
+    PutBackView,
+    QueueView,
+    ReceiveInfo,
+    SequenceInfo,
+)
+from onceq.model.views.view import Page
+from onceq.model.views.work import GroupResult, RowsView
 from onceq.model.xid import Xid
 from onceq.packet.batch import Batch
 from onceq.wire.app import answers, frames

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onceq.cli.measure import Bodies, WrongMessages
+from onceq.cli.bench import Bodies, WrongMessages
 from proof.bench.client import SENDER_SHIFT
 from proof.bench.peers import client
 from proof.bench.peers.contract import BODY, Link

@@ -14,7 +14,7 @@ FLAGS = {"": False, "0": False, "no": False, "false": False, "1": True, "yes": T
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-class Given:
+class FormValues:
     """The values of one request, as texts."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
@@ -31,7 +31,7 @@ class Given:
         self.values = dict(values)
 
     @classmethod
-    def of_query(cls, text: str) -> Given:
+    def of_query(cls, text: str) -> FormValues:
         """From the query of an address, or a form; raises InvalidParameter."""
         try:
             pairs = parse_qsl(
@@ -43,7 +43,7 @@ class Given:
         return cls(dict(pairs))
 
     @classmethod
-    def of_json(cls, value: object) -> Given:
+    def of_json(cls, value: object) -> FormValues:
         """From a JSON object of texts, whole numbers and truth values; raises InvalidParameter."""
         if not isinstance(value, dict):
             raise InvalidParameter("the body of a request is a JSON object")
