@@ -13,8 +13,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 TIMES = 2
 """So often it is scheduled that a result is brought."""
@@ -88,14 +89,14 @@ class Handover:
             self._bring()
 
 
-async def in_thread(work: Callable[[], T]) -> T:
+async def in_thread(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """``asyncio.to_thread``, whose result is not lost."""
     done: list[T] = []
     place = Handover(lambda result: None)
 
     def carry_out() -> None:
         try:
-            done.append(work())
+            done.append(work(*args, **kwargs))
         except BaseException as error:  # noqa: BLE001
             place.put(error)
         else:

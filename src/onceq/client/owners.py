@@ -19,8 +19,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Callable
+from functools import partial, wraps
 from types import CodeType
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
 from onceq.errors import CallInCall, NotCarriedOut, WrongProcess
@@ -91,6 +93,31 @@ def refuse_inside(name: str) -> CallInCall:
         "only note there what is to be done: onceq.stopping() does so for signals. close() can be "
         "called"
     )
+
+
+P = ParamSpec("P")
+L = TypeVar("L")
+
+
+def after_call(
+    method: Callable[Concatenate[L, P], None],
+) -> Callable[Concatenate[L, P], None]:
+    """A method that gives something back. The garbage collector may call it in the middle of
+    another call of its thread: then that call does it when it is over.
+
+    Args:
+        method: Of an object with a ``_manager``.
+    """
+
+    @wraps(method)
+    def leave(self: L, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(self, *args, **kwargs)
+        except CallInCall:
+            one: Any = self
+            one._manager._afterwards(partial(leave, self, *args, **kwargs))
+
+    return leave
 
 
 def drop_descriptor(number: int) -> None:

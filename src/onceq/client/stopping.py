@@ -119,15 +119,14 @@ def _free() -> list[signal.Signals]:
     """Signals whose handlers are those of Python, or of ``asyncio.run``."""
     if threading.current_thread() is not threading.main_thread():
         return []
-    return [number for number in NUMBERS if _is_default(signal.getsignal(number))]
-
-
-def _is_default(handler: Any) -> bool:
-    function = getattr(handler, "func", handler)
-    return (
-        handler in (signal.SIG_DFL, signal.default_int_handler)
-        or getattr(function, "__module__", "") == "asyncio.runners"
-    )
+    free = []
+    for number in NUMBERS:
+        handler: Any = signal.getsignal(number)
+        function = getattr(handler, "func", handler)
+        default = handler in (signal.SIG_DFL, signal.default_int_handler)
+        if default or getattr(function, "__module__", "") == "asyncio.runners":
+            free.append(number)
+    return free
 
 
 @contextmanager

@@ -1,4 +1,22 @@
-"""Branches of external transactions for tasks; see ``client/threads/branches.py``."""
+"""Branches of external transactions: the verbs of XA, and work in a branch.
+
+    async with await qm.branch(xid) as work:            # xa_start ... xa_end
+        await work.send(r"private$\\orders", b"17")
+    await qm.xa.prepare(xid)
+    await qm.xa.commit(xid)
+
+The verbs may be called on any connection, and after any restart. The return codes of XA are the
+``xa`` of the errors that they raise (``docs/reference/errors.md``), and ``Vote.READ_ONLY``.
+
+Many branches are committed as one, once, in a group; the sink of Spark is made of this:
+
+    attempt = await qm.groups.attempt("nightly", 17)          # in each task
+    async with await qm.branch(attempt.branch("0")) as work:
+        await work.send_many(r"private$\\orders", bodies)
+        await work.prepare()
+
+    await qm.groups.commit("nightly", 17, xids)   # where it is known that all are done
+"""
 
 from __future__ import annotations
 
@@ -23,7 +41,7 @@ class AsyncBranch(AsyncTransaction):
     """Work in a branch. Made by ``AsyncQueueManager.branch``.
 
     As a block it ends at the end of the block, and rolls back on an exception; it is then prepared
-    and decided by whoever coordinates, through ``QueueManager.xa`` or here.
+    and decided by its coordinator, through ``QueueManager.xa`` or here.
 
     Attributes:
         xid: Its identifier.
@@ -93,7 +111,8 @@ class AsyncXa:
 
 
 class AsyncGroups:
-    """See ``onceq.Groups``. Made by ``AsyncQueueManager.groups``."""
+    """Groups of one queue manager: many branches committed as one, once for each version. Made by
+    ``AsyncQueueManager.groups``."""
 
     def __init__(self, manager: Runner) -> None:
         self._manager = manager

@@ -1,6 +1,7 @@
-"""Queue managers for tasks: embedded in this process, or connected to a daemon.
+"""Queue managers: embedded in this process, or connected to a daemon.
 
-An object belongs to the event loop that made it; any number of its tasks may use it at once.
+Every method may be called from any thread. In ``onceq.aio`` an object belongs to the event loop
+that made it, and any number of its tasks may use it at once.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from onceq.client.reports import BackupReport, Progress
 from onceq.client.tasks.branches import AsyncGroups, AsyncXa
 from onceq.client.tasks.branches import branch as work_in
 from onceq.client.tasks.consuming import AsyncConsuming
+from onceq.client.tasks.looking import AsyncLooking
 from onceq.client.tasks.open_queue import AsyncCursor, AsyncOpenQueue
 from onceq.client.tasks.running import opening
 from onceq.client.tasks.tracked import AsyncTracked, following
@@ -40,7 +42,7 @@ from onceq.model.identity import MessageId
 from onceq.model.views.jobs import JobView
 
 
-class AsyncQueueManager(AsyncConsuming):
+class AsyncQueueManager(AsyncConsuming, AsyncLooking):
     """A queue manager. Made by ``onceq.aio.open`` and ``onceq.aio.connect``; close it,
     or use ``async with``."""
 
@@ -51,11 +53,6 @@ class AsyncQueueManager(AsyncConsuming):
     set_poison_policy = tasks(admin.set_poison_policy)
     delete_queue = tasks(admin.delete_queue)
     purge = tasks(admin.purge)
-    queue = tasks(admin.queue)
-    queues = tasks(admin.queues)
-    queue_page = tasks(admin.queue_page)
-    consumers = tasks(admin.consumers)
-    count_range = tasks(admin.count_range)
     open_queue = opening(handles.open_queue, AsyncOpenQueue)
     cursor = opening(cursors.cursor, AsyncCursor.opened)
 
@@ -91,9 +88,8 @@ class AsyncQueueManager(AsyncConsuming):
         tx = current(self)
         if tx is None:
             return self.send(destination, body, json=json, **properties)
-        # The transaction counts it: its commit is refused if nobody awaits this.
-        send: Awaitable[None] = tx.send(destination, body, json=json, **properties)
-        return send
+        # In a task the commit is refused as long as nobody has awaited this: see `counted`.
+        return tx.send(destination, body, json=json, **properties)  # type: ignore[no-any-return]
 
     def track(self, message: MessageId | str) -> AsyncTracked:
         """Follow a message by its identifier, also one that another program has sent.
@@ -106,8 +102,6 @@ class AsyncQueueManager(AsyncConsuming):
     # ---- branches -------------------------------------------------------------------------
 
     branch = work_in
-    branches = tasks(operate.branches)
-    decisions = tasks(operate.decisions)
     decision = tasks(verbs.decision)
 
     _xa = AsyncXa
@@ -124,43 +118,22 @@ class AsyncQueueManager(AsyncConsuming):
 
     # ---- operating it ---------------------------------------------------------------------
 
-    status = tasks(operate.status)
-    metrics = tasks(operate.metrics)
-    settings = tasks(operate.settings)
-    outgoing = tasks(operate.outgoing)
-    outgoing_page = tasks(operate.outgoing_page)
-    outgoing_queue = tasks(operate.outgoing_queue)
-    why = tasks(operate.why)
-    streams = tasks(operate.streams)
     reset_stream = tasks(operate.reset_stream)
-    peers = tasks(operate.peers)
     forget_peer = tasks(operate.forget_peer)
     accept_clock = tasks(operate.accept_clock)
     grant = tasks(rights_plans.grant)
     revoke = tasks(rights_plans.revoke)
-    rights = tasks(rights_plans.rights)
     explain_right = tasks(rights_plans.explain_right)
-    trail = tasks(rights_plans.trail)
-    trail_end = tasks(rights_plans.trail_end)
     create_token = tasks(token_plans.create_token)
-    tokens = tasks(token_plans.tokens)
     revoke_token = tasks(token_plans.revoke_token)
     start_job = tasks(job_plans.start_job)
-    jobs = tasks(job_plans.jobs)
-    job = tasks(job_plans.job)
     job_destinations = tasks(job_plans.job_destinations)
     cancel_job = tasks(job_plans.cancel_job)
-    eod_send_info = tasks(operate.eod_send_info)
-    eod_receive_info = tasks(operate.eod_receive_info)
     management = tasks(operate.management)
-    transactions = tasks(operate.transactions)
-    lists = tasks(operate.lists)
-    list_members = tasks(operate.list_members)
     create_list = tasks(operate.create_list)
     add_to_list = tasks(operate.add_to_list)
     remove_from_list = tasks(operate.remove_from_list)
     drop_list = tasks(operate.drop_list)
-    explain_name = tasks(operate.explain_name)
     pause = tasks(operate.pause)
     resume = tasks(operate.resume)
     resend = tasks(operate.resend)
@@ -170,7 +143,6 @@ class AsyncQueueManager(AsyncConsuming):
     tidy = tasks(operate.tidy)
     forget_unanswered = tasks(operate.forget_unanswered)
     reload = tasks(operate.reload)
-    damages = tasks(operate.damages)
     drop_damaged = tasks(operate.drop_damaged)
     scrub = tasks(operate.scrub)
     scrub_stop = tasks(operate.scrub_stop)
@@ -184,7 +156,16 @@ class AsyncQueueManager(AsyncConsuming):
         timeout: float | None = None,
         progress: Callable[[JobView], object] | None = None,
     ) -> JobView:
-        """See ``QueueManager.wait_for_job``."""
+        """Wait until a job is over; the job runs on whether anybody waits for it or not.
+
+        Args:
+            number: As ``start_job`` has answered.
+            timeout: Seconds; None: however long it takes.
+            progress: Called with the job each time that it is looked at.
+
+        Returns:
+            The job: ``state`` is done, cancelled or failed; or running, if the time is over.
+        """
         until = math.inf if timeout is None else time.monotonic() + timeout
         for wait_s in job_plans.pauses():
             found: JobView = await self.job(number)
@@ -199,15 +180,28 @@ class AsyncQueueManager(AsyncConsuming):
     async def backup(
         self, path: str, *, configuration: bool = True, progress: Progress | None = None
     ) -> BackupReport:
-        """See ``QueueManager.backup``. It is copied by other threads; ``progress`` is called
-        there."""
+        """Make a backup of this queue manager, which goes on meanwhile.
+
+        Args:
+            path: A directory that is empty or not there, on this computer.
+            configuration: Copy ``onceq.toml``, too, in which passwords of databases may stand.
+            progress: Called now and then with the bytes that are copied, and those of all; for
+                ``onceq.aio`` in another thread, which copies them.
+
+        Raises:
+            ConfigurationError: The directory is not empty.
+            NoSpace: There is no room for it.
+            UnsupportedOperation: The queue manager is on another computer.
+            InsufficientResources: Another backup of it is being made.
+            StorageReserve: Its own disk is nearly full.
+            BackupOver: It could not hold its files long enough.
+            DamagedRecord: What was copied is damaged.
+        """
         held = await self._run(backups.begin())
         number = held.number
         try:
             making = await in_thread(
-                lambda: backups.Making(
-                    path, held, self._state, progress, configuration=configuration
-                )
+                backups.Making, path, held, self._state, progress, configuration=configuration
             )
             while await in_thread(making.step):
                 if making.due:

@@ -1,4 +1,4 @@
-"""Open queues and cursors for tasks."""
+"""Open queues and cursors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ class AsyncOpenQueue(ForTasks):
     @property
     def is_open(self) -> bool:
         """Whether its connection still lives, as far as that can be known without asking."""
-        return bool(self.handle) and self._on.alive
+        return bool(self.handle) and self._on.alive  # tasks
+        # threads: return bool(self.handle) and self._on.look()
 
     async def _run(self, plan: Plan[T]) -> T:
         """Carry a plan out on the connection of the handle (for the classes of this package)."""
@@ -89,6 +90,7 @@ class AsyncOpenQueue(ForTasks):
         """
         return AsyncCursor(self, await self._run(cursors.of_handle(self._state)), alone=alone)
 
+    # threads: @after_call
     async def close(self) -> None:
         """Give the handle back; receives that wait through it end with OperationCancelled."""
         if self._on.alive:
@@ -105,6 +107,7 @@ class AsyncCursor(ForTasks):
 
     def __init__(self, queue: AsyncOpenQueue, place: Place, *, alone: bool) -> None:
         self._queue = queue
+        self._manager = queue._manager
         self._state = place
         self._alone = alone
 
@@ -141,6 +144,7 @@ class AsyncCursor(ForTasks):
             return await transaction._run(self._state.taking(transaction._state, timeout))
         return await self._run(self._state.looking("current", timeout, peek=False))
 
+    # threads: @after_call
     async def close(self) -> None:
         """Give it back."""
         with contextlib.suppress(InvalidHandle, HandleLost, WrongProcess):

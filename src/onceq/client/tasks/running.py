@@ -1,18 +1,20 @@
-"""What objects for tasks need of their queue manager: it carries plans out, on any connection
-or on one of theirs."""
+"""What an object needs of its queue manager: it carries plans out, on any connection or on one
+that the object keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from onceq.client.link import AsyncAsking
 from onceq.client.plans.plan import Plan
 from onceq.client.session import Session
-from onceq.partners.contract import AnyPartner, AsyncPartner
+from onceq.model.record import MutableRecord
 from onceq.partners.driving import describe
-from onceq.partners.last_agent import LastAgent
+
+if TYPE_CHECKING:
+    from onceq.partners.contract import AnyPartner, AsyncPartner
+    from onceq.partners.last_agent import LastAgent
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,8 +55,7 @@ class Home(Runner, Protocol):
         """Recover now."""
 
 
-@dataclass(slots=True)
-class Pinned:
+class Pinned(MutableRecord):
     """One connection, which is taken when something is first asked on it.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Messages that are followed to their ends, for tasks."""
+"""Messages that are followed to their ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ State = TypeVar("State", covariant=True)
 
 
 class AsyncTracked:
-    """See ``onceq.Tracked``."""
+    """A message that is followed to its ends. Made by ``send_tracked`` and
+    ``AsyncQueueManager.track``; costs nothing when it is forgotten."""
 
     def __init__(self, runner: Runner, trail: Trail) -> None:
         self._runner = runner
@@ -55,7 +56,7 @@ class Following(TasksFace[State], Protocol[State]):
 def following(
     operation: Callable[Concatenate[S, P], Plan[Trail]],
 ) -> Callable[Concatenate[Following[S], P], Coroutine[Any, Any, AsyncTracked]]:
-    """A send that returns a ``AsyncTracked``."""
+    """A send that returns an ``AsyncTracked``."""
 
     async def call(self: Following[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncTracked:
         return AsyncTracked(self._manager, await self._run(operation(self._state, *args, **kwargs)))

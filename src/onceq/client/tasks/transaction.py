@@ -1,4 +1,4 @@
-"""Transactions for tasks: blocks, the connection that they belong to, and their partners."""
+"""Transactions: blocks, the connection that they belong to, and their partners."""
 
 from __future__ import annotations
 
@@ -114,4 +114,5 @@ class AsyncTransaction(ForTasks):
         return await self._run(self._state.commit(retaining=retaining))
 
     abort = in_tasks(enlisting.abort)
-    _leave = in_tasks(enlisting.leave)
+    _leave = in_tasks(enlisting.leave)  # tasks
+    # threads: _leave = after_call(in_threads(enlisting.leave))

@@ -43,9 +43,9 @@ class Event:
 class Ending(Failing):
     """When workers end: when the application says so, or one of them has failed."""
 
-    def __init__(self, stop: Stop) -> None:
-        super().__init__(stop)
-        self._stop = stop
+    def __init__(self, stop: Stop | asyncio.Event) -> None:
+        self._stop = _waiting(stop)
+        super().__init__(self._stop)
 
     async def pause(self, seconds: float, /) -> bool:
         """Wait so long, or until the application says so; whether they end."""
@@ -76,10 +76,12 @@ class Workers:
             self._changed.set()
 
 
-async def work_off(qm: Manager, wish: Wish, handler: Callable[..., object], stop: Stop) -> int:
+async def work_off(
+    qm: Manager, wish: Wish, handler: Callable[..., object], ends: Stop | asyncio.Event
+) -> int:
     """Let workers handle a queue until they are to stop; how many messages they have handled."""
     check_handler(handler, wish.given, tasks=True)
-    handler = awaiting(handler)
+    handler, stop = awaiting(handler), _waiting(ends)
     absence, breaker = Absence(wish.queue), Breaker(wish.queue, wish.pauses)
     if wish.concurrency == 1:
         course = wish.course(absence, wish.timeout, breaker)
@@ -101,6 +103,11 @@ async def work_off(qm: Manager, wish: Wish, handler: Callable[..., object], stop
 
     # One more: while one looks at the queue, all others may be at work.
     return await side_by_side([worker] * (wish.concurrency + 1), ending)
+
+
+def _waiting(stop: Stop | asyncio.Event) -> Stop:
+    """What workers wait for, of what the application gave or workers around these."""
+    return Event(stop) if isinstance(stop, asyncio.Event) else stop
 
 
 async def side_by_side(

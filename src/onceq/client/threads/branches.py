@@ -1,4 +1,5 @@
-"""Branches of external transactions for threads: the verbs of XA, and work in a branch.
+# Made from client/tasks/branches.py by tools/faces.py: edit that, and run `make format`.
+"""Branches of external transactions: the verbs of XA, and work in a branch.
 
     with qm.branch(xid) as work:            # xa_start ... xa_end
         work.send(r"private$\\orders", b"17")
@@ -15,7 +16,7 @@ Many branches are committed as one, once, in a group; the sink of Spark is made 
         work.send_many(r"private$\\orders", bodies)
         work.prepare()
 
-    qm.groups.commit("nightly", 17, xids)               # in the one who knows that all are done
+    qm.groups.commit("nightly", 17, xids)   # where it is known that all are done
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Branch(Transaction):
     """Work in a branch. Made by ``QueueManager.branch``.
 
     As a block it ends at the end of the block, and rolls back on an exception; it is then prepared
-    and decided by whoever coordinates, through ``QueueManager.xa`` or here.
+    and decided by its coordinator, through ``QueueManager.xa`` or here.
 
     Attributes:
         xid: Its identifier.

@@ -1,5 +1,6 @@
-"""The part of a queue manager for threads that only looks: a command that asks one thing, and ends,
-loads no more than this."""
+# Made from client/tasks/looking.py by tools/faces.py: edit that, and run `make format`.
+"""The part of a queue manager that only looks: a command that asks one thing loads no more than
+this."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Queue managers for threads: embedded in this process, or connected to a daemon.
+# Made from client/tasks/manager.py by tools/faces.py: edit that, and run `make format`.
+"""Queue managers: embedded in this process, or connected to a daemon.
 
-Every method may be called from any thread.
+Every method may be called from any thread. In ``onceq.aio`` an object belongs to the event loop
+that made it, and any number of its tasks may use it at once.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ from onceq.model.views.jobs import JobView
 
 
 class QueueManager(Consuming, Looking):
-    """A queue manager. Made by ``onceq.open`` and ``onceq.connect``; close it, or use ``with``."""
+    """A queue manager. Made by ``onceq.open`` and ``onceq.connect``; close it,
+    or use ``with``."""
 
     # ---- queues ---------------------------------------------------------------------------
 
@@ -85,8 +88,8 @@ class QueueManager(Consuming, Looking):
         tx = current(self)
         if tx is None:
             return self.send(destination, body, json=json, **properties)
-        tx.send(destination, body, json=json, **properties)
-        return None
+        # In a task the commit is refused as long as nobody has awaited this: see `counted`.
+        return tx.send(destination, body, json=json, **properties)  # type: ignore[no-any-return]
 
     def track(self, message: MessageId | str) -> Tracked:
         """Follow a message by its identifier, also one that another program has sent.
@@ -182,7 +185,8 @@ class QueueManager(Consuming, Looking):
         Args:
             path: A directory that is empty or not there, on this computer.
             configuration: Copy ``onceq.toml``, too, in which passwords of databases may stand.
-            progress: Called now and then with the bytes that are copied, and those of all.
+            progress: Called now and then with the bytes that are copied, and those of all; for
+                ``onceq.aio`` in another thread, which copies them.
 
         Raises:
             ConfigurationError: The directory is not empty.

@@ -1,4 +1,5 @@
-"""Messages that are followed to their ends, for threads."""
+# Made from client/tasks/tracked.py by tools/faces.py: edit that, and run `make format`.
+"""Messages that are followed to their ends."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ State = TypeVar("State", covariant=True)
 
 
 class Tracked:
-    """A message that is followed to its ends. Made by ``send_tracked`` and ``QueueManager.track``;
-    costs nothing when it is forgotten."""
+    """A message that is followed to its ends. Made by ``send_tracked`` and
+    ``QueueManager.track``; costs nothing when it is forgotten."""
 
     def __init__(self, runner: Runner, trail: Trail) -> None:
         self._runner = runner

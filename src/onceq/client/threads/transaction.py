@@ -1,8 +1,8 @@
-"""Transactions for threads: blocks, the connection that they belong to, and their partners."""
+# Made from client/tasks/transaction.py by tools/faces.py: edit that, and run `make format`.
+"""Transactions: blocks, the connection that they belong to, and their partners."""
 
 from __future__ import annotations
 
-from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -10,14 +10,13 @@ from onceq.client import enlisting
 from onceq.client.binding import threads
 from onceq.client.current import Chain, entered, innermost, left
 from onceq.client.enlisting import Partners
-from onceq.client.owners import StaysHere
+from onceq.client.owners import StaysHere, after_call
 from onceq.client.plans import transaction
 from onceq.client.plans.plan import DONE, Plan
 from onceq.client.plans.unit_of_work import Unit
 from onceq.client.results import MessageIds
 from onceq.client.threads.running import Home, Pinned
 from onceq.client.threads.tracked import following
-from onceq.errors import CallInCall
 from onceq.partners.driving import drive, in_threads
 
 T = TypeVar("T")
@@ -116,15 +115,4 @@ class Transaction(StaysHere):
         return self._run(self._state.commit(retaining=retaining))
 
     abort = in_threads(enlisting.abort)
-
-    def _leave(self, error: BaseException | None = None) -> None:
-        """Undo what is open. A block may be left in the middle of another call, by the garbage
-        collector: then that call does it when it is over.
-
-        Args:
-            error: What the block is left with.
-        """
-        try:
-            drive(enlisting.leave(self, error))
-        except CallInCall:
-            self._manager._afterwards(partial(self._leave, error))
+    _leave = after_call(in_threads(enlisting.leave))
