@@ -11,16 +11,19 @@ from collections.abc import Mapping
 from os import PathLike, fspath
 
 from onceq.client.address import meant
-from onceq.client.async_link import AsyncLink
+from onceq.client.async_link import AsyncLink, in_thread
 from onceq.client.credentials import Credentials, Tls
-from onceq.client.handing import in_thread
 from onceq.client.opening import connect as _connect
 from onceq.client.tasks import letters
-from onceq.client.tasks.branches import AsyncBranch, AsyncGroups, AsyncXa
 from onceq.client.tasks.manager import AsyncQueueManager
 from onceq.client.tasks.open_queue import AsyncCursor, AsyncOpenQueue
-from onceq.client.tasks.tracked import AsyncTracked
-from onceq.client.tasks.transaction import AsyncTransaction
+from onceq.client.tasks.transaction import (
+    AsyncBranch,
+    AsyncGroups,
+    AsyncTracked,
+    AsyncTransaction,
+    AsyncXa,
+)
 from onceq.directory import Directory
 from onceq.embedded.opening import open as _open
 from onceq.model.settings import Settings

@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from onceq.client.binding import counted, tasks
-from onceq.client.handing import in_thread
+from onceq.client.async_link import in_thread
 from onceq.client.plans import send
 
 

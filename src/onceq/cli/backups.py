@@ -16,7 +16,7 @@ from onceq.hidden import quote_word
 from onceq.model.wording import plural
 
 if TYPE_CHECKING:
-    from onceq.client.reports import BackupReport, RestoreReport
+    from onceq.client.results import BackupReport, RestoreReport
 
 STEP_BYTES = 256 << 20
 """After so many bytes the person at the terminal is told how far it is."""

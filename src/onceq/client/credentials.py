@@ -16,7 +16,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
 from onceq.client.address import Address
-from onceq.client.greetings import Greeting, greeting
+from onceq.client.link import Greeting, read_greeting
 from onceq.errors import (
     AccessDenied,
     ConfigurationError,
@@ -226,7 +226,7 @@ class Hello:
         if code & FAILED:
             raise self._refused(failure(head))
         if code == Code.HELLO | ANSWER and not self._nonce:
-            return greeting(head)
+            return read_greeting(head)
         if code == Code.PROVE | ANSWER and self._nonce and self._found is not None:
             return self._proven(frames.decode_head(head, frames.Known), self._found)
         raise MalformedPacket(f"{self._address} answers what was not asked (code {code})")

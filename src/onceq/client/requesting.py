@@ -19,13 +19,12 @@ import contextlib
 import math
 from typing import Any, Final, Unpack
 
-from onceq.client.bodies import NOTHING, Body, Nothing, json_body
 from onceq.client.plans.plan import Plan, ask, do, look, within
 from onceq.client.plans.receive import peek
 from onceq.client.plans.selection import wait_ms
 from onceq.client.plans.send import send
 from onceq.client.plans.tracking import QUEUE, endings, found_by, remove_older, tracking_queue
-from onceq.client.properties import SendProperties, answering
+from onceq.client.properties import NOTHING, Body, Nothing, SendProperties, answering, json_body
 from onceq.client.session import Session
 from onceq.errors import (
     InvalidParameter,

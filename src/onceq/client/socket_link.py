@@ -19,9 +19,8 @@ from collections.abc import Collection, Iterable, Sequence
 from onceq.client.address import Address
 from onceq.client.connecting import READ_BYTES_MIN, Socket, connected, greet
 from onceq.client.credentials import Credentials
-from onceq.client.link import Request, overdue
+from onceq.client.link import PartlyWritten, Request, overdue
 from onceq.client.owners import drop_descriptor, of_parent, own
-from onceq.client.partly_written import PartlyWritten
 from onceq.client.pause import acquire, wait_readable
 from onceq.errors import (
     AnswerOverdue,

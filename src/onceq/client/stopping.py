@@ -3,9 +3,17 @@
 A signal handler may run at any line of what its thread does, also of an event that is waited for.
 So what it does here takes no lock: it sets a mark and writes into a pipe, and a thread of its own
 tells the log (finding K5).
+
+The log of the client library is here, too.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import logging
+
 
 import _thread
 import contextlib
@@ -19,11 +27,18 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from onceq.client.logs import log
 from onceq.client.pause import SLICE_S, wait_readable
 
 if TYPE_CHECKING:
     import asyncio
+
+
+def log() -> logging.Logger:
+    """The logger ``onceq``."""
+    import logging
+
+    return logging.getLogger("onceq")
+
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
 

@@ -16,8 +16,8 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from onceq.client.link import PartlyWritten
 from onceq.client.owners import drop_descriptor
-from onceq.client.partly_written import PartlyWritten
 from onceq.model.run import Buffer
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from onceq.spark.sink_line import Line
 from onceq.spark.sink_rows import Piece
 
 if TYPE_CHECKING:
-    from onceq.client.threads.branches import Branch
+    from onceq.client.threads.transaction import Branch
 
 BRANCH_BYTES: Final = 12 << 20
 """Bodies of one branch, which are kept until it is prepared: its record and its memory stay

@@ -17,12 +17,11 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Final, Unpack
 
-from onceq.client.bodies import NOTHING, Body, Nothing, json_body
 from onceq.client.plans.plan import Plan, ask, do, look, look_at_all, within
 from onceq.client.plans.selection import wait_ms
 from onceq.client.plans.send import send
 from onceq.client.plans.unit_of_work import Unit
-from onceq.client.properties import SendProperties
+from onceq.client.properties import NOTHING, Body, Nothing, SendProperties, json_body
 from onceq.client.session import Session
 from onceq.client.why import why
 from onceq.errors import (

@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from onceq.client.bodies import NOTHING, Body, Nothing, json_bodies, json_body
 from onceq.client.plans import tracking
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.selection import FIRST, Which, which
-from onceq.client.plans.sender_transaction import SenderTransaction
 from onceq.client.plans.tracking import Trail
-from onceq.client.plans.unit_of_work import Unit
-from onceq.client.properties import BatchProperties, SendProperties, answering
+from onceq.client.plans.unit_of_work import SenderTransaction, Unit
+from onceq.client.properties import (
+    NOTHING,
+    BatchProperties,
+    Body,
+    Nothing,
+    SendProperties,
+    answering,
+    json_bodies,
+    json_body,
+)
 from onceq.errors import TransactionUsage
 from onceq.model import requests
 from onceq.model.identity import MessageId

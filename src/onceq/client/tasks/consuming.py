@@ -9,11 +9,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
-from onceq.client import again
-from onceq.client.breaker import Pauses
-from onceq.client.handlers import awaiting, check_handler
-from onceq.client.loops import Course, finish, goes_on, stopped, take
-from onceq.client.ordered import Options, Order, Shared, Wish
+from onceq.client import retry
+from onceq.client.handlers import Pauses, awaiting, check_handler
+from onceq.client.loops import ConsumerLoop, finish, goes_on, stopped, take
+from onceq.client.ordered import ConsumerOptions, Options, Order, Shared
 from onceq.client.stopping import asked_to_stop_in_task
 from onceq.client.tasks.recovering import AsyncRecovering
 from onceq.client.tasks.transaction import AsyncTransaction
@@ -46,7 +45,7 @@ class LoopOptions(Shared, total=False):
 class AsyncConsuming(AsyncRecovering):
     """Of ``AsyncQueueManager``."""
 
-    _consumers: tuple[tuple[Wish, Callable[..., object]], ...] = ()
+    _consumers: tuple[tuple[ConsumerOptions, Callable[..., object]], ...] = ()
 
     def transaction(self) -> AsyncTransaction:
         """A unit of work: ``async with qm.transaction() as tx``. Commits at the end, aborts on an
@@ -57,7 +56,7 @@ class AsyncConsuming(AsyncRecovering):
         self,
         work: Callable[[AsyncTransaction], Awaitable[T]],
         *,
-        tries: int = again.TRIES,
+        tries: int = retry.TRIES,
         also: tuple[type[Exception], ...] = (),
     ) -> T:
         """Do a whole transaction, and do it again as long as that is safe and may help.
@@ -86,7 +85,7 @@ class AsyncConsuming(AsyncRecovering):
             Retryable: The last try failed, too.
         """
         check_handler(work, 1, tasks=True)
-        doing = again.run(self, awaiting(work), tries=tries, also=also, wait=asyncio.sleep)
+        doing = retry.run(self, awaiting(work), tries=tries, also=also, wait=asyncio.sleep)
         found: T = await drive_in_task(doing)
         return found
 
@@ -134,7 +133,7 @@ class AsyncConsuming(AsyncRecovering):
             ServiceNotAvailable, InDoubt: As in ``messages``.
             SendFailed: A send of the body was refused; the transaction was undone.
         """
-        course = Course(queue, timeout, 1, stoppable=stop is not None, limit=limit)
+        course = ConsumerLoop(queue, timeout, 1, stoppable=stop is not None, limit=limit)
         tx = course.limited(self.transaction())
         while goes_on(tx, stop):
             now, tx = tx, course.limited(self.transaction())
@@ -225,7 +224,7 @@ class AsyncConsuming(AsyncRecovering):
         Returns:
             How many messages were handled when ``stop`` was set or the time was over.
         """
-        wish = Wish(queue, timeout, concurrency, batch, order, database, limit, pauses)
+        wish = ConsumerOptions(queue, timeout, concurrency, batch, order, database, limit, pauses)
         around = contextlib.nullcontext(stop) if stop is not None else asked_to_stop_in_task()
         with around as event:
             return await work_off(self, wish, handler, event)
@@ -258,7 +257,7 @@ class AsyncConsuming(AsyncRecovering):
         Returns:
             A decorator, which returns the function unchanged.
         """
-        wish = Wish(queue, **options)
+        wish = ConsumerOptions(queue, **options)
 
         def decorate(handler: F) -> F:
             check_handler(handler, wish.given, tasks=True)

@@ -4,11 +4,9 @@ this."""
 from __future__ import annotations
 
 from onceq.client.binding import tasks
-from onceq.client.plans import jobs as job_plans
 from onceq.client.plans import operate
 from onceq.client.plans import queues as admin
 from onceq.client.plans import rights as rights_plans
-from onceq.client.plans import tokens as token_plans
 from onceq.client.tasks.connected import AsyncConnected
 
 
@@ -43,6 +41,6 @@ class AsyncLooking(AsyncConnected):
     rights = tasks(rights_plans.rights)
     trail = tasks(rights_plans.trail)
     trail_end = tasks(rights_plans.trail_end)
-    tokens = tasks(token_plans.tokens)
-    jobs = tasks(job_plans.jobs)
-    job = tasks(job_plans.job)
+    tokens = tasks(rights_plans.tokens)
+    jobs = tasks(admin.jobs)
+    job = tasks(admin.job)

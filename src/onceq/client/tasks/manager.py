@@ -14,29 +14,23 @@ from collections.abc import Awaitable, Callable
 from typing import Unpack
 
 from onceq.client import backups, requesting
-from onceq.client.binding import tasks
-from onceq.client.bodies import NOTHING, Body, Nothing
-from onceq.client.current import current
-from onceq.client.handing import in_thread
-from onceq.client.plans import cursors, handles, operate, tracking
-from onceq.client.plans import jobs as job_plans
-from onceq.client.plans import outcome as outcomes
+from onceq.client.async_link import in_thread
+from onceq.client.binding import current_transaction, tasks
+from onceq.client.plans import cursors, handles, operate, tracking, unit_of_work
 from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
 from onceq.client.plans import rights as rights_plans
 from onceq.client.plans import send as sending
-from onceq.client.plans import tokens as token_plans
 from onceq.client.plans import xa as verbs
 from onceq.client.plans.tracking import Trail, given
-from onceq.client.properties import SendProperties
-from onceq.client.reports import BackupReport, Progress
-from onceq.client.tasks.branches import AsyncGroups, AsyncXa
-from onceq.client.tasks.branches import branch as work_in
+from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
+from onceq.client.results import BackupReport, Progress
 from onceq.client.tasks.consuming import AsyncConsuming
 from onceq.client.tasks.looking import AsyncLooking
 from onceq.client.tasks.open_queue import AsyncCursor, AsyncOpenQueue
 from onceq.client.tasks.running import opening
-from onceq.client.tasks.tracked import AsyncTracked, following
+from onceq.client.tasks.transaction import AsyncGroups, AsyncTracked, AsyncXa, following
+from onceq.client.tasks.transaction import branch as work_in
 from onceq.errors import OnceqError
 from onceq.model.identity import MessageId
 from onceq.model.views.jobs import JobView
@@ -71,7 +65,7 @@ class AsyncQueueManager(AsyncConsuming, AsyncLooking):
     peek_tops = tasks(receiving.peek_tops)
     remove = tasks(receiving.remove)
     move = tasks(receiving.move)
-    outcome = tasks(outcomes.outcome)
+    outcome = tasks(unit_of_work.outcome)
     tracking_queue = tasks(tracking.tracking_queue)
 
     def send_current(
@@ -85,7 +79,7 @@ class AsyncQueueManager(AsyncConsuming, AsyncLooking):
         Returns:
             Its identifier; None if it goes with the transaction's commit.
         """
-        tx = current(self)
+        tx = current_transaction(self)
         if tx is None:
             return self.send(destination, body, json=json, **properties)
         # In a task the commit is refused as long as nobody has awaited this: see `counted`.
@@ -124,11 +118,11 @@ class AsyncQueueManager(AsyncConsuming, AsyncLooking):
     grant = tasks(rights_plans.grant)
     revoke = tasks(rights_plans.revoke)
     explain_right = tasks(rights_plans.explain_right)
-    create_token = tasks(token_plans.create_token)
-    revoke_token = tasks(token_plans.revoke_token)
-    start_job = tasks(job_plans.start_job)
-    job_destinations = tasks(job_plans.job_destinations)
-    cancel_job = tasks(job_plans.cancel_job)
+    create_token = tasks(rights_plans.create_token)
+    revoke_token = tasks(rights_plans.revoke_token)
+    start_job = tasks(admin.start_job)
+    job_destinations = tasks(admin.job_destinations)
+    cancel_job = tasks(admin.cancel_job)
     management = tasks(operate.management)
     create_list = tasks(operate.create_list)
     add_to_list = tasks(operate.add_to_list)
@@ -167,7 +161,7 @@ class AsyncQueueManager(AsyncConsuming, AsyncLooking):
             The job: ``state`` is done, cancelled or failed; or running, if the time is over.
         """
         until = math.inf if timeout is None else time.monotonic() + timeout
-        for wait_s in job_plans.pauses():
+        for wait_s in admin.pauses():
             found: JobView = await self.job(number)
             if progress is not None:
                 progress(found)

@@ -6,14 +6,13 @@ import contextlib
 from typing import Self, TypeVar, Unpack
 
 from onceq.client.binding import tasks
-from onceq.client.bodies import NOTHING, Body, Nothing
 from onceq.client.owners import ForTasks
 from onceq.client.plans import cursors, handles
 from onceq.client.plans.cursors import Place
 from onceq.client.plans.handles import Handle
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.send import send
-from onceq.client.properties import SendProperties
+from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
 from onceq.client.tasks.running import Pinned, Runner
 from onceq.client.tasks.transaction import AsyncTransaction
 from onceq.errors import HandleLost, InvalidHandle, WrongProcess

@@ -7,11 +7,10 @@ import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
-from onceq.client.again import Manager
-from onceq.client.breaker import Breaker
-from onceq.client.handlers import awaiting, check_handler
-from onceq.client.loops import LOOK_S, Absence, consume
-from onceq.client.ordered import WAIT, Failing, Turns, Wish, in_order
+from onceq.client.handlers import Breaker, awaiting, check_handler
+from onceq.client.loops import LOOK_S, OutageLog, consume
+from onceq.client.ordered import WAIT, ConsumerOptions, Failing, Turns, in_order
+from onceq.client.retry import Manager
 from onceq.partners.driving import drive_in_task
 
 
@@ -77,12 +76,12 @@ class Workers:
 
 
 async def work_off(
-    qm: Manager, wish: Wish, handler: Callable[..., object], ends: Stop | asyncio.Event
+    qm: Manager, wish: ConsumerOptions, handler: Callable[..., object], ends: Stop | asyncio.Event
 ) -> int:
     """Let workers handle a queue until they are to stop; how many messages they have handled."""
     check_handler(handler, wish.given, tasks=True)
     handler, stop = awaiting(handler), _waiting(ends)
-    absence, breaker = Absence(wish.queue), Breaker(wish.queue, wish.pauses)
+    absence, breaker = OutageLog(wish.queue), Breaker(wish.queue, wish.pauses)
     if wish.concurrency == 1:
         course = wish.course(absence, wish.timeout, breaker)
         return await drive_in_task(consume(qm, course, handler, stop, stop.pause))

@@ -10,11 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
-from onceq.client import again
-from onceq.client.breaker import Pauses
-from onceq.client.handlers import check_handler
-from onceq.client.loops import Course, finish, goes_on, stopped, take
-from onceq.client.ordered import Options, Order, Shared, Wish
+from onceq.client import retry
+from onceq.client.handlers import Pauses, check_handler
+from onceq.client.loops import ConsumerLoop, finish, goes_on, stopped, take
+from onceq.client.ordered import ConsumerOptions, Options, Order, Shared
 from onceq.client.pause import pause
 from onceq.client.stopping import asked_to_stop
 from onceq.client.threads.recovering import Recovering
@@ -48,7 +47,7 @@ class LoopOptions(Shared, total=False):
 class Consuming(Recovering):
     """Of ``QueueManager``."""
 
-    _consumers: tuple[tuple[Wish, Callable[..., object]], ...] = ()
+    _consumers: tuple[tuple[ConsumerOptions, Callable[..., object]], ...] = ()
 
     def transaction(self) -> Transaction:
         """A unit of work: ``with qm.transaction() as tx``. Commits at the end, aborts on an
@@ -59,7 +58,7 @@ class Consuming(Recovering):
         self,
         work: Callable[[Transaction], T],
         *,
-        tries: int = again.TRIES,
+        tries: int = retry.TRIES,
         also: tuple[type[Exception], ...] = (),
     ) -> T:
         """Do a whole transaction, and do it again as long as that is safe and may help.
@@ -88,7 +87,7 @@ class Consuming(Recovering):
             Retryable: The last try failed, too.
         """
         check_handler(work, 1, tasks=False)
-        doing = again.run(self, work, tries=tries, also=also, wait=pause)
+        doing = retry.run(self, work, tries=tries, also=also, wait=pause)
         found: T = drive(doing)
         return found
 
@@ -136,7 +135,7 @@ class Consuming(Recovering):
             ServiceNotAvailable, InDoubt: As in ``messages``.
             SendFailed: A send of the body was refused; the transaction was undone.
         """
-        course = Course(queue, timeout, 1, stoppable=stop is not None, limit=limit)
+        course = ConsumerLoop(queue, timeout, 1, stoppable=stop is not None, limit=limit)
         tx = course.limited(self.transaction())
         while goes_on(tx, stop):
             now, tx = tx, course.limited(self.transaction())
@@ -227,7 +226,7 @@ class Consuming(Recovering):
         Returns:
             How many messages were handled when ``stop`` was set or the time was over.
         """
-        wish = Wish(queue, timeout, concurrency, batch, order, database, limit, pauses)
+        wish = ConsumerOptions(queue, timeout, concurrency, batch, order, database, limit, pauses)
         around = contextlib.nullcontext(stop) if stop is not None else asked_to_stop()
         with around as event:
             return work_off(self, wish, handler, event)
@@ -260,7 +259,7 @@ class Consuming(Recovering):
         Returns:
             A decorator, which returns the function unchanged.
         """
-        wish = Wish(queue, **options)
+        wish = ConsumerOptions(queue, **options)
 
         def decorate(handler: F) -> F:
             check_handler(handler, wish.given, tasks=False)

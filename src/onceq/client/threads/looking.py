@@ -5,11 +5,9 @@ this."""
 from __future__ import annotations
 
 from onceq.client.binding import threads
-from onceq.client.plans import jobs as job_plans
 from onceq.client.plans import operate
 from onceq.client.plans import queues as admin
 from onceq.client.plans import rights as rights_plans
-from onceq.client.plans import tokens as token_plans
 from onceq.client.threads.connected import Connected
 
 
@@ -44,6 +42,6 @@ class Looking(Connected):
     rights = threads(rights_plans.rights)
     trail = threads(rights_plans.trail)
     trail_end = threads(rights_plans.trail_end)
-    tokens = threads(token_plans.tokens)
-    jobs = threads(job_plans.jobs)
-    job = threads(job_plans.job)
+    tokens = threads(rights_plans.tokens)
+    jobs = threads(admin.jobs)
+    job = threads(admin.job)

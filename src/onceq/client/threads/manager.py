@@ -14,29 +14,23 @@ from collections.abc import Callable
 from typing import Unpack
 
 from onceq.client import backups, requesting
-from onceq.client.binding import threads
-from onceq.client.bodies import NOTHING, Body, Nothing
-from onceq.client.current import current
+from onceq.client.binding import current_transaction, threads
 from onceq.client.pause import pause
-from onceq.client.plans import cursors, handles, operate, tracking
-from onceq.client.plans import jobs as job_plans
-from onceq.client.plans import outcome as outcomes
+from onceq.client.plans import cursors, handles, operate, tracking, unit_of_work
 from onceq.client.plans import queues as admin
 from onceq.client.plans import receive as receiving
 from onceq.client.plans import rights as rights_plans
 from onceq.client.plans import send as sending
-from onceq.client.plans import tokens as token_plans
 from onceq.client.plans import xa as verbs
 from onceq.client.plans.tracking import Trail, given
-from onceq.client.properties import SendProperties
-from onceq.client.reports import BackupReport, Progress
-from onceq.client.threads.branches import Groups, Xa
-from onceq.client.threads.branches import branch as work_in
+from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
+from onceq.client.results import BackupReport, Progress
 from onceq.client.threads.consuming import Consuming
 from onceq.client.threads.looking import Looking
 from onceq.client.threads.open_queue import Cursor, OpenQueue
 from onceq.client.threads.running import opening
-from onceq.client.threads.tracked import Tracked, following
+from onceq.client.threads.transaction import Groups, Tracked, Xa, following
+from onceq.client.threads.transaction import branch as work_in
 from onceq.errors import OnceqError
 from onceq.model.identity import MessageId
 from onceq.model.views.jobs import JobView
@@ -71,7 +65,7 @@ class QueueManager(Consuming, Looking):
     peek_tops = threads(receiving.peek_tops)
     remove = threads(receiving.remove)
     move = threads(receiving.move)
-    outcome = threads(outcomes.outcome)
+    outcome = threads(unit_of_work.outcome)
     tracking_queue = threads(tracking.tracking_queue)
 
     def send_current(
@@ -85,7 +79,7 @@ class QueueManager(Consuming, Looking):
         Returns:
             Its identifier; None if it goes with the transaction's commit.
         """
-        tx = current(self)
+        tx = current_transaction(self)
         if tx is None:
             return self.send(destination, body, json=json, **properties)
         # In a task the commit is refused as long as nobody has awaited this: see `counted`.
@@ -124,11 +118,11 @@ class QueueManager(Consuming, Looking):
     grant = threads(rights_plans.grant)
     revoke = threads(rights_plans.revoke)
     explain_right = threads(rights_plans.explain_right)
-    create_token = threads(token_plans.create_token)
-    revoke_token = threads(token_plans.revoke_token)
-    start_job = threads(job_plans.start_job)
-    job_destinations = threads(job_plans.job_destinations)
-    cancel_job = threads(job_plans.cancel_job)
+    create_token = threads(rights_plans.create_token)
+    revoke_token = threads(rights_plans.revoke_token)
+    start_job = threads(admin.start_job)
+    job_destinations = threads(admin.job_destinations)
+    cancel_job = threads(admin.cancel_job)
     management = threads(operate.management)
     create_list = threads(operate.create_list)
     add_to_list = threads(operate.add_to_list)
@@ -167,7 +161,7 @@ class QueueManager(Consuming, Looking):
             The job: ``state`` is done, cancelled or failed; or running, if the time is over.
         """
         until = math.inf if timeout is None else time.monotonic() + timeout
-        for wait_s in job_plans.pauses():
+        for wait_s in admin.pauses():
             found: JobView = self.job(number)
             if progress is not None:
                 progress(found)

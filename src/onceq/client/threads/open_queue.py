@@ -7,14 +7,13 @@ import contextlib
 from typing import Self, TypeVar, Unpack
 
 from onceq.client.binding import threads
-from onceq.client.bodies import NOTHING, Body, Nothing
 from onceq.client.owners import StaysHere, after_call
 from onceq.client.plans import cursors, handles
 from onceq.client.plans.cursors import Place
 from onceq.client.plans.handles import Handle
 from onceq.client.plans.plan import Plan
 from onceq.client.plans.send import send
-from onceq.client.properties import SendProperties
+from onceq.client.properties import NOTHING, Body, Nothing, SendProperties
 from onceq.client.threads.running import Pinned, Runner
 from onceq.client.threads.transaction import Transaction
 from onceq.errors import HandleLost, InvalidHandle, WrongProcess

@@ -16,13 +16,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
-from onceq.client.current import entered, innermost, left
+from onceq.client.binding import get_ambient, set_ambient
 from onceq.client.enlisting import AnyTransaction, leave
 from onceq.client.handlers import check_done
-from onceq.client.logs import log
-from onceq.client.plans.outcome import outcome
 from onceq.client.plans.plan import Plan
+from onceq.client.plans.unit_of_work import outcome
 from onceq.client.session import Session
+from onceq.client.stopping import log
 from onceq.errors import (
     InDoubt,
     InvalidParameter,
@@ -137,12 +137,12 @@ def gone(error: ServiceNotAvailable) -> bool:
 
 def inside(qm: Manager, tx: Transaction, work: Callable[..., object], *given: object) -> Calls[Any]:
     """Call that with a transaction and more, while that is the current one."""
-    around = innermost()
-    entered((tx, qm, tx._state, around))
+    around = get_ambient()
+    set_ambient((tx, qm, tx._state, around))
     try:
         return (yield partial(work, tx, *given))
     finally:
-        left(around)
+        set_ambient(around)
 
 
 def settle(
