@@ -481,7 +481,7 @@ class AsyncLink(asyncio.Protocol):
             place.put_here(result)
         else:
             request.missed(result)
-        self._waiting.pop(number, None)  # Last: whatever comes between, its caller hears of it.
+        self._waiting.pop(number, None)  # Last: its caller hears of what comes between.
 
     def _hear(self, code: int, head: memoryview) -> None:
         """What answers the hello, or what comes before it."""

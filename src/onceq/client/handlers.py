@@ -51,7 +51,7 @@ def check_handler(handler: Any, given: int, *, tasks: bool) -> None:
             "nothing; take one of onceq.aio"
         )
     try:
-        # As it is called, and not as what it stands for was written.
+        # As it is called, and not as what it wraps was written.
         inspect.signature(handler, follow_wrapped=False).bind(*range(given))
     except ValueError:
         return  # It does not tell.
@@ -191,7 +191,7 @@ class Breaker:
         return pause_s
 
     def handled(self) -> None:
-        """A message was handled: whatever fails now may be a message's fault."""
+        """A message was handled: what fails now may be a message's fault."""
         self._failed.clear()
         self._times = self.behind = 0
         if self.says:

@@ -60,7 +60,7 @@ class Request(MutableRecord):
         shows: Of those, one that may show somebody a message: if a receive waits there it is worked
             off at once.
         late: Takes the messages of a receive that was answered when nobody waited any more.
-        behind: A request that goes out with it, right behind. Whoever asked calls the link with
+        behind: A request that goes out with it, right behind. The caller calls the link with
             that next, and waits only for its answer.
         ticket: Of the link that has sent it: how its answer is found, until the caller has it.
         until: When the time of the call is over that it is a part of, by ``time.monotonic``; None:

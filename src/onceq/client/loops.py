@@ -1,7 +1,7 @@
 """Working off a queue, message by message, without losing any: loops for threads and for tasks.
 
 Each message is received in a transaction of its own. It is committed when the loop asks for the
-next message, or the handler has returned, and before anything else is handed out; whatever ends
+next message, or the handler has returned, and before anything else is handed out; all that ends
 the loop before that (an exception, ``break``, the death of the process or of the queue manager)
 puts the message back in its place, and nothing else is ever held. What is handed out again says so
 by ``abort_count``.
@@ -61,10 +61,10 @@ from onceq.partners.driving import Calls, call
 
 TransactionT = TypeVar("TransactionT", bound=AnyTransaction)
 Wait = Callable[[float], Awaitable[bool] | bool]
-"""Waits so many seconds, or until the loop is to stop; whether it is."""
+"""Waits that number of seconds, or until the loop is to stop; whether it is."""
 
 LOOK_S: Final = 0.5
-"""Where a stop may come, a wait for a message is asked for in slices of so many seconds."""
+"""Where a stop may come, a wait for a message is asked for in slices of this number of seconds."""
 AWAY_S: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
 """Waits of ``consume`` while the queue manager or a database is away; the last one is repeated."""
 TIMED_OUT_S: Final = 1.0
@@ -135,9 +135,9 @@ class ConsumerLoop:
         tx._state.idle_s = self.idle_s
         return tx
 
-    def slice_s(self, *, anew: bool = False) -> float | None:
-        """How long to wait for a message now; or, anew, once the one at hand is done."""
-        left = self._timeout if anew else self._left
+    def slice_s(self, *, fresh: bool = False) -> float | None:
+        """How long to wait for a message now; or, fresh, once the one at hand is done."""
+        left = self._timeout if fresh else self._left
         if not self._stoppable:
             return left
         return LOOK_S if left is None else min(LOOK_S, left)
@@ -152,7 +152,7 @@ class ConsumerLoop:
         return self._left <= 0
 
     def came(self) -> None:
-        """A message came: the time begins anew."""
+        """A message came: the time starts again."""
         self._left = self._timeout
 
     def given_back(self, taken: Batch) -> None:
@@ -423,7 +423,7 @@ def finish(
             yield tx.commit
         else:
             following._on.link = tx._on.link
-            wait_s = course.slice_s(anew=True)
+            wait_s = course.slice_s(fresh=True)
             then = ahead(following._state, course.queue, count=course.batch, timeout=wait_s)
             yield partial(tx._run, tx._state.commit(ahead=then))
     except InDoubt as doubt:

@@ -75,7 +75,7 @@ class KeyOrder:
 
     @property
     def at_work(self) -> int:
-        """So many are at work."""
+        """How many are at work."""
         return len(self._busy)
 
     def seen(self, messages: Iterable[Message]) -> None:
@@ -131,8 +131,8 @@ OVER: Final = -2
 WAIT: Final = -3
 """One of the others has to finish first."""
 LOOK_AGAIN_S: Final = 5.0
-"""After so many seconds a queue is looked at from its front again: what somebody else had taken may
-be back, and what has a higher priority stands before."""
+"""After how many seconds a queue is looked at from its front again: what somebody else had taken
+may be back, and what has a higher priority stands before."""
 LOCKED_S: Final = 0.25
 """Pause before a message is tried again that is locked in its place."""
 
@@ -198,7 +198,7 @@ class ConsumerOptions(Record, frozen=True):
 
 
 class Shared(TypedDict, total=False):
-    """What every consumer may ask for, whatever its handler gets; see ``QueueManager.consume``."""
+    """What every consumer may ask for, with any kind of handler; see ``QueueManager.consume``."""
 
     concurrency: int
     order: Order

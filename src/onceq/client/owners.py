@@ -75,7 +75,7 @@ def of_parent(what: str) -> WrongProcess:
 
 
 def is_inside(one: object, codes: tuple[CodeType, ...]) -> bool:
-    """Whether the caller was itself called, by whatever way, from one of these methods of an
+    """Whether the caller was itself called, directly or not, from one of these methods of an
     object; looked up in the stack of this thread, and so true however a call was left before."""
     frame = sys._getframe(2)
     while frame is not None:
@@ -123,7 +123,7 @@ def after_call(
 def drop_descriptor(number: int) -> None:
     """Let go of a parent's connection in its child, with nothing said on it.
 
-    In its place stands an empty file, so that whatever closes the number later closes that.
+    An empty file takes its number, so that a later close of the number closes that.
     """
     if number < 0:  # It was closed.
         return

@@ -49,7 +49,7 @@ Body = bytes | bytearray | memoryview | str
 
 
 class Nothing(Enum):
-    """What stands in a signature where nothing was given, and None would be a value."""
+    """What a signature has where nothing was given, and None would be a value."""
 
     NOTHING = 0
 
@@ -110,7 +110,7 @@ def _alone(body: object, properties: Any) -> None:
 
 
 def run_of(bodies: Bodies) -> Run:
-    """Bodies as one run; a run of bodies is taken as it is, and belongs to the library then.
+    """Bodies as one run; a run of bodies is taken unchanged, and belongs to the library then.
 
     Raises:
         InvalidParameter: Something among them is no body.
@@ -248,7 +248,7 @@ def checked(values: Mapping[str, Any]) -> dict[str, Any]:
             _unkept(name, value)
             continue
         if name not in NAMES:
-            import difflib  # for whoever has made a mistake
+            import difflib  # after a mistake only
 
             near = difflib.get_close_matches(name, NAMES, 1)
             hint = f"; did you mean {near[0]}?" if near else ""

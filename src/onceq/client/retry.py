@@ -97,7 +97,7 @@ def run(
     """Do a whole transaction; see ``QueueManager.run``.
 
     Args:
-        wait: Waits so many seconds.
+        wait: Waits that number of seconds.
     """
     left = Tries(tries)
     failed: Exception | None
@@ -125,7 +125,7 @@ def safe(tx: Transaction, error: Exception, also: tuple[type[Exception], ...] = 
     """Whether a transaction that ended with an error may be done again: nothing of it happened."""
     if tx._state.decided:
         return False
-    # What has doomed it is the error of a send, which may have been raised as it is.
+    # What has doomed it is the error of a send, which may have been raised unchanged.
     doomed = tx._state.doomed is not None and isinstance(error, OnceqError)
     return doomed or isinstance(error, (Retryable, *also))
 
@@ -167,7 +167,7 @@ def settle(
                 raise doubt from None
             continue
         if tx._partners:
-            tx._manager.recover_soon()  # They are to hear of it, whatever it is.
+            tx._manager.recover_soon()  # They are to hear of it, committed or not.
         if became == "aborted":
             tx._state.lost()
             raise TransactionLost(

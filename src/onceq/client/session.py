@@ -5,7 +5,7 @@ can be asked for on another connection, and after a restart of the queue manager
 identifier begins with the second of its making by the manager's clock; that is how the manager
 tells a session that it has forgotten from one that never committed. So a session that has not
 committed for half of the time for which outcomes are kept makes up a new one before its next
-commit: whatever is asked within that time after a commit has a true answer.
+commit: what is asked within that time after a commit has a true answer.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Session:
     def next_commit(self) -> TransactionId:
         """Under which the outcome of the next commit can be asked for."""
         with self._lock:
-            # Half: the other half is for whoever asks after the commit.
+            # Half: the other half is for asking after the commit.
             if self.clock() - self.used > self._outcome_age_s / 2:
                 self._begin()
             self._commits += 1
@@ -179,7 +179,7 @@ class Session:
             self.late.setdefault(queue, deque()).append(batch)
 
     def take(self, queue: str, count: int) -> Batch | None:
-        """Up to so many of those messages, if there are any."""
+        """Up to that number of those messages, if there are any."""
         with self._lock:
             waiting = self.late.get(queue)
             if waiting is None:

@@ -44,7 +44,7 @@ NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopEvent(threading.Event):
-    """An event that may be set in a signal handler, whatever its thread is doing with it."""
+    """An event that may be set in a signal handler, no matter what its thread does with it."""
 
     def __init__(self) -> None:
         super().__init__()

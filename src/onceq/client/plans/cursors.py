@@ -124,5 +124,5 @@ def readers(session: Session, queue: str) -> Plan[list[ReaderView]]:
 
 
 def forget(session: Session, queue: str, reader: str) -> Plan[None]:
-    """Forget a reader: whoever comes next under his name begins anew."""
+    """Forget a reader: the next one with its name starts from the beginning."""
     return do(requests.ForgetReader(queue, reader))

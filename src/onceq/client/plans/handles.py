@@ -133,7 +133,7 @@ def know_for_transaction(session: Session, destination: str) -> Plan[None]:
 
 
 def _place(destination: str) -> str | bytes:
-    """What of a destination says at which manager it is, if that says all: whatever queue is named
+    """What of a destination says at which manager it is, if that says all: any queue that is named
     there is sent to. "" where the manager has to be asked, also for what is wrong with a name."""
     try:
         (name,) = elements_of(destination)

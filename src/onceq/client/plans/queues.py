@@ -46,7 +46,7 @@ def create_queue(
     exist_ok: bool = False,
     **more: Any,
 ) -> Plan[QueueView]:
-    """Make a queue; whether it is transactional is settled for ever.
+    """Make a queue; it stays transactional, or not, from then on.
 
     Args:
         name: Such as ``private$\\orders``.
@@ -82,10 +82,10 @@ def set_queue(session: Session, /, name: str, **values: Any) -> Plan[QueueView]:
 
     Args:
         values: label, quota_kb, journal, journal_quota_kb, type (a GUID), base_priority,
-            authenticate, priv_level (PRP-7). ``transactional`` is settled for ever.
+            authenticate, priv_level (PRP-7). ``transactional`` cannot be changed.
 
     Returns:
-        The queue as it is now.
+        The queue after the change.
 
     Raises:
         PropertyNotAllowed, IllegalPropertyId, IllegalPropertyValue, EncryptionNotSupported,
@@ -107,14 +107,14 @@ def set_poison_policy(
     """What becomes of a message whose receive is undone again and again; kept with the queue.
 
     Args:
-        attempts: So many aborts are too many; 0 switches the policy off.
+        attempts: How many aborts are too many; 0 switches the policy off.
         retry_after: Seconds in the subqueue ``retry``, after which it is tried again; 0: it is not.
         retries: How often it is tried again.
         then: In the end: "move:SUBQUEUE", "dead-letter" (refused, and kept in the dead-letter queue
             of this computer) or "reject" (refused: its sender is told, if it asked).
 
     Returns:
-        The queue as it is now.
+        The queue after the change.
     """
     return set_queue(
         session, queue, poison_attempts=attempts, poison_retry_after=retry_after,
@@ -142,7 +142,7 @@ def queue(session: Session, name: str) -> Plan[QueueView]:
 def count_range(
     session: Session, queue: str, first: int, last: int, *, messages: int = 0, bytes: int = 0
 ) -> Plan[RangeView]:
-    """What stands in a range of places, up to the first message that a transaction holds.
+    """Count what is in a range of places, up to the first message that a transaction holds.
 
     Places from which messages have gone are no messages, and none of them is looked at singly. A
     long range is asked for in portions, so it may change meanwhile; what comes in behind ``last``
@@ -150,8 +150,8 @@ def count_range(
 
     Args:
         first, last: Lookup identifiers, both included.
-        messages: End behind so many messages; 0: do not.
-        bytes: End before more than so many bytes of packets, but behind one message at least; 0: do
+        messages: End behind this number of messages; 0: do not.
+        bytes: End before more bytes of packets than this, but behind one message at least; 0: do
             not, and do not count them.
 
     Raises:
@@ -180,7 +180,7 @@ def queues(session: Session, *, only: str = "", part: str = "") -> Plan[list[Que
     Args:
         only: "" is all of them; "used" those that are no empty system queues; "busy" those in which
             something is, or that are paused; "poison" the subqueues in which messages are that were
-            received in vain too often.
+            received too often without success.
         part: Only those with this in their names.
 
     Raises:
@@ -198,14 +198,14 @@ def queue_page(
     after: str = "",
     limit: int = 0,
 ) -> Plan[Page[QueueView]]:
-    """Some of the queues of this manager, sorted: so many as are looked at.
+    """Some of the queues of this manager, sorted: as many as are looked at.
 
     Args:
         sort: "number" (as they were made), "name", "messages" (the most first), "bytes" or "oldest"
             (the one with the oldest message first).
         only, part: See ``queues``.
         after: ``next`` of the page before; "" is the first page.
-        limit: No more than so many; 0: as many as go on a page (``VIEWS_AT_ONCE``).
+        limit: The most; 0: as many as go on a page (``VIEWS_AT_ONCE``).
 
     Returns:
         A page: ``views``, ``next``, and ``of``, which is how many there are on all pages if they
@@ -239,7 +239,7 @@ def start_job(
     session: Session, /, action: str, *queues: str, which: Filter = ALL, to: str = "",
     limit: int = 0, returns_max: int = RETURNS_MAX, in_doubt: bool = False, second: bool = False,
 ) -> Plan[JobView]:  # fmt: skip
-    """Do something to the messages that stand in some queues now: as a job of the queue manager,
+    """Do something to the messages that are in some queues now: as a job of the queue manager,
     which goes on when this application has gone, and after a crash.
 
     Args:
@@ -248,7 +248,7 @@ def start_job(
         queues: Such as ``onceq.letters.DEAD_XACT``.
         which: What fits is meant (``onceq.letters.filter_of``); ages count from now.
         to: Another destination for all of them; ``move`` needs one.
-        limit: It ends after so many; 0: when all were looked at.
+        limit: After how many it ends; 0: when all were looked at.
         returns_max: What was returned so often stays.
         in_doubt, second: Also letters that may have been received; also those of which their
             sender has another one.
@@ -314,7 +314,7 @@ def _destination(session: Session, one: JobFailure) -> Plan[str]:
 
 
 def cancel_job(session: Session, number: int) -> Plan[JobView]:
-    """End a job between two batches: what is done stays done. One that is over stays as it is.
+    """End a job between two batches: what is done stays done. One that is over does not change.
 
     Raises:
         AccessDenied: Somebody else has started it, and the caller does not operate the queue

@@ -116,7 +116,7 @@ def create_token(
             ``"send,peek"``; by "" rights over the whole queue manager. More can be granted later.
 
     Returns:
-        name, token, expires_s. The token is told this once: whoever loses it makes another one.
+        name, token, expires_s. The token is shown this once; make another one if it is lost.
 
     Raises:
         AccessDenied: The caller does not administer the queue manager.

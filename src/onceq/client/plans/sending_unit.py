@@ -285,7 +285,7 @@ class SendingUnit:
         return self.doomed
 
     def lost(self) -> TransactionLost:
-        """Its connection is gone, and with it whatever it had done."""
+        """Its connection is gone, and with it all that it had done."""
         self.over = LOST
         return TransactionLost(f"this transaction is over: it was {self.over}; do it again")
 

@@ -1,7 +1,7 @@
 """What became of one message, copy by copy: ``send_tracked``, ``track``, ``onceq outcome``.
 
 A tracked message asks for every acknowledgment, to a queue of the sending manager that is made
-for this, and for dead letters. Nothing is kept in the application: whoever knows the identifier of
+for this, and for dead letters. Nothing is kept in the application: who knows the identifier of
 a message can ask about it again, after a restart too. Acknowledgments are only looked at, so that
 any number of trackers can ask; they go when they are old.
 
@@ -158,7 +158,7 @@ def endings(
     """What became of a message.
 
     Args:
-        expected: Where it was sent to; (): whatever can be found out.
+        expected: Where it was sent to; (): what can be found out.
 
     Returns:
         An Ending for each copy, in the order of their names.
@@ -292,7 +292,7 @@ def wait(trail: Trail, timeout: float | None = None) -> Plan[tuple[Ending, ...]]
     """Wait until each copy has come to its end: received, or not and why.
 
     Args:
-        timeout: Seconds; None: for ever.
+        timeout: Seconds; None: no limit.
 
     Raises:
         ReceiveTimeout: It is over; the text says what is not settled.

@@ -109,7 +109,7 @@ class SenderTransaction(Batch):
         source: GUID of the sending queue manager.
         stream: The message stream that the first of them came in; 0: they were sent on this
             computer.
-        transaction: Its number there (20 bits, wraps, and may begin anew with a stream: not a
+        transaction: Its number there (20 bits, wraps, and may start again with a stream: not a
             durable key, SND-11). 0 for what came over HTTP, which has no place for it.
         complete: Whether all are here that the transaction has sent to this queue. True only where
             that is known.
@@ -164,7 +164,7 @@ class _Look(MutableRecord):
     """A receive of whole transactions that goes on.
 
     Attributes:
-        again_at: When all of the queue is looked at anew.
+        again_at: When all of the queue is looked at again.
         paused: An operator keeps what was found.
     """
 
@@ -380,7 +380,7 @@ class Unit(SendingUnit):
             raise NotSupported("an internal transaction cannot be retained")
         if self.doomed is not None:
             yield from self._end_doomed()
-        # Before it is asked: whatever becomes of the answer, its outcome can be asked for.
+        # Before it is asked: if the answer is lost, its outcome can be asked for.
         self.id = self.session.next_commit()
         self.over = ENDING  # What comes meanwhile, from whichever thread, would not go along.
         items = offered(self._items, self.session.clock)

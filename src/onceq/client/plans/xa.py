@@ -1,7 +1,7 @@
 """A branch of an external transaction from the application's side (XTX-3).
 
 It is a unit of work like any other until its end: then it is prepared, and its outcome comes from
-whoever coordinates. The last batches go along with prepare, in one frame where they fit.
+the coordinator. The last batches go along with prepare, in one frame where they fit.
 
 Upholds: I20 (prepared is said only when the manager has said it).
 """

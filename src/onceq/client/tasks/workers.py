@@ -122,7 +122,7 @@ async def side_by_side(
     async def carry_out(work: Callable[[], Coroutine[Any, Any, int]]) -> None:
         try:
             done.append(await work())
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
+        except Exception as error:  # noqa: BLE001 - raised by the one that waits
             ending.fail(error)
 
     async with asyncio.TaskGroup() as group:

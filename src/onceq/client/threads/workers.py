@@ -97,7 +97,7 @@ def side_by_side(works: Sequence[Callable[[], int]], ending: Ending) -> int:
     def carry_out(work: Callable[[], int]) -> None:
         try:
             done.append(work())
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised by the one that waits
             ending.fail(error)
 
     threads = [
